@@ -174,7 +174,7 @@ def agreement_of_systems(
     """
     if len(set(systems) - {""}) < 2:
         return None
-    cells = SystemCells.of([people, scores], contexts, systems)
+    cells = SystemCells.from_columns([people, scores], contexts, systems)
     ties = calibrate_ties(scores, people, contexts, seed=seed)
     if len(cells.systems) < 2:
         lacks = SystemFigure(None, reason=few_systems(len(cells.systems), 2))
@@ -323,8 +323,8 @@ def compare_on_systems(
     Args:
         ours, theirs, people: (N,) NaN where undefined, higher is better; systems, contexts: (N,) names.
     """
-    cells = SystemCells.of([people, ours, theirs], contexts, systems)
-    n_systems, there = len(cells.systems), cells.there.astype(bool)
+    cells = SystemCells.from_columns([people, ours, theirs], contexts, systems)
+    n_systems, there = len(cells.systems), cells.presence.astype(bool)
     n_cells = int(there.sum())
     if n_systems < FEWEST_SYSTEMS:
         return SystemComparison(None, None, None, n_systems, n_cells, few_systems(n_systems))
@@ -337,7 +337,7 @@ def compare_on_systems(
     def p_of(shown: np.ndarray) -> np.ndarray:
         """Return (B, P) p of (B, contexts, systems) values, 0 where there is no cell."""
         d = pairs.differences(shown) if pairs.is_shared.any() else np.zeros((1, 1, len(pairs.first)))
-        n, n_both = cells.there.sum(axis=0, keepdims=True), pairs.both.sum(axis=0, keepdims=True)
+        n, n_both = cells.presence.sum(axis=0, keepdims=True), pairs.shared.sum(axis=0, keepdims=True)
         return pairs.compared(n, shown.sum(axis=1), (shown**2).sum(axis=1), n_both, d.sum(axis=1), (d**2).sum(axis=1))[
             1
         ]
@@ -349,7 +349,7 @@ def compare_on_systems(
 
     (mine,), (its,) = soft(values[1:2]), soft(values[2:])
     swaps = choices_of(n_cells, np.random.default_rng(seed)).astype(bool)
-    step = max(1, BLOCK // (values[0].size + pairs.both.size))
+    step = max(1, BLOCK // (values[0].size + pairs.shared.size))
     reached = 0
     for start in range(0, len(swaps), step):
         swap = np.zeros((len(swaps[start : start + step]), *there.shape), dtype=bool)

@@ -219,7 +219,7 @@ def auc_of(scores: np.ndarray, is_simulated: np.ndarray, fold: np.ndarray, perso
     from scipy.special import ndtri
 
     codes = np.unique(person, return_inverse=True)[1].astype(np.int64)
-    groups = Clusters.of(codes, None, is_simulated.astype(int))
+    groups = Clusters.from_codes(codes, None, is_simulated.astype(int))
     half = float(ndtri(0.975)) * SHARED_TRAINING
     found = superiority(scores, (is_simulated, ~is_simulated), fold, groups, (1, 0), half, NO_ERROR)
     if found.reason is ALL_ABOVE and found.value is not None:

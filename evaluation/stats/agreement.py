@@ -92,8 +92,8 @@ def rating_table(
     twice = np.flatnonzero(np.bincount(pairs, minlength=table.size) > 1)
     if len(twice):
         i = int(np.flatnonzero(pairs == twice[0])[0])
-        who = "" if raters is None else f" by {raters[i]!r}"
-        raise ValueError(f"item {items[i]!r} is rated twice{who}; each rater may rate an item once")
+        rater_text = "" if raters is None else f" by {raters[i]!r}"
+        raise ValueError(f"item {items[i]!r} is rated twice{rater_text}; each rater may rate an item once")
     table[rows, columns] = array
     return table
 
@@ -119,8 +119,8 @@ def cohen_kappa(
     codes = codes[(codes >= 0).all(axis=1)]
     n = len(codes)
     if n < 2:
-        why = f"{n} items rated by both; at least 2 are needed"
-        return undefined(n, 2 * n, Reason("few_shared_items", why, n_items=n))
+        text = f"{n} items rated by both; at least 2 are needed"
+        return undefined(n, 2 * n, Reason("few_shared_items", text, n_items=n))
     distance = _distances(categories, weights)
 
     def kappa(times: np.ndarray) -> np.ndarray:
@@ -129,8 +129,8 @@ def cohen_kappa(
     value = _kappa_of(codes, distance)
     if value is None:
         only = categories[codes[0, 0]]
-        why = f"both raters gave only {only!r}: agreement is certain"
-        return undefined(n, 2 * n, Reason("both_gave_one", why, answer=only))
+        text = f"both raters gave only {only!r}: agreement is certain"
+        return undefined(n, 2 * n, Reason("both_gave_one", text, answer=only))
     n_given = np.bincount(codes.ravel())
     return _with_interval(value, kappa, n, n_given, level, size=n + 2 * len(categories))
 
@@ -148,12 +148,12 @@ def _kappa_of(codes: np.ndarray, distance: np.ndarray) -> float | None:
 
 def _kappas(times: np.ndarray, codes: np.ndarray, distance: np.ndarray) -> np.ndarray:
     """Compute kappa of two raters' codes (n, 2) where item i counts times[b, i] times: (B,)."""
-    given = np.eye(len(distance))
+    one_hot = np.eye(len(distance))
     size = times.sum(axis=1)
     observed = times @ distance[codes[:, 0], codes[:, 1]]
-    expected = ((times @ given[codes[:, 0]] @ distance) * (times @ given[codes[:, 1]])).sum(axis=1)
-    one = np.maximum(size, 1.0)
-    return _one_minus(observed / one, expected / one**2)
+    expected = ((times @ one_hot[codes[:, 0]] @ distance) * (times @ one_hot[codes[:, 1]])).sum(axis=1)
+    total = np.maximum(size, 1.0)
+    return _one_minus(observed / total, expected / total**2)
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,20 +203,20 @@ def pairwise_kappa(
     rng = np.random.default_rng(seed)
     even = np.full(n_items, 1 / max(1, n_items))
     times = np.vstack([np.ones((1, n_items)), rng.multinomial(n_items, even, size=n_bootstrap)])
-    found: list[tuple[int, int, float | None]] = []
+    pair_kappas: list[tuple[int, int, float | None]] = []
     draws = []
     for i, j in _pairs_sharing(codes >= 0, min_items, most_pairs, seed):
         shared = np.flatnonzero((codes[:, i] >= 0) & (codes[:, j] >= 0))
         kappas = _kappas(times[:, shared], codes[shared][:, [i, j]], distance)
-        found.append((i, j, float(kappas[0]) if np.isfinite(kappas[0]) else None))
+        pair_kappas.append((i, j, float(kappas[0]) if np.isfinite(kappas[0]) else None))
         draws.append(kappas[1:])
-    values = [value for *_, value in found if value is not None]
+    values = [value for *_, value in pair_kappas if value is not None]
     if not values:
-        why = Reason("no_pair_defined", "no pair has a kappa")
-        if not found:
+        problem = Reason("no_pair_defined", "no pair has a kappa")
+        if not pair_kappas:
             text = f"no pair of raters shares {min_items} items"
-            why = Reason("no_pair_shares", text, min_items=min_items)
-        return PairwiseKappa(None, None, None, tuple(found), why)
+            problem = Reason("no_pair_shares", text, min_items=min_items)
+        return PairwiseKappa(None, None, None, tuple(pair_kappas), problem)
     stacked = np.array(draws)
     defined = np.isfinite(stacked).any(axis=0)
     medians = np.nanmedian(stacked[:, defined], axis=0)
@@ -226,15 +226,15 @@ def pairwise_kappa(
         ends = interval_of_draws(medians, n_items, level, n_bootstrap)
         reason = None if ends else NO_INTERVAL
     low, high = ends or (None, None)
-    return PairwiseKappa(float(np.median(values)), low, high, tuple(found), reason)
+    return PairwiseKappa(float(np.median(values)), low, high, tuple(pair_kappas), reason)
 
 
-def _pairs_sharing(rated: np.ndarray, min_items: int, most: int, seed: int) -> list[tuple[int, int]]:
-    """Return pairs of raters who share enough items, in order; of too many a sample.
+def _pairs_sharing(rated: np.ndarray, min_items: int, max_pairs: int, seed: int) -> list[tuple[int, int]]:
+    """Return the pairs of raters who share enough items, in order, or a sample of them.
 
     Args:
-        rated: (items, raters) whether each rated each.
-        most: pairs; raters are drawn first where their table alone would be large.
+        rated: (items, raters) True where the rater rated the item.
+        max_pairs: size of the sample. With very many raters, raters are sampled first to keep the table small.
     """
     rng = np.random.default_rng((seed, 1))
     chosen = np.arange(rated.shape[1])
@@ -242,8 +242,8 @@ def _pairs_sharing(rated: np.ndarray, min_items: int, most: int, seed: int) -> l
         chosen = np.sort(rng.choice(chosen, _MOST_RATERS, replace=False))
     present = rated[:, chosen].astype(np.float32)
     pairs = np.argwhere(np.triu(present.T @ present >= min_items, k=1))
-    if len(pairs) > most:
-        pairs = pairs[np.sort(rng.choice(len(pairs), most, replace=False))]
+    if len(pairs) > max_pairs:
+        pairs = pairs[np.sort(rng.choice(len(pairs), max_pairs, replace=False))]
     return [(int(chosen[i]), int(chosen[j])) for i, j in pairs]
 
 
@@ -295,18 +295,18 @@ def gwet_ac(
         return undefined(n, int(n_given.sum()), few_items(n))
     alike = 1 - _distances(possible, weights)
     agreeing = (counts * (counts @ alike - 1)).sum(axis=1) / np.maximum(size * (size - 1), 1.0)
-    given = counts / size[:, None]
+    item_shares = counts / size[:, None]
     spread = alike.sum() / max(len(possible) * (len(possible) - 1), 1)
 
     def coefficient(times: np.ndarray) -> np.ndarray:  # (B, items)
-        shares = times @ given / times.sum(axis=1, keepdims=True)
+        shares = times @ item_shares / times.sum(axis=1, keepdims=True)
         by_chance = spread * (shares * (1 - shares)).sum(axis=1) if len(possible) > 1 else np.ones(len(times))
         return _one_minus(1 - times @ agreeing / (times @ several), 1 - by_chance)
 
-    found = _over_items(coefficient, len(counts), n_given, level, counts.size, skewed=True)
-    if n < FEWEST_ITEMS and found.value is not None:
-        found = replace(found, low=None, high=None, interval="", reason=few_for_interval(n))
-    return replace(found, n_items=n)
+    estimate = _over_items(coefficient, len(counts), n_given, level, counts.size, skewed=True)
+    if n < FEWEST_ITEMS and estimate.value is not None:
+        estimate = replace(estimate, low=None, high=None, interval="", reason=few_for_interval(n))
+    return replace(estimate, n_items=n)
 
 
 def krippendorff_alpha(table: np.ndarray, scale: Level = "interval", *, level: float = 0.95) -> AgreementEstimate:
@@ -348,14 +348,14 @@ def krippendorff_alpha(table: np.ndarray, scale: Level = "interval", *, level: f
 
 def _interval_alpha(table: np.ndarray, level: float) -> AgreementEstimate:
     """Compute alpha by sums: over ordered pairs of m values, Σ (x − y)² = 2 (m Σ x² − (Σ x)²)."""
-    given = np.isfinite(table)
-    table, given = table[given.sum(axis=1) >= 2], given[given.sum(axis=1) >= 2]
+    rated = np.isfinite(table)
+    table, rated = table[rated.sum(axis=1) >= 2], rated[rated.sum(axis=1) >= 2]
     if len(table) < 2:
-        return undefined(len(table), int(given.sum()), few_items(len(table)))
-    n_given = np.unique(table[given], return_counts=True)[1]
-    x = np.where(given, table, 0.0)
-    x = np.where(given, (x - x[given].mean()) / max(float(np.ptp(x[given])), _TINY), 0.0)
-    size, first, second = given.sum(axis=1).astype(float), x.sum(axis=1), (x**2).sum(axis=1)
+        return undefined(len(table), int(rated.sum()), few_items(len(table)))
+    n_given = np.unique(table[rated], return_counts=True)[1]
+    x = np.where(rated, table, 0.0)
+    x = np.where(rated, (x - x[rated].mean()) / max(float(np.ptp(x[rated])), _TINY), 0.0)
+    size, first, second = rated.sum(axis=1).astype(float), x.sum(axis=1), (x**2).sum(axis=1)
     apart = 2 * (size * second - first**2) / (size - 1)
 
     def alpha(times: np.ndarray) -> np.ndarray:
@@ -422,8 +422,8 @@ def _over_items(
     """Compute the statistic of all items, with its interval; the arguments are those of `_with_interval`."""
     value = float(statistic(np.ones((1, n_items)))[0])
     if not np.isfinite(value):
-        why = "all ratings are the same: agreement is certain"
-        return undefined(n_items, int(n_given.sum()), Reason("all_the_same", why))
+        text = "all ratings are the same: agreement is certain"
+        return undefined(n_items, int(n_given.sum()), Reason("all_the_same", text))
     return _with_interval(value, statistic, n_items, n_given, level, size=size, **options)
 
 
@@ -447,18 +447,18 @@ def _with_interval(
         centred: as in `jackknife_interval`.
         skewed: the interval holds however few answers differ from the most frequent one.
     """
-    n_ratings, other = int(n_given.sum()), float(n_given.sum() - n_given.max())
-    found = AgreementEstimate(value, None, None, n_items, n_ratings)
+    n_ratings, n_other = int(n_given.sum()), float(n_given.sum() - n_given.max())
+    estimate = AgreementEstimate(value, None, None, n_items, n_ratings)
     if n_items < FEWEST_ITEMS:
-        return replace(found, reason=few_for_interval(n_items))
-    if not skewed and not has_other(other / n_ratings, n_items):
-        return replace(found, reason=few_other(other, n_ratings))
-    without = leave_one_out_values(statistic, n_items, max(1, _BLOCK // max(size, n_items)))
-    ends = jackknife_interval(value, without, n_ratings / n_items, level, centred=centred)
+        return replace(estimate, reason=few_for_interval(n_items))
+    if not skewed and not has_other(n_other / n_ratings, n_items):
+        return replace(estimate, reason=few_other(n_other, n_ratings))
+    leave_one_out = leave_one_out_values(statistic, n_items, max(1, _BLOCK // max(size, n_items)))
+    ends = jackknife_interval(value, leave_one_out, n_ratings / n_items, level, centred=centred)
     if ends is None:
-        return replace(found, reason=NO_DISAGREEMENT)
+        return replace(estimate, reason=NO_DISAGREEMENT)
     low, high = ends
-    return replace(found, low=low, high=high, interval=f"jackknife over {n_items} items")
+    return replace(estimate, low=low, high=high, interval=f"jackknife over {n_items} items")
 
 
 def undefined(n_items: int, n_ratings: int, reason: Reason) -> AgreementEstimate:
@@ -468,5 +468,5 @@ def undefined(n_items: int, n_ratings: int, reason: Reason) -> AgreementEstimate
 
 def few_items(n_items: int) -> Reason:
     """Return the reason why fewer than two items have no agreement."""
-    why = f"{n_items} items with two ratings or more; at least 2 are needed"
-    return Reason("few_items", why, n_items=n_items)
+    text = f"{n_items} items with two ratings or more; at least 2 are needed"
+    return Reason("few_items", text, n_items=n_items)

@@ -158,7 +158,9 @@ def anova(
         raise ValueError("no factor; give at least one")
     keep = np.isfinite(array)
     used = array[keep]
-    names = [[str(label) for label, kept in zip(levels, keep, strict=True) if kept] for levels in factors.values()]
+    names = [
+        [str(label) for label, is_kept in zip(levels, keep, strict=True) if is_kept] for levels in factors.values()
+    ]
     cells: dict[tuple[str, ...], int] = {}
     codes = np.array([cells.setdefault(row, len(cells)) for row in zip(*names, strict=True)], dtype=int)
     n = np.bincount(codes, minlength=len(cells))
@@ -234,18 +236,18 @@ def _analyse(
         return nothing(Reason("no_rating", "no rating"))
     for name, levels in factors.items():
         if len(set(levels)) < 2:
-            why = f"factor {name!r} has one level: there is nothing to compare"
-            return nothing(Reason("one_level", why, factor=name))
+            text = f"factor {name!r} has one level: there is nothing to compare"
+            return nothing(Reason("one_level", text, factor=name))
     blocks, x = _design(factors, max_order)
     root = np.sqrt(n.astype(float))
     weighted = x * root[:, None]
     if np.linalg.matrix_rank(weighted) < x.shape[1]:
         full = int(np.prod([len(set(levels)) for levels in factors.values()]))
-        why = (
+        text = (
             f"{full - len(means)} of the {full} combinations of levels have no rating: the interactions cannot "
             "be told from the factors; allow fewer interactions (max_order)"
         )
-        return nothing(Reason("empty_cells", why, n_empty=full - len(means), n_cells=full))
+        return nothing(Reason("empty_cells", text, n_empty=full - len(means), n_cells=full))
     q, r = np.linalg.qr(weighted)
     coefficients = np.linalg.solve(r, q.T @ (root * means))
     inverse = np.linalg.inv(r)
@@ -255,8 +257,8 @@ def _analyse(
     residual, df = within + lack, total - x.shape[1]
     reason = None
     if df < 1:
-        why = "as many cells as ratings: nothing is left to judge the effects by"
-        reason = Reason("one_rating_a_cell", why)
+        text = "as many cells as ratings: nothing is left to judge the effects by"
+        reason = Reason("one_rating_a_cell", text)
     elif residual <= 1e-12 * max(1.0, float(np.abs(means).max()) ** 2) * total:
         reason = CONSTANT
     variance = residual / df if reason is None else None
@@ -327,8 +329,7 @@ def _term(
         return AnovaTerm(name, ss, size, None, None, None, None, None)
     eta2 = ss / (ss + variance * df)
     if clustered is not None:
-        found = clustered
-        return AnovaTerm(name, ss, size, found.f, found.p, eta2, None, None, found.df2, found.reason)
+        return AnovaTerm(name, ss, size, clustered.f, clustered.p, eta2, None, None, clustered.df2, clustered.reason)
     f = ss / size / variance
     low, high = _eta_interval(f, size, df, level)
     return AnovaTerm(name, ss, size, f, float(stats.f.sf(f, size, df)), eta2, low, high, df)
@@ -379,11 +380,11 @@ def _pooled(
 
 def _clustered(toward: np.ndarray, fit: RaterGls, row: np.ndarray) -> tuple[Gap, Reason | None]:
     weights = row @ toward
-    found = fit.combined(weights)
+    gap = fit.combined(weights)
     used = np.abs(weights) > 1e-9 * np.abs(weights).max()
     if (fit.n_raters[used] < 2).any():
-        return found, ONE_GROUP
-    return found, None if found.error else ALL_ALIKE
+        return gap, ONE_GROUP
+    return gap, None if gap.error else ALL_ALIKE
 
 
 def _means(
@@ -406,31 +407,31 @@ def _means(
     marginals, contrasts = [], []
     for name, levels in factors.items():
         labels = sorted(set(levels))
-        at = np.array(levels)
-        rows = {label: x[at == label].mean(axis=0) for label in labels}
+        row_levels = np.array(levels)
+        rows = {label: x[row_levels == label].mean(axis=0) for label in labels}
 
-        def judged(row: np.ndarray) -> tuple[Gap, float | None, float | None, Reason | None]:
-            found, reason = judge(row)
+        def estimate_row(row: np.ndarray) -> tuple[Gap, float | None, float | None, Reason | None]:
+            estimate, reason = judge(row)
             if reason is not None:
-                return found, None, None, reason
-            half = float(stats.t.ppf(0.5 + level / 2, found.df)) * found.error
-            return found, found.difference - half, found.difference + half, None
+                return estimate, None, None, reason
+            half = float(stats.t.ppf(0.5 + level / 2, estimate.df)) * estimate.error
+            return estimate, estimate.difference - half, estimate.difference + half, None
 
         for label in labels:
-            found, low, high, reason = judged(rows[label])
-            number = int(n[at == label].sum())
+            estimate, low, high, reason = estimate_row(rows[label])
+            number = int(n[row_levels == label].sum())
             if fit is not None and scale is not None and reason in (None, ALL_ALIKE):
-                n_raters = int((fit.counts[:, at == label].sum(axis=1) > 0).sum())
-                spread = MeanSpread(found.error**2, found.df if found.error else n_raters - 1, n_raters)
-                ends = interval_ends(found.difference, spread, level, scale)
+                n_raters = int((fit.counts[:, row_levels == label].sum(axis=1) > 0).sum())
+                spread = MeanSpread(estimate.error**2, estimate.df if estimate.error else n_raters - 1, n_raters)
+                ends = interval_ends(estimate.difference, spread, level, scale)
                 (low, high), reason = ends or (None, None), None if ends else ALL_ALIKE
-            marginals.append(Marginal(name, label, found.difference, low, high, number, reason))
+            marginals.append(Marginal(name, label, estimate.difference, low, high, number, reason))
         for a, b in combinations(labels, 2):
-            found, low, high, reason = judged(rows[a] - rows[b])
+            estimate, low, high, reason = estimate_row(rows[a] - rows[b])
             if ALL_ALIKE in (judge(rows[a])[1], judge(rows[b])[1]):
                 low, high, reason = None, None, ALL_ALIKE
-            gap, p = found.difference, None
+            gap, p = estimate.difference, None
             if reason is None:
-                p = float(2 * stats.t.sf(abs(gap) / found.error, found.df))
+                p = float(2 * stats.t.sf(abs(gap) / estimate.error, estimate.df))
             contrasts.append(LevelContrast(name, a, b, gap, low, high, p, reason))
     return tuple(marginals), tuple(contrasts)

@@ -136,12 +136,12 @@ def bradley_terry(
     odd = set(result[keep].tolist()) - {0.0, 0.5, 1.0}
     if odd:
         raise ValueError(f"outcome {min(odd):g}; it must be 1 (first), 0 (second) or 0.5 (tie)")
-    shown = np.array([[str(a), str(b)] for a, b in zip(first, second, strict=True)], dtype=object)
-    shown = shown.reshape(-1, 2)[keep]
-    same = [a for a, b in shown if a == b]
+    pairs = np.array([[str(a), str(b)] for a, b in zip(first, second, strict=True)], dtype=object)
+    pairs = pairs.reshape(-1, 2)[keep]
+    same = [a for a, b in pairs if a == b]
     if same:
         raise ValueError(f"{same[0]!r} is compared with itself")
-    labels, codes = np.unique(shown.astype(str), return_inverse=True)
+    labels, codes = np.unique(pairs.astype(str), return_inverse=True)
     codes = codes.reshape(-1, 2)
     choice = np.select([result[keep] == 1, result[keep] == 0], [0, 1], 2)  # which alternative
     rater = None if raters is None else np.unique(rater_codes(raters)[keep], return_inverse=True)[1]
@@ -151,21 +151,21 @@ def bradley_terry(
     def nothing(reason: Reason) -> BradleyTerry:
         return BradleyTerry((), (), *(None,) * 6, n, n_raters, reason)
 
-    why = _no_fit(labels.tolist(), codes, choice)
-    if why is None and n_raters is not None and n_raters <= n_bots:
+    problem = _no_fit(labels.tolist(), codes, choice)
+    if problem is None and n_raters is not None and n_raters <= n_bots:
         text = f"{counted(n_raters, 'rater')}: too few to judge {counted(n_bots, 'bot')} by"
-        why = Reason("too_few_for_bots", text, n_raters=n_raters, n_bots=n_bots)
-    if why is not None:
-        return nothing(why)
+        problem = Reason("too_few_for_bots", text, n_raters=n_raters, n_bots=n_bots)
+    if problem is not None:
+        return nothing(problem)
     ties = bool((choice == 2).any())
     # Equal judgements are summed up: their number does not matter then.
     rows, which = np.unique(np.column_stack([codes, extra[keep]]), axis=0, return_inverse=True)
     design = _design(rows[:, :2].astype(int), rows[:, 2:], n_bots, ties=ties)
     counts = np.zeros(design.shape[:2])
     np.add.at(counts, (which, choice), 1.0)
-    why = _runaway(labels.tolist(), design, counts)
-    if why is not None:
-        return nothing(why)
+    problem = _runaway(labels.tolist(), design, counts)
+    if problem is not None:
+        return nothing(problem)
     fit = _newton(design, counts)
     if fit is None:
         return nothing(Reason("no_strengths_found", "no optimum found"))
@@ -206,15 +206,15 @@ def _no_fit(labels: Sequence[str], codes: np.ndarray, choice: np.ndarray) -> Rea
     if len(labels) < 2:
         return Reason("no_pair_judged", "no comparison of two bots")
     if (choice == 2).all():
-        why = "every judgement is a tie: nothing tells the bots apart"
-        return Reason("only_ties", why)
+        text = "every judgement is a tie: nothing tells the bots apart"
+        return Reason("only_ties", text)
     graph = coo_matrix((np.ones(len(codes)), codes.T), shape=(len(labels),) * 2)
     _, part = connected_components(graph, directed=False)
     if part.max() > 0:
-        apart = [label for label, own in zip(labels, part, strict=True) if own != part[0]]
+        apart = [label for label, component in zip(labels, part, strict=True) if component != part[0]]
         names = ", ".join(apart)
-        why = f"{names} never met {labels[0]}, directly or through others"
-        return Reason("never_met", why, bots=names, bot=str(labels[0]))
+        text = f"{names} never met {labels[0]}, directly or through others"
+        return Reason("never_met", text, bots=names, bot=str(labels[0]))
     return None
 
 
@@ -228,21 +228,21 @@ def _runaway(labels: Sequence[str], design: np.ndarray, counts: np.ndarray) -> R
 
     pair, choice = np.nonzero(counts)
     rows = (design[pair, choice][:, None] - design[pair]).reshape(-1, design.shape[2])
-    found = linprog(-rows.sum(axis=0), A_ub=-rows, b_ub=np.zeros(len(rows)), bounds=(-1, 1))
-    if found.status != 0 or -found.fun < 1e-7:
+    solution = linprog(-rows.sum(axis=0), A_ub=-rows, b_ub=np.zeros(len(rows)), bounds=(-1, 1))
+    if solution.status != 0 or -solution.fun < 1e-7:
         return None
-    moved = np.concatenate([[0.0], found.x[: len(labels) - 1]])
+    moved = np.concatenate([[0.0], solution.x[: len(labels) - 1]])
     if np.ptp(moved) < 1e-7:
-        why = "who was shown first, the tie or a control decides every judgement: its effect is infinite"
-        return Reason("place_decides", why)
-    best = [label for label, by in zip(labels, moved, strict=True) if by > moved.max() - 1e-7]
-    others = [label for label in labels if label not in best]
-    winners, losers = ", ".join(best), ", ".join(others)
-    why = (
+        text = "who was shown first, the tie or a control decides every judgement: its effect is infinite"
+        return Reason("place_decides", text)
+    best = [label for label, shift in zip(labels, moved, strict=True) if shift > moved.max() - 1e-7]
+    beaten = [label for label in labels if label not in best]
+    winners, losers = ", ".join(best), ", ".join(beaten)
+    text = (
         f"{winners} never lost against {losers} (or too few judgements tell): "
         "the difference of their strengths is infinite"
     )
-    return Reason("never_lost", why, best=winners, others=losers)
+    return Reason("never_lost", text, best=winners, others=losers)
 
 
 def _design(codes: np.ndarray, extra: np.ndarray, n_bots: int, *, ties: bool) -> np.ndarray:
@@ -277,19 +277,19 @@ def _newton(x: np.ndarray, counts: np.ndarray) -> tuple[np.ndarray, np.ndarray, 
     """
     total = counts.sum(axis=1)
 
-    def shares(at: np.ndarray) -> np.ndarray:
-        utility = x @ at
+    def shares(parameters: np.ndarray) -> np.ndarray:
+        utility = x @ parameters
         odds = np.exp(utility - utility.max(axis=1, keepdims=True))
         return odds / odds.sum(axis=1, keepdims=True)
 
-    def log_likelihood(at: np.ndarray) -> float:
-        p = shares(at)
+    def log_likelihood(parameters: np.ndarray) -> float:
+        p = shares(parameters)
         return float((counts[counts > 0] * np.log(np.maximum(p[counts > 0], 1e-300))).sum())
 
-    at = np.zeros(x.shape[2])
-    now = log_likelihood(at)
+    parameters = np.zeros(x.shape[2])
+    now = log_likelihood(parameters)
     for _ in range(_MAX_STEPS):
-        p = shares(at)
+        p = shares(parameters)
         around = x - np.einsum("ka,kap->kp", p, x)[:, None]
         gradient = np.einsum("ka,kap->p", counts, around)
         information = np.einsum("ka,kap,kaq->pq", p * total[:, None], around, around)
@@ -297,12 +297,12 @@ def _newton(x: np.ndarray, counts: np.ndarray) -> tuple[np.ndarray, np.ndarray, 
             return None
         step = np.linalg.solve(information, gradient)
         if gradient @ step < _TOLERANCE:
-            return at, np.linalg.inv(information), around
+            return parameters, np.linalg.inv(information), around
         size = 1.0
-        while log_likelihood(at + size * step) < now and size > 1e-8:
+        while log_likelihood(parameters + size * step) < now and size > 1e-8:
             size /= 2
-        at = at + size * step
-        now = log_likelihood(at)
+        parameters = parameters + size * step
+        now = log_likelihood(parameters)
     return None
 
 
@@ -323,10 +323,10 @@ def _result(
 
     n_bots = len(labels)
     strengths = np.concatenate([[0.0], parameters[: n_bots - 1]])
-    own = np.zeros((n_bots, n_bots))
-    own[1:, 1:] = covariance[: n_bots - 1, : n_bots - 1]
+    full_covariance = np.zeros((n_bots, n_bots))
+    full_covariance[1:, 1:] = covariance[: n_bots - 1, : n_bots - 1]
     centring = np.eye(n_bots) - 1 / n_bots
-    centred, around = centring @ strengths, centring @ own @ centring.T
+    centred, around = centring @ strengths, centring @ full_covariance @ centring.T
     df = np.inf if n_raters is None else n_raters - 1
     quantile = float(stats.t.ppf(0.5 + level / 2, df))
     # Rounding may leave a variance of 0 a little below it.
@@ -366,7 +366,7 @@ def _result(
             )
             for i, label in enumerate(labels)
         ),
-        wald_comparisons(labels, strengths, own, df, level),
+        wald_comparisons(labels, strengths, full_covariance, df, level),
         tie=tie[0],
         tie_low=tie[1],
         tie_high=tie[2],

@@ -164,9 +164,9 @@ def pairwise(
     array, names, people = array[keep], names[keep], label_codes(people[keep])
     rated = sorted(set(names.tolist()))
     within = conditions_or_none(conditions)
-    of = None if within is None else within[keep]
-    fit = fit_bots(array, label_codes(names), people, of) if len(array) else None
-    over = _Things.of(things, keep, fit) if fit is not None and things is not None else None
+    condition = None if within is None else within[keep]
+    fit = fit_bots(array, label_codes(names), people, condition) if len(array) else None
+    over = _Things.from_labels(things, keep, fit) if fit is not None and things is not None else None
     scaled = [] if fit is None else [_scaled_mean(fit, over, array, k) for k in range(len(rated))]
     tested = []
     for a, b in combinations(labels, 2):
@@ -184,13 +184,13 @@ def pairwise(
     pairs = tuple(corrected(tested, level))
     if fit is None:
         return TestedPairs(pairs, {}, {}, 0.0, 0.0, {})
-    between, own = fit.fit.spread
+    between, residual = fit.fit.spread
 
     def by_bot(column: np.ndarray) -> dict[str, Any]:
         return dict(zip(rated, column.tolist(), strict=True))
 
-    own = fit.weights @ own
-    return TestedPairs(pairs, by_bot(fit.means), by_bot(fit.n_raters), fit.fit.share, between, by_bot(own))
+    residual = fit.weights @ residual
+    return TestedPairs(pairs, by_bot(fit.means), by_bot(fit.n_raters), fit.fit.share, between, by_bot(residual))
 
 
 def _scaled_mean(fit: BotFit, over: _Things | None, values: np.ndarray, bot: int) -> ScaledMean:
@@ -201,8 +201,8 @@ def _scaled_mean(fit: BotFit, over: _Things | None, values: np.ndarray, bot: int
     if over is not None:
         n_units = min(n_units, float(over.n[bot]))
         variance = max(variance, float(over.covariances[:, bot, bot].max()))
-    own = values[fit.bot == bot]
-    return ScaledMean(float(fit.means[bot]), 0.0 if np.ptp(own) == 0 else variance, n_units, len(own))
+    bot_values = values[fit.bot == bot]
+    return ScaledMean(float(fit.means[bot]), 0.0 if np.ptp(bot_values) == 0 else variance, n_units, len(bot_values))
 
 
 def _test(pair: Comparison, difference: ScoreDifference, values: np.ndarray, level: float, equal: float) -> Comparison:
@@ -247,19 +247,19 @@ class _Things:
     n: np.ndarray
 
     @classmethod
-    def of(cls, things: Sequence[Any], keep: np.ndarray, fit: BotFit) -> _Things | None:
+    def from_labels(cls, things: Sequence[Any], keep: np.ndarray, fit: BotFit) -> _Things | None:
         """Return them; None where no thing was rated by two people."""
         labels = np.asarray(things, dtype=object).astype(str)
         if len(labels) != len(keep):
             raise ValueError(f"{len(keep)} values of {len(labels)} things; there must be one each")
-        what = label_codes(labels[keep])
-        n_things = int(what.max()) + 1
+        thing = label_codes(labels[keep])
+        n_things = int(thing.max()) + 1
         rater = fit.fit.rater
-        both = label_codes(rater.astype(np.int64) * n_things + what)
-        if int(both.max()) + 1 == n_things:
+        rater_thing = label_codes(rater.astype(np.int64) * n_things + thing)
+        if int(rater_thing.max()) + 1 == n_things:
             return None
-        of_things, n = fit.clustered(what)
-        crossed = fit.clustered(rater)[0] + of_things - fit.clustered(both)[0]
+        of_things, n = fit.clustered(thing)
+        crossed = fit.clustered(rater)[0] + of_things - fit.clustered(rater_thing)[0]
         return cls(np.stack([of_things, crossed]), n)
 
 
@@ -267,9 +267,9 @@ def _widest(fit: BotFit, over: _Things | None, i: int, j: int) -> Gap:
     gap = fit.gap(i, j)
     if over is None:
         return gap
-    own = over.covariances[:, i, i] + over.covariances[:, j, j] - 2 * over.covariances[:, i, j]
+    variances = over.covariances[:, i, i] + over.covariances[:, j, j] - 2 * over.covariances[:, i, j]
     df = min(gap.df, max(float(min(over.n[i], over.n[j])) - 1, 1.0))
-    return Gap(gap.difference, max(gap.error, float(np.sqrt(max(own.max(), 0.0)))), df)
+    return Gap(gap.difference, max(gap.error, float(np.sqrt(max(variances.max(), 0.0)))), df)
 
 
 def holm(p_values: Sequence[float | None]) -> list[float | None]:
@@ -293,8 +293,8 @@ def false_discovery_rates(p_values: Sequence[float | None]) -> list[float | None
 
     defined = [(p, i) for i, p in enumerate(p_values) if p is not None]
     rates: list[float | None] = [None] * len(p_values)
-    found = false_discovery_control([p for p, _i in defined]) if defined else ()
-    for (_p, i), q in zip(defined, found, strict=True):
+    q_values = false_discovery_control([p for p, _i in defined]) if defined else ()
+    for (_p, i), q in zip(defined, q_values, strict=True):
         rates[i] = float(q)
     return rates
 
@@ -342,8 +342,8 @@ def judged_by_pair(
     labels = None if things is None else np.asarray(things, dtype=object).astype(str)
     for a, b in sorted(set(names)):
         here = np.array([name == (a, b) for name in names]) & np.isfinite(array)
-        what = None if labels is None else label_codes(labels[here])
-        yield PairScores(a, b, (array * turned)[here], label_codes(people[here]), what)
+        thing_codes = None if labels is None else label_codes(labels[here])
+        yield PairScores(a, b, (array * turned)[here], label_codes(people[here]), thing_codes)
 
 
 def preferences_fixed(
@@ -368,20 +368,20 @@ def preferences_fixed(
         raters, things: as `pairwise`; a thing is what both were judged by: a context, or two conversations.
         level: of the intervals; 1 − level is the chance allowed of any wrong order among all pairs.
     """
-    scale, found = (-1.0, 1.0), []
-    for a, b, kept, people, what in judged_by_pair(scores, first, second, raters, things):
+    scale, preferences = (-1.0, 1.0), []
+    for a, b, pair_scores, people, thing_codes in judged_by_pair(scores, first, second, raters, things):
         pair = Comparison(a, b, None, None, None, None, None, ordered=False, reason=NO_VALUE)
-        if len(kept):
-            shared = what if what is not None and len(np.unique(what)) < len(what) else None
-            spread, gap = mean_spread(kept, people, shared), float(kept.mean())
-            alone = ONE_JUDGEMENT if len(kept) == 1 else ONE_GROUP
+        if len(pair_scores):
+            shared = thing_codes if thing_codes is not None and len(np.unique(thing_codes)) < len(thing_codes) else None
+            spread, gap = mean_spread(pair_scores, people, shared), float(pair_scores.mean())
+            alone = ONE_JUDGEMENT if len(pair_scores) == 1 else ONE_GROUP
             pair = replace(pair, difference=gap, reason=alone)
             if spread is not None:
                 low, high = interval_ends(gap, spread, level, scale) or (None, None)
                 p = mean_p_value(gap, spread, 0.0, scale)
                 pair = replace(pair, low=low, high=high, p=p, df=spread.df, reason=None)
-        found.append(pair)
-    return corrected(found, level)
+        preferences.append(pair)
+    return corrected(preferences, level)
 
 
 def rank_ranges(bots: Collection[str], pairs: Iterable[Comparison]) -> dict[str, tuple[int, int]]:

@@ -41,14 +41,14 @@ def shared_conditions(bots: np.ndarray, conditions: np.ndarray, raters: np.ndarr
         people.setdefault((bot, condition), set()).add(rater)
         people.setdefault((bot, None), set()).add(rater)
     every = {bot for bot in set(bots.tolist()) if len(people[bot, None]) >= FEWEST_RATERS}
-    found = [
+    shared = [
         condition
         for condition in sorted(set(conditions.tolist()))
         if all(len(people.get((bot, condition), ())) >= FEWEST_RATERS for bot in every)
     ]
-    if not every or not found or len(found) * len(every) > MOST_CELLS:
+    if not every or not shared or len(shared) * len(every) > MOST_CELLS:
         return np.zeros(len(bots), dtype=bool)
-    return np.isin(conditions, found) | ~np.isin(bots, sorted(every))
+    return np.isin(conditions, shared) | ~np.isin(bots, sorted(every))
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,8 +122,8 @@ def fit_bots(y: np.ndarray, bot: np.ndarray, rater: np.ndarray, conditions: np.n
 
 def _weights(bots: np.ndarray) -> np.ndarray:
     """Return equal weights of the cells of each bot: (B, K)."""
-    own = bots[None] == np.arange(int(bots.max()) + 1)[:, None]
-    return own / own.sum(axis=1, keepdims=True)
+    membership = bots[None] == np.arange(int(bots.max()) + 1)[:, None]
+    return membership / membership.sum(axis=1, keepdims=True)
 
 
 def mean_within(
@@ -159,18 +159,18 @@ def mean_within(
         np.add.at(counts, (codes, cell), 1.0)
         if (np.count_nonzero(counts, axis=0) < FEWEST_RATERS).any():
             return None
-        found = RaterGls(means, cell, codes, y - means[cell], counts, 0.0).combined(np.full(len(means), 1 / len(means)))
-        return MeanSpread(found.error**2, found.df if found.error else len(counts) - 1.0, len(counts))
+        gap = RaterGls(means, cell, codes, y - means[cell], counts, 0.0).combined(np.full(len(means), 1 / len(means)))
+        return MeanSpread(gap.error**2, gap.df if gap.error else len(counts) - 1.0, len(counts))
 
     spread = over(units)
     if spread is None:
         return Interval(mean, None, None, len(y), ONE_GROUP)
     if things is not None and (of_things := over(things)) is not None:
-        both = over(units * (int(things.max()) + 1) + things)
-        crossed = spread.variance + of_things.variance - (both.variance if both else 0.0)
+        of_cells = over(units * (int(things.max()) + 1) + things)
+        crossed = spread.variance + of_things.variance - (of_cells.variance if of_cells else 0.0)
         df = min(spread.df, of_things.df)
         widest = MeanSpread(crossed, df, min(spread.n_units, of_things.n_units))
-        spread = max(spread, of_things, widest, key=lambda one: (one.variance, -one.n_units))
+        spread = max(spread, of_things, widest, key=lambda candidate: (candidate.variance, -candidate.n_units))
     low, high = interval_ends(mean, spread, level, scale) or (None, None)
     return Interval(mean, low, high, len(y))
 

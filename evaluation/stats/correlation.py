@@ -66,10 +66,10 @@ class Correlation:
     def to_json(self, level: float = 0.95) -> dict[str, Any]:
         """Return `{"r", "p", "ci95"}` with nulls where undefined, and then the reason."""
         pair = None if self.low is None or self.high is None else [self.low, self.high]
-        found: dict[str, Any] = {"r": self.r, "p": self.p, f"ci{round(level * 100)}": pair}
+        document: dict[str, Any] = {"r": self.r, "p": self.p, f"ci{round(level * 100)}": pair}
         if self.reason is not None:
-            found["reason"] = self.reason.to_json()
-        return found
+            document["reason"] = self.reason.to_json()
+        return document
 
 
 def correlate(
@@ -117,8 +117,8 @@ def correlate(
         reason = Reason("many_pairs_of_units", text, n_pairs=n, n_units=n_units)
         return Correlation(r, None, None, None, n, reason=reason)
     enough = n_units >= FEWEST_UNITS
-    without = _WITHOUT[method](xs, ys, codes) if enough else np.full(n_units, np.nan)
-    return _by_jackknife(r, without, n, level, carried)
+    leave_one_out = _WITHOUT[method](xs, ys, codes) if enough else np.full(n_units, np.nan)
+    return _by_jackknife(r, leave_one_out, n, level, carried)
 
 
 def effective_units(values: np.ndarray, units: np.ndarray) -> float:
@@ -163,17 +163,17 @@ def _numbered(units: Sequence[Any] | np.ndarray | None, keep: np.ndarray) -> np.
     return np.unique(names, return_inverse=True)[1].reshape(-1)
 
 
-def _by_jackknife(r: float, without: np.ndarray, n: int, level: float, carried: float) -> Correlation:
+def _by_jackknife(r: float, leave_one_out: np.ndarray, n: int, level: float, carried: float) -> Correlation:
     """Return the coefficient with the interval and the p-value that its values without each unit give.
 
     Args:
         carried: effective number of units that carry a side (`carrying`), the smaller one.
     """
-    n_units = len(without)
+    n_units = len(leave_one_out)
     few = few_carry(carried, n_units) if n_units >= FEWEST_UNITS else None
     if few is not None:
         return Correlation(r, None, None, None, n, reason=few)
-    ends, p = jackknife_interval(r, without, 2.0, level), jackknife_p(r, without)
+    ends, p = jackknife_interval(r, leave_one_out, 2.0, level), jackknife_p(r, leave_one_out)
     if ends is None:
         text = f"no interval: what {n_units} units say does not tell how far it can be off"
         reason = Reason("units_tell_nothing", text, n_units=n_units)
@@ -191,8 +191,8 @@ def correlate_all(
 def undefined_reason(x: np.ndarray, y: np.ndarray) -> Reason | None:
     """Return the reason why finite series have no correlation, or None."""
     if len(x) < 3:
-        why = f"only {len(x)} of the 3 pairs that a correlation needs"
-        return Reason("few_pairs", why, n_pairs=len(x))
+        text = f"only {len(x)} of the 3 pairs that a correlation needs"
+        return Reason("few_pairs", text, n_pairs=len(x))
     if is_constant(x) or is_constant(y):
         return Reason("constant_side", "one side is constant")
     return None
@@ -233,11 +233,11 @@ def fisher_interval(
     z, step = _quantile(level, n), _half_step(n, method)
     ends = []
     for side in (-1, 1):
-        at = r + side * step
-        if step and side * at >= 1:
+        shifted = r + side * step
+        if step and side * shifted >= 1:
             ends.append(float(side))
             continue
-        ends.append(float(np.tanh(np.arctanh(_inside(at)) + side * z * _fisher_error(at, n, method, ties))))
+        ends.append(float(np.tanh(np.arctanh(_inside(shifted)) + side * z * _fisher_error(shifted, n, method, ties))))
     return ends[0], ends[1]
 
 
@@ -247,10 +247,10 @@ def fisher_p(r: float, n: int, method: Method = "pearson", *, ties: float = 1.0)
 
     if n <= _lost(method):
         return None
-    at = abs(r) - _half_step(n, method)
-    if at <= 0:
+    shifted = abs(r) - _half_step(n, method)
+    if shifted <= 0:
         return 1.0
-    z = float(np.arctanh(_inside(at))) / _fisher_error(at, n, method, ties)
+    z = float(np.arctanh(_inside(shifted))) / _fisher_error(shifted, n, method, ties)
     r_of_pearson = _inside(float(np.tanh(z / (n - 3) ** 0.5)))
     return float(2 * stdtr(n - 2, -r_of_pearson * ((n - 2) / (1 - r_of_pearson**2)) ** 0.5))
 
@@ -374,8 +374,8 @@ def within_groups(
     n_free = len(xs) - len(labels) + 1  # counts as this many independent pairs
     reason = undefined_reason(xs, ys)
     if reason is None and n_free < 3:
-        why = f"{len(xs)} pairs in {len(labels)} groups leave nothing to correlate"
-        reason = Reason("few_pairs_in_groups", why, n_pairs=len(xs), n_groups=len(labels))
+        text = f"{len(xs)} pairs in {len(labels)} groups leave nothing to correlate"
+        reason = Reason("few_pairs_in_groups", text, n_pairs=len(xs), n_groups=len(labels))
     if reason is not None:
         return Correlation(None, None, None, None, len(xs), reason=reason)
     r = float(rowwise(xs, ys, "pearson")[0])
@@ -383,9 +383,9 @@ def within_groups(
         unit = _numbered(units, keep)
         n_units = int(unit.max()) + 1
         enough = n_units >= FEWEST_UNITS
-        without = leave_one_out_pearson(xs, ys, unit, codes) if enough else np.full(n_units, np.nan)
+        leave_one_out = leave_one_out_pearson(xs, ys, unit, codes) if enough else np.full(n_units, np.nan)
         carried = min(effective_units(side, unit) for side in (xs, ys))
-        return _by_jackknife(r, without, len(xs), level, carried)
+        return _by_jackknife(r, leave_one_out, len(xs), level, carried)
     return _by_fisher(r, n_free, "pearson", level, n_pairs=len(xs))
 
 

@@ -122,7 +122,7 @@ def fit_linear(y: np.ndarray, x: np.ndarray, groups: Sequence[np.ndarray]) -> Cr
         groups: of each random effect (n,) codes 0 … q_g − 1; without any these are ordinary least squares.
     """
     n, p = x.shape
-    z, of = _indicators(groups, n)
+    z, effect_group = _indicators(groups, n)
     zz, zx, zy = (z.T @ z).toarray(), z.T @ x, z.T @ y
     xx, xy, yy = x.T @ x, x.T @ y, float(y @ y)
 
@@ -135,8 +135,10 @@ def fit_linear(y: np.ndarray, x: np.ndarray, groups: Sequence[np.ndarray]) -> Cr
         Args:
             ratios: (G,) variances of the groups in units of the error's.
         """
-        scale = np.sqrt(ratios)[of]
-        factor = linalg.cholesky(np.eye(len(of)) + scale[:, None] * zz * scale, lower=True, check_finite=False)
+        scale = np.sqrt(ratios)[effect_group]
+        factor = linalg.cholesky(
+            np.eye(len(effect_group)) + scale[:, None] * zz * scale, lower=True, check_finite=False
+        )
         wide = np.hstack([zx, zz])
         half = linalg.solve_triangular(factor, scale[:, None] * wide, lower=True, check_finite=False)
         half_x, half_y = half[:, :p], linalg.solve_triangular(factor, scale * zy, lower=True)
@@ -149,7 +151,7 @@ def fit_linear(y: np.ndarray, x: np.ndarray, groups: Sequence[np.ndarray]) -> Cr
         zpz = inner[:, p:] - zvx @ unit @ zvx.T
         zpy = zy - half[:, p:].T @ half_y - zvx @ beta
         each = np.diag(zpz) - (n - p) * zpy**2 / rest
-        gradient = np.bincount(of, each, len(ratios))
+        gradient = np.bincount(effect_group, each, len(ratios))
         logs = 2 * float(np.log(np.diag(factor)).sum() + np.log(np.diag(of_x)).sum())
         value = logs + (n - p) * (1 + np.log(2 * np.pi * rest / (n - p)))
         return value, gradient, beta, rest / (n - p) * unit, zvx, zpz
@@ -173,17 +175,17 @@ def fit_linear(y: np.ndarray, x: np.ndarray, groups: Sequence[np.ndarray]) -> Cr
         ratios = np.where(start * result.x < _ALIKE**2, 0.0, start * result.x)
     deviance, gradient, beta, covariance, zvx, zpz = solve(ratios)
     theta = np.sqrt(ratios)
-    scale = theta[of]
+    scale = theta[effect_group]
     apart = y - x @ beta
     shrunk = linalg.solve(
-        np.eye(len(of)) + scale[:, None] * zz * scale, scale[:, None] * np.column_stack([zx, z.T @ apart])
+        np.eye(len(effect_group)) + scale[:, None] * zz * scale, scale[:, None] * np.column_stack([zx, z.T @ apart])
     )
     weighed = np.column_stack([x, apart]) - z @ (scale[:, None] * shrunk)
     vx, variance = weighed[:, :p], float(apart @ weighed[:, p]) / (n - p)
     unit = covariance / variance
     # Groups estimated as 0 stay in: how uncertain their variance is limits the degrees of freedom all the same.
     k = len(groups)
-    members = [of == g for g in range(k)]
+    members = [effect_group == g for g in range(k)]
     information, slopes = np.empty((k + 1, k + 1)), []
     squared = zpz @ (scale[:, None] ** 2 * zpz)
     zppz = zpz - squared
@@ -245,12 +247,12 @@ class _Laplace:
         s, t = ends[self.point + 1] - eta, ends[self.point] - eta
         # A difference of two numbers near 1 loses digits: on that side take the upper tails.
         p = np.maximum(np.where(s + t > 0, expit(-t) - expit(-s), expit(s) - expit(t)), 1e-300)
-        found = []
-        for at in (s, t):
-            low, high = expit(at), expit(-at)
+        derivatives = []
+        for distance in (s, t):
+            low, high = expit(distance), expit(-distance)
             f = low * high
-            found += [f / p, f * (high - low) / p, f * (1 - 6 * f) / p]
-        return (p, *found)
+            derivatives += [f / p, f * (high - low) / p, f * (1 - 6 * f) / p]
+        return (p, *derivatives)
 
     def __call__(self, parameters: np.ndarray) -> tuple[float, np.ndarray]:
         """Return minus the log likelihood, and its gradient."""
@@ -307,9 +309,9 @@ class _Laplace:
         by_effect = b * zt - (back * (self.z.T @ slope)) / 2
         shrunk = 1 - np.diag(inverse)
         of_tau = np.array([by_effect[self.of == g].sum() for g in range(len(tau))])
-        for g, one in enumerate(tau):
-            if one:
-                of_tau[g] -= shrunk[self.of == g].sum() / one
+        for g, tau_g in enumerate(tau):
+            if tau_g:
+                of_tau[g] -= shrunk[self.of == g].sum() / tau_g
         return -value, -np.concatenate([of_cuts, of_beta, of_tau])
 
 
@@ -326,16 +328,16 @@ def fit_ordinal(point: np.ndarray, x: np.ndarray, groups: Sequence[np.ndarray]) 
     below = np.cumsum(np.bincount(point))[:-1] / len(point)
     cuts = np.log(below / (1 - below))
     start = np.concatenate([cuts[:1], np.log(np.diff(cuts)), np.zeros(p), np.ones(len(groups))])
-    found = optimize.minimize(model, start, jac=True, method="BFGS", options={"gtol": 1e-5, "maxiter": _MOST_ROUNDS})
-    at = found.x.copy()
-    tau = np.abs(at[n_cuts + p :])
-    at[n_cuts + p :] = tau = np.where(tau < _ALIKE * np.pi, 0.0, tau)
-    value, gradient = model(at)
+    optimum = optimize.minimize(model, start, jac=True, method="BFGS", options={"gtol": 1e-5, "maxiter": _MOST_ROUNDS})
+    parameters = optimum.x.copy()
+    tau = np.abs(parameters[n_cuts + p :])
+    parameters[n_cuts + p :] = tau = np.where(tau < _ALIKE * np.pi, 0.0, tau)
+    value, gradient = model(parameters)
     free = np.concatenate([np.ones(n_cuts + p, dtype=bool), tau > 0])
-    step = 1e-4 * np.maximum(1, np.abs(at))
+    step = 1e-4 * np.maximum(1, np.abs(parameters))
     rows = []
     for i in np.flatnonzero(free):
-        up, down = at.copy(), at.copy()
+        up, down = parameters.copy(), parameters.copy()
         up[i] += step[i]
         down[i] -= step[i]
         rows.append((model(up)[1] - model(down)[1])[free] / (2 * step[i]))
@@ -345,13 +347,13 @@ def fit_ordinal(point: np.ndarray, x: np.ndarray, groups: Sequence[np.ndarray]) 
     errors = np.full(len(groups), np.nan)
     errors[tau > 0] = np.sqrt(np.diag(inverse)[n_cuts + p :]) / tau[tau > 0]
     return CrossedFit(
-        at[n_cuts : n_cuts + p],
+        parameters[n_cuts : n_cuts + p],
         inverse[n_cuts : n_cuts + p, n_cuts : n_cuts + p],
         tau,
         errors,
         float(np.pi / np.sqrt(3)),
         float("nan"),
         -value,
-        positive and bool(np.abs(gradient[free]).max() < 1e-2) and bool(np.abs(at[n_cuts:]).max() < 15),
-        model.cuts(at),
+        positive and bool(np.abs(gradient[free]).max() < 1e-2) and bool(np.abs(parameters[n_cuts:]).max() < 15),
+        model.cuts(parameters),
     )

@@ -70,8 +70,8 @@ class EffectSizes:
     def to_json(self) -> dict[str, Any]:
         """Return each size as `{"value", "low", "high"}`, undefined as null with a reason."""
         return {
-            name: {"value": one.value, "low": one.low, "high": one.high, **number_or_reason(one.reason)}
-            for name, one in (
+            name: {"value": effect.value, "low": effect.low, "high": effect.high, **number_or_reason(effect.reason)}
+            for name, effect in (
                 ("standardised", self.standardised),
                 ("share_of_scale", self.share),
                 ("superiority", self.superiority),
@@ -112,7 +112,9 @@ def effect_sizes(
     condition = np.zeros(len(y), dtype=int) if within is None else label_codes(within[keep].astype(str))
     fit = fit_bots(y, bot, people, None if within is None else within[keep])
     influence = fit.fit.influence @ fit.weights.T
-    clusters = Clusters.of(people, None if things is None else np.asarray(things, dtype=object).astype(str)[keep], bot)
+    clusters = Clusters.from_codes(
+        people, None if things is None else np.asarray(things, dtype=object).astype(str)[keep], bot
+    )
     place = {name: i for i, name in enumerate(labels.tolist())}
     # A cell is a bot under a condition; a bot's variance is the mean of its cells'.
     cell = fit.fit.bot
@@ -122,31 +124,31 @@ def effect_sizes(
     by_cell = np.bincount(cell, squares) / free
     variances = fit.weights @ by_cell
     on_variance = fit.weights[bot, cell] * (squares - (by_cell * (n - 1) / n)[cell]) / free[cell]
-    found = {}
+    sizes = {}
     for pair in pairs:
         share = _share(pair, scale)
         if pair.a not in place or pair.b not in place:
-            found[pair.a, pair.b] = EffectSizes(none, share, none)
+            sizes[pair.a, pair.b] = EffectSizes(none, share, none)
             continue
         i, j = place[pair.a], place[pair.b]
         in_a, in_b = bot == i, bot == j
         gap, spread = float(fit.means[i] - fit.means[j]), float(np.sqrt((variances[i] + variances[j]) / 2))
         half = None if pair.df is None or pair.p is None else float(stdtrit(pair.df, 0.5 + level / 2))
-        why = pair.reason or (ONE_LOOK if pair.equal_low is None else NO_ERROR)
+        reason = pair.reason or (ONE_LOOK if pair.equal_low is None else NO_ERROR)
         standardised = Effect(reason=NO_SPREAD)
         if spread > 0 and n[(fit.weights[[i, j]] > 0).any(axis=0)].min() > 1:
             d = gap / spread
-            standardised = Effect(d, reason=why)
+            standardised = Effect(d, reason=reason)
             if half is not None:
                 by_spread = -gap / (4 * spread**3) * on_variance
                 first = influence[:, i] / spread + np.where(in_a, by_spread, 0.0)
                 second = -influence[:, j] / spread + np.where(in_b, by_spread, 0.0)
                 error = half * clusters.error(first, second, i, j)
                 standardised = Effect(d, d - error, d + error) if error > _LEAST_ERROR else Effect(d, reason=NO_ERROR)
-        found[pair.a, pair.b] = EffectSizes(
-            standardised, share, superiority(y, (in_a, in_b), condition, clusters, (i, j), half, why)
+        sizes[pair.a, pair.b] = EffectSizes(
+            standardised, share, superiority(y, (in_a, in_b), condition, clusters, (i, j), half, reason)
         )
-    return found
+    return sizes
 
 
 def _share(pair: Comparison, scale: tuple[float, float] | None) -> Effect:
@@ -159,52 +161,52 @@ def _share(pair: Comparison, scale: tuple[float, float] | None) -> Effect:
 
 def superiority(
     y: np.ndarray,
-    of: tuple[np.ndarray, np.ndarray],
+    masks: tuple[np.ndarray, np.ndarray],
     condition: np.ndarray,
     clusters: Clusters,
-    at: tuple[int, int],
+    numbers: tuple[int, int],
     half: float | None,
-    why: Reason,
+    reason: Reason,
 ) -> Effect:
     """Return P from the placements of each bot's ratings among the other's under the same condition.
 
     Args:
-        y: (k,) ratings; of: masks (k,) of the two bots' ratings; condition: (k,) codes.
-        clusters: of the ratings; at: numbers of the two bots in them.
-        half: quantile that the error is multiplied by; None: no interval, for the reason `why`.
+        y: (k,) ratings; masks: (k,) each, of the two bots' ratings; condition: (k,) codes.
+        clusters: of the ratings; numbers: the two bots' numbers in them.
+        half: quantile that the error is multiplied by; None: no interval, for this `reason`.
     """
     from scipy.special import expit, logit
 
     first, second = np.zeros(len(y)), np.zeros(len(y))
-    in_a, in_b = of
+    in_a, in_b = masks
     shared = sorted(set(condition[in_a].tolist()) & set(condition[in_b].tolist()))
     if not shared:
         return Effect(reason=NO_VALUE)
     p = 0.0
-    for one in shared:
-        a, b = in_a & (condition == one), in_b & (condition == one)
+    for code in shared:
+        a, b = in_a & (condition == code), in_b & (condition == code)
         below, above = _placements(y[a], y[b]), 1 - _placements(y[b], y[a])
-        own = float(below.mean())
-        p += own / len(shared)
-        first[a], second[b] = ((placed - own) / (len(placed) * len(shared)) for placed in (below, above))
+        share_below = float(below.mean())
+        p += share_below / len(shared)
+        first[a], second[b] = ((placed - share_below) / (len(placed) * len(shared)) for placed in (below, above))
     if not 0 < p < 1:
         return Effect(p, reason=ALL_ABOVE)
     if half is None:
-        return Effect(p, reason=why)
+        return Effect(p, reason=reason)
     nothing = np.zeros(len(y))
-    if min(clusters.error(first, nothing, *at), clusters.error(nothing, second, *at)) <= _LEAST_ERROR:
+    if min(clusters.error(first, nothing, *numbers), clusters.error(nothing, second, *numbers)) <= _LEAST_ERROR:
         return Effect(p, reason=NO_ERROR)
-    error = half * clusters.error(first, second, *at) / (p * (1 - p))
+    error = half * clusters.error(first, second, *numbers) / (p * (1 - p))
     if error <= _LEAST_ERROR:
         return Effect(p, reason=NO_ERROR)
     low, high = expit([logit(p) - error, logit(p) + error]).tolist()
     return Effect(p, low, high)
 
 
-def _placements(of: np.ndarray, among: np.ndarray) -> np.ndarray:
+def _placements(values: np.ndarray, among: np.ndarray) -> np.ndarray:
     """Return for each value the share of others that it is above, ties counting half."""
     ordered = np.sort(among)
-    return (np.searchsorted(ordered, of, "left") + np.searchsorted(ordered, of, "right")) / (2 * len(ordered))
+    return (np.searchsorted(ordered, values, "left") + np.searchsorted(ordered, values, "right")) / (2 * len(ordered))
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,13 +222,13 @@ class Clusters:
     factors: tuple[np.ndarray, ...]
 
     @classmethod
-    def of(cls, people: np.ndarray, things: np.ndarray | None, bot: np.ndarray) -> Clusters:
+    def from_codes(cls, people: np.ndarray, things: np.ndarray | None, bot: np.ndarray) -> Clusters:
         groups = [people]
         if things is not None:
-            what = label_codes(things)
-            both = label_codes(people.astype(np.int64) * (int(what.max()) + 1) + what)
-            if both.max() > what.max():
-                groups += [what, both]
+            thing = label_codes(things)
+            person_thing = label_codes(people.astype(np.int64) * (int(thing.max()) + 1) + thing)
+            if person_thing.max() > thing.max():
+                groups += [thing, person_thing]
         factors = []
         for codes in groups:
             each = np.unique(np.stack([bot, codes]), axis=1)[0]
@@ -236,10 +238,10 @@ class Clusters:
 
     def error(self, first: np.ndarray, second: np.ndarray, i: int, j: int) -> float:
         """Return the standard error of a sum of influences, those of bot i and those of bot j."""
-        found = []
+        variances = []
         for codes, factor in zip(self.groups, self.factors, strict=True):
             sums = np.bincount(codes, factor[i] * first + factor[j] * second)
-            found.append(float(sums @ sums))
-        if len(found) > 1:
-            found[2] = found[0] + found[1] - found[2]
-        return float(np.sqrt(max(found)))
+            variances.append(float(sums @ sums))
+        if len(variances) > 1:
+            variances[2] = variances[0] + variances[1] - variances[2]
+        return float(np.sqrt(max(variances)))

@@ -87,14 +87,14 @@ def parse_formula(text: str, columns: Collection[str] | None = None) -> Formula:
         twice = response if response in (*names, *groups) else next(name for name in names if name in groups)
         raise ValueError(f"{quote(twice)} stands in two places; a column is rated, a factor, or a random effect")
     safe = {f"v{i}": name for i, name in enumerate(names)}
-    renamed = _NAME.sub(lambda found: f"v{names.index(found[0])}", fixed)
+    renamed = _NAME.sub(lambda match: f"v{names.index(match[0])}", fixed)
     expanded = [str(term) for term in DefaultFormulaParser(include_intercept=False).get_terms(renamed)]
     terms = sorted((tuple(safe[part] for part in term.split(":")) for term in expanded), key=len)
     if len(terms) > MOST_TERMS:
         raise ValueError(f"the formula has {len(terms)} terms; at most {MOST_TERMS} are fitted")
     for term in terms:
         for margin in combinations(term, len(term) - 1):
-            if margin and not any(set(margin) == set(one) for one in terms):
+            if margin and not any(set(margin) == set(candidate) for candidate in terms):
                 raise ValueError(f"{':'.join(term)} needs {':'.join(margin)} in the formula, too; write * for both")
     return Formula(response, tuple(terms), groups)
 
@@ -131,10 +131,10 @@ class Design:
         """Return the weights (p,) in a cell's mean, over the other factors' levels alike, at the mean of numbers."""
         row = np.zeros(self.x.shape[1])
         row[0] = 1.0
-        at = dict(zip(term, cell, strict=True))
-        for other in self.formula.terms:
-            if set(other) <= set(term):
-                row += self.effect(other, tuple(at[name] for name in other))
+        level_by_factor = dict(zip(term, cell, strict=True))
+        for subterm in self.formula.terms:
+            if set(subterm) <= set(term):
+                row += self.effect(subterm, tuple(level_by_factor[name] for name in subterm))
         return row
 
 
@@ -157,15 +157,15 @@ def make_design(formula: Formula, columns: Mapping[str, np.ndarray]) -> Design |
             if not parts[name].any():
                 return _one_level(name)
             continue
-        found, codes = np.unique(column.astype(str), return_inverse=True)
-        if len(found) < 2:
+        labels, codes = np.unique(column.astype(str), return_inverse=True)
+        if len(labels) < 2:
             return _one_level(name)
-        if len(found) > MOST_LEVELS:
-            why = f"{name} has {len(found)} levels; at most {MOST_LEVELS} are compared"
-            return Reason("many_levels", why, factor=name, n_levels=len(found), most=MOST_LEVELS)
-        levels[name] = tuple(found.tolist())
-        parts[name] = _contrasts(len(found))[codes]
-    blocks, of = [np.ones((len(columns[formula.response]), 1))], []
+        if len(labels) > MOST_LEVELS:
+            text = f"{name} has {len(labels)} levels; at most {MOST_LEVELS} are compared"
+            return Reason("many_levels", text, factor=name, n_levels=len(labels), most=MOST_LEVELS)
+        levels[name] = tuple(labels.tolist())
+        parts[name] = _contrasts(len(labels))[codes]
+    blocks, column_terms = [np.ones((len(columns[formula.response]), 1))], []
     for i, term in enumerate(formula.terms):
         empty = _empty_cell(term, levels, columns)
         if empty is not None:
@@ -174,12 +174,14 @@ def make_design(formula: Formula, columns: Mapping[str, np.ndarray]) -> Design |
         for name in term:
             block = (block[:, :, None] * parts[name][:, None, :]).reshape(len(block), -1)
         blocks.append(block)
-        of += [i] * block.shape[1]
+        column_terms += [i] * block.shape[1]
     x = np.hstack(blocks)
     if x.shape[1] >= len(x) or np.linalg.matrix_rank(x) < x.shape[1]:
-        why = "the factors are not told apart by these ratings: one follows from the others, or the ratings are too few"
-        return Reason("confounded", why)
-    return Design(formula, x, np.array(of), levels)
+        text = (
+            "the factors are not told apart by these ratings: one follows from the others, or the ratings are too few"
+        )
+        return Reason("confounded", text)
+    return Design(formula, x, np.array(column_terms), levels)
 
 
 def _one_level(name: str) -> Reason:
@@ -193,7 +195,7 @@ def _empty_cell(
     seen = set(zip(*(columns[name].astype(str).tolist() for name in names), strict=True))
     for cell in product(*(levels[name] for name in names)):
         if names and cell not in seen:
-            told = ", ".join(f"{name} {level}" for name, level in zip(names, cell, strict=True))
-            why = f"no rating has {told}: leave {':'.join(term)} out"
-            return Reason("empty_cell", why, cell=told, term=":".join(term))
+            cell_text = ", ".join(f"{name} {level}" for name, level in zip(names, cell, strict=True))
+            text = f"no rating has {cell_text}: leave {':'.join(term)} out"
+            return Reason("empty_cell", text, cell=cell_text, term=":".join(term))
     return None

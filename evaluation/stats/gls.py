@@ -104,10 +104,10 @@ def most_likely_share(likelihood: Likelihood) -> tuple[float, float]:
     values = [likelihood.minus_twice_log(share) for share in grid]
     best = int(np.argmin(values))
     around = (grid[max(best - 1, 0)], grid[min(best + 1, len(grid) - 1)])
-    found = optimize.minimize_scalar(
+    optimum = optimize.minimize_scalar(
         likelihood.minus_twice_log, bounds=around, method="bounded", options={"xatol": 1e-10}
     )
-    share, least = float(found.x), float(found.fun)
+    share, least = float(optimum.x), float(optimum.fun)
     return (share, least) if values[best] > least else (float(grid[best]), values[best])
 
 
@@ -144,8 +144,8 @@ def rater_share(likelihood: Likelihood, level: float) -> tuple[float, float, flo
     raters, rest = likelihood.freedoms()
     error = likelihood.unexplained(TOP)
 
-    def f(at: float) -> float:
-        return max(likelihood.unexplained(at) - error, 0.0) / raters / (error / rest)
+    def f(share: float) -> float:
+        return max(likelihood.unexplained(share) - error, 0.0) / raters / (error / rest)
 
     at_none = f(0.0) if raters else 0.0
     if not at_none:
@@ -154,7 +154,7 @@ def rater_share(likelihood: Likelihood, level: float) -> tuple[float, float, flo
     def end(quantile: float, known: float) -> float:
         if known <= quantile:
             return 0.0
-        return float(optimize.brentq(lambda at: f(at) / at_none * known - quantile, 0.0, TOP))
+        return float(optimize.brentq(lambda share: f(share) / at_none * known - quantile, 0.0, TOP))
 
     below, above = stats.f.ppf([0.5 - level / 2, 0.5 + level / 2], raters, rest)
     low, high = end(float(above), at_none), end(float(below), max(at_none, 1.0))
@@ -239,22 +239,22 @@ class RaterGls:
         """(U, K, K) Xᵀ W A of every pattern, on the means of the rater's ratings of a bot times root n."""
         rows, _which, _n = self._patterns
         step = max(1, _BLOCK // rows.shape[1] ** 2)
-        parts = [self._transform(rows[at : at + step]) for at in range(0, len(rows), step)]
+        parts = [self._transform(rows[start : start + step]) for start in range(0, len(rows), step)]
         return np.concatenate(parts)
 
     def _transform(self, rows: np.ndarray) -> np.ndarray:
         s = np.sqrt(rows)
         size = rows.sum(axis=1)
         ratio = self.share / (1 - self.share)
-        one = np.eye(rows.shape[1])
-        both = s[:, :, None] * s[:, None, :]
-        root = one + ((np.sqrt(1 + ratio * size) - 1) / size)[:, None, None] * both
-        left = root @ (one + ratio * both - both * self._m) @ root
-        values, vectors = np.linalg.eigh(left)
-        kept = values > _NONE * values.max(axis=1, keepdims=True)
-        power = np.where(kept, 1 / np.sqrt(np.where(kept, values, 1.0)), 0.0)
+        identity = np.eye(rows.shape[1])
+        outer = s[:, :, None] * s[:, None, :]
+        root = identity + ((np.sqrt(1 + ratio * size) - 1) / size)[:, None, None] * outer
+        inner = root @ (identity + ratio * outer - outer * self._m) @ root
+        values, vectors = np.linalg.eigh(inner)
+        is_positive = values > _NONE * values.max(axis=1, keepdims=True)
+        power = np.where(is_positive, 1 / np.sqrt(np.where(is_positive, values, 1.0)), 0.0)
         adjust = root @ (vectors * power[:, None, :]) @ np.swapaxes(vectors, 1, 2) @ root
-        weight = one - (ratio / (1 + ratio * size))[:, None, None] * both
+        weight = identity - (ratio / (1 + ratio * size))[:, None, None] * outer
         return s[:, :, None] * (weight @ adjust)
 
     @cached_property
@@ -271,13 +271,13 @@ class RaterGls:
         ends = np.searchsorted(which[order], np.arange(len(rows) + 1))
         if len(rows) * 4 < len(which):
             for u in range(len(rows)):
-                mine = order[ends[u] : ends[u + 1]]
-                scores[mine] = reduced[mine] @ self._transforms[u].T
+                members = order[ends[u] : ends[u + 1]]
+                scores[members] = reduced[members] @ self._transforms[u].T
         else:
             scores = np.einsum("gij,gj->gi", self._transforms[which], reduced)
         scores = scores @ self._m
-        found = scores.T @ scores
-        return found if self.unsure is None else found + self.unsure
+        covariance = scores.T @ scores
+        return covariance if self.unsure is None else covariance + self.unsure
 
     @cached_property
     def spread(self) -> tuple[float, np.ndarray]:
@@ -310,7 +310,7 @@ class RaterGls:
         The variance is the sum of (p_gᵀ y)² over raters. With Phi the ratings' covariance and Q = (p_gᵀ Phi p_h), df
         is trace(Q)² / sum(Q²). Q is a diagonal d plus U Zᵀ + Z Uᵀ, with K columns each, so no matrix of raters is made.
         """
-        between, own = self.spread
+        between, residual = self.spread
         rows, _which, n = self._patterns
         s = np.sqrt(rows)
         a = np.einsum("uij,i->uj", self._transforms, self._m @ contrast)
@@ -318,10 +318,10 @@ class RaterGls:
         size = rows.sum(axis=1)
         ratio = self.share / (1 - self.share)
         c = ratio / (1 + ratio * size)
-        d = (a**2 * own).sum(axis=1) + between * along**2
+        d = (a**2 * residual).sum(axis=1) + between * along**2
         u = a * s
         # Phi a, then W Phi a, then M Xᵀ of it.
-        spread = a * own + between * along[:, None] * s
+        spread = a * residual + between * along[:, None] * s
         weighed = spread - (c * (spread * s).sum(axis=1))[:, None] * s
         v = (weighed * s) @ self._m
         z = u @ self._meat / 2 - v
@@ -339,17 +339,17 @@ class RaterGls:
     @cached_property
     def _meat(self) -> np.ndarray:
         """(K, K) M Xᵀ W Phi W X M: the means' covariance under that `spread`."""
-        between, own = self.spread
+        between, residual = self.spread
         rows, _which, n = self._patterns
         size = rows.sum(axis=1)
         ratio = self.share / (1 - self.share)
         c = ratio / (1 + ratio * size)
-        # W X = X − c 1 nᵀ; Phi = diag(own) + between 11ᵀ.
-        left = 1 - c * size
-        inner = np.diag((n @ rows) * own)
-        crossed = rows.T @ ((n * c)[:, None] * (rows * own))
+        # W X = X − c 1 nᵀ; Phi = diag(residual) + between 11ᵀ.
+        remainder = 1 - c * size
+        inner = np.diag((n @ rows) * residual)
+        crossed = rows.T @ ((n * c)[:, None] * (rows * residual))
         inner = inner - crossed - crossed.T
-        inner = inner + rows.T @ ((n * (c**2 * (rows @ own) + between * left**2))[:, None] * rows)
+        inner = inner + rows.T @ ((n * (c**2 * (rows @ residual) + between * remainder**2))[:, None] * rows)
         return self._m @ inner @ self._m
 
 

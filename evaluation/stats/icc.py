@@ -51,31 +51,31 @@ def icc(table: np.ndarray, form: IccForm = "icc2_k", *, level: float = 0.95) -> 
     if x.ndim != 2:
         raise ValueError(f"the table has shape {x.shape}; it must be (items, raters)")
     one_way = form.startswith("icc1")
-    given = np.isfinite(x)
+    rated = np.isfinite(x)
     if one_way:
-        x, given = x[given.sum(axis=1) >= 2], given[given.sum(axis=1) >= 2]
-    n, n_ratings = len(x), int(given.sum())
+        x, rated = x[rated.sum(axis=1) >= 2], rated[rated.sum(axis=1) >= 2]
+    n, n_ratings = len(x), int(rated.sum())
     if n < 2:
         return undefined(n, n_ratings, few_items(n))
     if not one_way and x.shape[1] < 2:
-        why = f"{x.shape[1]} raters; at least 2 are needed"
-        return undefined(n, n_ratings, Reason("few_raters", why, n_raters=x.shape[1]))
-    if not one_way and not given.all():
-        gaps = int((~given.all(axis=1)).sum())
-        why = f"{gaps} of {n} items lack a rating: forms 2 and 3 need every rater on every item"
-        return undefined(n, n_ratings, Reason("gaps", why, n_gaps=gaps, n_items=n))
-    if np.ptp(x[given]) <= _TINY * max(1.0, float(np.abs(x[given]).max())):
-        why = "all ratings are the same: there is no variance to share out"
-        return undefined(n, n_ratings, Reason("no_variance", why))
+        text = f"{x.shape[1]} raters; at least 2 are needed"
+        return undefined(n, n_ratings, Reason("few_raters", text, n_raters=x.shape[1]))
+    if not one_way and not rated.all():
+        gaps = int((~rated.all(axis=1)).sum())
+        text = f"{gaps} of {n} items lack a rating: forms 2 and 3 need every rater on every item"
+        return undefined(n, n_ratings, Reason("gaps", text, n_gaps=gaps, n_items=n))
+    if np.ptp(x[rated]) <= _TINY * max(1.0, float(np.abs(x[rated]).max())):
+        text = "all ratings are the same: there is no variance to share out"
+        return undefined(n, n_ratings, Reason("no_variance", text))
 
-    x = np.where(given, x - x[given].mean(), 0.0)
-    size = given.sum(axis=1).astype(float)
+    x = np.where(rated, x - x[rated].mean(), 0.0)
+    size = rated.sum(axis=1).astype(float)
     k = float((size.sum() - (size**2).sum() / size.sum()) / (n - 1))
     squares = _mean_squares(np.ones((1, n)), x, size, two_way=not one_way)
     value = float(_coefficient(squares, form, n, k)[0])
     if not np.isfinite(value):
-        why = "the items' means are all the same: no variance of their own"
-        return undefined(n, n_ratings, Reason("same_means", why))
+        text = "the items' means are all the same: no variance of their own"
+        return undefined(n, n_ratings, Reason("same_means", text))
     low, high = _f_interval(squares, form, n, k, n_ratings, level)
     return AgreementEstimate(value, low, high, n, n_ratings, "F distribution")
 
@@ -147,9 +147,9 @@ def _two_way_interval(b: float, j: float, e: float, n: int, k: float, upper: flo
 
     r = (b - e) / (b + (k - 1) * e + k * (j - e) / n)
     # The paper's F_J = j / e, kept as two factors: e may be 0.
-    own = n * (1 + (k - 1) * r) - k * r
-    above = (k - 1) * (n - 1) * (k * r * j + own * e) ** 2
-    below = (n - 1) * k**2 * r**2 * j**2 + own**2 * e**2
+    error_factor = n * (1 + (k - 1) * r) - k * r
+    above = (k - 1) * (n - 1) * (k * r * j + error_factor * e) ** 2
+    below = (n - 1) * k**2 * r**2 * j**2 + error_factor**2 * e**2
     if below <= 0:
         return (1.0, 1.0) if r > 0 else (0.0, 0.0)
     df = above / below

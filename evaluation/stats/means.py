@@ -150,13 +150,13 @@ def mean_spread(values: np.ndarray, units: np.ndarray, things: np.ndarray | None
         return over_units  # of one thing, for which alone the mean then stands
     crossed = units * (int(things.max()) + 1) + things
     cells = _spread(values, np.unique(crossed, return_inverse=True)[1])
-    both = MeanSpread(
+    of_cells = MeanSpread(
         over_units.variance + over_things.variance - (cells.variance if cells else 0.0),
         min(over_units.df, over_things.df),
         min(over_units.n_units, over_things.n_units),
     )
     # Where all agree none varies, and the fewest units tell least.
-    return max(over_units, over_things, both, key=lambda one: (one.variance, -one.n_units))
+    return max(over_units, over_things, of_cells, key=lambda candidate: (candidate.variance, -candidate.n_units))
 
 
 def interval_ends(
@@ -192,10 +192,10 @@ def score_ends(mean: float, spread: MeanSpread, t: float, scale: tuple[float, fl
         t: half width in standard errors; scale: its two ends.
     """
     low, high = scale
-    most = max((mean - low) * (high - mean), 0.0)
+    max_variance = max((mean - low) * (high - mean), 0.0)
     reach = t**2 * _variance_share(mean, spread, scale)
     middle = (mean + reach * (low + high) / 2) / (1 + reach)
-    half = float(np.sqrt(reach * most + (reach * (high - low) / 2) ** 2)) / (1 + reach)
+    half = float(np.sqrt(reach * max_variance + (reach * (high - low) / 2) ** 2)) / (1 + reach)
     return max(low, middle - half), min(high, middle + half)
 
 
@@ -214,47 +214,51 @@ def _ends_above(above: float, spread: MeanSpread, t: float) -> tuple[float, floa
     return max(low, 0.0), high
 
 
-def mean_p_value(mean: float, spread: MeanSpread, at: float, scale: tuple[float, float] | None = None) -> float | None:
-    """Return the two-sided p-value of the true mean being `at`, below 1 − level where the interval of that level
+def mean_p_value(
+    mean: float, spread: MeanSpread, null_mean: float, scale: tuple[float, float] | None = None
+) -> float | None:
+    """Return the two-sided p-value of the true mean being `null_mean`, below 1 − level where the interval of that level
     leaves it out.
 
     None where nothing tells how far the mean can be off.
 
     Args:
-        at: within the scale, not at its ends; scale: as in `mean_interval`.
+        null_mean: within the scale, not at its ends; scale: as in `mean_interval`.
     """
     from scipy.special import stdtr
 
     variance = spread.variance
     if scale is not None:
-        variance = _variance_share(mean, spread, scale) * (at - scale[0]) * (scale[1] - at)
+        variance = _variance_share(mean, spread, scale) * (null_mean - scale[0]) * (scale[1] - null_mean)
     if not variance > 0:
         return None
-    return 2 * float(stdtr(spread.df, -abs(mean - at) / np.sqrt(variance)))
+    return 2 * float(stdtr(spread.df, -abs(mean - null_mean) / np.sqrt(variance)))
 
 
 def _variance_share(mean: float, spread: MeanSpread, scale: tuple[float, float]) -> float:
     """Return the variance of a mean as a share of the most that its place on the scale allows."""
-    most = (mean - scale[0]) * (scale[1] - mean)
-    return spread.variance / most if spread.variance > 0 and most > 0 else 1 / spread.n_units
+    max_variance = (mean - scale[0]) * (scale[1] - mean)
+    return spread.variance / max_variance if spread.variance > 0 and max_variance > 0 else 1 / spread.n_units
 
 
 def _on_scale(values: np.ndarray, scale: tuple[float, float]) -> np.ndarray:
     """Return the values, those that rounding put beyond an end of the scale at that end."""
     low, high = scale
-    least, most = float(values.min()), float(values.max())
-    margin = _ROUNDING * (high - low if np.isfinite(high - low) else max(abs(least), abs(most)))
-    if least < low - margin or most > high + margin:
-        raise ValueError(f"values from {least:g} to {most:g} on a scale of {low:g} to {high:g}; they must lie on it")
+    least, greatest = float(values.min()), float(values.max())
+    margin = _ROUNDING * (high - low if np.isfinite(high - low) else max(abs(least), abs(greatest)))
+    if least < low - margin or greatest > high + margin:
+        raise ValueError(
+            f"values from {least:g} to {greatest:g} on a scale of {low:g} to {high:g}; they must lie on it"
+        )
     return np.clip(values, low, high)
 
 
 def _codes(labels: Sequence[Any] | np.ndarray, keep: np.ndarray) -> np.ndarray:
     """Return the number of each kept label among the different ones."""
-    kept = np.asarray(labels)[keep]
-    if kept.dtype.kind not in "iu":
-        kept = np.asarray(labels, dtype=object)[keep].astype(str)
-    return np.unique(kept, return_inverse=True)[1].reshape(-1)
+    kept_labels = np.asarray(labels)[keep]
+    if kept_labels.dtype.kind not in "iu":
+        kept_labels = np.asarray(labels, dtype=object)[keep].astype(str)
+    return np.unique(kept_labels, return_inverse=True)[1].reshape(-1)
 
 
 def _spread(values: np.ndarray, units: np.ndarray) -> MeanSpread | None:
@@ -275,10 +279,10 @@ def _spread(values: np.ndarray, units: np.ndarray) -> MeanSpread | None:
     # Q = diag(c) − u pᵀ − p uᵀ + D u uᵀ, whose traces need no matrix of units.
     a = np.sqrt(a2)
     u, p, c = a * share, a * d, a2 * d
-    own = total * u**2 - 2 * u * p
-    trace = float((c + own).sum())
+    correction = total * u**2 - 2 * u * p
+    trace = float((c + correction).sum())
     squares = float(
-        (c**2 + 2 * c * own).sum()
+        (c**2 + 2 * c * correction).sum()
         + 2 * (u @ u) * (p @ p)
         + 2 * (u @ p) ** 2
         + total**2 * (u @ u) ** 2

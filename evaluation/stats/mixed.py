@@ -136,21 +136,21 @@ def mixed_model(
     if n_raters < 2:
         return nothing(Reason("one_rater_only", "one rater only: nothing can be said about others"))
     if n_raters == n:
-        why = (
+        text = (
             "every rater gave one rating: rater effects and chance cannot be separated; compare the bots without raters"
         )
-        return nothing(Reason("one_rating_each", why))
+        return nothing(Reason("one_rating_each", text))
     likelihood = Likelihood(y, bot, rater, n_bots, n_raters)
     within = bool(((likelihood.counts > 0).sum(axis=1) > 1).any())
     df = n - n_raters - n_bots + 1 if within else n_raters - n_bots
     if df < 1:
-        why = (
+        text = (
             f"{counted(n, 'rating')} by {counted(n_raters, 'rater')}: nothing left to judge {counted(n_bots, 'bot')} by"
         )
-        return nothing(Reason("nothing_left", why, n_ratings=n, n_raters=n_raters, n_bots=n_bots))
+        return nothing(Reason("nothing_left", text, n_ratings=n, n_raters=n_raters, n_bots=n_bots))
     if likelihood.no_error():
-        why = "the ratings do not vary around the bots' and raters' means"
-        return nothing(Reason("no_error", why))
+        text = "the ratings do not vary around the bots' and raters' means"
+        return nothing(Reason("no_error", text))
 
     share, low, high = rater_share(likelihood, level)
     coefficients, covariance, variance = likelihood.solve(share)
@@ -180,29 +180,29 @@ def mixed_model(
 
 def few_bots(n_bots: int) -> Reason:
     """Return the reason why fewer than two bots have no model."""
-    why = f"ratings of {counted(n_bots, 'bot')}; at least 2 are needed"
-    return Reason("few_bots", why, n_bots=n_bots)
+    text = f"ratings of {counted(n_bots, 'bot')}; at least 2 are needed"
+    return Reason("few_bots", text, n_bots=n_bots)
 
 
 def _bot_means(
     labels: Sequence[str], fit: RaterGls, y: np.ndarray, level: float, scale: tuple[float, float] | None
 ) -> tuple[ModelBotMean, ...]:
     """Return each bot's mean with its interval."""
-    found = []
+    means = []
     for i, label in enumerate(labels):
-        own = y[fit.bot == i]
-        one = fit.combined(np.eye(len(labels))[i])
-        n_raters, mean = int(fit.n_raters[i]), one.difference
+        bot_values = y[fit.bot == i]
+        estimate = fit.combined(np.eye(len(labels))[i])
+        n_raters, mean = int(fit.n_raters[i]), estimate.difference
         ends, reason = None, ONE_GROUP
         if n_raters > 1:
             # Where no rater differs, the degrees of freedom are the raters'.
-            df = one.df if one.error else n_raters - 1
-            ends = interval_ends(mean, MeanSpread(one.error**2, df, n_raters), level, scale)
+            df = estimate.df if estimate.error else n_raters - 1
+            ends = interval_ends(mean, MeanSpread(estimate.error**2, df, n_raters), level, scale)
             reason = ALL_ALIKE
         low, high = ends or (None, None)
-        told = None if ends else reason
-        found.append(ModelBotMean(label, mean, low, high, float(own.mean()), len(own), n_raters, told))
-    return tuple(found)
+        missing = None if ends else reason
+        means.append(ModelBotMean(label, mean, low, high, float(bot_values.mean()), len(bot_values), n_raters, missing))
+    return tuple(means)
 
 
 def wald_comparisons(
@@ -219,10 +219,10 @@ def wald_comparisons(
     free = np.broadcast_to(np.asarray(df, dtype=float), len(pairs))
     quantiles = stats.t.ppf(0.5 + level / 2, free)
     rows: list[tuple[str, str, float, float | None, float | None]] = []
-    for (i, j), own, quantile in zip(pairs, free.tolist(), quantiles.tolist(), strict=True):
+    for (i, j), pair_df, quantile in zip(pairs, free.tolist(), quantiles.tolist(), strict=True):
         gap = float(estimates[i] - estimates[j])
         error = float(np.sqrt(covariance[i, i] + covariance[j, j] - 2 * covariance[i, j]))
-        p = float(2 * stats.t.sf(abs(gap) / error, own)) if error > 0 else None
+        p = float(2 * stats.t.sf(abs(gap) / error, pair_df)) if error > 0 else None
         rows.append((labels[i], labels[j], gap, quantile * error if error > 0 else None, p))
     adjusted = holm([row[-1] for row in rows])
     return tuple(
@@ -321,7 +321,7 @@ def hotelling_test(squared: float, df: np.ndarray) -> WaldTest:
         return WaldTest(squared / q, float(stats.chi2.sf(squared, q)), q, None)
     df2 = eta - q + 1
     if df2 <= 0:
-        why = f"too few raters to test {counted(q, 'difference')} at once"
-        return WaldTest(None, None, q, None, Reason("few_raters_for_test", why, n_differences=q))
+        text = f"too few raters to test {counted(q, 'difference')} at once"
+        return WaldTest(None, None, q, None, Reason("few_raters_for_test", text, n_differences=q))
     f = df2 / (eta * q) * squared
     return WaldTest(f, float(stats.f.sf(f, q, df2)), q, df2)

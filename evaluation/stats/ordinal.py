@@ -76,17 +76,19 @@ def clustered_scores(
         part = slice(start, start + step)
         added = root.T @ np.tensordot(rows[part], informations, 1) @ root
         values, vectors = np.linalg.eigh(np.eye(n_parameters) - added)
-        kept = values > _NONE
-        power = np.where(kept, np.where(kept, values, 1.0) ** -0.5, 0.0)
+        is_positive = values > _NONE
+        power = np.where(is_positive, np.where(is_positive, values, 1.0) ** -0.5, 0.0)
         middle = (vectors * power[:, None, :]) @ np.swapaxes(vectors, 1, 2)
-        mine = np.flatnonzero((which >= start) & (which < start + step))
-        adjusted[mine] = np.einsum("gij,gj->gi", middle[which[mine] - start], scores[mine] @ root, optimize=True)
+        members = np.flatnonzero((which >= start) & (which < start + step))
+        adjusted[members] = np.einsum(
+            "gij,gj->gi", middle[which[members] - start], scores[members] @ root, optimize=True
+        )
         turned = middle @ aimed  # a_g is root times it
-        pulls = added @ turned  # of which Q_gh is less the product, and on its diagonal `own` more
-        own, n = (turned * pulls).sum(axis=1), times[part].astype(float)
+        pulls = added @ turned  # Q_gh is minus their product, Q_gg `diagonal` less it
+        diagonal, n = (turned * pulls).sum(axis=1), times[part].astype(float)
         less = (pulls**2).sum(axis=1)
-        trace += n @ (own - less)
-        squares += n @ (own * (own - 2 * less))
+        trace += n @ (diagonal - less)
+        squares += n @ (diagonal * (diagonal - 2 * less))
         crossed += np.einsum("u,upc,uqc->cpq", n, pulls, pulls, optimize=True)
     squares += (crossed**2).sum(axis=(1, 2))
     df = np.divide(trace**2, squares, out=np.full(n_contrasts, np.inf), where=squares > 0)
@@ -162,12 +164,12 @@ class OrdinalModel:
         Raises:
             KeyError: one of the bots is not in the fit.
         """
-        found = {bot.bot: np.array(bot.probabilities) for bot in self.bots}
+        probabilities = {bot.bot: np.array(bot.probabilities) for bot in self.bots}
         for name in (a, b):
-            if name not in found:
-                raise KeyError(f"no bot {name!r} in the fit; there are {sorted(found)}")
-        below = np.cumsum(found[b]) - found[b]
-        return float(found[a] @ (below + found[b] / 2))
+            if name not in probabilities:
+                raise KeyError(f"no bot {name!r} in the fit; there are {sorted(probabilities)}")
+        below = np.cumsum(probabilities[b]) - probabilities[b]
+        return float(probabilities[a] @ (below + probabilities[b] / 2))
 
 
 def ordinal_model(
@@ -206,33 +208,33 @@ def ordinal_model(
     if n_bots < 2:
         return nothing(few_bots(n_bots))
     if n_points < 2:
-        why = f"every rating is {points[0]:g}: nothing tells the bots apart"
-        return nothing(Reason("one_answer", why, answer=float(points[0])))
+        text = f"every rating is {points[0]:g}: nothing tells the bots apart"
+        return nothing(Reason("one_answer", text, answer=float(points[0])))
     if n_raters is not None and n_raters <= n_bots:
-        why = f"{counted(n_raters, 'rater')}: too few to judge {counted(n_bots, 'bot')} by"
-        return nothing(Reason("too_few_for_bots", why, n_raters=n_raters, n_bots=n_bots))
+        text = f"{counted(n_raters, 'rater')}: too few to judge {counted(n_bots, 'bot')} by"
+        return nothing(Reason("too_few_for_bots", text, n_raters=n_raters, n_bots=n_bots))
     counts = np.bincount(bot * n_points + point, minlength=n_bots * n_points)
     counts = counts.reshape(n_bots, n_points).astype(float)
-    by_rater = None if rater is None else _counted(rater, bot, n_bots)
+    by_rater = None if rater is None else _count_ratings(rater, bot, n_bots)
     if by_rater is not None:
         for i in np.flatnonzero((by_rater > 0).sum(axis=0) < 2).tolist():
-            why = f"{labels[i]} was rated by one rater only: how far its odds can be off is not known"
-            return nothing(Reason("one_rater_of_bot", why, bot=str(labels[i])))
+            text = f"{labels[i]} was rated by one rater only: how far its odds can be off is not known"
+            return nothing(Reason("one_rater_of_bot", text, bot=str(labels[i])))
     for i, label in enumerate(labels):
         for end, name in ((0, "lowest"), (-1, "highest")):
             if counts[i, end] == counts[i].sum():
-                why = f"every rating of {label} is the {name} one: its effect is infinite"
-                return nothing(Reason(f"always_{name}", why, bot=str(label)))
+                text = f"every rating of {label} is the {name} one: its effect is infinite"
+                return nothing(Reason(f"always_{name}", text, bot=str(label)))
     apart = _separated(counts)
     if apart is not None:
         upper, lower = (", ".join(labels[side].tolist()) for side in apart[:2])
-        at = points[apart[2]]
-        why = f"no rating of {upper} is below {at:g} and none of {lower} above: their difference is infinite"
-        return nothing(Reason("separated", why, upper=str(upper), lower=str(lower), at=float(at)))
+        boundary = points[apart[2]]
+        text = f"no rating of {upper} is below {boundary:g} and none of {lower} above: their difference is infinite"
+        return nothing(Reason("separated", text, upper=str(upper), lower=str(lower), at=float(boundary)))
     fit = _fisher_scoring(counts)
     if fit is None:
-        why = "no optimum found: the bots' ratings hardly overlap"
-        return nothing(Reason("no_optimum", why))
+        text = "no optimum found: the bots' ratings hardly overlap"
+        return nothing(Reason("no_optimum", text))
 
     parameters, information = fit
     inverse = np.linalg.inv(information)
@@ -252,12 +254,12 @@ def ordinal_model(
         errors = clustered_scores(inverse, scores, by_rater, each, contrasts)
         values = np.linalg.eigvalsh(errors.covariance[n_points - 1 :, n_points - 1 :])
         if values[0] <= _ALIKE * values[-1]:
-            why = "the few raters of a bot answer alike: nothing tells how far its odds can be off"
-            return nothing(Reason("raters_alike", why))
+            text = "the few raters of a bot answer alike: nothing tells how far its odds can be off"
+            return nothing(Reason("raters_alike", text))
     return _result(labels, points, counts, parameters, errors, contrasts, n_raters, level)
 
 
-def _counted(rater: np.ndarray, bot: np.ndarray, n_bots: int) -> np.ndarray:
+def _count_ratings(rater: np.ndarray, bot: np.ndarray, n_bots: int) -> np.ndarray:
     """Return the number of ratings by each rater of each bot: (raters, bots)."""
     size = (int(rater.max()) + 1) * n_bots
     return np.bincount(rater * n_bots + bot, minlength=size).reshape(-1, n_bots).astype(float)
@@ -322,10 +324,10 @@ def _fisher_scoring(counts: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
     below = np.cumsum(counts.sum(axis=0))[:-1] / counts.sum()
     parameters = np.concatenate([np.log(below / (1 - below)), np.zeros(n_bots - 1)])
 
-    def log_likelihood(at: np.ndarray) -> float:
-        if (np.diff(at[: n_points - 1]) <= 0).any():
+    def log_likelihood(parameters: np.ndarray) -> float:
+        if (np.diff(parameters[: n_points - 1]) <= 0).any():
             return -np.inf
-        p = _probabilities(at, n_points)
+        p = _probabilities(parameters, n_points)
         seen = counts > 0
         if (p[seen] <= 0).any():
             return -np.inf
@@ -375,10 +377,10 @@ def _result(
     spread = np.sqrt(np.einsum("pc,pq,qc->c", contrasts, errors.covariance, contrasts))
     half = stats.t.ppf(0.5 + level / 2, errors.df[:n_bots]) * spread[:n_bots]
     centred = effects - effects.mean()
-    own = np.zeros((n_bots, n_bots))
-    own[1:, 1:] = errors.covariance[n_points - 1 :, n_points - 1 :]
+    covariance = np.zeros((n_bots, n_bots))
+    covariance[1:, 1:] = errors.covariance[n_points - 1 :, n_points - 1 :]
     p = _probabilities(parameters, n_points)
-    chi2 = float(effects[1:] @ np.linalg.solve(own[1:, 1:], effects[1:]))
+    chi2 = float(effects[1:] @ np.linalg.solve(covariance[1:, 1:], effects[1:]))
     test = hotelling_test(chi2, errors.df[n_bots + n_pairs :])
     seen = counts > 0
     free = counts / counts.sum(axis=1, keepdims=True)
@@ -399,7 +401,7 @@ def _result(
             )
             for i, name in enumerate(names)
         ),
-        wald_comparisons(names, effects, own, errors.df[n_bots:][:n_pairs], level),
+        wald_comparisons(names, effects, covariance, errors.df[n_bots:][:n_pairs], level),
         chi2,
         n_bots - 1,
         test.f if test.df2 else None,

@@ -155,20 +155,20 @@ def raters_needed(
         )
     level = corrected_alpha(alpha, n_comparisons)
     m = ratings_per_rater
-    own = sd * float(np.sqrt((1 + (m - 1) * rater_share) / m))
+    rater_sd = sd * float(np.sqrt((1 + (m - 1) * rater_share) / m))
     if difference == 0:
         return RaterNeed(None, None, level, difference, sd, design, NO_DIFFERENCE)
 
     def reached(n: int) -> float:
-        return _power(n, abs(difference), own, level, design, correlation)
+        return _power(n, abs(difference), rater_sd, level, design, correlation)
 
     # By the normal distribution, which asks for a little less than the t-test.
     quantiles = float(stats.norm.ppf(1 - level / 2) + stats.norm.ppf(power))
-    both = 1 - correlation if design == "paired" else 1.0
-    n = _least(reached, power, 2 * both * (quantiles * own / difference) ** 2)
+    variance_factor = 1 - correlation if design == "paired" else 1.0
+    n = _least(reached, power, 2 * variance_factor * (quantiles * rater_sd / difference) ** 2)
     if n is None:
-        why = Reason("too_many_raters", f"more than {MOST:,} raters per bot", most=MOST)
-        return RaterNeed(None, None, level, difference, sd, design, why)
+        reason = Reason("too_many_raters", f"more than {MOST:,} raters per bot", most=MOST)
+        return RaterNeed(None, None, level, difference, sd, design, reason)
     return RaterNeed(n, reached(n), level, difference, sd, design)
 
 
@@ -231,10 +231,10 @@ def _pair(
 ) -> PairPlan:
     n_a, n_b = n_raters.get(pair.a, 0), n_raters.get(pair.b, 0)
     if min(n_a, n_b) < 2:
-        why = Reason("too_few_raters", "a bot has fewer than two raters: its spread is unknown")
-        return _without(pair, n_a, n_b, why)
+        reason = Reason("too_few_raters", "a bot has fewer than two raters: its spread is unknown")
+        return _undefined_plan(pair, n_a, n_b, reason)
     if pair.error is None or pair.low is None or pair.high is None or pair.difference is None:
-        return _without(pair, n_a, n_b, pair.reason or NO_ERROR)
+        return _undefined_plan(pair, n_a, n_b, pair.reason or NO_ERROR)
     sd = pair.error * float(np.sqrt(1 / (1 / n_a + 1 / n_b)))
     need = None
     if smallest is not None:
@@ -244,8 +244,8 @@ def _pair(
     return PairPlan(pair.a, pair.b, pair.difference, pair.low, pair.high, sd, n_a, n_b, needed, missing)
 
 
-def _without(pair: Comparison, n_a: int, n_b: int, why: Reason | None) -> PairPlan:
-    return PairPlan(pair.a, pair.b, pair.difference, None, None, None, n_a, n_b, None, why)
+def _undefined_plan(pair: Comparison, n_a: int, n_b: int, reason: Reason | None) -> PairPlan:
+    return PairPlan(pair.a, pair.b, pair.difference, None, None, None, n_a, n_b, None, reason)
 
 
 def _check(difference: float, sd: float, alpha: float, correlation: float) -> None:
@@ -268,8 +268,8 @@ def _power(n: int, difference: float, sd: float, alpha: float, design: Design, c
     shift = float(difference / error)
     with np.errstate(all="ignore"):
         # Its effect is per root observation, so that of one observation is the shift itself.
-        found = float(ttest_power(shift, 1, alpha, df=df))
-    return found if np.isfinite(found) else power_integrated(shift, df, alpha)
+        power = float(ttest_power(shift, 1, alpha, df=df))
+    return power if np.isfinite(power) else power_integrated(shift, df, alpha)
 
 
 def power_integrated(shift: float, df: int, alpha: float) -> float:

@@ -147,8 +147,8 @@ def screen_raters(
     table = np.asarray(values, dtype=float)
     table = table[:, None] if table.ndim == 1 else table
     k, d = table.shape
-    given = {"raters": raters, "bots": bots, "control": control, "seconds": seconds}
-    for name, column in given.items():
+    columns = {"raters": raters, "bots": bots, "control": control, "seconds": seconds}
+    for name, column in columns.items():
         if column is not None and len(column) != k:
             raise ValueError(f"{name} has {len(column)} entries for {k} rows of ratings")
     low, high = scale
@@ -166,13 +166,13 @@ def screen_raters(
         if len(flags) != d:
             raise ValueError(f"{name} has {len(flags)} entries for {d} dimensions")
     times = None if seconds is None else np.asarray(seconds, dtype=float)
-    rows: dict[str, list[int]] = {}
+    rows_by_rater: dict[str, list[int]] = {}
     for i, rater in enumerate(raters):
         if not is_unknown(rater) and np.isfinite(table[i]).any():
-            rows.setdefault(str(rater), []).append(i)
+            rows_by_rater.setdefault(str(rater), []).append(i)
     usual = np.nan
     if times is not None:
-        medians = [_median(times[own]) for own in rows.values()]
+        medians = [_median(times[rater_rows]) for rater_rows in rows_by_rater.values()]
         usual = _median(np.array(medians))
     study = _Study(
         table,
@@ -192,111 +192,111 @@ def screen_raters(
             rated = np.where(study.bots[:, None] == bot, table, np.nan)
             study.sums[bot] = (np.nansum(rated, axis=0), np.isfinite(rated).sum(axis=0))
     verdicts = []
-    for rater, own in rows.items():
-        found = tuple(RULES[rule](study, np.array(own)) for rule in rules or RULES)
-        failed = sum(finding.failed is True for finding in found)
-        verdicts.append(RaterVerdict(rater, failed < min_failed, found, len(own)))
+    for rater, rater_rows in rows_by_rater.items():
+        findings = tuple(RULES[rule](study, np.array(rater_rows)) for rule in rules or RULES)
+        failed = sum(finding.failed is True for finding in findings)
+        verdicts.append(RaterVerdict(rater, failed < min_failed, findings, len(rater_rows)))
     return verdicts
 
 
-def _flat(study: _Study, own: np.ndarray) -> RuleResult:
+def _flat(study: _Study, rows: np.ndarray) -> RuleResult:
     """Look for the same answer to all questions, as worded: negative statements answered like positive ones."""
     limit = study.limits.flat_share
-    worded = study.worded[own]
-    asked = np.isfinite(worded).sum(axis=1) >= 3
-    if asked.sum() < study.limits.min_conversations:
-        n = int(asked.sum())
-        why = f"{counted(n, 'conversation')} with three answers or more"
-        return _cannot("flat", limit, Reason("few_long_forms", why, n_conversations=n))
-    worded = worded[asked]
+    worded = study.worded[rows]
+    is_long = np.isfinite(worded).sum(axis=1) >= 3
+    if is_long.sum() < study.limits.min_conversations:
+        n = int(is_long.sum())
+        text = f"{counted(n, 'conversation')} with three answers or more"
+        return _cannot("flat", limit, Reason("few_long_forms", text, n_conversations=n))
+    worded = worded[is_long]
     share = float((np.nanmax(worded, axis=1) == np.nanmin(worded, axis=1)).mean())
-    n = int(asked.sum())
+    n = int(is_long.sum())
     words = f"one answer to all questions in {share:.0%} of {counted(n, 'conversation')}"
-    found = Reason("one_answer_to_all", words, percent=share, n_conversations=n)
-    return RuleResult("flat", share >= limit, share, limit, found)
+    reason = Reason("one_answer_to_all", words, percent=share, n_conversations=n)
+    return RuleResult("flat", share >= limit, share, limit, reason)
 
 
-def _narrow(study: _Study, own: np.ndarray) -> RuleResult:
+def _narrow(study: _Study, rows: np.ndarray) -> RuleResult:
     limit = study.limits.min_spread
-    known = study.worded[own][np.isfinite(study.worded[own])]
-    if len(own) < study.limits.min_conversations or len(known) < 2:
-        return _cannot("narrow", limit, _few_conversations(own))
+    known = study.worded[rows][np.isfinite(study.worded[rows])]
+    if len(rows) < study.limits.min_conversations or len(known) < 2:
+        return _cannot("narrow", limit, _few_conversations(rows))
     spread = float(known.std(ddof=1)) / (study.high - study.low)
     words = f"answers vary by {spread:.1%} of the scale (standard deviation)"
-    found = Reason("spread_of_answers", words, spread=spread)
-    return RuleResult("narrow", spread < limit, spread, limit, found)
+    reason = Reason("spread_of_answers", words, spread=spread)
+    return RuleResult("narrow", spread < limit, spread, limit, reason)
 
 
-def _disagrees(study: _Study, own: np.ndarray) -> RuleResult:
+def _disagrees(study: _Study, rows: np.ndarray) -> RuleResult:
     """Correlate the rater with the other raters' means, dimension by dimension centred."""
     limit = study.limits.min_correlation
     if study.bots is None:
         return _cannot("disagrees", limit, Reason("no_bots", "no bots given"))
-    bots = study.bots[own]
-    mine, theirs = [], []
+    bots = study.bots[rows]
+    own_means, other_means = [], []
     for bot in np.unique(bots):
-        values = study.values[own[bots == bot]]
+        values = study.values[rows[bots == bot]]
         total, number = study.sums[bot]
-        others = number - np.isfinite(values).sum(axis=0)
+        n_others = number - np.isfinite(values).sum(axis=0)
         rest = total - np.nansum(values, axis=0)
-        theirs.append(np.divide(rest, others, out=np.full(len(rest), np.nan), where=others > 0))
+        other_means.append(np.divide(rest, n_others, out=np.full(len(rest), np.nan), where=n_others > 0))
         size = np.isfinite(values).sum(axis=0)
         mean = np.divide(np.nansum(values, axis=0), size, out=np.full(len(rest), np.nan), where=size > 0)
-        mine.append(mean)
-    both = np.isfinite(mine) & np.isfinite(theirs)
-    n_shared = int(both.any(axis=1).sum())
+        own_means.append(mean)
+    is_shared = np.isfinite(own_means) & np.isfinite(other_means)
+    n_shared = int(is_shared.any(axis=1).sum())
     if n_shared < study.limits.min_bots:
-        why = f"{counted(n_shared, 'bot')} rated by others too"
-        return _cannot("disagrees", limit, Reason("few_shared_bots", why, n_bots=n_shared))
-    x, y = (_centred(np.where(both, side, np.nan)) for side in (mine, theirs))
+        text = f"{counted(n_shared, 'bot')} rated by others too"
+        return _cannot("disagrees", limit, Reason("few_shared_bots", text, n_bots=n_shared))
+    x, y = (_centred(np.where(is_shared, side, np.nan)) for side in (own_means, other_means))
     size = float(np.sqrt((x**2).sum() * (y**2).sum()))
     if size <= 1e-9 * (study.high - study.low) ** 2:
-        why = "the same rating for every bot"
-        return _cannot("disagrees", limit, Reason("same_for_every_bot", why))
+        text = "the same rating for every bot"
+        return _cannot("disagrees", limit, Reason("same_for_every_bot", text))
     r = float((x * y).sum() / size)
     words = f"r = {share(r)} with the other raters over {counted(n_shared, 'bot')}"
-    found = Reason("r_with_others", words, r=r, n_bots=n_shared)
-    return RuleResult("disagrees", r < limit, r, limit, found)
+    reason = Reason("r_with_others", words, r=r, n_bots=n_shared)
+    return RuleResult("disagrees", r < limit, r, limit, reason)
 
 
-def _too_fast(study: _Study, own: np.ndarray) -> RuleResult:
+def _too_fast(study: _Study, rows: np.ndarray) -> RuleResult:
     limit = study.limits.min_speed
     if study.seconds is None or not np.isfinite(study.usual_seconds):
         return _cannot("too_fast", limit, Reason("no_times", "no times given"))
-    median = _median(study.seconds[own])
+    median = _median(study.seconds[rows])
     if not np.isfinite(median) or study.usual_seconds <= 0:
         return _cannot("too_fast", limit, Reason("no_times_of_rater", "no times known"))
     share = median / study.usual_seconds
     words = f"{median:.0f} s a conversation, where raters usually take {study.usual_seconds:.0f} s"
-    found = Reason("time_taken", words, seconds=median, usual_seconds=study.usual_seconds)
-    return RuleResult("too_fast", share < limit, share, limit, found)
+    reason = Reason("time_taken", words, seconds=median, usual_seconds=study.usual_seconds)
+    return RuleResult("too_fast", share < limit, share, limit, reason)
 
 
-def _contradicts(study: _Study, own: np.ndarray) -> RuleResult:
+def _contradicts(study: _Study, rows: np.ndarray) -> RuleResult:
     """Look for agreement (or disagreement) with a statement and with its opposite."""
     limit = study.limits.max_contradiction
     if study.turned.all() or not study.turned.any():
-        why = "no statements of opposite wording"
-        return _cannot("contradicts", limit, Reason("no_opposites", why))
-    if len(own) < study.limits.min_conversations:
-        return _cannot("contradicts", limit, _few_conversations(own))
-    worded = study.worded[own]
+        text = "no statements of opposite wording"
+        return _cannot("contradicts", limit, Reason("no_opposites", text))
+    if len(rows) < study.limits.min_conversations:
+        return _cannot("contradicts", limit, _few_conversations(rows))
+    worded = study.worded[rows]
     sides = [_mean(worded[:, study.turned]), _mean(worded[:, ~study.turned])]
-    both = float(sum(sides)) - study.low - study.high
-    share = both / (study.high - study.low)
+    imbalance = float(sum(sides)) - study.low - study.high
+    share = imbalance / (study.high - study.low)
     if not np.isfinite(share):
-        why = "one side was never answered"
-        return _cannot("contradicts", limit, Reason("one_side_unanswered", why))
+        text = "one side was never answered"
+        return _cannot("contradicts", limit, Reason("one_side_unanswered", text))
     words = f"opposite statements: {share:+.0%} of the scale beyond balance"
-    found = (
+    reason = (
         Reason("affirms_opposites", f"affirms {words}", percent=share)
         if share > 0
         else Reason("denies_opposites", f"denies {words}", percent=-share)
     )
-    return RuleResult("contradicts", abs(share) > limit, share, limit, found)
+    return RuleResult("contradicts", abs(share) > limit, share, limit, reason)
 
 
-def _control(study: _Study, own: np.ndarray) -> RuleResult:
+def _control(study: _Study, rows: np.ndarray) -> RuleResult:
     """Test whether the rater rates controls lower than bots.
 
     The answers about one conversation resemble each other, so p is a yardstick, not a chance of error.
@@ -306,8 +306,8 @@ def _control(study: _Study, own: np.ndarray) -> RuleResult:
     limit = study.limits.control_p
     if study.control is None:
         return _cannot("control", limit, Reason("no_control", "no control in the study"))
-    is_control = study.control[own]
-    judged = study.values[own][:, study.control_dimensions]
+    is_control = study.control[rows]
+    judged = study.values[rows][:, study.control_dimensions]
     bad, real = judged[is_control], judged[~is_control]
     bad, real = bad[np.isfinite(bad)], real[np.isfinite(real)]
     if not len(bad):
@@ -318,13 +318,13 @@ def _control(study: _Study, own: np.ndarray) -> RuleResult:
     if np.ptp(np.concatenate([bad, real])) > 0:
         p = float(stats.mannwhitneyu(bad, real, alternative="less", method="asymptotic").pvalue)
     means = {"control_mean": float(bad.mean()), "bots_mean": float(real.mean())}
-    told = f"control rated {figure(bad.mean())}, real bots {figure(real.mean())}"
-    found = (
-        Reason("control_not_lower", f"{told}: not clearly lower (p = {p:.2g})", **means, p=p)
+    means_text = f"control rated {figure(bad.mean())}, real bots {figure(real.mean())}"
+    reason = (
+        Reason("control_not_lower", f"{means_text}: not clearly lower (p = {p:.2g})", **means, p=p)
         if p >= limit
-        else Reason("control_lower", f"{told}: lower (p = {p:.2g})", **means, p=p)
+        else Reason("control_lower", f"{means_text}: lower (p = {p:.2g})", **means, p=p)
     )
-    return RuleResult("control", p >= limit, p, limit, found)
+    return RuleResult("control", p >= limit, p, limit, reason)
 
 
 RULES: dict[str, _Rule] = {
@@ -338,12 +338,12 @@ RULES: dict[str, _Rule] = {
 """By name. Each judges one rater's rows of the study."""
 
 
-def _cannot(rule: str, threshold: float, why: Reason) -> RuleResult:
-    return RuleResult(rule, None, None, threshold, why)
+def _cannot(rule: str, threshold: float, reason: Reason) -> RuleResult:
+    return RuleResult(rule, None, None, threshold, reason)
 
 
-def _few_conversations(own: np.ndarray) -> Reason:
-    n = len(own)
+def _few_conversations(rows: np.ndarray) -> Reason:
+    n = len(rows)
     return Reason("few_conversations", counted(n, "conversation"), n_conversations=n)
 
 

@@ -125,52 +125,54 @@ def leave_one_out_values(statistic: Callable[[np.ndarray], np.ndarray], n_items:
 
 
 def jackknife_interval(
-    value: float, without: np.ndarray, n_each: float, level: float, *, centred: bool = False
+    value: float, leave_one_out: np.ndarray, n_each: float, level: float, *, centred: bool = False
 ) -> tuple[float, float] | None:
     """Return the ends of the interval; None where its error is unknown.
 
     Args:
-        value: of all items; without: (n,) without each, three or more.
+        value: of all items.
+        leave_one_out: (n,) values without each item, three or more.
         n_each: mean number of ratings of an item.
         level: of the interval.
         centred: about the coefficient less its bias by the jackknife, for one that few items make too low.
     """
     from scipy.special import stdtrit
 
-    found = _on_fishers_scale(value, without, n_each, centred=centred)
-    if found is None:
+    estimate = _on_fishers_scale(value, leave_one_out, n_each, centred=centred)
+    if estimate is None:
         return None
-    middle, error, df = found
+    middle, error, df = estimate
     half = float(stdtrit(df, 0.5 + level / 2)) * error
     odds = (1 + (n_each - 1) * middle) / (1 - middle) * np.exp([-2 * half, 2 * half])
     low, high = np.where(np.isfinite(odds), (odds - 1) / (odds + n_each - 1), 1.0)
     return float(low), float(high)
 
 
-def jackknife_p(value: float, without: np.ndarray) -> float | None:
+def jackknife_p(value: float, leave_one_out: np.ndarray) -> float | None:
     """Return the two-sided p-value of a correlation of 0: 1 less the level at which its interval ends there.
 
     Args:
-        value: of all units; without: (n,) without each.
+        value: of all units.
+        leave_one_out: (n,) values without each unit.
     """
     from scipy.special import stdtr
 
-    found = _on_fishers_scale(value, without, 2.0, centred=False)
-    return None if found is None else float(2 * stdtr(found[2], -abs(np.arctanh(value)) / found[1]))
+    estimate = _on_fishers_scale(value, leave_one_out, 2.0, centred=False)
+    return None if estimate is None else float(2 * stdtr(estimate[2], -abs(np.arctanh(value)) / estimate[1]))
 
 
 def _on_fishers_scale(
-    value: float, without: np.ndarray, n_each: float, *, centred: bool
+    value: float, leave_one_out: np.ndarray, n_each: float, *, centred: bool
 ) -> tuple[float, float, float] | None:
     """Return coefficient, error on Fisher's scale and degrees of freedom, as `jackknife_interval`."""
-    n, lowest = len(without), -1 / (n_each - 1)
-    if n < FEWEST_UNITS or not np.isfinite(without).all():
+    n, lowest = len(leave_one_out), -1 / (n_each - 1)
+    if n < FEWEST_UNITS or not np.isfinite(leave_one_out).all():
         return None
-    apart = without - without.mean()
+    apart = leave_one_out - leave_one_out.mean()
     squares = float((apart**2).sum())
     if squares <= 1e-24 or not lowest < value < 1:
         return None
-    middle = n * value - (n - 1) * float(without.mean()) if centred else value
+    middle = n * value - (n - 1) * float(leave_one_out.mean()) if centred else value
     middle = middle if lowest < middle < 1 else value
     slope = ((n_each - 1) / (1 + (n_each - 1) * middle) + 1 / (1 - middle)) / 2
     return middle, float(np.sqrt((n - 1) / n * squares)) * slope, freedom_of(apart)
@@ -193,9 +195,9 @@ def jackknife_half(parts: Sequence[np.ndarray], level: float) -> float | None:
     from scipy.special import stdtrit
 
     variances, freedoms = [], []
-    for without in parts:
-        n, apart = len(without), without - without.mean()
-        if n < FEWEST_UNITS or not np.isfinite(without).all():
+    for leave_one_out in parts:
+        n, apart = len(leave_one_out), leave_one_out - leave_one_out.mean()
+        if n < FEWEST_UNITS or not np.isfinite(leave_one_out).all():
             return None
         squares = float((apart**2).sum())
         if squares > 1e-24:
@@ -226,12 +228,12 @@ def leave_one_out_pearson(
     parts = (np.ones_like(x), x, y, x * x, y * y, x * y)
     of_groups = np.stack([np.bincount(groups, part) for part in parts])
     # What a unit has in a group; without it only the groups change in which it has something.
-    pairs, at = np.unique(codes * of_groups.shape[1] + groups, return_inverse=True)
+    pairs, pair_codes = np.unique(codes * of_groups.shape[1] + groups, return_inverse=True)
     unit, group = np.divmod(pairs, of_groups.shape[1])
-    of_pairs = np.stack([np.bincount(at, part) for part in parts])
-    whole, left = _about_means(of_groups), _about_means(of_groups[:, group] - of_pairs)
-    lost = [np.bincount(unit, change) for change in whole[:, group] - left]
-    return _ratio(*(whole.sum(axis=1, keepdims=True) - lost))
+    of_pairs = np.stack([np.bincount(pair_codes, part) for part in parts])
+    total, remaining = _about_means(of_groups), _about_means(of_groups[:, group] - of_pairs)
+    lost = [np.bincount(unit, change) for change in total[:, group] - remaining]
+    return _ratio(*(total.sum(axis=1, keepdims=True) - lost))
 
 
 def _about_means(sums: np.ndarray) -> np.ndarray:
@@ -247,38 +249,38 @@ def leave_one_out_spearman(x: np.ndarray, y: np.ndarray, codes: np.ndarray) -> n
 
     n_units = int(codes.max()) + 1
     if n_units <= _FEW_UNITS and n_units * len(x) <= _FEW_NUMBERS:
-        left = codes[:, None] != np.arange(n_units)  # (n, G)
-        r, s = (_ranks_without(one, codes) for one in (x, y))
-        r, s = (np.where(left, one - one.mean(axis=0, where=left), 0.0) for one in (r, s))
+        is_included = codes[:, None] != np.arange(n_units)  # (n, G)
+        r, s = (_ranks_without(values, codes) for values in (x, y))
+        r, s = (np.where(is_included, ranks - ranks.mean(axis=0, where=is_included), 0.0) for ranks in (r, s))
         return _ratio((r * s).sum(axis=0), (r**2).sum(axis=0), (s**2).sum(axis=0))
-    r, s = (rankdata(one) - (len(one) + 1) / 2 for one in (x, y))
+    r, s = (rankdata(values) - (len(values) + 1) / 2 for values in (x, y))
     sums = []
-    for one, other, first, second in ((r, s, x, y), (r, r, x, x), (s, s, y, y)):
-        lost = one * other + _above(first, other) + _above(second, one)
-        sums.append(float((one * other).sum()) - np.bincount(codes, lost))
+    for ranks, other_ranks, first, second in ((r, s, x, y), (r, r, x, x), (s, s, y, y)):
+        lost = ranks * other_ranks + _above(first, other_ranks) + _above(second, ranks)
+        sums.append(float((ranks * other_ranks).sum()) - np.bincount(codes, lost))
     return _ratio(*sums)
 
 
 def _ranks_without(values: np.ndarray, codes: np.ndarray) -> np.ndarray:
     """Return the mean rank of every value without each unit, but for a constant: (n, G)."""
-    levels, at = np.unique(values, return_inverse=True)
+    levels, level_codes = np.unique(values, return_inverse=True)
     of_level = np.zeros((len(levels), int(codes.max()) + 1))
-    np.add.at(of_level, (at, codes), 1.0)
-    left = of_level.sum(axis=1, keepdims=True) - of_level
-    return np.asarray((np.cumsum(left, axis=0) - left / 2)[at])
+    np.add.at(of_level, (level_codes, codes), 1.0)
+    remaining = of_level.sum(axis=1, keepdims=True) - of_level
+    return np.asarray((np.cumsum(remaining, axis=0) - remaining / 2)[level_codes])
 
 
 def _above(values: np.ndarray, weights: np.ndarray) -> np.ndarray:
     """Return for each value the sum of the weights of larger ones, those of tied ones counting half: (n,)."""
-    levels, at = np.unique(values, return_inverse=True)
-    of_level = np.bincount(at, weights, minlength=len(levels))
+    levels, level_codes = np.unique(values, return_inverse=True)
+    of_level = np.bincount(level_codes, weights, minlength=len(levels))
     larger = of_level.sum() - np.cumsum(of_level)
-    return np.asarray((larger + of_level / 2)[at])
+    return np.asarray((larger + of_level / 2)[level_codes])
 
 
 def leave_one_out_kendall(x: np.ndarray, y: np.ndarray, codes: np.ndarray) -> np.ndarray:
     """Return Kendall's tau-b without each unit, as `leave_one_out_pearson`; n² steps."""
-    dx, dy = (np.sign(one[:, None] - one) for one in (x, y))  # (n, n)
+    dx, dy = (np.sign(values[:, None] - values) for values in (x, y))  # (n, n)
     same = codes[:, None] == codes
     sums = []
     for signs in (dx * dy, np.abs(dx), np.abs(dy)):
@@ -287,9 +289,9 @@ def leave_one_out_kendall(x: np.ndarray, y: np.ndarray, codes: np.ndarray) -> np
     return _ratio(*sums)
 
 
-def _ratio(both: np.ndarray, of_x: np.ndarray, of_y: np.ndarray) -> np.ndarray:
-    """Return both / √(of_x of_y), NaN where a side does not vary."""
+def _ratio(products: np.ndarray, of_x: np.ndarray, of_y: np.ndarray) -> np.ndarray:
+    """Return products / √(of_x of_y), NaN where a side does not vary."""
     smallest = 1e-12 * np.array([np.max(of_x, initial=0.0), np.max(of_y, initial=0.0)])
     good = (of_x > smallest[0]) & (of_y > smallest[1])
     size = np.sqrt(np.where(good, of_x * of_y, 1.0))
-    return np.where(good, both / size, np.nan)
+    return np.where(good, products / size, np.nan)

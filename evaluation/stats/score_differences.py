@@ -48,8 +48,8 @@ class ScaledMean:
         """
         # Adjusting for raters may move a mean to the end of its scale or beyond, where nobody's ratings can be.
         mean = min(max(self.mean, scale[0]), scale[1])
-        most = (mean - scale[0]) * (scale[1] - mean) / max(self.n_units - 1, 1)
-        spread = MeanSpread(min(self.variance, most), 0.0, self.n_units)
+        max_variance = (mean - scale[0]) * (scale[1] - mean) / max(self.n_units - 1, 1)
+        spread = MeanSpread(min(self.variance, max_variance), 0.0, self.n_units)
         low, high = score_ends(mean, spread, t, scale)
         return mean - low, high - mean
 

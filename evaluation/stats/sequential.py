@@ -93,7 +93,7 @@ class SequentialMeans:
     unit: Unit = RATERS
     rater_share: float = 0.0
 
-    def more(self, i: int, j: int, n_more: float) -> tuple[float, float, float]:
+    def project_difference(self, i: int, j: int, n_more: float) -> tuple[float, float, float]:
         """Return the variance of the difference of two bots, and each one's units, after `n_more` units each."""
         n_i, n_j = self.n_units[i] + n_more, self.n_units[j] + n_more
         share_i, share_j = self.n_units[i] / n_i, self.n_units[j] / n_j
@@ -104,7 +104,7 @@ class SequentialMeans:
         )
         return float(variances.max()), float(n_i), float(n_j)
 
-    def more_of(self, i: int, n_more: float) -> tuple[float, float]:
+    def project_mean(self, i: int, n_more: float) -> tuple[float, float]:
         """Return the variance of one bot's mean and its units, after `n_more` units."""
         n = self.n_units[i] + n_more
         return float(self.covariances[:, i, i].max() * self.n_units[i] / n), float(n)
@@ -139,25 +139,25 @@ def means_of(
         empty = np.zeros(0)
         return SequentialMeans((), empty, empty, np.zeros((1, 0, 0)))
     within = conditions_or_none(conditions)
-    of = None if within is None else within[keep]
-    fit = fit_bots(array[keep], label_codes(names[keep]), label_codes(people[keep]), of)
+    condition = None if within is None else within[keep]
+    fit = fit_bots(array[keep], label_codes(names[keep]), label_codes(people[keep]), condition)
     rater = fit.fit.rater
     covariance, n = fit.clustered(rater)
-    found, unit = [(covariance, n)], RATERS
+    groupings, unit = [(covariance, n)], RATERS
     if things is not None:
-        what = label_codes(np.asarray(things, dtype=object).astype(str)[keep])
-        of_things, n_things = fit.clustered(what)
-        both = label_codes(rater.astype(np.int64) * (int(what.max()) + 1) + what)
-        crossed = covariance + of_things - fit.clustered(both)[0]
+        thing = label_codes(np.asarray(things, dtype=object).astype(str)[keep])
+        of_things, n_things = fit.clustered(thing)
+        rater_thing = label_codes(rater.astype(np.int64) * (int(thing.max()) + 1) + thing)
+        crossed = covariance + of_things - fit.clustered(rater_thing)[0]
         unit = THINGS if n_things.min() < n.min() else RATERS
         n_both = np.minimum(n, n_things)
-        found += [(of_things, n_things), (crossed, n_both)]
+        groupings += [(of_things, n_things), (crossed, n_both)]
         n = n_both
     end = ((high - low) / 2) ** 2
-    for one, number in found:
-        own = np.maximum(np.diag(one), 0)
-        np.fill_diagonal(one, (own * number + IMAGINED * end / number) / (number + IMAGINED))
-    covariances = np.stack([one for one, _number in found])
+    for matrix, number in groupings:
+        variances = np.maximum(np.diag(matrix), 0)
+        np.fill_diagonal(matrix, (variances * number + IMAGINED * end / number) / (number + IMAGINED))
+    covariances = np.stack([matrix for matrix, _number in groupings])
     return SequentialMeans(tuple(labels.tolist()), fit.means, n, covariances, unit, fit.fit.share)
 
 
@@ -178,12 +178,12 @@ def mean_always(
         level: chance that the interval contains the truth at every look.
     """
     array = np.asarray(values, dtype=float)
-    found = means_of(array, ["all"] * len(array), raters, things, low=low, high=high, conditions=conditions)
-    if not found.labels:
+    means = means_of(array, ["all"] * len(array), raters, things, low=low, high=high, conditions=conditions)
+    if not means.labels:
         return Interval(None, None, None, 0, NO_VALUE)
-    variance, _n = found.more_of(0, 0)
-    half = float(np.sqrt(variance) * _times(found.n_units[:1], 1 - level))
-    mean = float(found.means[0])
+    variance, _n = means.project_mean(0, 0)
+    half = float(np.sqrt(variance) * _times(means.n_units[:1], 1 - level))
+    mean = float(means.means[0])
     return Interval(mean, max(low, mean - half), min(high, mean + half), int(np.isfinite(array).sum()))
 
 
@@ -196,7 +196,7 @@ def half_planned(half: float, n: float, n_planned: float, *, level: float = 0.90
         n_planned: raters it is to have; what they say is taken to spread as it does now.
         level: of both intervals.
     """
-    now, then = (_times(np.array([float(one)]), 1 - level) for one in (n, n_planned))
+    now, then = (_times(np.array([float(count)]), 1 - level) for count in (n, n_planned))
     return half * then / now * float(np.sqrt(n / n_planned))
 
 
@@ -223,17 +223,17 @@ def pairwise_always(
     array = np.asarray(values, dtype=float)
     names = np.asarray(bots, dtype=object).astype(str)
     keep = np.isfinite(array)
-    found = means_of(array, names.tolist(), raters, things, low=low, high=high, conditions=conditions)
-    place = {label: i for i, label in enumerate(found.labels)}
+    means = means_of(array, names.tolist(), raters, things, low=low, high=high, conditions=conditions)
+    place = {label: i for i, label in enumerate(means.labels)}
     pairs = []
     for a, b in combinations(sorted(set(names.tolist())), 2):
         gap, reason = difference_or_reason(array[keep], names[keep], a, b)
         if a in place and b in place:
-            gap = float(found.means[place[a]] - found.means[place[b]])
+            gap = float(means.means[place[a]] - means.means[place[b]])
         pair = Comparison(a, b, gap, None, None, None, None, ordered=False, reason=reason)
         if reason is None and gap is not None:
             i, j = place[a], place[b]
-            variance, n_a, n_b = found.more(i, j, 0)
+            variance, n_a, n_b = means.project_difference(i, j, 0)
             n = np.array([n_a, n_b])
             half = float(np.sqrt(variance) * _times(n, 1 - level))
             p = _p_value(gap, variance, n)
@@ -267,16 +267,16 @@ def preferences_always(
         level: of the intervals; 1 − level is the chance allowed of any wrong order, at any look.
     """
     pairs, means = [], []
-    for a, b, kept, people, what in judged_by_pair(scores, first, second, raters, things):
-        of_pair, of_things = [a] * len(kept), None if what is None else what.tolist()
-        found = means_of(kept, of_pair, people.tolist(), of_things, low=-1, high=1)
-        means.append(found)
-        if len(kept) < 2:
-            reason = ONE_JUDGEMENT if len(kept) else NO_VALUE
-            pairs.append(_undefined(a, b, float(kept[0]) if len(kept) else None, reason))
+    for a, b, pair_scores, people, thing_codes in judged_by_pair(scores, first, second, raters, things):
+        of_pair, of_things = [a] * len(pair_scores), None if thing_codes is None else thing_codes.tolist()
+        estimate = means_of(pair_scores, of_pair, people.tolist(), of_things, low=-1, high=1)
+        means.append(estimate)
+        if len(pair_scores) < 2:
+            reason = ONE_JUDGEMENT if len(pair_scores) else NO_VALUE
+            pairs.append(_undefined(a, b, float(pair_scores[0]) if len(pair_scores) else None, reason))
             continue
-        variance, n = found.more_of(0, 0)
-        gap, half = (float(found.means[0]), float(np.sqrt(variance) * _times(np.array([n]), 1 - level)))
+        variance, n = estimate.project_mean(0, 0)
+        gap, half = (float(estimate.means[0]), float(np.sqrt(variance) * _times(np.array([n]), 1 - level)))
         p = _p_value(gap, variance, np.array([n]))
         pair = Comparison(a, b, gap, max(-1.0, gap - half), min(1.0, gap + half), p, None, ordered=False)
         pairs.append(pair)
@@ -284,10 +284,10 @@ def preferences_always(
     return [
         Preference(
             pair,
-            found.unit,
-            None if pair.p is None or pair.ordered else _more_of(found, smallest, (1 - level) / n_tested),
+            estimate.unit,
+            None if pair.p is None or pair.ordered else _count_units_needed(estimate, smallest, (1 - level) / n_tested),
         )
-        for pair, found in zip(corrected(pairs, level), means, strict=True)
+        for pair, estimate in zip(corrected(pairs, level), means, strict=True)
     ]
 
 
@@ -295,31 +295,31 @@ def _undefined(a: str, b: str, gap: float | None, reason: Reason) -> Comparison:
     return Comparison(a, b, gap, None, None, None, None, ordered=False, reason=reason)
 
 
-def _more_of(found: SequentialMeans, difference: float, alpha: float) -> int | None:
+def _count_units_needed(means: SequentialMeans, difference: float, alpha: float) -> int | None:
     """Return the number of further units until a pair's mean of this size excludes 0, if nothing else changes."""
 
     def is_enough(n_more: int) -> bool:
-        variance, n = found.more_of(0, n_more)
+        variance, n = means.project_mean(0, n_more)
         return bool(np.sqrt(variance) * _times(np.array([n]), alpha) < difference)
 
     return _fewest(is_enough)
 
 
-def more_raters(found: SequentialMeans, a: str, b: str, *, difference: float, alpha: float) -> int | None:
+def more_raters(means: SequentialMeans, a: str, b: str, *, difference: float, alpha: float) -> int | None:
     """Return the number of further units of each of two bots that would show a difference, all else equal.
 
     Args:
-        found: `found.unit` names the unit.
+        means: its `unit` names the unit.
         difference: above 0, the smallest that is of interest; the observed one makes no plan.
         alpha: of this pair, after a correction for all pairs.
 
     Returns:
         0 where there are enough; None where `MOST_MORE` would not be.
     """
-    i, j = found.labels.index(a), found.labels.index(b)
+    i, j = means.labels.index(a), means.labels.index(b)
 
     def is_enough(n_more: int) -> bool:
-        variance, n_a, n_b = found.more(i, j, n_more)
+        variance, n_a, n_b = means.project_difference(i, j, n_more)
         return bool(np.sqrt(variance) * _times(np.array([n_a, n_b]), alpha) < difference)
 
     return _fewest(is_enough)

@@ -41,7 +41,7 @@ class SystemCells:
     left_out: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, columns: Sequence[np.ndarray], contexts: np.ndarray, systems: np.ndarray) -> SystemCells:
+    def from_columns(cls, columns: Sequence[np.ndarray], contexts: np.ndarray, systems: np.ndarray) -> SystemCells:
         """Average the replies of a system to a context, of those that all columns have and that name a system.
 
         Args:
@@ -49,20 +49,20 @@ class SystemCells:
         """
         known = np.isfinite(np.vstack(columns)).all(axis=0) & (systems != "")
         names = sorted({str(name) for name in systems[known]})
-        _, at = np.unique(contexts[known].astype(str), return_inverse=True)
-        of = np.searchsorted(names, systems[known].astype(str)) if names else at
-        shape = (int(at.max()) + 1 if len(at) else 0, len(names))
-        place = at * len(names) + of
+        _, context_codes = np.unique(contexts[known].astype(str), return_inverse=True)
+        system_codes = np.searchsorted(names, systems[known].astype(str)) if names else context_codes
+        shape = (int(context_codes.max()) + 1 if len(context_codes) else 0, len(names))
+        place = context_codes * len(names) + system_codes
         counts = np.bincount(place, minlength=shape[0] * shape[1]).reshape(shape)
         with np.errstate(invalid="ignore", divide="ignore"):
             values = np.stack(
                 [np.bincount(place, column[known], minlength=counts.size).reshape(shape) / counts for column in columns]
             )
         enough = (counts > 0).sum(axis=0) >= FEWEST_CELLS
-        kept = values[:, :, enough]
-        kept = kept[:, np.isfinite(kept[0]).any(axis=1)]
+        cells = values[:, :, enough]
+        cells = cells[:, np.isfinite(cells[0]).any(axis=1)]
         return cls(
-            kept,
+            cells,
             tuple(name for name, is_kept in zip(names, enough, strict=True) if is_kept),
             tuple(name for name, is_kept in zip(names, enough, strict=True) if not is_kept),
         )
@@ -73,22 +73,22 @@ class SystemCells:
         return np.nan_to_num(self.values - np.nanmean(self.values, axis=(1, 2), keepdims=True))
 
     @property
-    def there(self) -> np.ndarray:
+    def presence(self) -> np.ndarray:
         """Return (contexts, systems) 1 where there is a cell, else 0."""
         return np.isfinite(self.values[0]).astype(float)
 
     def pairs(self) -> SystemPairs:
         """Return the pairs of systems."""
         first, second = np.triu_indices(len(self.systems), k=1)
-        there = self.there
-        both = there[:, first] * there[:, second]
-        n = there.sum(axis=0)
-        return SystemPairs(first, second, both, 2 * both.sum(axis=0) >= np.maximum(n[first], n[second]))
+        presence = self.presence
+        shared = presence[:, first] * presence[:, second]
+        n = presence.sum(axis=0)
+        return SystemPairs(first, second, shared, 2 * shared.sum(axis=0) >= np.maximum(n[first], n[second]))
 
     def means(self, weights: np.ndarray) -> np.ndarray:
         """Return (columns, B, systems) means under (B, contexts) weights; NaN where a system has no cell."""
         with np.errstate(invalid="ignore", divide="ignore"):
-            return np.asarray((weights @ np.nan_to_num(self.values)) / (weights @ self.there))
+            return np.asarray((weights @ np.nan_to_num(self.values)) / (weights @ self.presence))
 
 
 @dataclass(frozen=True)
@@ -103,12 +103,12 @@ class SystemPairs:
 
     first: np.ndarray
     second: np.ndarray
-    both: np.ndarray
+    shared: np.ndarray
     is_shared: np.ndarray
 
     def differences(self, filled: np.ndarray) -> np.ndarray:
         """Return (…, contexts, P) differences on shared contexts, 0 elsewhere, of (…, contexts, systems) values."""
-        return np.asarray((filled[..., self.first] - filled[..., self.second]) * self.both)
+        return np.asarray((filled[..., self.first] - filled[..., self.second]) * self.shared)
 
     def compared(
         self, n: np.ndarray, sums: np.ndarray, squares: np.ndarray, n_both: np.ndarray, d: np.ndarray, dd: np.ndarray
@@ -145,21 +145,31 @@ def weighted_p(
     filled = cells.filled[column]
     d = pairs.differences(filled)
     return pairs.compared(
-        weights @ cells.there, weights @ filled, weights @ filled**2, weights @ pairs.both, weights @ d, weights @ d**2
+        weights @ cells.presence,
+        weights @ filled,
+        weights @ filled**2,
+        weights @ pairs.shared,
+        weights @ d,
+        weights @ d**2,
     )
 
 
 def permutation_p(cells: SystemCells, pairs: SystemPairs, rng: np.random.Generator) -> np.ndarray:
     """Return the one-sided p of every pair by permutation, of each column by the same ones: (columns, P)."""
-    found = np.full((len(cells.values), len(pairs.first)), np.nan)
-    at = np.flatnonzero(pairs.is_shared)
+    p_values = np.full((len(cells.values), len(pairs.first)), np.nan)
+    shared_pairs = np.flatnonzero(pairs.is_shared)
     step = max(1, BLOCK // N_PERMUTATIONS)
-    signs = 1.0 - 2.0 * choices_of(cells.values.shape[1], rng) if len(at) else np.zeros((0, 0))
-    for part in (at[start : start + step] for start in range(0, len(at), step)):
+    signs = 1.0 - 2.0 * choices_of(cells.values.shape[1], rng) if len(shared_pairs) else np.zeros((0, 0))
+    for part in (shared_pairs[start : start + step] for start in range(0, len(shared_pairs), step)):
         d = pairs.differences(cells.filled)[:, :, part]
-        found[:, part] = [_reached(signs @ one, one.sum(axis=0), np.abs(one).sum(axis=0)) for one in d]
+        p_values[:, part] = [
+            _reached(signs @ difference, difference.sum(axis=0), np.abs(difference).sum(axis=0)) for difference in d
+        ]
     for k in np.flatnonzero(~pairs.is_shared):
-        sides = [cells.values[:, np.isfinite(cells.values[0, :, of]), of] for of in (pairs.first[k], pairs.second[k])]
+        sides = [
+            cells.values[:, np.isfinite(cells.values[0, :, system]), system]
+            for system in (pairs.first[k], pairs.second[k])
+        ]
         values = np.concatenate(sides, axis=1) - np.concatenate(sides, axis=1).mean(axis=1, keepdims=True)
         n, n_first = values.shape[1], sides[0].shape[1]
         if comb(n, n_first) <= N_PERMUTATIONS:
@@ -168,8 +178,8 @@ def permutation_p(cells: SystemCells, pairs: SystemPairs, rng: np.random.Generat
                 labels[row, list(chosen)] = 1.0
         else:
             labels = rng.permuted(np.tile(np.arange(n) < n_first, (N_PERMUTATIONS, 1)), axis=1).astype(float)
-        found[:, k] = _reached(labels @ values.T, values[:, :n_first].sum(axis=1), np.abs(values).sum(axis=1))
-    return found
+        p_values[:, k] = _reached(labels @ values.T, values[:, :n_first].sum(axis=1), np.abs(values).sum(axis=1))
+    return p_values
 
 
 def choices_of(n: int, rng: np.random.Generator) -> np.ndarray:
@@ -179,9 +189,9 @@ def choices_of(n: int, rng: np.random.Generator) -> np.ndarray:
     return rng.integers(0, 2, size=(N_PERMUTATIONS, n))
 
 
-def _reached(drawn: np.ndarray, observed: np.ndarray, size: np.ndarray) -> np.ndarray:
+def _reached(draws: np.ndarray, observed: np.ndarray, size: np.ndarray) -> np.ndarray:
     """Return the share of (B, P) draws above the (P,) observed ones, those equal but for rounding as halves."""
-    apart = drawn - observed
+    apart = draws - observed
     near = np.abs(apart) <= 1e-9 * size
     return np.asarray(((apart > 0) & ~near).mean(axis=0) + near.mean(axis=0) / 2)
 

@@ -87,8 +87,8 @@ def difference_of_means(
     shared = float(np.sqrt(max(1 - 2 * covariance[0, 1] / apart, 0.0)))
     first, second = sides
 
-    def ends(at: float) -> tuple[float, float]:
-        (down, up), (other_down, other_up) = first.reach(at), second.reach(at)
+    def ends(level: float) -> tuple[float, float]:
+        (down, up), (other_down, other_up) = first.reach(level), second.reach(level)
         difference = first.mean - second.mean
         return (
             difference - shared * float(np.hypot(down, other_up)),
@@ -116,16 +116,16 @@ class _Side:
 
     def reach(self, level: float) -> tuple[float, float]:
         """Return the distances from the mean to the interval's lower and upper end; 0 without an interval."""
-        found = self.ends(level)
-        return (0.0, 0.0) if found is None else (self.mean - found[0], found[1] - self.mean)
+        ends = self.ends(level)
+        return (0.0, 0.0) if ends is None else (self.mean - ends[0], ends[1] - self.mean)
 
 
 def _fitted(values: tuple[np.ndarray, np.ndarray], people: tuple[np.ndarray, np.ndarray]) -> RaterGls:
-    group = np.repeat([0, 1], [len(one) for one in values])
+    group = np.repeat([0, 1], [len(side) for side in values])
     person = label_codes(np.concatenate(people))
     counts = np.zeros((int(person.max()) + 1, 2))
     np.add.at(counts, (person, group), 1.0)
-    means = np.array([one.mean() for one in values])
+    means = np.array([side.mean() for side in values])
     return RaterGls(means, group, person, np.concatenate(values) - means[group], counts, 0.0)
 
 
@@ -143,9 +143,9 @@ def _borrowed(gap: Gap, sides: Sequence[_Side]) -> Difference:
     from scipy.special import stdtr
 
     spreads = [side.spread for side in sides if side.spread is not None]
-    own = max(spread.variance * spread.n_units for spread in spreads)
+    unit_variance = max(spread.variance * spread.n_units for spread in spreads)
     lacking = [spread.n_units for spread in spreads if not spread.variance > 0]
-    error = float(np.sqrt(gap.error**2 + sum(own / n for n in lacking)))
+    error = float(np.sqrt(gap.error**2 + sum(unit_variance / n for n in lacking)))
     df = max(min(gap.df, *(n - 1 for n in lacking)), 1.0) if lacking else gap.df
     return Difference(None, None, 2 * float(stdtr(df, -abs(gap.difference) / error)))
 
@@ -159,12 +159,12 @@ def _p_value(ends: Callable[[float], tuple[float, float]]) -> float:
         low, high = ends(1 - float(np.exp(log_p)))
         return max(low, -high)
 
-    least, most = float(np.log(LEAST_P)), float(np.log1p(-1e-9))
+    least, greatest = float(np.log(LEAST_P)), float(np.log1p(-1e-9))
     if nearest(least) > 0:
         return LEAST_P
-    if nearest(most) < 0:
+    if nearest(greatest) < 0:
         return 1.0
-    return float(np.exp(brentq(nearest, least, most)))
+    return float(np.exp(brentq(nearest, least, greatest)))
 
 
 N_EXTREME = 100
@@ -219,20 +219,20 @@ def extremes(scores: Sequence[float] | np.ndarray, k: int = N_EXTREME, *, seed: 
         raise ValueError(f"k is {k}; it must be at least 1")
     values = np.asarray(scores, dtype=float)
     rated = np.flatnonzero(np.isfinite(values))
-    taken = min(k, len(rated) // 2)
+    n_chosen = min(k, len(rated) // 2)
     reason = None
-    if taken < k:
+    if n_chosen < k:
         n = len(rated)
-        why = f"{counted(n, 'conversation')} rated; {k} best and {k} worst need {2 * k}"
-        reason = Reason("few_rated", why, n_conversations=n, k=k, needed=2 * k)
+        text = f"{counted(n, 'conversation')} rated; {k} best and {k} worst need {2 * k}"
+        reason = Reason("few_rated", text, n_conversations=n, k=k, needed=2 * k)
     nothing = np.array([], dtype=int)
-    if taken == 0 or np.ptp(values[rated]) == 0:
-        if taken:
+    if n_chosen == 0 or np.ptp(values[rated]) == 0:
+        if n_chosen:
             reason = Reason("rated_alike", "all conversations are rated the same")
         return Extremes(nothing, nothing, None, None, (0, 0), reason)
     shuffled = np.random.default_rng(seed).permutation(rated)
     order = shuffled[np.argsort(values[shuffled], kind="stable")]  # lowest first, ties by chance
-    worst, best = order[:taken], order[::-1][:taken]
+    worst, best = order[:n_chosen], order[::-1][:n_chosen]
     ends = float(values[best[-1]]), float(values[worst[-1]])
     tied = tuple(int((values[rated] == end).sum()) for end in ends)
     return Extremes(best, worst, *ends, n_tied=(tied[0], tied[1]), reason=reason)
@@ -258,9 +258,13 @@ def course(
     for i, row in enumerate(rows):
         table[i, : len(row)] = [np.nan if value is None else value for value in row]
     units = np.arange(len(rows)) if people is None else rater_codes(people)
-    found = [mean_interval(turn, units, level, scale=scale) for turn in table.T]
+    intervals = [mean_interval(turn, units, level, scale=scale) for turn in table.T]
     mean, low, high = (
         np.array([np.nan if end is None else end for end in ends], dtype=float)
-        for ends in ([one.mean for one in found], [one.low for one in found], [one.high for one in found])
+        for ends in (
+            [interval.mean for interval in intervals],
+            [interval.low for interval in intervals],
+            [interval.high for interval in intervals],
+        )
     )
-    return Course(mean, low, high, np.array([one.n for one in found], dtype=int))
+    return Course(mean, low, high, np.array([interval.n for interval in intervals], dtype=int))

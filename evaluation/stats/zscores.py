@@ -67,41 +67,45 @@ def rater_zscores(
         )
     if min_ratings < 2:
         raise ValueError(f"min_ratings is {min_ratings}; one rating has no spread, it must be ≥ 2")
-    given = np.isfinite(table).any(axis=1)
+    is_rated = np.isfinite(table).any(axis=1)
     scores = np.full(table.shape, np.nan)
     used: list[str] = []
     left_out: dict[str, Reason] = {}
-    for name, rows in _rows_by_rater(raters, given).items():
+    for name, rows in _rows_by_rater(raters, is_rated).items():
         if name is None:
-            why = f"{counted(len(rows), 'rating')} without a rater"
-            left_out[""] = Reason("unnamed_ratings", why, n_ratings=len(rows))
+            text = f"{counted(len(rows), 'rating')} without a rater"
+            left_out[""] = Reason("unnamed_ratings", text, n_ratings=len(rows))
             continue
         if len(rows) < min_ratings:
-            why = f"{len(rows)} of the {min_ratings} ratings needed"
-            left_out[name] = Reason("few_own_ratings", why, n=len(rows), needed=min_ratings)
+            text = f"{len(rows)} of the {min_ratings} ratings needed"
+            left_out[name] = Reason("few_own_ratings", text, n=len(rows), needed=min_ratings)
             continue
-        own = table[rows]
-        found = _standardised(own.reshape(-1, 1), mode) if pooled else _standardised(own, mode)
-        found = found.reshape(own.shape)
-        if not np.isfinite(found).any():
-            why = f"the same rating {len(rows)} times: no deviation to divide by"
-            left_out[name] = Reason("same_own_rating", why, n=len(rows))
+        rater_values = table[rows]
+        standardised = _standardised(rater_values.reshape(-1, 1), mode) if pooled else _standardised(rater_values, mode)
+        standardised = standardised.reshape(rater_values.shape)
+        if not np.isfinite(standardised).any():
+            text = f"the same rating {len(rows)} times: no deviation to divide by"
+            left_out[name] = Reason("same_own_rating", text, n=len(rows))
             continue
-        scores[rows] = found
+        scores[rows] = standardised
         used.append(name)
     return RaterScores(
-        scores.reshape(array.shape), int(given.sum()), int(np.isfinite(scores).any(axis=1).sum()), tuple(used), left_out
+        scores.reshape(array.shape),
+        int(is_rated.sum()),
+        int(np.isfinite(scores).any(axis=1).sum()),
+        tuple(used),
+        left_out,
     )
 
 
 def rater_codes(raters: Sequence[Any]) -> np.ndarray:
     """Give each person a number: (k,) integers, 0 … in order of appearance; each unknown one is a person apart."""
     codes: dict[Any, int] = {}
-    found = np.empty(len(raters), dtype=int)
+    numbers = np.empty(len(raters), dtype=int)
     for i, rater in enumerate(raters):
         key = ("nobody", i) if is_unknown(rater) else ("named", str(rater))
-        found[i] = codes.setdefault(key, len(codes))
-    return found
+        numbers[i] = codes.setdefault(key, len(codes))
+    return numbers
 
 
 def is_unknown(rater: Any) -> bool:
@@ -109,12 +113,12 @@ def is_unknown(rater: Any) -> bool:
     return rater is None or rater != rater or rater == ""
 
 
-def _rows_by_rater(raters: Sequence[Any], given: np.ndarray) -> dict[str | None, np.ndarray]:
+def _rows_by_rater(raters: Sequence[Any], is_rated: np.ndarray) -> dict[str | None, np.ndarray]:
     rows: dict[str | None, list[int]] = {}
     for i, rater in enumerate(raters):
-        if given[i]:
+        if is_rated[i]:
             rows.setdefault(None if is_unknown(rater) else str(rater), []).append(i)
-    return {name: np.array(found) for name, found in rows.items()}
+    return {name: np.array(indexes) for name, indexes in rows.items()}
 
 
 def _standardised(columns: np.ndarray, mode: Literal["z", "centre"]) -> np.ndarray:

@@ -210,7 +210,7 @@ def test_clear_differences_are_told_apart_and_small_ones_say_how_many_more_it_ta
     assert 20 < n_more < 2000
     # With so many more, at the same spread, such a difference is shown; with one fewer it is not.
     for n, is_enough in ((n_more, True), (n_more - 1, False)):
-        variance, n_a, n_b = found.more(1, 2, n)
+        variance, n_a, n_b = found.project_difference(1, 2, n)
         lost = math.log1p(n_a * MIXING) / 2 + math.log1p(n_b * MIXING) / 2
         times = math.sqrt(2 * (1 + 1 / (n_a * MIXING)) * (math.log(10) + lost))
         assert (times * math.sqrt(variance) < 0.6) is is_enough
