@@ -93,9 +93,9 @@ class RaterAgreement:
         Raises:
             KeyError: without one.
         """
-        for one in self.coefficients:
-            if (one.dimension, one.about) == (self.leading, about) and one.code in codes:
-                return one.found
+        for coefficient in self.coefficients:
+            if (coefficient.dimension, coefficient.about) == (self.leading, about) and coefficient.code in codes:
+                return coefficient.found
         raise KeyError(f"no {' or '.join(codes)} of {self.leading} about the same {about}")
 
     @property
@@ -121,12 +121,14 @@ class RaterAgreement:
         """Return a table for a terminal."""
         rows = [
             [
-                *(one.dimension, one.code.replace("_", " "), one.about),
-                share(one.found.value) if one.found.value is not None else str(one.found.reason),
-                span(one.found.low, one.found.high, shares=True),
-                *(str(one.found.n_items), str(one.found.n_ratings)),
+                *(coefficient.dimension, coefficient.code.replace("_", " "), coefficient.about),
+                share(coefficient.found.value)
+                if coefficient.found.value is not None
+                else str(coefficient.found.reason),
+                span(coefficient.found.low, coefficient.found.high, shares=True),
+                *(str(coefficient.found.n_items), str(coefficient.found.n_ratings)),
             ]
-            for one in self.coefficients
+            for coefficient in self.coefficients
         ]
         headers = ["dimension", "coefficient", "about", "value", "95%", "items", "ratings"]
         return text_table("Agreement of raters", headers, rows)
@@ -138,7 +140,9 @@ def rater_agreement(ratings: Ratings) -> RaterAgreement:
         raise ValueError("there is no dimension to agree on")
     first = ratings.leading.key
     keys = [first, *(d.key for d in ratings.dimensions if d.key != first)]
-    return RaterAgreement(first, tuple(one for key in keys for one in _coefficients(ratings, ratings.once(), key)))
+    return RaterAgreement(
+        first, tuple(coefficient for key in keys for coefficient in _coefficients(ratings, ratings.once(), key))
+    )
 
 
 def _coefficients(ratings: Ratings, once: Ratings, key: str) -> Iterator[AgreementCoefficient]:
@@ -147,8 +151,8 @@ def _coefficients(ratings: Ratings, once: Ratings, key: str) -> Iterator[Agreeme
     alpha: Code = "alpha_ordinal" if _is_ordinal(table) else "alpha_interval"
     if shared < 2:
         text = f"{shared} of {n} conversations rated by more than one"
-        why = Reason("few_shared", text, n_shared=shared, n_conversations=n)
-        missing = AgreementEstimate(None, None, None, shared, 0, reason=why)
+        reason = Reason("few_shared", text, n_shared=shared, n_conversations=n)
+        missing = AgreementEstimate(None, None, None, shared, 0, reason=reason)
         yield AgreementCoefficient(key, alpha, "conversation", missing)
     else:
         yield AgreementCoefficient(key, alpha, "conversation", _alpha(table))
@@ -167,19 +171,21 @@ def _kappas(once: Ratings, dimension: RatingDimension, table: np.ndarray) -> Ite
     n_answers = len(np.unique(table[np.isfinite(table)]))
     if n_answers > MOST_CATEGORIES:
         text = f"{n_answers} different answers: kappas need few categories"
-        why = Reason("many_answers", text, n_answers=n_answers)
-        missing = AgreementEstimate(None, None, None, 0, 0, reason=why)
+        reason = Reason("many_answers", text, n_answers=n_answers)
+        missing = AgreementEstimate(None, None, None, 0, 0, reason=reason)
         yield AgreementCoefficient(key, "fleiss", "conversation", missing)
         return
     yield AgreementCoefficient(key, "fleiss", "conversation", fleiss_kappa(table))
     yield AgreementCoefficient(key, "gwet", "conversation", _gwet(table, dimension))
-    named = once.where(once.named)
-    if not len(named):
+    named_ratings = once.where(once.named)
+    if not len(named_ratings):
         return
-    by_name = items_by_raters(named.values(key), named.conversation.tolist(), named.rater.tolist())
+    by_name = items_by_raters(
+        named_ratings.values(key), named_ratings.conversation.tolist(), named_ratings.rater.tolist()
+    )
     if by_name.shape[1] == 2:
-        found = cohen_kappa(by_name[:, 0], by_name[:, 1], "linear")
-        yield AgreementCoefficient(key, "cohen", "conversation", found)
+        estimate = cohen_kappa(by_name[:, 0], by_name[:, 1], "linear")
+        yield AgreementCoefficient(key, "cohen", "conversation", estimate)
         return
     pairs = pairwise_kappa(by_name, "linear")
     n = int(np.isfinite(by_name).sum())
@@ -263,30 +269,30 @@ class ItemSets:
 
     sets: tuple[SetAgreement, ...]
 
-    def of(self, items: str, dimension: str) -> SetAgreement:
+    def get_set(self, items: str, dimension: str) -> SetAgreement:
         """Return the agreement on a question about a set.
 
         Raises:
             KeyError: there is no such set or question.
         """
-        for one in self.sets:
-            if (one.items, one.dimension) == (items, dimension):
-                return one
+        for agreement in self.sets:
+            if (agreement.items, agreement.dimension) == (items, dimension):
+                return agreement
         raise KeyError(f"no set {quote(items)} with ratings of {quote(dimension)}")
 
     def to_json(self) -> dict[str, Any]:
         """Return plain values; undefined is null, with a reason."""
-        found: dict[str, Any] = to_plain(self)
-        return found
+        document: dict[str, Any] = to_plain(self)
+        return document
 
     def summary(self) -> str:
         """Return a table for a terminal."""
         rows = []
-        for one in self.sets:
-            cells = [one.items or "–", one.dimension, f"{one.n_shared} of {one.n_items}"]
-            for found in (one.alpha, one.fleiss, one.gwet, one.cohen):
-                cells.append(share(found.value))
-                cells.append(span(found.low, found.high, shares=True))
+        for agreement in self.sets:
+            cells = [agreement.items or "–", agreement.dimension, f"{agreement.n_shared} of {agreement.n_items}"]
+            for estimate in (agreement.alpha, agreement.fleiss, agreement.gwet, agreement.cohen):
+                cells.append(share(estimate.value))
+                cells.append(span(estimate.low, estimate.high, shares=True))
             rows.append(cells)
         heads = ["alpha", "95%", "Fleiss", "95%", "Gwet", "95%", "Cohen", "95%"]
         return text_table("Agreement on items", ["set", "question", "items", *heads], rows)
@@ -310,10 +316,10 @@ def item_sets(ratings: Ratings, set_of: Mapping[str, str], *, shared: int = USUA
         raise ValueError("there is no dimension to agree on")
     once = ratings.once()
     names = np.array([set_of.get(str(item), "") for item in once.conversation], dtype=object)
-    return ItemSets(tuple(_found(once, names, shared)))
+    return ItemSets(tuple(_iterate_set_agreements(once, names, shared)))
 
 
-def _found(once: Ratings, names: np.ndarray, shared: int) -> Iterator[SetAgreement]:
+def _iterate_set_agreements(once: Ratings, names: np.ndarray, shared: int) -> Iterator[SetAgreement]:
     for name in sorted(set(names.tolist())):
         part = once.where(names == name)
         for dimension in once.dimensions:
@@ -360,12 +366,14 @@ def _too_many(values: np.ndarray) -> AgreementEstimate | None:
 
 def _cohen(part: Ratings, key: str, level: Level, shared: int) -> tuple[AgreementEstimate, int]:
     """Return Cohen's kappa of two raters, or the median over pairs of more; and how many pairs it is of."""
-    if (why := _too_many(part.values(key))) is not None:
-        return why, 0
-    named = part.where(part.named)
-    if not len(named):
+    if (problem := _too_many(part.values(key))) is not None:
+        return problem, 0
+    named_ratings = part.where(part.named)
+    if not len(named_ratings):
         return undefined(0, 0, NOT_NAMED), 0
-    table = items_by_raters(named.values(key), named.conversation.tolist(), named.rater.tolist())
+    table = items_by_raters(
+        named_ratings.values(key), named_ratings.conversation.tolist(), named_ratings.rater.tolist()
+    )
     weights: Weights = None if level == "nominal" else "linear"
     if table.shape[1] == 2:
         return cohen_kappa(table[:, 0], table[:, 1], weights), 1
@@ -422,10 +430,10 @@ def own_agreement(
     a, b = np.asarray(first, dtype=float), np.asarray(second, dtype=float)
     distance = np.abs(a - b)
     same = np.where(np.isfinite(distance), (distance == 0).astype(float), np.nan)
-    given = np.isfinite(distance)
-    groups = [person for person, is_given in zip(people, given, strict=True) if is_given]
+    is_paired = np.isfinite(distance)
+    groups = [person for person, is_given in zip(people, is_paired, strict=True) if is_given]
     return OwnAgreement(
-        mean_interval(same[given], groups, level, scale=SHARE),
-        mean_interval(distance[given], groups, level, scale=None if width is None else (0.0, width)),
+        mean_interval(same[is_paired], groups, level, scale=SHARE),
+        mean_interval(distance[is_paired], groups, level, scale=None if width is None else (0.0, width)),
         len(set(groups)),
     )

@@ -78,29 +78,29 @@ class AnswerDistributions:
 
     dimensions: tuple[DimensionAnswers, ...]
 
-    def of(self, key: str) -> DimensionAnswers:
+    def get_dimension(self, key: str) -> DimensionAnswers:
         """Return the answers to one question.
 
         Raises:
             KeyError: there is no such question.
         """
-        for found in self.dimensions:
-            if found.dimension == key:
-                return found
+        for answers in self.dimensions:
+            if answers.dimension == key:
+                return answers
         raise KeyError(key)
 
     def to_json(self) -> dict[str, Any]:
         """Return plain values by dimension; undefined is null."""
-        return {found.dimension: to_plain(found) for found in self.dimensions}
+        return {answers.dimension: to_plain(answers) for answers in self.dimensions}
 
     def summary(self) -> str:
         """Return a table for a terminal."""
         rows = [
             [
-                *(found.dimension, f"{found.shared.n_conversations:,}"),
-                *(figure(found.shared.difference), figure(found.shared.by_chance)),
+                *(answers.dimension, f"{answers.shared.n_conversations:,}"),
+                *(figure(answers.shared.difference), figure(answers.shared.by_chance)),
             ]
-            for found in self.dimensions
+            for answers in self.dimensions
         ]
         headers = ["dimension", "rated by several", "they differ by", "any two by"]
         return text_table("Answers", headers, rows)
@@ -135,7 +135,7 @@ def dimension_answers(ratings: Ratings, key: str | None = None, bots: Sequence[s
     steps = scale_steps(dimension, values)
     names = dict.fromkeys([*bots, *ratings.bots])
     of_bots = [_of_bot(bot, values[ratings.bot == bot], steps) for bot in names]
-    of_bots.sort(key=lambda found: float("inf") if found.mean is None else -found.mean)
+    of_bots.sort(key=lambda bot_answers: float("inf") if bot_answers.mean is None else -bot_answers.mean)
     return DimensionAnswers(dimension.key, steps, tuple(of_bots), shared_ratings(ratings, dimension.key))
 
 
@@ -217,12 +217,12 @@ class Approval:
     @property
     def weights(self) -> dict[str, float]:
         """The weight of each option."""
-        return {one.option: one.weight for one in self.options}
+        return {option.option: option.weight for option in self.options}
 
     def to_json(self) -> dict[str, Any]:
         """Return plain values."""
-        found: dict[str, Any] = to_plain(self)
-        return found
+        document: dict[str, Any] = to_plain(self)
+        return document
 
     def summary(self) -> str:
         """Return a table for a terminal."""
@@ -230,10 +230,10 @@ class Approval:
             return f"What people chose: {self.reason}"
         rows = [
             [
-                *(one.option, share(one.approval), span(one.low, one.high, shares=True)),
-                *(share(one.weight, 3), str(one.n)),
+                *(option.option, share(option.approval), span(option.low, option.high, shares=True)),
+                *(share(option.weight, 3), str(option.n)),
             ]
-            for one in self.options
+            for option in self.options
         ]
         title = f"What {self.n_people:,} people chose"
         return text_table(title, ["option", "share", f"{LEVEL:.0%}", "weight", "n"], rows)
@@ -247,7 +247,7 @@ def softmax_weights(shares: Mapping[str, float]) -> dict[str, float]:
     if not shares:
         return {}
     raw = _softmax(np.array([list(shares.values())], dtype=float))[0]
-    return dict(zip(shares, (float(one) for one in raw), strict=True))
+    return dict(zip(shares, (float(weight) for weight in raw), strict=True))
 
 
 def approval(chosen: np.ndarray, options: Sequence[str], *, level: float = LEVEL) -> Approval:
@@ -272,7 +272,7 @@ def approval(chosen: np.ndarray, options: Sequence[str], *, level: float = LEVEL
     low, high = wilson(shares, n, level)
     weights = _softmax(shares[None])[0]
     ends = _weight_ends(table, weights, level)
-    found = [
+    approvals = [
         OptionApproval(
             option,
             int(table[:, j].sum()),
@@ -285,7 +285,7 @@ def approval(chosen: np.ndarray, options: Sequence[str], *, level: float = LEVEL
         )
         for j, option in enumerate(options)
     ]
-    return Approval(n, tuple(found))
+    return Approval(n, tuple(approvals))
 
 
 def _weight_ends(table: np.ndarray, weights: np.ndarray, level: float) -> tuple[np.ndarray, np.ndarray] | None:
@@ -304,9 +304,9 @@ def _weight_ends(table: np.ndarray, weights: np.ndarray, level: float) -> tuple[
     if n_options < 2:
         return weights, weights  # all the weight, whatever people choose
     shares = table.mean(axis=0)
-    found = [mean_interval(column, level=level, scale=SHARE) for column in table.T]
-    down = np.array([mean - one.low for mean, one in zip(shares, found, strict=True)])
-    up = np.array([one.high - mean for mean, one in zip(shares, found, strict=True)])
+    intervals = [mean_interval(column, level=level, scale=SHARE) for column in table.T]
+    down = np.array([mean - interval.low for mean, interval in zip(shares, intervals, strict=True)])
+    up = np.array([interval.high - mean for mean, interval in zip(shares, intervals, strict=True)])
     spread = table.std(axis=0)
     apart = (table - shares) / np.where(spread > 0, spread, 1.0)
     together = apart.T @ apart / n

@@ -104,12 +104,12 @@ def best_worst(choices: BestWorstChoices, *, level: float, seed: int = 0) -> Bes
     scores = []
     for bot in sorted(set(bots.tolist())):
         here = bots == bot
-        own = replies[here]
-        things = own if len(set(own.tolist())) < len(own) else None
+        bot_replies = replies[here]
+        things = bot_replies if len(set(bot_replies.tolist())) < len(bot_replies) else None
         score = mean_interval(values[here], raters[here], level, scale=(-1.0, 1.0), things=things)
         n_best, n_worst = (int((values[here] == end).sum()) for end in (1.0, -1.0))
         scores.append(BestWorstScore(bot, int(here.sum()), n_best, n_worst, score))
-    scores.sort(key=lambda one: (-(one.score.mean or 0.0), one.bot))
+    scores.sort(key=lambda bot_score: (-(bot_score.score.mean or 0.0), bot_score.bot))
     reliability = split_half(values, replies, raters, level=level, seed=seed)
     return BestWorst(len(choices), len(set(replies.tolist())), tuple(scores), reliability)
 
@@ -122,27 +122,29 @@ def split_half(values: np.ndarray, things: np.ndarray, raters: np.ndarray, *, le
         level: of the interval; seed: of the divisions.
     """
     units = np.unique(raters % MOST_UNITS, return_inverse=True)[1]
-    names, at = np.unique(things, return_inverse=True)
+    names, thing_codes = np.unique(things, return_inverse=True)
     n_units = int(units.max(initial=-1)) + 1
     if n_units < FEWEST_UNITS:
         text = f"{n_units} raters are too few to compare halves of them; {FEWEST_UNITS} are needed"
         return Interval(None, None, None, len(names), Reason("few_raters_for_halves", text, n_raters=n_units))
-    points, shown = np.zeros((2, n_units, len(names)))
-    np.add.at(points, (units, at), values)
-    np.add.at(shown, (units, at), 1.0)
-    found, without = [], []
+    points, exposures = np.zeros((2, n_units, len(names)))
+    np.add.at(points, (units, thing_codes), values)
+    np.add.at(exposures, (units, thing_codes), 1.0)
+    correlations, leave_one_out = [], []
     for half in _divisions(n_units, seed):
-        sides = [(points[side], shown[side]) for side in (half, ~half)]
+        sides = [(points[side], exposures[side]) for side in (half, ~half)]
         [r] = _correlations(*(part.sum(axis=0)[None] for side in sides for part in side))
         if np.isfinite(r):
-            found.append(r)
-            left = [part[side].sum(axis=0) - part * side[:, None] for side in (half, ~half) for part in (points, shown)]
-            without.append(_correlations(*left))
-    if not found:
+            correlations.append(r)
+            remaining = [
+                part[side].sum(axis=0) - part * side[:, None] for side in (half, ~half) for part in (points, exposures)
+            ]
+            leave_one_out.append(_correlations(*remaining))
+    if not correlations:
         text = f"no {FEWEST_REPLIES} replies with scores that differ were seen by both halves of the raters"
         return Interval(None, None, None, len(names), Reason("no_halves", text, needed=FEWEST_REPLIES))
-    r = float(np.mean(found))
-    ends = jackknife_interval(r, np.mean(without, axis=0), 2.0, level)
+    r = float(np.mean(correlations))
+    ends = jackknife_interval(r, np.mean(leave_one_out, axis=0), 2.0, level)
     if ends is None:
         text = f"no interval: what {n_units} raters say does not tell how far it can be off"
         reason = Reason("units_tell_nothing", text, n_units=n_units)
@@ -169,15 +171,16 @@ def _divisions(n_units: int, seed: int) -> Iterator[np.ndarray]:
 
 
 def _correlations(
-    points: np.ndarray, shown: np.ndarray, other_points: np.ndarray, other_shown: np.ndarray
+    points: np.ndarray, exposures: np.ndarray, other_points: np.ndarray, other_exposures: np.ndarray
 ) -> np.ndarray:
     """Return (m,) Pearson's r of two rows of means, over what both rows have; NaN where it is undefined."""
-    both = (shown > 0) & (other_shown > 0)
-    n = both.sum(axis=1)
+    in_both = (exposures > 0) & (other_exposures > 0)
+    n = in_both.sum(axis=1)
     x, y = (
-        np.divide(a, b, out=np.zeros_like(a), where=both) for a, b in ((points, shown), (other_points, other_shown))
+        np.divide(a, b, out=np.zeros_like(a), where=in_both)
+        for a, b in ((points, exposures), (other_points, other_exposures))
     )
-    x, y = (np.where(both, one - (one.sum(axis=1) / np.maximum(n, 1))[:, None], 0.0) for one in (x, y))
+    x, y = (np.where(in_both, means - (means.sum(axis=1) / np.maximum(n, 1))[:, None], 0.0) for means in (x, y))
     squares = (x**2).sum(axis=1) * (y**2).sum(axis=1)
     is_defined = (n >= FEWEST_REPLIES) & (squares > 1e-18)
     return np.where(is_defined, (x * y).sum(axis=1) / np.sqrt(np.where(is_defined, squares, 1.0)), np.nan)

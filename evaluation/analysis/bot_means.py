@@ -32,9 +32,9 @@ def within_conditions(ratings: Ratings) -> Ratings:
     if conditions is None:
         return ratings
     known = np.isfinite(ratings.values())
-    kept = ~known
-    kept[known] = shared_conditions(ratings.bot[known], conditions[known], ratings.unit[known])
-    return ratings.where(kept) if kept[known].any() else replace(ratings, condition={})
+    is_kept = ~known
+    is_kept[known] = shared_conditions(ratings.bot[known], conditions[known], ratings.unit[known])
+    return ratings.where(is_kept) if is_kept[known].any() else replace(ratings, condition={})
 
 
 def n_conditions(known: Ratings) -> int:
@@ -42,8 +42,8 @@ def n_conditions(known: Ratings) -> int:
     conditions = known.conditions
     if conditions is None or not len(known):
         return 0
-    most, _n = Counter(known.bot.tolist()).most_common(1)[0]
-    return len(set(conditions[known.bot == most].tolist()))
+    top_bot, _n = Counter(known.bot.tolist()).most_common(1)[0]
+    return len(set(conditions[known.bot == top_bot].tolist()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +97,7 @@ class BotMeans:
 
     def intervals(self, bot: str) -> dict[str, Interval]:
         """Return by dimension a bot's means."""
-        return {key: row.interval for (of, key), row in self.rows.items() if of == bot}
+        return {key: row.interval for (name, key), row in self.rows.items() if name == bot}
 
     def to_json(self) -> dict[str, Any]:
         """Return plain values."""
@@ -134,14 +134,14 @@ def bot_means(ratings: Ratings, *, level: float | None = None) -> BotMeans:
     if ratings.leading is not None and ratings.leading.key not in keys:
         keys.insert(0, ratings.leading.key)
     rows = {}
-    counted = {key: replace(ratings, headline=ratings.headline if key == MEAN_KEY else (key,)) for key in keys}
-    counted = {key: within_conditions(one) for key, one in counted.items()}
+    ratings_by_key = {key: replace(ratings, headline=ratings.headline if key == MEAN_KEY else (key,)) for key in keys}
+    ratings_by_key = {key: within_conditions(key_ratings) for key, key_ratings in ratings_by_key.items()}
     for bot in sorted(ratings.bots):
-        for key, used in counted.items():
-            mine = used.bot == bot
-            known = used.values()[mine]
+        for key, used in ratings_by_key.items():
+            of_bot = used.bot == bot
+            known = used.values()[of_bot]
             known = known[np.isfinite(known)]
-            mean = _mean(used, mine, level)
+            mean = _mean(used, of_bot, level)
             rows[bot, key] = BotMean(
                 bot,
                 key,
@@ -154,12 +154,12 @@ def bot_means(ratings: Ratings, *, level: float | None = None) -> BotMeans:
     return BotMeans(level, n_ratings, rows, unknown, ratings.is_collecting)
 
 
-def _mean(ratings: Ratings, mine: np.ndarray, level: float) -> Interval:
+def _mean(ratings: Ratings, mask: np.ndarray, level: float) -> Interval:
     """Return the mean of the ratings of a mask, (k,), with its interval."""
-    values, scale = ratings.values()[mine], ratings.bounds()
-    units = label_codes(ratings.unit[mine].astype(str))
-    things = None if ratings.shared is None else label_codes(ratings.shared[mine].astype(str))
-    conditions = None if ratings.conditions is None else ratings.conditions[mine]
+    values, scale = ratings.values()[mask], ratings.bounds()
+    units = label_codes(ratings.unit[mask].astype(str))
+    things = None if ratings.shared is None else label_codes(ratings.shared[mask].astype(str))
+    conditions = None if ratings.conditions is None else ratings.conditions[mask]
     if not ratings.is_collecting:
         return mean_within(values, units, level, conditions=conditions, scale=scale, things=things)
     low, high = ratings.scale()

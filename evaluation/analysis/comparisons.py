@@ -174,15 +174,15 @@ class Comparisons:
 
     def neighbours(self) -> list[Comparison]:
         """Return the comparisons of neighbours in the order, best first."""
-        found = [self.pair(a, b) for a, b in neighbours(self.order)]
-        return [pair for pair in found if pair is not None]
+        pairs = [self.pair(a, b) for a, b in neighbours(self.order)]
+        return [pair for pair in pairs if pair is not None]
 
     def below(self, control: str) -> int:
         """Return the number of bots that are rated significantly higher than a control."""
-        found = [(bot, self.pair(control, bot)) for bot in self.order]
+        bot_pairs = [(bot, self.pair(control, bot)) for bot in self.order]
         return sum(
             pair is not None and pair.ordered and (pair.difference or 0.0) * (1 if pair.a == control else -1) < 0
-            for _bot, pair in found
+            for _bot, pair in bot_pairs
         )
 
     def need(self, pair: Comparison) -> Need:
@@ -263,8 +263,8 @@ class Comparisons:
         pairs = {(pair.a, pair.b): pair for pair in self.pairs}
         digits = digits_for(self.dimension.low, self.dimension.high)
         name = f"Differences between the means of {counted(len(bots), 'bot')}, row minus column."
-        drawn = Differences(pairs, digits, render_reason=lambda reason: str(reason or ""))
-        return Plot.of(differences_drawing(rated, rated, drawn, name=name))
+        gaps = Differences(pairs, digits, render_reason=lambda reason: str(reason or ""))
+        return Plot.of(differences_drawing(rated, rated, gaps, name=name))
 
     def __repr__(self) -> str:
         return (
@@ -279,7 +279,7 @@ class Comparisons:
                 *(pair.a, pair.b, figure(pair.difference), span(pair.low, pair.high)),
                 probability(pair.p_holm).removeprefix("p ").removeprefix("= "),
                 *self._sizes(pair),
-                str(pair.reason) if pair.p is None else self._told(pair),
+                str(pair.reason) if pair.p is None else self._get_verdict(pair),
             ]
             for pair in self.pairs
         ]
@@ -300,11 +300,11 @@ class Comparisons:
     def _sizes(self, pair: Comparison) -> list[str]:
         sizes = self.effect(pair.a, pair.b) or EffectSizes(Effect(), Effect(), Effect())
         return [
-            f"{figure(one.value)} {span(one.low, one.high)}"
-            for one in (sizes.standardised, sizes.share, sizes.superiority)
+            f"{figure(effect.value)} {span(effect.low, effect.high)}"
+            for effect in (sizes.standardised, sizes.share, sizes.superiority)
         ]
 
-    def _told(self, pair: Comparison) -> str:
+    def _get_verdict(self, pair: Comparison) -> str:
         equal = self.is_equal(pair)
         if not pair.ordered:
             return "equal" if equal else "not yet known"
@@ -365,22 +365,23 @@ def compare(
             none: dict[str, Any] = {"low": None, "high": None, "p": None, "p_holm": None, "ordered": False}
             pairs = tuple(replace(pair, **none, reason=pair.reason or NO_SCALE) for pair in pairs)
         means_now = means_of(values, names, units, shared, **scale, conditions=conditions)
-        more, unit = {} if smallest is None else _more(pairs, means_now, smallest, alpha), means_now.unit
+        further_raters = {} if smallest is None else _count_further_raters(pairs, means_now, smallest, alpha)
+        unit = means_now.unit
         means = dict(zip(means_now.labels, means_now.means.tolist(), strict=True))
         rater_share = means_now.rater_share
     else:
         tested = pairwise(values, names, units, shared, conditions=conditions, level=1 - alpha, scale=ratings.bounds())
-        pairs, more, unit = tested.pairs, {}, RATERS
+        pairs, further_raters, unit = tested.pairs, {}, RATERS
         means, rater_share = tested.means, tested.rater_share
     order = sorted(means, key=lambda bot: (-means[bot], bot))
-    found = Comparisons(
+    comparisons = Comparisons(
         dimension=dimension,
         alpha=alpha,
         order=tuple(bot for bot in order if bot not in ratings.controls),
         controls=tuple(bot for bot in order if bot in ratings.controls),
         pairs=pairs,
         test="always" if ratings.is_collecting else "fixed",
-        more=more,
+        more=further_raters,
         unit=unit,
         n_raters=known.n_raters,
         n_ratings=len(known),
@@ -395,7 +396,7 @@ def compare(
         ),
     )
     if not plans:
-        return found
+        return comparisons
     planned = plan_from_ratings(
         *(values, names, units, shared),
         smallest=smallest,
@@ -404,7 +405,7 @@ def compare(
         conditions=conditions,
         scale=ratings.bounds(),
     )
-    return replace(found, plans=tuple(planned))
+    return replace(comparisons, plans=tuple(planned))
 
 
 def means_compared(ratings: Ratings) -> dict[str, float]:
@@ -425,7 +426,7 @@ def units_of(ratings: Ratings) -> Units:
     return "raters_and_conversations" if ratings.named.any() else "conversations"
 
 
-def _more(
+def _count_further_raters(
     pairs: Sequence[Comparison], means: SequentialMeans, smallest: float, alpha: float
 ) -> dict[tuple[str, str], int | None]:
     """Return the number of further raters that each undecided pair needs, at its share of the level."""

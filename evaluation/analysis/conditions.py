@@ -50,9 +50,12 @@ class ConditionResults:
     bots: tuple[str, ...]
     levels: tuple[LevelResult, ...]
 
-    def of(self, factor: str, level: str) -> LevelResult | None:
+    def get_level(self, factor: str, level: str) -> LevelResult | None:
         """Return the result of a level; None where nothing was rated under it."""
-        return next((one for one in self.levels if (one.factor, one.level) == (factor, level)), None)
+        for level_result in self.levels:
+            if (level_result.factor, level_result.level) == (factor, level):
+                return level_result
+        return None
 
     def to_json(self) -> dict[str, Any]:
         """Return plain values; undefined is null, with a reason."""
@@ -60,23 +63,30 @@ class ConditionResults:
             "dimension": self.dimension.key if self.dimension else None,
             "levels": [
                 {
-                    "factor": one.factor,
-                    "level": one.level,
-                    "n_conversations": one.n_conversations,
-                    "means": one.means.to_json(),
-                    "compared": one.compared.to_json(),
+                    "factor": level_result.factor,
+                    "level": level_result.level,
+                    "n_conversations": level_result.n_conversations,
+                    "means": level_result.means.to_json(),
+                    "compared": level_result.compared.to_json(),
                 }
-                for one in self.levels
+                for level_result in self.levels
             ],
         }
 
     def summary(self) -> str:
         """Return a table for a terminal."""
         rows = [
-            [one.factor, one.level, bot, str(found.n), figure(found.mean), span(found.low, found.high)]
-            for one in self.levels
+            [
+                level_result.factor,
+                level_result.level,
+                bot,
+                str(interval.n),
+                figure(interval.mean),
+                span(interval.low, interval.high),
+            ]
+            for level_result in self.levels
             for bot in self.bots
-            for found in [one.interval(bot, self.dimension.key if self.dimension else "")]
+            for interval in [level_result.interval(bot, self.dimension.key if self.dimension else "")]
         ]
         return text_table("Bots by condition", ["factor", "level", "bot", "n", "mean", "interval"], rows)
 
@@ -90,12 +100,14 @@ def condition_results(ratings: Ratings) -> ConditionResults:
     if leading is None or not ratings.condition:
         return ConditionResults(leading, (), ())
     known = ratings.where(np.isfinite(ratings.values()))
-    found = []
+    level_results = []
     for factor, levels in known.condition.items():
-        others = {name: values for name, values in known.condition.items() if name != factor}
+        other_factors = {name: values for name, values in known.condition.items() if name != factor}
         for level in sorted(set(levels.tolist()) - {""}):
-            kept = replace(known, condition=others).where(levels == level)
-            pairs = set(zip(kept.bot.tolist(), kept.conversation.tolist(), strict=True))
-            n = {bot: sum(of == bot for of, _chat in pairs) for bot in sorted(kept.bots)}
-            found.append(LevelResult(factor, level, n, bot_means(kept), compare(kept, plans=False)))
-    return ConditionResults(leading, tuple(sorted(known.bots)), tuple(found))
+            level_ratings = replace(known, condition=other_factors).where(levels == level)
+            pairs = set(zip(level_ratings.bot.tolist(), level_ratings.conversation.tolist(), strict=True))
+            n = {bot: sum(rated_bot == bot for rated_bot, _chat in pairs) for bot in sorted(level_ratings.bots)}
+            level_results.append(
+                LevelResult(factor, level, n, bot_means(level_ratings), compare(level_ratings, plans=False))
+            )
+    return ConditionResults(leading, tuple(sorted(known.bots)), tuple(level_results))

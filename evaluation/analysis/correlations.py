@@ -91,30 +91,30 @@ class CorrelationMatrix:
     def _is_hybrid(self, row: int) -> bool:
         return self.rows[row].source.startswith("hybrid")
 
-    def strongest(self, column: int, most: int = 3) -> list[tuple[CorrelationRow, Correlation]]:
+    def strongest(self, column: int, limit: int = 3) -> list[tuple[CorrelationRow, Correlation]]:
         """Return the surviving relations with a column, strongest first."""
-        found = [(i, value) for (i, j), value in self.cells.items() if j == column]
-        found = [(i, value) for i, value in found if (i, column) in self.survives]
-        found.sort(key=lambda item: -abs(item[1].r or 0))
-        return [(self.rows[i], value) for i, value in found[:most]]
+        correlations = [(i, value) for (i, j), value in self.cells.items() if j == column]
+        correlations = [(i, value) for i, value in correlations if (i, column) in self.survives]
+        correlations.sort(key=lambda item: -abs(item[1].r or 0))
+        return [(self.rows[i], value) for i, value in correlations[:limit]]
 
-    def first_rows(self, most: int = 10) -> list[int]:
+    def first_rows(self, limit: int = 10) -> list[int]:
         """Return the indices of the hybrid metric's rows, then of those most correlated with the first column.
 
         Args:
-            most: number of rows besides the hybrid metric's; rows without a coefficient are left out.
+            limit: number of rows besides the hybrid metric's; rows without a coefficient are left out.
         """
         hybrid = [i for i in range(len(self.rows)) if self._is_hybrid(i)]
         size = {i: abs(r) for (i, j), value in self.cells.items() if j == 0 and (r := value.r) is not None}
-        others = sorted((i for i in size if i not in hybrid), key=lambda i: (-size[i], i))
-        return [*hybrid, *others[:most]]
+        other_rows = sorted((i for i in size if i not in hybrid), key=lambda i: (-size[i], i))
+        return [*hybrid, *other_rows[:limit]]
 
     def to_json(self) -> dict[str, Any]:
         """Return plain JSON values: a list of cells."""
-        found = []
+        cells = []
         for (i, j), value in self.cells.items():
             within = self.within.get((i, j))
-            found.append(
+            cells.append(
                 {
                     "row": self.rows[i].name,
                     "source": self.rows[i].source,
@@ -132,7 +132,7 @@ class CorrelationMatrix:
             "n": self.n,
             "n_corrected": self.n_corrected,
             "alpha": ALPHA,
-            "cells": found,
+            "cells": cells,
         }
 
     def summary(self) -> str:
@@ -180,8 +180,8 @@ def metric_matrix(
     """
     from_fit = [] if hybrid is None else hybrid.of_conversations(dimensions)
     rows = [row for row, _cells, _within in from_fit]
-    cells = {(i, j): v for i, (_, found, _w) in enumerate(from_fit) for j, v in enumerate(found)}
-    within = {(i, j): v for i, (_, _f, found) in enumerate(from_fit) for j, v in enumerate(found)}
+    cells = {(i, j): v for i, (_, correlations, _w) in enumerate(from_fit) for j, v in enumerate(correlations)}
+    within = {(i, j): v for i, (_, _f, correlations) in enumerate(from_fit) for j, v in enumerate(correlations)}
     tested: dict[tuple[int, int], Correlation] = {}
     bots = ratings["bot"].tolist()
     people = rater_codes(ratings["rater"].tolist()) if "rater" in ratings else None
@@ -220,7 +220,7 @@ def bot_matrix(
     """
     from_fit = [] if hybrid is None else hybrid.of_bots(list(means))
     rows = [row for row, _cells in from_fit]
-    cells = {(i, j): value for i, (_, found) in enumerate(from_fit) for j, value in enumerate(found)}
+    cells = {(i, j): value for i, (_, correlations) in enumerate(from_fit) for j, value in enumerate(correlations)}
     tested: dict[tuple[int, int], Correlation] = {}
     for row, values in known:
         x = [values.get(bot, np.nan) for bot in bots]
@@ -235,12 +235,12 @@ def bot_matrix(
     )
 
 
-def _corrected(found: Cells) -> dict[str, Any]:
+def _corrected(cells: Cells) -> dict[str, Any]:
     """Return the cells that survive Holm's correction over all of them, and the false discovery rate of each."""
-    p_values = [value.p for value in found.values()]
+    p_values = [value.p for value in cells.values()]
     return {
-        "survives": frozenset(key for key, p in zip(found, holm(p_values), strict=True) if p is not None and p < ALPHA),
-        "q": dict(zip(found, false_discovery_rates(p_values), strict=True)),
+        "survives": frozenset(key for key, p in zip(cells, holm(p_values), strict=True) if p is not None and p < ALPHA),
+        "q": dict(zip(cells, false_discovery_rates(p_values), strict=True)),
     }
 
 
@@ -259,21 +259,21 @@ def counted_once(means: pd.DataFrame, titles: Mapping[str, str]) -> list[Correla
         means: a row per bot, a column per metric.
         titles: of the columns.
     """
-    kept: dict[str, CorrelationRow] = {}
+    rows_by_title: dict[str, CorrelationRow] = {}
     for name in means.columns:
         title = without_speaker(titles[name])
         values = means[name].to_numpy(dtype=float)
         twins = [
-            other
-            for other in kept.values()
-            if np.allclose(values, means[other.name].to_numpy(dtype=float), rtol=1e-9, equal_nan=True)
+            row
+            for row in rows_by_title.values()
+            if np.allclose(values, means[row.name].to_numpy(dtype=float), rtol=1e-9, equal_nan=True)
             # What is the same for all bots is alike by chance, unless only the speaker differs.
-            and (np.ptp(values) > 0 or without_speaker(titles[other.name]) == title)
+            and (np.ptp(values) > 0 or without_speaker(titles[row.name]) == title)
         ]
         if not twins:
-            speaker = title in kept
-            kept[titles[name] if speaker else title] = CorrelationRow(str(name), "selfplay", speaker)
-    return list(kept.values())
+            speaker = title in rows_by_title
+            rows_by_title[titles[name] if speaker else title] = CorrelationRow(str(name), "selfplay", speaker)
+    return list(rows_by_title.values())
 
 
 @dataclass(frozen=True, slots=True)
@@ -305,8 +305,8 @@ class HybridCorrelations:
             return []
         row = CorrelationRow("hybrid", "hybrid_chats")
         methods = ("spearman", "within_bots")
-        told = [[self._of_conversations(key, method) for key in dimensions] for method in methods]
-        return [(row, told[0], told[1])]
+        correlations = [[self._of_conversations(key, method) for key in dimensions] for method in methods]
+        return [(row, correlations[0], correlations[1])]
 
     def of_bots(self, dimensions: Sequence[str]) -> list[tuple[CorrelationRow, list[Correlation]]]:
         """Return Pearson's r of the bots' scores, from rated conversations and from self-play where of enough bots."""
@@ -324,22 +324,22 @@ class HybridCorrelations:
         return key not in self.result["dimensions"] and targets == set(self.result["dimensions"])
 
     def _of_conversations(self, key: str, method: str) -> Correlation:
-        found = (self.result["dimensions_conversation_level"].get(key) or {}).get(method)
-        if found is None and method == "spearman" and self._is_target(key):
-            found = self.result["conversation_level"].get(method)
-        return correlation_read(found, self.result["n_conversations"])
+        document = (self.result["dimensions_conversation_level"].get(key) or {}).get(method)
+        if document is None and method == "spearman" and self._is_target(key):
+            document = self.result["conversation_level"].get(method)
+        return correlation_read(document, self.result["n_conversations"])
 
     def _of_bots(self, dimensions: Sequence[str], source: str) -> list[Correlation]:
         return [self._of_bot(key, source) for key in dimensions]
 
     def _of_bot(self, key: str, source: str) -> Correlation:
-        found = ((self.result["dimensions"].get(key) or {}).get(source) or {}).get("pearson")
+        document = ((self.result["dimensions"].get(key) or {}).get(source) or {}).get("pearson")
         n = self.n_bots
-        if found is None and self._is_target(key):
+        if document is None and self._is_target(key):
             played = source == "predicted_selfplay"
             levels = self.result["bot_level_selfplay" if played else "bot_level"] or {}
-            found, n = levels.get("pearson"), self.n_selfplay if played else n
-        return correlation_read(found, n)
+            document, n = levels.get("pearson"), self.n_selfplay if played else n
+        return correlation_read(document, n)
 
 
 def selfplay_bots(result: Mapping[str, Any]) -> int:
@@ -351,26 +351,31 @@ def selfplay_bots(result: Mapping[str, Any]) -> int:
     )
 
 
-def correlation_read(found: Mapping[str, Any] | None, n: int = 0) -> Correlation:
+def correlation_read(document: Mapping[str, Any] | None, n: int = 0) -> Correlation:
     """Return a correlation of a fit's document.
 
     Args:
-        found: as `Correlation.to_json` wrote it; None where the fit does not tell it.
+        document: as `Correlation.to_json` wrote it; None where the fit does not tell it.
         n: pairs used, where the document does not say.
     """
-    if not found:
+    if not document:
         return Correlation(None, None, None, None, n, reason=NOT_TOLD)
-    low, high = found.get("ci95") or (None, None)
+    low, high = document.get("ci95") or (None, None)
     return Correlation(
-        found.get("r"), found.get("p"), low, high, found.get("n", n), reason=reason_read(found.get("reason"))
+        document.get("r"),
+        document.get("p"),
+        low,
+        high,
+        document.get("n", n),
+        reason=reason_read(document.get("reason")),
     )
 
 
 def mean_by_bot(values: np.ndarray, bot: np.ndarray, bots: Collection[str]) -> dict[str, float]:
     """Return each bot's mean of the defined values, NaN without any."""
     means = {}
-    for one in bots:
-        mine = values[bot == one]
-        mine = mine[np.isfinite(mine)]
-        means[one] = float(mine.mean()) if len(mine) else float("nan")
+    for name in bots:
+        bot_values = values[bot == name]
+        bot_values = bot_values[np.isfinite(bot_values)]
+        means[name] = float(bot_values.mean()) if len(bot_values) else float("nan")
     return means

@@ -19,13 +19,17 @@ def opposed_dimensions(means: Mapping[str, np.ndarray]) -> dict[str, float]:
         means: by dimension of each conversation's mean, as a share of the scale; NaN where it has none. A dimension is
             correlated with the mean of the others over the conversations that have both.
     """
-    found = {}
-    for key, own in means.items():
-        others = np.array([values for other, values in means.items() if other != key])
-        both = np.isfinite(own) & np.isfinite(others).any(axis=0) if len(others) else np.zeros(len(own), bool)
-        if both.sum() < FEWEST_CONVERSATIONS:
+    opposed = {}
+    for key, dimension_means in means.items():
+        other_means = np.array([values for other_key, values in means.items() if other_key != key])
+        is_shared = (
+            np.isfinite(dimension_means) & np.isfinite(other_means).any(axis=0)
+            if len(other_means)
+            else np.zeros(len(dimension_means), bool)
+        )
+        if is_shared.sum() < FEWEST_CONVERSATIONS:
             continue
-        x, y = own[both], np.nanmean(others[:, both], axis=0)
+        x, y = dimension_means[is_shared], np.nanmean(other_means[:, is_shared], axis=0)
         if min(np.ptp(x), np.ptp(y)) > 0 and (r := float(np.corrcoef(x, y)[0, 1])) < OPPOSED:
-            found[key] = r
-    return found
+            opposed[key] = r
+    return opposed

@@ -94,34 +94,34 @@ def error_results(ratings: Ratings, spans: Sequence[Sequence[ErrorSpan]], texts:
     """
     scores, words = ratings.values(SCORE), np.array([len(re.findall(r"\S+", text)) for text in texts], dtype=float)
     means, shared = bot_means(ratings, level=LEVEL), ratings.conversation if ratings.shared is None else ratings.shared
-    found = []
+    bots = []
     for bot in sorted(ratings.bots):
-        mine = ratings.bot == bot
-        marked = [one.severity for i in np.flatnonzero(mine).tolist() for one in spans[i]]
-        n = int(mine.sum())
-        found.append(
+        of_bot = ratings.bot == bot
+        marked = [span.severity for i in np.flatnonzero(of_bot).tolist() for span in spans[i]]
+        n = int(of_bot.sum())
+        bots.append(
             BotErrors(
                 bot,
-                len(set(ratings.conversation[mine])),
+                len(set(ratings.conversation[of_bot])),
                 n,
                 {name: marked.count(name) / n for name in SEVERITIES},
                 means.rows[bot, SCORE].interval,
-                _per_100_words(scores[mine], words[mine], ratings.unit[mine], shared[mine]),
+                _per_100_words(scores[of_bot], words[of_bot], ratings.unit[of_bot], shared[of_bot]),
             )
         )
-    found.sort(key=lambda one: (-(one.score.mean or 0.0), one.bot))
-    named = ratings.where(ratings.named).once()
-    table = rating_table(named.values(SCORE), named.conversation.tolist(), named.rater.tolist())
-    return ErrorResults(tuple(found), *_overlaps(ratings, spans), krippendorff_alpha(table))
+    bots.sort(key=lambda bot_errors: (-(bot_errors.score.mean or 0.0), bot_errors.bot))
+    named_ratings = ratings.where(ratings.named).once()
+    table = rating_table(named_ratings.values(SCORE), named_ratings.conversation.tolist(), named_ratings.rater.tolist())
+    return ErrorResults(tuple(bots), *_overlaps(ratings, spans), krippendorff_alpha(table))
 
 
 def _per_100_words(scores: np.ndarray, words: np.ndarray, raters: np.ndarray, replies: np.ndarray) -> Interval:
     """Return the ratio of sums with the interval of its linearisation; a score is never above 0."""
     ratio = scores.sum() / max(words.sum(), 1.0)
     linear = ratio + (scores - ratio * words) / max(words.mean(), 1.0)
-    found = mean_interval(100 * linear, raters.astype(str), LEVEL, things=replies.astype(str))
-    high = None if found.high is None else min(found.high, 0.0)
-    return Interval(found.mean, found.low, high, found.n, found.reason)
+    interval = mean_interval(100 * linear, raters.astype(str), LEVEL, things=replies.astype(str))
+    high = None if interval.high is None else min(interval.high, 0.0)
+    return Interval(interval.mean, interval.low, high, interval.n, interval.reason)
 
 
 def _overlaps(ratings: Ratings, spans: Sequence[Sequence[ErrorSpan]]) -> tuple[AgreementEstimate, AgreementEstimate]:
@@ -132,22 +132,24 @@ def _overlaps(ratings: Ratings, spans: Sequence[Sequence[ErrorSpan]]) -> tuple[A
     shared = [rows for rows in of_reply.values() if len(rows) > 1]
     sums = np.zeros((2, 2, len(shared)))  # (without and with categories, both and each marked, replies)
     for k, rows in enumerate(shared):
-        marked = [{(at, one.category) for one in spans[i] for at in range(one.start, one.end)} for i in rows]
-        for j, sets in enumerate(([{at for at, _category in one} for one in marked], marked)):
+        marked = [
+            {(position, span.category) for span in spans[i] for position in range(span.start, span.end)} for i in rows
+        ]
+        for j, sets in enumerate(([{position for position, _category in marks} for marks in marked], marked)):
             for first, second in combinations(cast(list[set[Any]], sets), 2):
                 sums[j, :, k] += len(first & second), len(first) + len(second)
-    without, within = (_f1(both, each, sum(map(len, shared))) for both, each in sums)
-    return without, within
+    without_categories, with_categories = (_f1(overlap, each, sum(map(len, shared))) for overlap, each in sums)
+    return without_categories, with_categories
 
 
-def _f1(both: np.ndarray, each: np.ndarray, n_ratings: int) -> AgreementEstimate:
-    n = len(both)
+def _f1(overlap: np.ndarray, each: np.ndarray, n_ratings: int) -> AgreementEstimate:
+    n = len(overlap)
     if not each.sum():
-        why = "no reply with two raters has an error"
-        return undefined(n, n_ratings, Reason("nothing_marked", why))
+        text = "no reply with two raters has an error"
+        return undefined(n, n_ratings, Reason("nothing_marked", text))
 
     def f1(times: np.ndarray) -> np.ndarray:  # (B, replies)
-        return 2 * (times @ both) / np.maximum(times @ each, 1.0)
+        return 2 * (times @ overlap) / np.maximum(times @ each, 1.0)
 
     value = float(f1(np.ones((1, n)))[0])
     if n < FEWEST_ITEMS:

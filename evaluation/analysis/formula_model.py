@@ -146,38 +146,46 @@ class FormulaModel:
     merged: tuple[str, ...] = ()
     caution: Reason | None = None
 
-    def of(self, factor: str) -> list[LevelDifference]:
+    def get_differences(self, factor: str) -> list[LevelDifference]:
         """Return the differences between the levels of a factor."""
-        return [one for one in self.differences if one.factor == factor]
+        return [difference for difference in self.differences if difference.factor == factor]
 
-    def is_equal(self, found: LevelDifference) -> bool | None:
+    def is_equal(self, difference: LevelDifference) -> bool | None:
         """Return True if two levels are equal for practical purposes; None where that cannot be tested."""
-        return is_equal(found.pair, self.smallest)
+        return is_equal(difference.pair, self.smallest)
 
     def to_json(self) -> dict[str, Any]:
         """Return plain values; undefined is null, with a reason."""
-        found: dict[str, Any] = to_plain(self)
-        return found
+        document: dict[str, Any] = to_plain(self)
+        return document
 
     def summary(self) -> str:
         """Return the tables for a terminal."""
         if self.reason is not None:
             return f"{self.formula}: {self.reason}"
-        tests = [[one.term, figure(one.f), str(one.df1), figure(one.df2, 1), p_value(one.p)] for one in self.tests]
+        tests = [
+            [test.term, figure(test.f), str(test.df1), figure(test.df2, 1), p_value(test.p)] for test in self.tests
+        ]
         means = [
-            [one.term, ", ".join(one.cell), figure(one.estimate), span(one.low, one.high), str(one.n)]
-            for one in self.means
+            [mean.term, ", ".join(mean.cell), figure(mean.estimate), span(mean.low, mean.high), str(mean.n)]
+            for mean in self.means
         ]
         parts = [
-            [one.group or "what is left", figure(one.sd), span(one.low, one.high), share(one.share), str(one.n)]
-            for one in self.components
+            [
+                component.group or "what is left",
+                figure(component.sd),
+                span(component.low, component.high),
+                share(component.share),
+                str(component.n),
+            ]
+            for component in self.components
         ]
         sizes = ("standardised", "share", "superiority")
         gaps = [
-            [one.factor, f"{one.pair.a} - {one.pair.b}", figure(one.pair.difference)]
-            + [span(one.pair.low, one.pair.high), p_value(one.pair.p_holm)]
-            + [figure(getattr(one.effects, size).value) for size in sizes]
-            for one in self.differences
+            [difference.factor, f"{difference.pair.a} - {difference.pair.b}", figure(difference.pair.difference)]
+            + [span(difference.pair.low, difference.pair.high), p_value(difference.pair.p_holm)]
+            + [figure(getattr(difference.effects, size).value) for size in sizes]
+            for difference in self.differences
         ]
         unit = "log odds" if self.kind == "ordinal" else "mean"
         level = f"{self.level:.0%}"
@@ -215,19 +223,19 @@ def model_frame(
     """
     import pandas as pd
 
-    kept = ratings.where(ratings.ranked)
-    columns: dict[str, Any] = {key: kept.values(key) for key in kept.answers}
-    thing = kept.conversation if kept.context is None else kept.context
-    more: dict[str, Any] = {
-        RESPONSE: kept.values(),
-        **dict(zip(BASIC, (kept.bot, kept.unit, thing, kept.conversation), strict=True)),
-        **{name: [level or None for level in levels.tolist()] for name, levels in kept.condition.items()},
-        **{name: [levels.get(bot) for bot in kept.bot.tolist()] for name, levels in (factors or {}).items()},
+    ranked = ratings.where(ratings.ranked)
+    columns: dict[str, Any] = {key: ranked.values(key) for key in ranked.answers}
+    thing = ranked.conversation if ranked.context is None else ranked.context
+    extra_columns: dict[str, Any] = {
+        RESPONSE: ranked.values(),
+        **dict(zip(BASIC, (ranked.bot, ranked.unit, thing, ranked.conversation), strict=True)),
+        **{name: [level or None for level in levels.tolist()] for name, levels in ranked.condition.items()},
+        **{name: [levels.get(bot) for bot in ranked.bot.tolist()] for name, levels in (factors or {}).items()},
     }
     names = dict.fromkeys(name for fields in (meta or {}).values() for name in fields)
     for name in names:
-        more.setdefault(name, [(meta or {}).get(key, {}).get(name) for key in kept.conversation.tolist()])
-    return pd.DataFrame({**more, **columns, **{name: more[name] for name in BASIC}})
+        extra_columns.setdefault(name, [(meta or {}).get(key, {}).get(name) for key in ranked.conversation.tolist()])
+    return pd.DataFrame({**extra_columns, **columns, **{name: extra_columns[name] for name in BASIC}})
 
 
 @with_one_blas_thread
@@ -259,7 +267,7 @@ def formula_model(
         known &= (
             np.isfinite(column)
             if column.dtype.kind == "f"
-            else np.array([one is not None for one in column], dtype=bool)
+            else np.array([label is not None for label in column], dtype=bool)
         )
     columns = {name: column[known] for name, column in columns.items()}
     n, dropped = int(known.sum()), int((~known).sum())
@@ -314,11 +322,11 @@ def _get_caution(kind: Kind, names: Sequence[str], groups: Sequence[np.ndarray])
     group = min(n_levels, key=lambda name: n_levels[name], default="")
     if kind != "ordinal" or not group or n_levels[group] >= ENOUGH_GROUPS:
         return None
-    why = (
+    text = (
         f"only {n_levels[group]} levels of {group}: with fewer than {ENOUGH_GROUPS}, p-values of an ordinal model are "
         f"too small and its intervals too narrow for what differs between levels of {group}; compare the linear model"
     )
-    return Reason("few_groups_ordinal", why, group=group, n=n_levels[group], needed=ENOUGH_GROUPS)
+    return Reason("few_groups_ordinal", text, group=group, n=n_levels[group], needed=ENOUGH_GROUPS)
 
 
 def _scale(ratings: Ratings | None, response: str) -> tuple[tuple[float, float] | None, float | None]:
@@ -331,12 +339,12 @@ def _scale(ratings: Ratings | None, response: str) -> tuple[tuple[float, float] 
 
 def _column(values: Sequence[Any], is_label: bool) -> np.ndarray:
     """Return numbers as float with NaN for a missing one, others as texts with None; booleans are labels."""
-    given = [None if is_missing(value) else value for value in values]
-    numbers = all(one is None or (isinstance(one, int | float) and not isinstance(one, bool)) for one in given)
+    known = [None if is_missing(value) else value for value in values]
+    numbers = all(value is None or (isinstance(value, int | float) and not isinstance(value, bool)) for value in known)
     if numbers and not is_label:
-        return np.array([np.nan if one is None else float(one) for one in given], dtype=float)
-    column = np.empty(len(given), dtype=object)
-    column[:] = [None if one is None else str(one) for one in given]
+        return np.array([np.nan if value is None else float(value) for value in known], dtype=float)
+    column = np.empty(len(known), dtype=object)
+    column[:] = [None if value is None else str(value) for value in known]
     return column
 
 
@@ -346,13 +354,13 @@ def _unusable(y: np.ndarray, read: Formula, columns: Mapping[str, np.ndarray], k
 
     n, n_points = len(y), len(np.unique(y))
     if n > MOST_RATINGS:
-        why = f"{counted(n, 'rating')}; a model takes at most {MOST_RATINGS}"
-        return Reason("many_ratings", why, n_ratings=n, most=MOST_RATINGS)
+        text = f"{counted(n, 'rating')}; a model takes at most {MOST_RATINGS}"
+        return Reason("many_ratings", text, n_ratings=n, most=MOST_RATINGS)
     if n_points < 2:
         return Reason("no_answers_differ", "fewer than two different answers: nothing to explain")
     if kind == "ordinal" and n_points > MOST_POINTS:
-        why = f"{n_points} different answers; an ordinal model takes at most {MOST_POINTS}"
-        return Reason("many_points", why, n_points=n_points, most=MOST_POINTS)
+        text = f"{n_points} different answers; an ordinal model takes at most {MOST_POINTS}"
+        return Reason("many_points", text, n_points=n_points, most=MOST_POINTS)
     n_levels = {name: len(set(columns[name].tolist())) for name in read.groups}
     for name, k in n_levels.items():
         if k < 2:
@@ -360,24 +368,24 @@ def _unusable(y: np.ndarray, read: Formula, columns: Mapping[str, np.ndarray], k
     for i, a in enumerate(read.groups):
         for b in read.groups[i + 1 :]:
             if n_levels[a] == n_levels[b] == len(set(zip(columns[a].tolist(), columns[b].tolist(), strict=True))):
-                why = f"{a} and {b} group the ratings alike: leave one out"
-                return Reason("groups_alike", why, first=a, second=b)
+                text = f"{a} and {b} group the ratings alike: leave one out"
+                return Reason("groups_alike", text, first=a, second=b)
     if sum(n_levels.values()) > MOST_EFFECTS:
-        why = f"{sum(n_levels.values())} random effects; at most {MOST_EFFECTS} are fitted"
-        return Reason("many_effects", why, n_effects=sum(n_levels.values()), most=MOST_EFFECTS)
+        text = f"{sum(n_levels.values())} random effects; at most {MOST_EFFECTS} are fitted"
+        return Reason("many_effects", text, n_effects=sum(n_levels.values()), most=MOST_EFFECTS)
     return None
 
 
 def _tests(fit: CrossedFit, design: Design) -> list[TermTest]:
-    found = []
+    tests = []
     for i, term in enumerate(design.formula.terms):
         rows = np.eye(design.x.shape[1])[1:][design.terms == i][:, -len(fit.beta) :]
         f, df2, p = fit.test(rows)
         reason = None
         if p is None:
             reason = Reason("few_of_group", "too few levels of the random effects to test the term at once")
-        found.append(TermTest(":".join(term), f, len(rows), df2, p, reason))
-    return found
+        tests.append(TermTest(":".join(term), f, len(rows), df2, p, reason))
+    return tests
 
 
 def _estimates(
@@ -386,22 +394,22 @@ def _estimates(
     """Return each term's effects or marginal means by cell."""
     from scipy.special import stdtrit
 
-    found = []
+    estimates = []
     for i, term in enumerate(design.formula.terms):
         cells = design.cells(term)
         rows = [design.mean(term, cell) if of_means else design.effect(term, cell) for cell in cells]
         if not cells and not of_means and len(term) == 1:
             cells, rows = [()], [np.eye(design.x.shape[1])[1:][design.terms == i][0]]
-        for cell, whole in zip(cells, rows, strict=True):
+        for cell, full_row in zip(cells, rows, strict=True):
             # Thresholds stand in an ordinal model's place of the intercept.
-            row = whole[-len(fit.beta) :]
+            row = full_row[-len(fit.beta) :]
             here = np.ones(len(design.x), dtype=bool)
             for name, label in zip(term, cell, strict=False):
                 here &= columns[name] == label
             value, error = float(row @ fit.beta), float(np.sqrt(row @ fit.covariance @ row))
             half = float(stdtrit(fit.freedom(row), 0.5 + level / 2)) * error
-            found.append(ModelEstimate(":".join(term), cell, value, value - half, value + half, int(here.sum())))
-    return found
+            estimates.append(ModelEstimate(":".join(term), cell, value, value - half, value + half, int(here.sum())))
+    return estimates
 
 
 def _differences(
@@ -416,7 +424,7 @@ def _differences(
     from scipy.stats import t
 
     sd, sd_error = fit.rating_sd()
-    found = []
+    differences = []
     for term in design.formula.terms:
         cells = design.cells(term) if len(term) == 1 else []
         pairs, effects = [], []
@@ -437,8 +445,8 @@ def _differences(
             effects.append(EffectSizes(Effect(d, d - half, d + half), share, above))
         for pair, p_holm, sizes in zip(pairs, holm([pair.p for pair in pairs]), effects, strict=True):
             ordered = p_holm is not None and p_holm < 1 - level
-            found.append(LevelDifference(term[0], replace(pair, p_holm=p_holm, ordered=ordered), sizes))
-    return found
+            differences.append(LevelDifference(term[0], replace(pair, p_holm=p_holm, ordered=ordered), sizes))
+    return differences
 
 
 def _components(
@@ -448,8 +456,8 @@ def _components(
     from scipy import stats
 
     z = float(stats.norm.ppf(0.5 + level / 2))
-    whole = float((fit.tau**2).sum() + fit.sigma**2)
-    found = []
+    total = float((fit.tau**2).sum() + fit.sigma**2)
+    components = []
     rows = [
         *zip(names, fit.tau, fit.tau_errors, [int(codes.max()) + 1 for codes in groups], strict=True),
         ("", fit.sigma, fit.sigma_error, n),
@@ -462,5 +470,5 @@ def _components(
             reason = Reason("zero_variance", "estimated as 0, which does not show that they are alike")
         else:
             reason = Reason("fixed_by_model", "given by the model: the variance of a logistic error")
-        found.append(VarianceComponent(name, float(sd), low, high, float(sd**2) / whole, count, reason))
-    return found
+        components.append(VarianceComponent(name, float(sd), low, high, float(sd**2) / total, count, reason))
+    return components

@@ -89,26 +89,29 @@ class ItemMeans:
     fewest: int
     most: int
 
-    def of(self, key: str) -> DimensionItems:
+    def get_dimension(self, key: str) -> DimensionItems:
         """Return the items on one question.
 
         Raises:
             KeyError: there is no such question.
         """
-        for found in self.dimensions:
-            if found.dimension == key:
-                return found
+        for items in self.dimensions:
+            if items.dimension == key:
+                return items
         raise KeyError(key)
 
     def to_json(self) -> dict[str, Any]:
         """Return plain values; undefined is null, with a reason."""
-        found: dict[str, Any] = to_plain(self)
-        return found
+        document: dict[str, Any] = to_plain(self)
+        return document
 
     def summary(self) -> str:
         """Return a table for a terminal: the items on the first question."""
         first = self.dimensions[0]
-        rows = [[*(one.item, one.bot, figure(one.mean)), *(span(one.low, one.high), str(one.n))] for one in first.items]
+        rows = [
+            [*(item.item, item.bot, figure(item.mean)), *(span(item.low, item.high), str(item.n))]
+            for item in first.items
+        ]
         bound = first.bound
         foot = (
             str(bound.reason)
@@ -145,13 +148,13 @@ def _dimension_items(ratings: Ratings, key: str) -> DimensionItems:
     values = ratings.values(key)
     known = np.isfinite(values)
     names = ratings.conversation[known].astype(str)
-    given, bots = values[known], ratings.bot[known]
+    known_values, bots = values[known], ratings.bot[known]
     items, first_at, place = np.unique(names, return_index=True, return_inverse=True)
     n = np.bincount(place, minlength=len(items))
-    means = np.bincount(place, weights=given, minlength=len(items)) / np.maximum(n, 1)
-    squares = np.bincount(place, weights=(given - means[place]) ** 2, minlength=len(items))
+    means = np.bincount(place, weights=known_values, minlength=len(items)) / np.maximum(n, 1)
+    squares = np.bincount(place, weights=(known_values - means[place]) ** 2, minlength=len(items))
     scale, bounds = ratings.scale(key), ratings.bounds(key)
-    found = [
+    item_means = [
         ItemMean(
             str(items[i]),
             str(bots[first_at[i]]),
@@ -161,8 +164,8 @@ def _dimension_items(ratings: Ratings, key: str) -> DimensionItems:
         )
         for i in range(len(items))
     ]
-    found.sort(key=lambda one: (-one.mean, one.item))
-    return DimensionItems(key, tuple(found), human_bound(ratings, key))
+    item_means.sort(key=lambda item: (-item.mean, item.item))
+    return DimensionItems(key, tuple(item_means), human_bound(ratings, key))
 
 
 def _ends(
@@ -195,28 +198,28 @@ def human_bound(
     values = once.values(key)
     keep = np.isfinite(values)
     if not keep.any():
-        why = "no rater is named in the data"
-        return HumanBound(None, None, 0, least, Reason("nobody_named", why))
+        text = "no rater is named in the data"
+        return HumanBound(None, None, 0, least, Reason("nobody_named", text))
     table = items_by_raters(values[keep], once.conversation[keep].tolist(), once.rater[keep].tolist())
     present = np.isfinite(table).astype(np.float32)
     pairs = np.argwhere(np.triu(present.T @ present >= least, k=1))
     if len(pairs) > most_pairs:
-        drawn = np.random.default_rng(seed).choice(len(pairs), most_pairs, replace=False)
-        pairs = pairs[np.sort(drawn)]
-    found = [r for i, j in pairs if (r := _pearson(table[:, i], table[:, j])) is not None]
-    if not found:
-        why = Reason("no_pair_correlates", "no pair of raters has a correlation")
+        sample = np.random.default_rng(seed).choice(len(pairs), most_pairs, replace=False)
+        pairs = pairs[np.sort(sample)]
+    correlations = [r for i, j in pairs if (r := _pearson(table[:, i], table[:, j])) is not None]
+    if not correlations:
+        reason = Reason("no_pair_correlates", "no pair of raters has a correlation")
         if not len(pairs):
             text = f"no pair of raters shares {least} items"
-            why = Reason("no_pair_shares", text, min_items=least)
-        return HumanBound(None, None, 0, least, why)
-    return HumanBound(float(np.mean(found)), float(max(found)), len(found), least)
+            reason = Reason("no_pair_shares", text, min_items=least)
+        return HumanBound(None, None, 0, least, reason)
+    return HumanBound(float(np.mean(correlations)), float(max(correlations)), len(correlations), least)
 
 
 def _pearson(first: np.ndarray, second: np.ndarray) -> float | None:
     """Return r over the items that both rated; None where one of them gave the same to all."""
-    both = np.isfinite(first) & np.isfinite(second)
-    x, y = first[both] - first[both].mean(), second[both] - second[both].mean()
+    in_both = np.isfinite(first) & np.isfinite(second)
+    x, y = first[in_both] - first[in_both].mean(), second[in_both] - second[in_both].mean()
     spread = float(np.sqrt((x @ x) * (y @ y)))
     return float(x @ y / spread) if spread > 0 else None
 
@@ -282,12 +285,12 @@ class Grades:
 
     def to_json(self) -> dict[str, Any]:
         """Return plain values."""
-        found: dict[str, Any] = to_plain(self)
-        return found
+        document: dict[str, Any] = to_plain(self)
+        return document
 
     def summary(self) -> str:
         """Return a table for a terminal."""
-        rows = [[bot.bot, str(bot.n_items), *(share(one.mean) for one in bot.labels)] for bot in self.bots]
+        rows = [[bot.bot, str(bot.n_items), *(share(interval.mean) for interval in bot.labels)] for bot in self.bots]
         foot = f"{self.n_ties} of {len(self.items)} items are ties; the lower grade counts"
         title = f"Labels by majority of {self.dimension}"
         return text_table(title, ["model", "items", *LABELS], rows, foot)
@@ -305,10 +308,10 @@ def majority(counts: Sequence[int] | np.ndarray) -> tuple[int, bool]:
     Raises:
         ValueError: there are none.
     """
-    given = np.asarray(counts)
-    if not given.sum():
+    votes = np.asarray(counts)
+    if not votes.sum():
         raise ValueError("no item has a grade")
-    tops = np.flatnonzero(given == given.max())
+    tops = np.flatnonzero(votes == votes.max())
     return int(tops[0]), len(tops) > 1
 
 
@@ -346,17 +349,17 @@ def grades(ratings: Ratings, key: str | None = None) -> Grades:
     names = ratings.conversation[keep].astype(str)
     items, first_at, place = np.unique(names, return_index=True, return_inverse=True)
     steps = np.rint(values[keep] - low).astype(int)
-    counted = np.zeros((len(items), n_levels), dtype=int)
-    np.add.at(counted, (place, steps), 1)
+    counts = np.zeros((len(items), n_levels), dtype=int)
+    np.add.at(counts, (place, steps), 1)
     bots = ratings.bot[keep]
-    found = [_graded(str(items[i]), str(bots[first_at[i]]), counted[i], low) for i in range(len(items))]
+    graded = [_graded(str(items[i]), str(bots[first_at[i]]), counts[i], low) for i in range(len(items))]
     return Grades(
         dimension.key,
         tuple(low + step for step in range(n_levels)),
-        tuple(found),
-        _bots(found, low, n_levels),
-        sum(one.is_tie for one in found),
-        sum(one.by_majority == one.by_mean for one in found),
+        tuple(graded),
+        _bots(graded, low, n_levels),
+        sum(item.is_tie for item in graded),
+        sum(item.by_majority == item.by_mean for item in graded),
     )
 
 
@@ -370,11 +373,13 @@ def _graded(item: str, bot: str, counts: np.ndarray, low: float) -> GradedItem:
 
 
 def _bots(items: Sequence[GradedItem], low: float, n_levels: int) -> tuple[GradedBot, ...]:
-    found = []
-    for bot in dict.fromkeys(one.bot for one in items):
-        own = [one for one in items if one.bot == bot]
-        places = np.array([round(one.grade - low) for one in own])
-        labels = tuple(mean_interval([float(one.by_majority == label) for one in own], scale=SHARE) for label in LABELS)
+    bots = []
+    for bot in dict.fromkeys(item.bot for item in items):
+        bot_items = [item for item in items if item.bot == bot]
+        places = np.array([round(item.grade - low) for item in bot_items])
+        labels = tuple(
+            mean_interval([float(item.by_majority == label) for item in bot_items], scale=SHARE) for label in LABELS
+        )
         counts = tuple(int(n) for n in np.bincount(places, minlength=n_levels))
-        found.append(GradedBot(bot, len(own), counts, labels))
-    return tuple(sorted(found, key=lambda bot: (-(bot.labels[-1].mean or 0.0), bot.bot)))
+        bots.append(GradedBot(bot, len(bot_items), counts, labels))
+    return tuple(sorted(bots, key=lambda bot: (-(bot.labels[-1].mean or 0.0), bot.bot)))

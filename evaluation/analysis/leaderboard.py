@@ -129,9 +129,9 @@ def leaderboard(means: BotMeans, compared: Comparisons) -> Leaderboard:
     bots = [*compared.order, *compared.controls]
     places = []
     for bot in bots:
-        found = means.rows[bot, key].interval
-        close = tuple(other for other in bots if other != bot and not compared.are_told_apart(bot, other))
-        places.append(LeaderboardEntry(bot, ranks.get(bot), found, compared.means[bot], found.n, too_close=close))
+        interval = means.rows[bot, key].interval
+        close = tuple(rival for rival in bots if rival != bot and not compared.are_told_apart(bot, rival))
+        places.append(LeaderboardEntry(bot, ranks.get(bot), interval, compared.means[bot], interval.n, too_close=close))
     return Leaderboard(
         dimension=compared.dimension,
         places=tuple(places),
@@ -156,20 +156,20 @@ def alike_groups(close: Mapping[str, Collection[str]]) -> tuple[tuple[str, ...],
     """
     import networkx as nx
 
-    at = {bot: i for i, bot in enumerate(close)}
-    graph = nx.Graph((a, b) for a, others in close.items() for b in others if b in at)
+    position = {bot: i for i, bot in enumerate(close)}
+    graph = nx.Graph((a, b) for a, close_bots in close.items() for b in close_bots if b in position)
     cliques = sorted(
-        (sorted(clique, key=at.__getitem__) for clique in nx.find_cliques(graph)),
-        key=lambda clique: (-len(clique), [at[bot] for bot in clique]),
+        (sorted(clique, key=position.__getitem__) for clique in nx.find_cliques(graph)),
+        key=lambda clique: (-len(clique), [position[bot] for bot in clique]),
     )
-    told: set[tuple[str, str]] = set()
-    kept = []
+    covered: set[tuple[str, str]] = set()
+    groups = []
     for clique in cliques:
         pairs = set(combinations(clique, 2))
-        if not pairs <= told:
-            kept.append(tuple(clique))
-            told |= pairs
-    return tuple(sorted(kept, key=lambda group: [at[bot] for bot in group]))
+        if not pairs <= covered:
+            groups.append(tuple(clique))
+            covered |= pairs
+    return tuple(sorted(groups, key=lambda group: [position[bot] for bot in group]))
 
 
 def ranks_shown(ranks: tuple[int, int] | None) -> str:
@@ -194,24 +194,24 @@ class RankingProgress:
         means: by bot, with always-valid intervals.
         needs: by bot, raters that show whether it differs from every other by the smallest difference of interest, at
             most `MOST_NEEDED`; 0: settled, as different or as equal for practical purposes.
-        others: the same of each further question, by its key, in the order of the rubric.
+        other_questions: progress by every other question, by its key, in the order of the rubric.
     """
 
     compared: Comparisons
     means: dict[str, Interval]
     needs: dict[str, int]
-    others: dict[str, RankingProgress] = field(default_factory=dict)
+    other_questions: dict[str, RankingProgress] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
         """Return plain values."""
         means = {
-            bot: {"mean": found.mean, "low": found.low, "high": found.high, "n": found.n}
-            for bot, found in self.means.items()
+            bot: {"mean": interval.mean, "low": interval.low, "high": interval.high, "n": interval.n}
+            for bot, interval in self.means.items()
         }
-        found = {**self.compared.to_json(), "means": means, "needs": self.needs}
-        if self.others:
-            found["others"] = [one.to_json() for one in self.others.values()]
-        return found
+        document = {**self.compared.to_json(), "means": means, "needs": self.needs}
+        if self.other_questions:
+            document["others"] = [progress.to_json() for progress in self.other_questions.values()]
+        return document
 
 
 def ranking_progress(ratings: Ratings, *, alpha: float | None = None) -> RankingProgress:
@@ -228,9 +228,11 @@ def ranking_progress(ratings: Ratings, *, alpha: float | None = None) -> Ranking
     alpha = order_alpha(ratings.level) if alpha is None else alpha
     ratings = replace(ratings, is_collecting=True)
     leading = ratings.leading
-    others = [one.key for one in ratings.dimensions if leading is None or one.key != leading.key]
-    found = _settled(ratings, alpha)
-    return replace(found, others={key: _settled(replace(ratings, headline=(key,)), alpha) for key in others})
+    other_keys = [dimension.key for dimension in ratings.dimensions if leading is None or dimension.key != leading.key]
+    progress = _settled(ratings, alpha)
+    return replace(
+        progress, other_questions={key: _settled(replace(ratings, headline=(key,)), alpha) for key in other_keys}
+    )
 
 
 def _settled(ratings: Ratings, alpha: float) -> RankingProgress:
@@ -256,12 +258,15 @@ def _settled(ratings: Ratings, alpha: float) -> RankingProgress:
 
 
 def _needs(
-    bots: Sequence[str], pairs: Sequence[Comparison], more: Mapping[tuple[str, str], int | None], smallest: float | None
+    bots: Sequence[str],
+    pairs: Sequence[Comparison],
+    further_raters: Mapping[tuple[str, str], int | None],
+    smallest: float | None,
 ) -> dict[str, int]:
     needs = dict.fromkeys(bots, 0)
     for pair in pairs:
         if not pair.ordered and not is_equal(pair, smallest):
-            n_more = more.get((pair.a, pair.b))
+            n_more = further_raters.get((pair.a, pair.b))
             need = MOST_NEEDED if n_more is None else min(MOST_NEEDED, max(1, n_more))
             for bot in (pair.a, pair.b):
                 needs[bot] = max(needs[bot], need)
@@ -273,43 +278,43 @@ class PairRankingProgress:
     """State of the sequential ranking of bots that are compared in pairs.
 
     Attributes:
-        told: the preferred bots, by the always-valid test.
+        preferred: the preferred bots, by the always-valid test.
         needs: by bot, as `Settling.needs`; pairs that were never compared do not count.
-        others: the same of each further question.
+        other_questions: progress by every other question.
     """
 
-    told: Preferred
+    preferred: Preferred
     needs: dict[str, int]
-    others: tuple[PairRankingProgress, ...] = ()
+    other_questions: tuple[PairRankingProgress, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """Return plain values, as `Settling.to_json` has them."""
-        pairs = [one.pair for one in self.told.found]
-        found: dict[str, Any] = {
-            "dimension": self.told.question,
-            "alpha": self.told.alpha,
-            "test": self.told.test,
+        pairs = [preference.pair for preference in self.preferred.found]
+        document: dict[str, Any] = {
+            "dimension": self.preferred.question,
+            "alpha": self.preferred.alpha,
+            "test": self.preferred.test,
             "is_of_pairs": True,
             "n_pairs": sum(pair.p is not None for pair in pairs),
             "n_told_apart": sum(pair.ordered for pair in pairs),
-            "smallest_difference": self.told.smallest,
+            "smallest_difference": self.preferred.smallest,
             "pairs": [
                 {
-                    **{name: getattr(one.pair, name) for name in _OF_PAIR},
-                    "verdict": verdict(one.pair),
-                    "equal": is_equal(one.pair, self.told.smallest),
-                    **number_or_reason(one.pair.reason),
-                    "n": self.told.n[one.pair.a, one.pair.b],
-                    "raters_more": one.more,
-                    "unit": one.unit,
+                    **{name: getattr(preference.pair, name) for name in _OF_PAIR},
+                    "verdict": verdict(preference.pair),
+                    "equal": is_equal(preference.pair, self.preferred.smallest),
+                    **number_or_reason(preference.pair.reason),
+                    "n": self.preferred.n[preference.pair.a, preference.pair.b],
+                    "raters_more": preference.more,
+                    "unit": preference.unit,
                 }
-                for one in self.told.found
+                for preference in self.preferred.found
             ],
             "needs": self.needs,
         }
-        if self.others:
-            found["others"] = [one.to_json() for one in self.others]
-        return found
+        if self.other_questions:
+            document["others"] = [progress.to_json() for progress in self.other_questions]
+        return document
 
 
 _OF_PAIR = ("a", "b", "difference", "low", "high", "p", "p_holm")
@@ -325,13 +330,13 @@ def pair_ranking_progress(judged: PairJudgements, *, alpha: float | None = None)
     """
     alpha = order_alpha(judged.level) if alpha is None else alpha
     judged = replace(judged, is_collecting=True)
-    first, *others = [_pairs_settled(judged, key, alpha) for key in judged.titles]
-    return replace(first, others=tuple(others))
+    first, *other_questions = [_pairs_settled(judged, key, alpha) for key in judged.titles]
+    return replace(first, other_questions=tuple(other_questions))
 
 
 def _pairs_settled(judged: PairJudgements, key: str, alpha: float) -> PairRankingProgress:
-    told = preferred(judged, key, alpha=alpha)
-    more = {(one.pair.a, one.pair.b): one.more for one in told.found}
-    bots = sorted({bot for pair in more for bot in pair})
-    needs = _needs(bots, [one.pair for one in told.found], more, told.smallest)
-    return PairRankingProgress(told, needs)
+    preferences = preferred(judged, key, alpha=alpha)
+    further_raters = {(preference.pair.a, preference.pair.b): preference.more for preference in preferences.found}
+    bots = sorted({bot for pair in further_raters for bot in pair})
+    needs = _needs(bots, [preference.pair for preference in preferences.found], further_raters, preferences.smallest)
+    return PairRankingProgress(preferences, needs)

@@ -131,24 +131,27 @@ class PairResults:
     picks: tuple[PickShare, ...] = ()
     best_worst: BestWorst | None = None
 
-    def of(self, question: str, a: str, b: str) -> PairOutcome | None:
+    def get_outcome(self, question: str, a: str, b: str) -> PairOutcome | None:
         """Return the outcome of two bots, `a` before `b` in the alphabet."""
-        found = (o for o in self.outcomes if (o.question, o.a, o.b) == (question, a, b))
-        return next(found, None)
+        outcomes = (o for o in self.outcomes if (o.question, o.a, o.b) == (question, a, b))
+        return next(outcomes, None)
 
     def to_json(self) -> dict[str, Any]:
         """Return plain values, and by question the counts of pairs; undefined is null, with a reason."""
-        found: dict[str, Any] = to_plain(self)
-        return {**found, "counts": {key: self.counts(key) for key in dict.fromkeys(o.question for o in self.outcomes)}}
+        document: dict[str, Any] = to_plain(self)
+        return {
+            **document,
+            "counts": {key: self.counts(key) for key in dict.fromkeys(o.question for o in self.outcomes)},
+        }
 
     def counts(self, question: str) -> dict[str, int]:
         """Count the pairs of bots that are clearly different, equal for practical purposes and not yet known."""
-        outcomes = [one for one in self.outcomes if one.question == question]
+        outcomes = [outcome for outcome in self.outcomes if outcome.question == question]
         return {
             "n_pairs": len(outcomes),
-            "n_told_apart": sum(bool(one.sign) for one in outcomes),
-            "n_equal": sum(bool(one.equal) for one in outcomes),
-            "n_not_yet_known": sum(not one.sign and not one.equal for one in outcomes),
+            "n_told_apart": sum(bool(outcome.sign) for outcome in outcomes),
+            "n_equal": sum(bool(outcome.equal) for outcome in outcomes),
+            "n_not_yet_known": sum(not outcome.sign and not outcome.equal for outcome in outcomes),
         }
 
     def summary(self) -> str:
@@ -190,27 +193,27 @@ def judge_pairs(
     names = np.array([sorted(pair) for pair in zip(judged.first, judged.second, strict=True)])
     names = names.reshape(-1, 2).astype(str)
     turned = np.where(judged.first.astype(str) == names[:, 0], 1.0, -1.0)
-    told = {key: preferred(judged, key, alpha=1 - level) for key in judged.answers}
+    preferences = {key: preferred(judged, key, alpha=1 - level) for key in judged.answers}
     outcomes = []
     for a, b in sorted({(str(a), str(b)) for a, b in names}):
         here = (names[:, 0] == a) & (names[:, 1] == b)
         for key, values in judged.answers.items():
-            given = here & np.isfinite(values)
-            scores = (values * turned)[given]
-            read = (scores, judged.item[given], raters[given])
-            pair = told[key].of(a, b) if given.any() else _unasked(a, b)
-            found = _outcome(key, pair, *read, level, judged.is_collecting)
-            outcomes.append(replace(found, equal=is_equal(pair, told[key].smallest)))
+            is_answered = here & np.isfinite(values)
+            scores = (values * turned)[is_answered]
+            read = (scores, judged.item[is_answered], raters[is_answered])
+            pair = preferences[key].get_comparison(a, b) if is_answered.any() else _unasked(a, b)
+            outcome = _outcome(key, pair, *read, level, judged.is_collecting)
+            outcomes.append(replace(outcome, equal=is_equal(pair, preferences[key].smallest)))
     leading = judged.answers[judged.leading]
     controls = {name: values for name, values in judged.controls.items() if np.any(values)}
 
-    def strengths(held: Mapping[str, np.ndarray]) -> BradleyTerry:
+    def strengths(controls: Mapping[str, np.ndarray]) -> BradleyTerry:
         return bradley_terry(
             judged.first.astype(str).tolist(),
             judged.second.astype(str).tolist(),
             (leading + 1) / 2,
             judged.rater.tolist(),
-            controls=held,
+            controls=controls,
             level=level,
         )
 
@@ -239,13 +242,13 @@ def _pick_shares(judged: PairJudgements, raters: np.ndarray, level: float) -> tu
         return ()
     won = (judged.answers[judged.leading] + 1) / 2
     exchange = np.minimum(judged.exchange, MOST_EXCHANGES + 1)
-    found = []
+    shares = []
     for number in (None, *sorted(set(exchange.tolist()))):
         here = np.ones(len(won), dtype=bool) if number is None else exchange == number
         for bot in sorted({*judged.first.tolist(), *judged.second.tolist()}):
             scores = np.where(judged.first == bot, won, np.where(judged.second == bot, 1 - won, np.nan))
-            found.append(PickShare(bot, number, mean_interval(scores[here], raters[here], level, scale=SHARE)))
-    return tuple(found)
+            shares.append(PickShare(bot, number, mean_interval(scores[here], raters[here], level, scale=SHARE)))
+    return tuple(shares)
 
 
 def _unasked(a: str, b: str) -> Comparison:
@@ -298,8 +301,8 @@ def _ambiguous(scores: np.ndarray, items: np.ndarray) -> np.ndarray:
         votes.setdefault(item, Counter())[score] += 1
     tied = set()
     for item, counts in votes.items():
-        (_most, n), *others = counts.most_common(2)
-        if others and others[0][1] == n:
+        (_answer, n), *runners_up = counts.most_common(2)
+        if runners_up and runners_up[0][1] == n:
             tied.add(item)
     return np.array([item in tied for item in items.astype(str).tolist()], dtype=bool)
 
@@ -317,9 +320,9 @@ def _shares(kinds: np.ndarray, raters: np.ndarray, items: np.ndarray, level: flo
 def _shares_always(kinds: np.ndarray, raters: np.ndarray, items: np.ndarray, level: float) -> list[Interval]:
     """Return the means of the columns, with intervals that hold at all looks together."""
     if len(kinds) < 2:
-        why = ONE_JUDGEMENT if len(kinds) else NO_VALUE
+        reason = ONE_JUDGEMENT if len(kinds) else NO_VALUE
         means = kinds.mean(axis=0).tolist() if len(kinds) else [None] * kinds.shape[1]
-        return [Interval(mean, None, None, len(kinds), why) for mean in means]
+        return [Interval(mean, None, None, len(kinds), reason) for mean in means]
     things = items.tolist()
     return [mean_always(column, raters.tolist(), things, low=0, high=1, level=level) for column in kinds.T]
 
@@ -327,8 +330,8 @@ def _shares_always(kinds: np.ndarray, raters: np.ndarray, items: np.ndarray, lev
 def _kappa(
     key: str, values: np.ndarray, items: np.ndarray, raters: np.ndarray, shared: int, level: float, seed: int
 ) -> Kappa:
-    given = np.isfinite(values)
-    return kappa_of(key, values[given], items[given], raters[given], shared, level, seed)
+    is_answered = np.isfinite(values)
+    return kappa_of(key, values[is_answered], items[is_answered], raters[is_answered], shared, level, seed)
 
 
 def kappa_of(
@@ -343,7 +346,7 @@ def kappa_of(
     n_items = len(set(np.asarray(items, dtype=object).astype(str).tolist()))
     if not len(values):
         return Kappa(key, AgreementEstimate(None, None, None, 0, 0, reason=NO_VALUE), 0, shared)
-    found = pairwise_kappa(
+    kappa = pairwise_kappa(
         rating_table(values, list(items), raters.tolist()),
         min_items=shared,
         most_pairs=MOST_PAIRS,
@@ -351,5 +354,5 @@ def kappa_of(
         n_bootstrap=_N_BOOTSTRAP // 5,
         seed=seed,
     )
-    about = AgreementEstimate(found.median, found.low, found.high, n_items, len(values), reason=found.reason)
-    return Kappa(key, about, len(found.kappas), shared)
+    about = AgreementEstimate(kappa.median, kappa.low, kappa.high, n_items, len(values), reason=kappa.reason)
+    return Kappa(key, about, len(kappa.kappas), shared)

@@ -100,7 +100,7 @@ class PairJudgements:
         return len(self.item)
 
     @classmethod
-    def of_choices(cls, choices: BestWorstChoices, titles: Mapping[str, str], **more: Any) -> PairJudgements:
+    def of_choices(cls, choices: BestWorstChoices, titles: Mapping[str, str], **extra_fields: Any) -> PairJudgements:
         """Return the pairs of two bots that choices of the best and the worst imply.
 
         Those of one choice have one rater, whether it is named or not, for they depend on each other.
@@ -108,7 +108,7 @@ class PairJudgements:
         Args:
             titles: the question; more: other fields.
         """
-        raters = [f"unnamed {row}" if is_unknown(one) else str(one) for row, one in enumerate(choices.rater)]
+        raters = [f"unnamed {row}" if is_unknown(rater) else str(rater) for row, rater in enumerate(choices.rater)]
         rows = [
             # In one order, whichever is better: whether a bot is first says nothing about it.
             (row, *((better, worse, 1.0) if reply[better] < reply[worse] else (worse, better, -1.0)))
@@ -116,22 +116,22 @@ class PairJudgements:
             for better, worse in IMPLIED
             if bot[better] != bot[worse]
         ]
-        at, first, second = (np.array([one[part] for one in rows], dtype=int) for part in range(3))
+        choice_rows, first, second = (np.array([implied[part] for implied in rows], dtype=int) for part in range(3))
         texts = [
-            [[choices.texts[row][place]] for row, place in zip(at, side, strict=True)] if choices.texts else []
+            [[choices.texts[row][place]] for row, place in zip(choice_rows, side, strict=True)] if choices.texts else []
             for side in (first, second)
         ]
-        names = zip(choices.reply[at, first], choices.reply[at, second], strict=True)
+        names = zip(choices.reply[choice_rows, first], choices.reply[choice_rows, second], strict=True)
         return cls(
             item=np.array([f"{a}~{b}" for a, b in names], dtype=object),
-            first=choices.bot[at, first],
-            second=choices.bot[at, second],
-            rater=np.array([raters[row] for row in at], dtype=object),
-            answers={key: np.array([answer for *_at, answer in rows], dtype=float) for key in titles},
+            first=choices.bot[choice_rows, first],
+            second=choices.bot[choice_rows, second],
+            rater=np.array([raters[row] for row in choice_rows], dtype=object),
+            answers={key: np.array([answer for *_indexes, answer in rows], dtype=float) for key in titles},
             titles=titles,
             controls=style_controls(*texts) if choices.texts else {},
             choices=choices,
-            **more,
+            **extra_fields,
         )
 
     @property
@@ -159,15 +159,15 @@ class Preferred:
     n: Mapping[tuple[str, str], int]
     smallest: float = 2 * SMALLEST_SHARE
 
-    def of(self, a: str, b: str) -> Comparison:
+    def get_comparison(self, a: str, b: str) -> Comparison:
         """Return the comparison of two bots, `a` before `b` in the alphabet.
 
         Raises:
             KeyError: they were never compared on this question.
         """
-        for one in self.found:
-            if (one.pair.a, one.pair.b) == (a, b):
-                return one.pair
+        for preference in self.found:
+            if (preference.pair.a, preference.pair.b) == (a, b):
+                return preference.pair
         raise KeyError(f"no participant compared {quote(a)} with {quote(b)} on {quote(self.question)}")
 
 
@@ -179,18 +179,18 @@ def preferred(judged: PairJudgements, question: str, *, alpha: float | None = No
     """
     alpha = order_alpha(judged.level) if alpha is None else alpha
     values = judged.answers[question]
-    given = np.isfinite(values)
-    first, second = judged.first[given].tolist(), judged.second[given].tolist()
-    read = (values[given], first, second, judged.rater[given].tolist(), judged.item[given].tolist())
+    is_answered = np.isfinite(values)
+    first, second = judged.first[is_answered].tolist(), judged.second[is_answered].tolist()
+    read = (values[is_answered], first, second, judged.rater[is_answered].tolist(), judged.item[is_answered].tolist())
     smallest = 2 * judged.smallest_share
     if judged.is_collecting:
-        found = tuple(preferences_always(*read, smallest=smallest, level=1 - alpha))
+        preferences = tuple(preferences_always(*read, smallest=smallest, level=1 - alpha))
     else:
         pairs = preferences_fixed(*read, level=1 - alpha)
-        found = tuple(Preference(pair, RATERS, None) for pair in pairs)
+        preferences = tuple(Preference(pair, RATERS, None) for pair in pairs)
     n = Counter((min(two), max(two)) for two in zip(first, second, strict=True))
     test: Test = "always" if judged.is_collecting else "fixed"
-    return Preferred(question, alpha, test, found, dict(n), smallest)
+    return Preferred(question, alpha, test, preferences, dict(n), smallest)
 
 
 def sign_of(pair: Comparison) -> int:
@@ -304,15 +304,15 @@ class Ranking:
             if self.fit.n_raters is None
             else f"errors over {counted(self.fit.n_raters, 'rater')}"
         )
-        said = [errors]
+        notes = [errors]
         if self.fit.first is not None:
             ends = span(self.fit.first_low, self.fit.first_high)
-            said.append(f"being shown first adds {figure(self.fit.first)} {ends}")
-        said += [
+            notes.append(f"being shown first adds {figure(self.fit.first)} {ends}")
+        notes += [
             f"one more of {effect.name} adds {figure(effect.value)} {span(effect.low, effect.high)}"
             for effect in self.fit.controls
         ]
-        return "; ".join(said)
+        return "; ".join(notes)
 
     def plot(self) -> Plot:
         """Return the strengths with their intervals, hollow where a bot equals the average one within error.
@@ -371,19 +371,19 @@ def rank(
     raters = None
     if "rater" in table.columns:
         raters = [rater_named(row["rater"]) for row in table.rows]
-    held = {name: table.numbers(name) for name in controls}
-    fit = bradley_terry(first, second, outcomes, raters, place=place, controls=held, level=level)
+    control_values = {name: table.numbers(name) for name in controls}
+    fit = bradley_terry(first, second, outcomes, raters, place=place, controls=control_values, level=level)
     return Ranking(fit, level)
 
 
-def _outcome(preferred: Any, first: str, second: str, where: str) -> float:
+def _outcome(preferred: Any, first: str, second: str, cell: str) -> float:
     """Return 1 for the first bot, 0 for the second, .5 for a tie and NaN without a judgement."""
-    said = name_of(preferred)
-    if said in (first, second):
-        return 1.0 if said == first else 0.0
-    if is_missing(said):
+    name = name_of(preferred)
+    if name in (first, second):
+        return 1.0 if name == first else 0.0
+    if is_missing(name):
         return float("nan")
-    if said.strip().lower() not in _OUTCOMES:
+    if name.strip().lower() not in _OUTCOMES:
         known = ", ".join(repr(word) for word in _OUTCOMES)
-        raise ValueError(f"{where} is {quote(said)}; it must be {quote(first)} or {quote(second)}, or one of {known}")
-    return _OUTCOMES[said.strip().lower()]
+        raise ValueError(f"{cell} is {quote(name)}; it must be {quote(first)} or {quote(second)}, or one of {known}")
+    return _OUTCOMES[name.strip().lower()]

@@ -104,8 +104,8 @@ class RaterPlan:
 
     def for_study(self, n_bots: int, n: int, differences: Sequence[float] = ()) -> RaterPlan:
         """Return a plan by the same spread for a study of so many bots with n raters each."""
-        other = replace(self, n_comparisons=max(n_pairs(n_bots), 1), n_fewest=n)
-        return _planned(other, differences)
+        plan = replace(self, n_comparisons=max(n_pairs(n_bots), 1), n_fewest=n)
+        return _planned(plan, differences)
 
     def to_json(self) -> dict[str, Any]:
         """Return plain values; undefined is null."""
@@ -122,7 +122,9 @@ class RaterPlan:
             "prediction_worth": None
             if self.worth is None
             else {"ratings": self.worth.ratings, "bots": list(self.worth.bots)},
-            "pairs": [{"a": one.a, "b": one.b, "sd": one.sd, "correlation": one.correlation} for one in self.pairs],
+            "pairs": [
+                {"a": pair.a, "b": pair.b, "sd": pair.sd, "correlation": pair.correlation} for pair in self.pairs
+            ],
             "plans": [
                 {
                     "difference": row.difference,
@@ -141,12 +143,13 @@ class RaterPlan:
         """Return the numbers of a further bot whose prediction counts too; none where no fit says."""
         if self.worth is None:
             return {}
-        both = {
+        needs = {
             "independent_with_prediction": row.independent,
             "independent_least_with_prediction": row.independent_least,
         }
         return {
-            name: None if need is None or need.n is None else self.worth.left(need.n) for name, need in both.items()
+            name: None if need is None or need.n is None else self.worth.count_remaining(need.n)
+            for name, need in needs.items()
         }
 
     def summary(self) -> str:
@@ -155,14 +158,14 @@ class RaterPlan:
             [
                 figure(row.difference),
                 f"{row.share:.1%}",
-                _shown(row.independent_least, row.independent),
-                *([] if self.worth is None else [_shown(row.independent_least, row.independent, self.worth)]),
-                _shown(row.paired_least, row.paired),
+                _format_needs(row.independent_least, row.independent),
+                *([] if self.worth is None else [_format_needs(row.independent_least, row.independent, self.worth)]),
+                _format_needs(row.paired_least, row.paired),
             ]
             for row in self.rows
         ]
-        what = self.units.replace("_and_", " or ").capitalize()
-        title = f"{what} per bot for a power of {self.power:g}, {self.n_comparisons} pairs compared"
+        units = self.units.replace("_and_", " or ").capitalize()
+        title = f"{units} per bot for a power of {self.power:g}, {self.n_comparisons} pairs compared"
         headers = ["difference", "of the scale", "own", "of both"]
         if self.worth is not None:
             headers.insert(3, "own, with the prediction")
@@ -170,10 +173,9 @@ class RaterPlan:
         if self.smallest is not None:
             foot += f"; smallest difference of interest {figure(self.smallest)}"
         if self.pairs:
-            most, least = self.pairs[0], self.pairs[-1]
-            foot += (
-                f"; from {least.a} and {least.b} (sd {figure(least.sd)}) to {most.a} and {most.b} ({figure(most.sd)})"
-            )
+            widest, narrowest = self.pairs[0], self.pairs[-1]
+            foot += f"; from {narrowest.a} and {narrowest.b} (sd {figure(narrowest.sd)})"
+            foot += f" to {widest.a} and {widest.b} ({figure(widest.sd)})"
         if self.worth is not None:
             foot += (
                 f"; a prediction is worth {self.worth.ratings:.0f} ratings of a further bot like "
@@ -187,10 +189,10 @@ def _need_json(need: RaterNeed | None) -> dict[str, Any] | None:
     return None if need is None else {"n": need.n, **number_or_reason(need.reason)}
 
 
-def _shown(least: RaterNeed | None, most: RaterNeed | None, worth: PredictionWorth | None = None) -> str:
+def _format_needs(least: RaterNeed | None, greatest: RaterNeed | None, worth: PredictionWorth | None = None) -> str:
     ends = [
-        "–" if need is None or need.n is None else f"{worth.left(need.n) if worth else need.n:,}"
-        for need in (least, most)
+        "–" if need is None or need.n is None else f"{worth.count_remaining(need.n) if worth else need.n:,}"
+        for need in (least, greatest)
     ]
     return ends[0] if ends[0] == ends[1] else " to ".join(ends)
 
@@ -224,7 +226,7 @@ def plan_raters(
             detectable=None,
             reach=leading.high - leading.low,
             units=units_of(known),
-            pairs=tuple(sorted(_spreads(tested, bots), key=lambda one: -one.sd)),
+            pairs=tuple(sorted(_spreads(tested, bots), key=lambda pair: -pair.sd)),
             worth=None if fit is None else prediction_worth(fit, ratings.headline or (leading.key,)),
             smallest=ratings.smallest_difference(),
         ),
@@ -255,11 +257,11 @@ def plan_assumed(sd: float, reach: float, *, power: float = POWER) -> RaterPlan:
 def _spreads(tested: TestedPairs, bots: Sequence[str]) -> Iterator[PairSpread]:
     """Yield the spread of every two bots whose ratings vary; equal ratings of a bot say little of its spread."""
     for a, b in combinations(bots, 2):
-        own = (tested.own_variance[a], tested.own_variance[b])
-        whole = tested.rater_variance + sum(own) / 2
-        if min(tested.n_raters[a], tested.n_raters[b]) > 1 and min(own) > 0:
-            correlation = min(tested.rater_variance / whole, 0.99)
-            yield PairSpread(a, b, float(np.sqrt(whole)), correlation)
+        variances = (tested.own_variance[a], tested.own_variance[b])
+        total = tested.rater_variance + sum(variances) / 2
+        if min(tested.n_raters[a], tested.n_raters[b]) > 1 and min(variances) > 0:
+            correlation = min(tested.rater_variance / total, 0.99)
+            yield PairSpread(a, b, float(np.sqrt(total)), correlation)
 
 
 def _planned(plan: RaterPlan, differences: Sequence[float]) -> RaterPlan:
@@ -278,30 +280,30 @@ def _planned(plan: RaterPlan, differences: Sequence[float]) -> RaterPlan:
             correlation=pair.correlation if paired else 0.0,
         )
 
-    most, least = (plan.pairs[0], plan.pairs[-1]) if plan.pairs else (None, None)
-    by_paired = sorted(plan.pairs, key=lambda one: one.paired_sd)
-    paired_least, paired_most = (by_paired[0], by_paired[-1]) if by_paired else (None, None)
+    widest, narrowest = (plan.pairs[0], plan.pairs[-1]) if plan.pairs else (None, None)
+    by_paired = sorted(plan.pairs, key=lambda pair: pair.paired_sd)
+    paired_narrowest, paired_widest = (by_paired[0], by_paired[-1]) if by_paired else (None, None)
     detectable = None
-    if most is not None and plan.n_fewest > 1:
+    if widest is not None and plan.n_fewest > 1:
         detectable = detectable_difference(
-            plan.n_fewest, most.sd, power=plan.power, alpha=plan.alpha, n_comparisons=plan.n_comparisons
+            plan.n_fewest, widest.sd, power=plan.power, alpha=plan.alpha, n_comparisons=plan.n_comparisons
         )
-    wanted = differences
-    if not wanted:
-        named = {} if plan.smallest is None else {round(plan.smallest / plan.reach, 9): plan.smallest}
-        wanted = [gap for _share, gap in sorted(({share: share * plan.reach for share in SHARES} | named).items())]
+    gaps = differences
+    if not gaps:
+        smallest_gap = {} if plan.smallest is None else {round(plan.smallest / plan.reach, 9): plan.smallest}
+        gaps = [gap for _share, gap in sorted(({share: share * plan.reach for share in SHARES} | smallest_gap).items())]
     return replace(
         plan,
         rows=tuple(
             Planned(
                 gap,
                 gap / plan.reach,
-                need(gap, most, paired=False),
-                need(gap, paired_most, paired=True),
-                need(gap, least, paired=False),
-                need(gap, paired_least, paired=True),
+                need(gap, widest, paired=False),
+                need(gap, paired_widest, paired=True),
+                need(gap, narrowest, paired=False),
+                need(gap, paired_narrowest, paired=True),
             )
-            for gap in wanted
+            for gap in gaps
         ),
         detectable=detectable,
     )
@@ -321,7 +323,7 @@ class PredictionWorth:
     ratings: float
     bots: tuple[str, ...]
 
-    def left(self, n: int) -> int:
+    def count_remaining(self, n: int) -> int:
         """Return the number of ratings that a bot still needs, of n without a prediction; at least two."""
         return max(2, int(np.ceil(n - self.ratings)))
 

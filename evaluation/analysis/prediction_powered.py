@@ -103,28 +103,28 @@ def powered_mean(
     predicted_too = np.isfinite(f)
     n_ratings = len(y)
     y, f, people = y[predicted_too], f[predicted_too], label_codes(people[predicted_too])
-    more = np.asarray(unrated, dtype=float)
-    more = more[np.isfinite(more)]
-    n, n_more = len(y), len(more)
+    unrated_predictions = np.asarray(unrated, dtype=float)
+    unrated_predictions = unrated_predictions[np.isfinite(unrated_predictions)]
+    n, n_more = len(y), len(unrated_predictions)
     n_people = int(people.max(initial=-1)) + 1
-    own = (alone, error, low, high)
-    counted = (n_ratings, n, n_more)
+    from_ratings = (alone, error, low, high)
+    counts = (n_ratings, n, n_more)
 
-    def without(reason: Reason) -> Powered:
-        return Powered(*own, None, None, None, None, None, None, *counted, reason)
+    def without_prediction(reason: Reason) -> Powered:
+        return Powered(*from_ratings, None, None, None, None, None, None, *counts, reason)
 
     if n_people < FEWEST:
-        return without(FEW_RATED)
+        return without_prediction(FEW_RATED)
     if error is None:
-        return without(ALL_ALIKE)
+        return without_prediction(ALL_ALIKE)
     if n_more < 2:
-        return without(NO_UNRATED)
-    spread = float(np.concatenate([f, more]).var(ddof=1))
+        return without_prediction(NO_UNRATED)
+    spread = float(np.concatenate([f, unrated_predictions]).var(ddof=1))
     if spread <= 1e-12 * max(1.0, float(np.abs(f).max()) ** 2):
-        return without(CONSTANT)
+        return without_prediction(CONSTANT)
     weight = float(((y - y.mean()) * (f - f.mean())).mean() / ((1 + n / n_more) * spread))
-    gap = float(f.mean() - more.mean())
-    rest = float(more.var(ddof=1)) / n_more
+    gap = float(f.mean() - unrated_predictions.mean())
+    rest = float(unrated_predictions.var(ddof=1)) / n_more
     mean = float(y.mean()) - weight * gap
     variance = _variance(y - weight * f, people, 2) + weight**2 * rest
     half = float(stats.t.ppf(0.5 + level / 2, n_people - 2)) * float(np.sqrt(variance))
@@ -132,8 +132,8 @@ def powered_mean(
     apart = _variance(f, people, 1) + rest
     shift = gap / float(np.sqrt(apart)) if apart > 0 else None
     if saved < 0:  # the weight is estimated, too, which few raters make worse than no prediction
-        return Powered(*own, alone, low, high, 0.0, 0.0, shift, *counted)
-    return Powered(*own, mean, mean - half, mean + half, weight, saved, shift, *counted)
+        return Powered(*from_ratings, alone, low, high, 0.0, 0.0, shift, *counts)
+    return Powered(*from_ratings, mean, mean - half, mean + half, weight, saved, shift, *counts)
 
 
 def _alone(
@@ -187,8 +187,8 @@ class PoweredMeans:
     @property
     def saved(self) -> float | None:
         """Share by which predictions make the bots' variances smaller together; None where no bot has a weight."""
-        both = [(one.ratings_error, one.saved) for one in self.bots.values()]
-        known = [(error**2, saved) for error, saved in both if error and saved is not None]
+        savings = [(powered.ratings_error, powered.saved) for powered in self.bots.values()]
+        known = [(error**2, saved) for error, saved in savings if error and saved is not None]
         if not known:
             return None
         return sum(variance * saved for variance, saved in known) / sum(v for v, _saved in known)
@@ -201,14 +201,14 @@ class PoweredMeans:
     @property
     def unlike(self) -> list[str]:
         """Bots whose rated and unrated conversations differ significantly in their predictions."""
-        shifts = {bot: one.shift for bot, one in self.bots.items()}
+        shifts = {bot: powered.shift for bot, powered in self.bots.items()}
         return [bot for bot, shift in shifts.items() if shift is not None and abs(shift) > UNLIKE]
 
     @property
     def sentence(self) -> str:
         """Summary of the gain by predictions, in words."""
         if self.saved is None:
-            reasons = dict.fromkeys(str(one.reason) for one in self.bots.values() if one.reason)
+            reasons = dict.fromkeys(str(powered.reason) for powered in self.bots.values() if powered.reason)
             return f"Predictions by {self.by} cannot be used: {'; '.join(reasons) or 'no bot is rated'}."
         if not self.gains:
             return f"Predictions by {self.by} gain nothing here: report the means of the ratings alone."
@@ -227,22 +227,22 @@ class PoweredMeans:
         """Return plain values; undefined is null, with a reason."""
         rows = {
             bot: {
-                "ratings_mean": one.ratings,
-                "ratings_error": one.ratings_error,
-                "ratings_low": one.ratings_low,
-                "ratings_high": one.ratings_high,
-                "mean": one.mean,
-                "low": one.low,
-                "high": one.high,
-                "weight": one.weight,
-                "saved": one.saved,
-                "shift": one.shift,
-                "n": one.n,
-                "n_predicted": one.n_predicted,
-                "n_unrated": one.n_unrated,
-                **number_or_reason(one.reason),
+                "ratings_mean": powered.ratings,
+                "ratings_error": powered.ratings_error,
+                "ratings_low": powered.ratings_low,
+                "ratings_high": powered.ratings_high,
+                "mean": powered.mean,
+                "low": powered.low,
+                "high": powered.high,
+                "weight": powered.weight,
+                "saved": powered.saved,
+                "shift": powered.shift,
+                "n": powered.n,
+                "n_predicted": powered.n_predicted,
+                "n_unrated": powered.n_unrated,
+                **number_or_reason(powered.reason),
             }
-            for bot, one in self.bots.items()
+            for bot, powered in self.bots.items()
         }
         return {
             "dimension": self.dimension,
@@ -260,12 +260,12 @@ class PoweredMeans:
         """Return a table for a terminal."""
         rows = [
             [
-                *(bot, str(one.n), str(one.n_unrated)),
-                *(figure(one.ratings), span(one.ratings_low, one.ratings_high)),
-                *(figure(one.mean), span(one.low, one.high)),
-                str(one.reason) if one.saved is None else f"{one.saved:.0%}",
+                *(bot, str(powered.n), str(powered.n_unrated)),
+                *(figure(powered.ratings), span(powered.ratings_low, powered.ratings_high)),
+                *(figure(powered.mean), span(powered.low, powered.high)),
+                str(powered.reason) if powered.saved is None else f"{powered.saved:.0%}",
             ]
-            for bot, one in self.bots.items()
+            for bot, powered in self.bots.items()
         ]
         ends = f"{self.level:.0%}"
         headers = ["bot", "ratings", "unrated", "mean", ends, "powered", ends, "saved"]
@@ -282,7 +282,7 @@ def powered_means(
     bots: Sequence[str],
     predicted: Sequence[float] | np.ndarray,
     *,
-    by: str,
+    predictor: str,
     level: float = LEVEL,
 ) -> PoweredMeans:
     """Return the bots' means of what they are ranked by, helped by predictions of unrated conversations.
@@ -291,13 +291,13 @@ def powered_means(
         conversations, bots: (c,) all conversations, rated or not, drawn alike; whose each is.
         predicted: (c,) a number that goes with the ratings, such as a metric; made without the ratings it is held
             against.
-        by: what predicts.
+        predictor: name of the predictor.
         level: of the intervals.
 
     Raises:
         ValueError: there is no dimension, or lengths differ.
     """
-    return powered_by(ratings, conversations, bots, {by: predicted}, level=level)[by]
+    return powered_by(ratings, conversations, bots, {predictor: predicted}, level=level)[predictor]
 
 
 def powered_by(
@@ -319,29 +319,31 @@ def powered_by(
     leading = ratings.leading
     if leading is None:
         raise ValueError("there is no dimension to estimate means of")
-    for by, numbers in predicted.items():
+    for predictor, numbers in predicted.items():
         if not len(conversations) == len(bots) == len(numbers):
             raise ValueError(
-                f"{len(conversations)} conversations, {len(bots)} bots and {len(numbers)} predictions by {by}; there "
-                "must be one each"
+                f"{len(conversations)} conversations, {len(bots)} bots and {len(numbers)} predictions by {predictor}; "
+                "there must be one each"
             )
-    at = {str(name): place for place, name in enumerate(conversations)}
+    row_of_name = {str(name): place for place, name in enumerate(conversations)}
     values = ratings.values()
     # Place −1 stands for a conversation that is rated and not among these: it has no prediction.
-    place = np.array([at.get(name, -1) for name in ratings.conversation.tolist()], dtype=int)
+    place = np.array([row_of_name.get(name, -1) for name in ratings.conversation.tolist()], dtype=int)
     is_unrated = np.ones(len(conversations) + 1, dtype=bool)
     is_unrated[place[np.isfinite(values)]] = False
     of_bot = np.asarray(bots, dtype=object).astype(str)
     rows = {bot: ratings.bot == bot for bot in sorted(ratings.bots)}
-    more = {bot: np.flatnonzero((of_bot == bot) & is_unrated[:-1]) for bot in rows}
-    units = {bot: ratings.unit[mine].tolist() for bot, mine in rows.items()}
+    unrated_rows = {bot: np.flatnonzero((of_bot == bot) & is_unrated[:-1]) for bot in rows}
+    units = {bot: ratings.unit[of_bot_rows].tolist() for bot, of_bot_rows in rows.items()}
     of_whom = units_of(ratings.where(np.isfinite(values)))
-    found = {}
-    for by, numbers in predicted.items():
+    means_by_predictor = {}
+    for predictor, numbers in predicted.items():
         known = np.append(np.asarray(numbers, dtype=float), np.nan)
         means = {
-            bot: powered_mean(values[mine], known[place[mine]], known[more[bot]], units[bot], level=level)
-            for bot, mine in rows.items()
+            bot: powered_mean(
+                values[of_bot_rows], known[place[of_bot_rows]], known[unrated_rows[bot]], units[bot], level=level
+            )
+            for bot, of_bot_rows in rows.items()
         }
-        found[by] = PoweredMeans(leading.key, by, level, means, of_whom)
-    return found
+        means_by_predictor[predictor] = PoweredMeans(leading.key, predictor, level, means, of_whom)
+    return means_by_predictor

@@ -175,9 +175,9 @@ def own_scales(ratings: Ratings) -> OwnScales:
     of_ratings[scored] = np.nanmean(scores.values[scored], axis=1)
     bots = []
     for bot, mean in _means(ratings):
-        mine = ratings.bot == bot
-        own = mean_interval(of_ratings[mine], ratings.unit[mine], LEVEL, things=_things(ratings, mine))
-        bots.append(ScaledBot(bot, mean, own))
+        of_bot = ratings.bot == bot
+        interval = mean_interval(of_ratings[of_bot], ratings.unit[of_bot], LEVEL, things=_things(ratings, of_bot))
+        bots.append(ScaledBot(bot, mean, interval))
     ranked = [b for b in bots if b.own.mean is not None and b.bot not in ratings.controls]
     order = correlate(
         [bot.mean for bot in ranked],
@@ -191,8 +191,8 @@ def own_scales(ratings: Ratings) -> OwnScales:
 def _no_scores(ratings: Ratings) -> Reason:
     if not ratings.n_raters:
         return Reason("nobody_named", "no rater is named in the data")
-    why = f"no rater has {MIN_RATINGS} ratings that differ"
-    return Reason("no_rater_with", why, needed=MIN_RATINGS)
+    text = f"no rater has {MIN_RATINGS} ratings that differ"
+    return Reason("no_rater_with", text, needed=MIN_RATINGS)
 
 
 def screening(ratings: Ratings, seconds: Mapping[str, float], turned: Collection[str]) -> Screening:
@@ -256,17 +256,19 @@ def _rules(verdicts: list[RaterVerdict]) -> tuple[RuleCount, ...]:
 
 def _screened(ratings: Ratings, bot: str, mean: float, flagged: Collection[str]) -> ScreenedBot:
     values = ratings.values()
-    mine = (ratings.bot == bot) & np.isfinite(values)
-    bad = mine & np.array([rater in flagged for rater in ratings.rater], dtype=bool)
-    good = mine & ~bad
-    kept = mean_interval(values[good], ratings.unit[good], LEVEL, scale=ratings.bounds(), things=_things(ratings, good))
+    of_bot = (ratings.bot == bot) & np.isfinite(values)
+    bad = of_bot & np.array([rater in flagged for rater in ratings.rater], dtype=bool)
+    good = of_bot & ~bad
+    unflagged_mean = mean_interval(
+        values[good], ratings.unit[good], LEVEL, scale=ratings.bounds(), things=_things(ratings, good)
+    )
     by_flagged = float(values[bad].mean()) if bad.any() else None
-    return ScreenedBot(bot, mean, int(mine.sum()), kept, by_flagged, int(bad.sum()))
+    return ScreenedBot(bot, mean, int(of_bot.sum()), unflagged_mean, by_flagged, int(bad.sum()))
 
 
-def _things(ratings: Ratings, mine: np.ndarray) -> np.ndarray | None:
+def _things(ratings: Ratings, mask: np.ndarray) -> np.ndarray | None:
     """Return the labels of the shared items of these ratings, or None where each was rated once."""
-    return None if ratings.shared is None else ratings.shared[mine]
+    return None if ratings.shared is None else ratings.shared[mask]
 
 
 def _means(ratings: Ratings) -> list[tuple[str, float]]:
@@ -278,32 +280,32 @@ def _means(ratings: Ratings) -> list[tuple[str, float]]:
         for bot in ratings.bots
         if (known & (ratings.bot == bot)).any()
     ]
-    return sorted(means, key=lambda found: (-found[1], found[0]))
+    return sorted(means, key=lambda bot_mean: (-bot_mean[1], bot_mean[0]))
 
 
 def _one_scale(ratings: Ratings) -> bool:
     return len({(d.low, d.high) for d in ratings.dimensions}) == 1
 
 
-def _own_summary(found: OwnScales) -> str:
-    if found.reason is not None:
-        return f"On each rater's own scale: {found.reason}"
+def _own_summary(scales: OwnScales) -> str:
+    if scales.reason is not None:
+        return f"On each rater's own scale: {scales.reason}"
     rows = [
         [*(bot.bot, figure(bot.mean), figure(bot.own.mean)), *(span(bot.own.low, bot.own.high), str(bot.own.n))]
-        for bot in found.bots
+        for bot in scales.bots
     ]
-    rho = share(found.order.r) if found.order is not None else "–"
-    title = f"On each rater's own scale: {found.n_raters:,} raters with at least {found.least}"
-    foot = f"{found.n_used:,} of {found.n_ratings:,} ratings; order of the bots: ρ = {rho}"
+    rho = share(scales.order.r) if scales.order is not None else "–"
+    title = f"On each rater's own scale: {scales.n_raters:,} raters with at least {scales.least}"
+    foot = f"{scales.n_used:,} of {scales.n_ratings:,} ratings; order of the bots: ρ = {rho}"
     return text_table(title, ["bot", "mean", "z", f"{LEVEL:.0%}", "n"], rows, foot)
 
 
-def _screening_summary(found: Screening) -> str:
-    if found.reason is not None:
-        return f"Rater filters: {found.reason}"
+def _screening_summary(screening: Screening) -> str:
+    if screening.reason is not None:
+        return f"Rater filters: {screening.reason}"
     rows = [
         [*(rule.rule, f"{rule.threshold:.2g}", str(rule.n_flagged)), *(str(rule.n_passed), str(rule.n_undecided))]
-        for rule in found.rules
+        for rule in screening.rules
     ]
-    title = f"Rater filters would flag {len(found.flagged):,} of {found.n_raters:,} raters"
+    title = f"Rater filters would flag {len(screening.flagged):,} of {screening.n_raters:,} raters"
     return text_table(title, ["rule", "threshold", "flagged", "passed", "cannot judge"], rows)

@@ -53,12 +53,12 @@ class FactorialModel:
     alpha: float = ALPHA
 
     @property
-    def shown(self) -> tuple[str, ...]:
+    def significant_terms(self) -> tuple[str, ...]:
         """Terms with an effect below `alpha`."""
         return tuple(term.name for term in self.table.terms if term.p is not None and term.p < self.alpha)
 
     @property
-    def not_shown(self) -> tuple[str, ...]:
+    def other_terms(self) -> tuple[str, ...]:
         """The other terms."""
         return tuple(term.name for term in self.table.terms if term.p is None or term.p >= self.alpha)
 
@@ -103,14 +103,14 @@ class RatingModels:
         if self.ordinal is None or not self.ordinal.bots:
             return {}
         best = max(self.ordinal.bots, key=lambda bot: bot.effect).bot
-        others = [bot.bot for bot in self.ordinal.bots if bot.bot != best]
-        return {bot: self.ordinal.probability_higher(bot, best) for bot in others}
+        rivals = [bot.bot for bot in self.ordinal.bots if bot.bot != best]
+        return {bot: self.ordinal.probability_higher(bot, best) for bot in rivals}
 
     def to_json(self) -> dict[str, Any]:
         """Return plain values; undefined is null, with a reason."""
         document: dict[str, Any] = to_plain(self)
         document["dimension"] = self.dimension.key
-        document["unused"] = [found.to_json() for found in self.unused]
+        document["unused"] = [finding.to_json() for finding in self.unused]
         document["odds_are_proportional"] = self.odds_are_proportional
         document["above_best"] = self.above_best
         return document
@@ -197,26 +197,26 @@ def chosen_factors(
 def _factorial(ratings: Ratings, factors: Mapping[str, Mapping[str, str]], level: float) -> FactorialModel:
     """Analyse the factors with as many interactions as the ratings allow, or else the bots one by one."""
     one_scale = len({(d.low, d.high) for d in ratings.dimensions}) == 1
-    of: Literal["sum", "headline"] = "sum" if one_scale and len(ratings.dimensions) > 1 else "headline"
-    values = sum_of_ratings(ratings.table()) if of == "sum" else ratings.values()
+    outcome: Literal["sum", "headline"] = "sum" if one_scale and len(ratings.dimensions) > 1 else "headline"
+    values = sum_of_ratings(ratings.table()) if outcome == "sum" else ratings.values()
     scale = ratings.bounds()
-    if of == "sum":
+    if outcome == "sum":
         ends = [ratings.bounds(d.key) for d in ratings.dimensions]
-        known = [one for one in ends if one is not None]
+        known = [bounds for bounds in ends if bounds is not None]
         scale = None
         if len(known) == len(ends):
             scale = (sum(low for low, _ in known), sum(high for _, high in known))
     reason, raters = None, ratings.unit.tolist()
     if factors:
-        levels = {name: [found[bot] for bot in ratings.bot] for name, found in factors.items()}
+        levels = {name: [level_of_bot[bot] for bot in ratings.bot] for name, level_of_bot in factors.items()}
         orders = [None, *range(len(factors) - 1, 0, -1)]
         for order in orders:
             table = anova(values, levels, raters, max_order=order, level=level, scale=scale)
             if table.terms:
-                return FactorialModel(of, tuple(factors), order, table)
+                return FactorialModel(outcome, tuple(factors), order, table)
         reason = table.reason
     table = anova(values, {BOT: ratings.bot.tolist()}, raters, level=level, scale=scale)
-    return FactorialModel(of, (), None, table, reason)
+    return FactorialModel(outcome, (), None, table, reason)
 
 
 def _anova_summary(model: FactorialModel) -> str:

@@ -67,15 +67,15 @@ class ReferenceRatings:
 
     def to_json(self) -> dict[str, Any]:
         """Return plain values."""
-        found: dict[str, Any] = to_plain(self)
-        return found
+        document: dict[str, Any] = to_plain(self)
+        return document
 
     def summary(self) -> str:
         """Return a table for a terminal."""
         rows = [
             [
                 *(bot.bot, figure(bot.overall.mean), span(bot.overall.low, bot.overall.high)),
-                *(share(one.mean) for one in bot.directions),
+                *(share(interval.mean) for interval in bot.directions),
                 str(bot.n_ratings),
             ]
             for bot in self.bots
@@ -121,10 +121,10 @@ def overall_scores(ratings: Ratings, weights: Mapping[str, float] | None = None)
     if missing:
         raise ValueError(f"no weight for {missing[0]}; there are {', '.join(weights)}")
     table = ratings.table()  # (k, d)
-    given = np.isfinite(table)
-    weight = np.array([weights[key] for key in keys]) * given
+    is_answered = np.isfinite(table)
+    weight = np.array([weights[key] for key in keys]) * is_answered
     total = weight.sum(axis=1)
-    sums = (np.where(given, table, 0.0) * weight).sum(axis=1)
+    sums = (np.where(is_answered, table, 0.0) * weight).sum(axis=1)
     return np.divide(sums, total, out=np.full(len(table), np.nan), where=total > 0)
 
 
@@ -145,33 +145,33 @@ def reference_ratings(
         weights: by sub-metric; None: equal weights.
     """
     overall = overall_scores(ratings, weights)
-    asked = np.isfinite(direction) & np.isfinite(reference) & np.isfinite(overall)
-    triples = list(zip(*(one[asked].tolist() for one in (direction, overall, reference)), strict=True))
+    is_complete = np.isfinite(direction) & np.isfinite(reference) & np.isfinite(overall)
+    triples = list(zip(*(column[is_complete].tolist() for column in (direction, overall, reference)), strict=True))
     changed = (reference - known)[np.isfinite(reference) & np.isfinite(known)]
     changed = changed[changed != 0]
     raw = weights or dict.fromkeys((d.key for d in ratings.dimensions), 1.0)
-    kept = {d.key: raw[d.key] for d in ratings.dimensions}
-    total = sum(kept.values())
+    weight_by_key = {d.key: raw[d.key] for d in ratings.dimensions}
+    total = sum(weight_by_key.values())
     bots = [
         _bot(ratings, bot, overall, direction, overall - reference)
         for bot in ratings.bots
         if np.isfinite(overall[ratings.bot == bot]).any()
     ]
     return ReferenceRatings(
-        {key: weight / total for key, weight in kept.items()},
+        {key: weight / total for key, weight in weight_by_key.items()},
         tuple(sorted(bots, key=lambda bot: (-(bot.overall.mean or 0.0), bot.bot))),
         len(triples),
-        sum(keeps_rule(*one) for one in triples),
-        sum(contradicts(*one) for one in triples),
+        sum(keeps_rule(*triple) for triple in triples),
+        sum(contradicts(*triple) for triple in triples),
         len(changed),
         float(changed.mean()) if len(changed) else None,
     )
 
 
 def _bot(ratings: Ratings, bot: str, overall: np.ndarray, direction: np.ndarray, above: np.ndarray) -> ReferencedBot:
-    mine = ratings.bot == bot
-    unit = ratings.unit[mine]
-    things = None if ratings.shared is None else ratings.shared[mine]
+    of_bot = ratings.bot == bot
+    unit = ratings.unit[of_bot]
+    things = None if ratings.shared is None else ratings.shared[of_bot]
     # A mean of questions lies between the ends of the widest of their scales.
     scale = (
         None
@@ -181,15 +181,17 @@ def _bot(ratings: Ratings, bot: str, overall: np.ndarray, direction: np.ndarray,
             max(dimension.high for dimension in ratings.dimensions),
         )
     )
-    said = direction[mine]
+    bot_directions = direction[of_bot]
     shares = tuple(
-        mean_interval(np.where(np.isfinite(said), said == one, np.nan), unit, scale=SHARE, things=things)
-        for one in DIRECTIONS
+        mean_interval(
+            np.where(np.isfinite(bot_directions), bot_directions == choice, np.nan), unit, scale=SHARE, things=things
+        )
+        for choice in DIRECTIONS
     )
     return ReferencedBot(
         bot,
-        int(np.isfinite(overall[mine]).sum()),
-        mean_interval(overall[mine], unit, scale=scale, things=things),
+        int(np.isfinite(overall[of_bot]).sum()),
+        mean_interval(overall[of_bot], unit, scale=scale, things=things),
         shares,
-        mean_interval(above[mine], unit, things=things),
+        mean_interval(above[of_bot], unit, things=things),
     )

@@ -83,16 +83,16 @@ class ProtocolComparison:
 
         Pairs that are significant in both count as `same` or `contrary`, by their directions.
         """
-        found = dict.fromkeys(("same", "contrary", "one_turn", "interactive", "neither"), 0)
+        counts = dict.fromkeys(("same", "contrary", "one_turn", "interactive", "neither"), 0)
         for row in self.rows:
             if question is not None and row.question != question:
                 continue
-            one, other = row.signs
-            if one and other:
-                found["same" if one == other else "contrary"] += 1
+            turn_sign, chat_sign = row.signs
+            if turn_sign and chat_sign:
+                counts["same" if turn_sign == chat_sign else "contrary"] += 1
             else:
-                found["one_turn" if one else "interactive" if other else "neither"] += 1
-        return found
+                counts["one_turn" if turn_sign else "interactive" if chat_sign else "neither"] += 1
+        return counts
 
     def to_json(self) -> dict[str, Any]:
         """Return plain values; undefined is null, with a reason."""
@@ -135,10 +135,10 @@ def compare_protocols(
     """
     results = results or judge_pairs(judged, level=level, seed=seed, shared=shared)
     rows, kappas = [], []
-    for question, asked in same.items():
-        values = ratings.values(asked)
-        found = compare(ratings, asked, alpha=1 - level, plans=False)
-        by_pair = {(pair.a, pair.b): pair for pair in found.pairs}
+    for question, dimension in same.items():
+        values = ratings.values(dimension)
+        comparisons = compare(ratings, dimension, alpha=1 - level, plans=False)
+        by_pair = {(pair.a, pair.b): pair for pair in comparisons.pairs}
         for outcome in results.outcomes:
             pair = by_pair.get((outcome.a, outcome.b))
             if outcome.question != question or pair is None:
@@ -146,7 +146,7 @@ def compare_protocols(
             rows.append(
                 ProtocolPair(
                     question=question,
-                    asked=asked,
+                    asked=dimension,
                     a=outcome.a,
                     b=outcome.b,
                     one_turn=outcome.ahead,

@@ -164,8 +164,8 @@ class TrajectoryResult:
             "measures": {
                 measure.name: {
                     "courses": {
-                        group.name: _course_json(found)
-                        for group, found in zip(grouping.groups, measure.courses, strict=False)
+                        group.name: _course_json(course)
+                        for group, course in zip(grouping.groups, measure.courses, strict=False)
                     },
                     "contrast": measure.contrast.to_json() if measure.contrast else None,
                 }
@@ -180,13 +180,14 @@ class TrajectoryResult:
         sizes = ", ".join(f"{group.name} {len(group.conversations):,}" for group in grouping.groups)
         lines = [f"Trajectories, {title}: {sizes or grouping.reason}"]
         for measure in self.measures:
-            found = measure.contrast
+            contrast = measure.contrast
             if not measure.courses:
                 lines.append(f"  {measure.name:36} no value")
-            elif found is not None:
+            elif contrast is not None:
+                gap = f"{figure(contrast.difference)} {span(contrast.low, contrast.high)}"
                 lines.append(
-                    f"  {measure.name:36} {figure(found.first)} − {figure(found.second)} = "
-                    f"{figure(found.difference)} {span(found.low, found.high)}, Holm {probability(found.p_holm)}"
+                    f"  {measure.name:36} {figure(contrast.first)} − {figure(contrast.second)} = "
+                    f"{gap}, Holm {probability(contrast.p_holm)}"
                 )
         return "\n".join(lines)
 
@@ -203,20 +204,20 @@ def best_and_worst(per_conversation: pd.DataFrame, headline: str, controls: Sequ
         controls: bots made to be bad; their conversations are left out.
     """
     frame = per_conversation[~per_conversation["bot"].isin(list(controls))]
-    found = extremes(frame[headline].to_numpy(), N_EXTREME, seed=SEED)
-    if found.lowest_best is None or found.highest_worst is None:
-        return Grouping("best-worst", reason=found.reason)
+    chosen = extremes(frame[headline].to_numpy(), N_EXTREME, seed=SEED)
+    if chosen.lowest_best is None or chosen.highest_worst is None:
+        return Grouping("best-worst", reason=chosen.reason)
     ids = frame.index.to_numpy()
     return Grouping(
         "best-worst",
         (
-            TrajectoryGroup("best", tuple(map(str, ids[found.best]))),
-            TrajectoryGroup("worst", tuple(map(str, ids[found.worst]))),
+            TrajectoryGroup("best", tuple(map(str, ids[chosen.best]))),
+            TrajectoryGroup("worst", tuple(map(str, ids[chosen.worst]))),
         ),
-        lowest_best=found.lowest_best,
-        highest_worst=found.highest_worst,
-        n_tied=found.n_tied,
-        reason=found.reason,
+        lowest_best=chosen.lowest_best,
+        highest_worst=chosen.highest_worst,
+        n_tied=chosen.n_tied,
+        reason=chosen.reason,
     )
 
 
@@ -230,15 +231,15 @@ def by_trait(
         factors: by name, whatever its case, the level of each bot.
         traits: factors to look for; the first that the bots carry is taken.
     """
-    wanted = {trait.lower(): trait for trait in traits}
-    known = {wanted.get(name.lower(), name): levels for name, levels in factors.items()}
+    trait_by_name = {trait.lower(): trait for trait in traits}
+    known = {trait_by_name.get(name.lower(), name): levels for name, levels in factors.items()}
     trait = next((trait for trait in traits if trait in known), "")
     if not trait:
-        why = f"no bot is known by {' or '.join(traits)}"
-        return Grouping("by-trait", reason=Reason("no_trait", why, traits=", ".join(traits)))
+        text = f"no bot is known by {' or '.join(traits)}"
+        return Grouping("by-trait", reason=Reason("no_trait", text, traits=", ".join(traits)))
     levels, frame = known[trait], per_conversation
-    drawn = len(frame) > MOST_BY_TRAIT
-    if drawn:
+    is_sample = len(frame) > MOST_BY_TRAIT
+    if is_sample:
         frame = frame.sample(MOST_BY_TRAIT, random_state=SEED)
     bots = list(zip(frame.index, frame["bot"], strict=True))
     groups = [
@@ -246,13 +247,13 @@ def by_trait(
         for level in sorted(set(levels.values()), key=lambda level: (level != "plain", level))
     ]
     groups = [group for group in groups if group.conversations][:MOST_LEVELS]
-    why = f"only one level of {trait} has rated conversations"
+    text = f"only one level of {trait} has rated conversations"
     return Grouping(
         "by-trait",
         tuple(groups),
         trait=trait,
-        n_drawn=MOST_BY_TRAIT if drawn else None,
-        reason=Reason("one_level_rated", why, trait=trait) if len(groups) < 2 else None,
+        n_drawn=MOST_BY_TRAIT if is_sample else None,
+        reason=Reason("one_level_rated", text, trait=trait) if len(groups) < 2 else None,
     )
 
 
@@ -271,11 +272,13 @@ def trajectories(
         people: by conversation who took part, None where unknown; without, each had one conversation.
         scales: by measure the ends that its values cannot leave; one of them may be infinite.
     """
-    made = [_measure(name, grouping, values.get(name, {}), people or {}, (scales or {}).get(name)) for name in measures]
-    corrected = holm([m.contrast.p if m.contrast else None for m in made])
+    trajectory_measures = [
+        _measure(name, grouping, values.get(name, {}), people or {}, (scales or {}).get(name)) for name in measures
+    ]
+    corrected = holm([m.contrast.p if m.contrast else None for m in trajectory_measures])
     return TrajectoryResult(
         grouping,
-        tuple(_corrected(measure, p) for measure, p in zip(made, corrected, strict=True)),
+        tuple(_corrected(measure, p) for measure, p in zip(trajectory_measures, corrected, strict=True)),
         n_people=len(set(rater_codes([(people or {}).get(pk) for pk in grouping.conversations]))),
     )
 
@@ -302,22 +305,22 @@ def _measure(
     first, second = courses
     n = min(len(first.n), len(second.n))
     apart = (first.low[:n] > second.high[:n]) | (first.high[:n] < second.low[:n])
-    both = np.isfinite(first.low[:n]) & np.isfinite(second.low[:n])
-    told = _tested(means, people, scale)
-    x, y = (list(one.values()) for one in means)
+    in_both = np.isfinite(first.low[:n]) & np.isfinite(second.low[:n])
+    difference = _tested(means, people, scale)
+    x, y = (list(group_means.values()) for group_means in means)
     return TrajectoryMeasure(
         name,
         courses,
         GroupContrast(
             first=float(np.mean(x)) if x else None,
             second=float(np.mean(y)) if y else None,
-            low=told.low if told else None,
-            high=told.high if told else None,
-            p=told.p if told else None,
+            low=difference.low if difference else None,
+            high=difference.high if difference else None,
+            p=difference.p if difference else None,
             p_holm=None,
             direction="none",
             n_apart=int(apart.sum()),
-            n_compared=int(both.sum()),
+            n_compared=int(in_both.sum()),
         ),
     )
 
@@ -330,23 +333,23 @@ def _tested(
     Args:
         means: of each conversation, by group.
     """
-    first, second = (np.array(list(one.values())) for one in means)
+    first, second = (np.array(list(group_means.values())) for group_means in means)
     if min(len(first), len(second)) < 2 or (is_constant(first) and is_constant(second)):
         return None
-    person = label_codes(rater_codes([people.get(pk) for one in means for pk in one]))
+    person = label_codes(rater_codes([people.get(pk) for group_means in means for pk in group_means]))
     whose = person[: len(first)], person[len(first) :]
     return difference_of_means((first, second), whose, LEVEL, scale)
 
 
 def _corrected(measure: TrajectoryMeasure, p_holm: float | None) -> TrajectoryMeasure:
     """Return the measure with its corrected p-value and the direction that follows from it."""
-    found = measure.contrast
-    if found is None:
+    contrast = measure.contrast
+    if contrast is None:
         return measure
     direction: Direction = "none"
     if p_holm is not None and p_holm < 1 - LEVEL:
-        direction = "higher" if (found.difference or 0) > 0 else "lower"
-    return replace(measure, contrast=replace(found, p_holm=p_holm, direction=direction))
+        direction = "higher" if (contrast.difference or 0) > 0 else "lower"
+    return replace(measure, contrast=replace(contrast, p_holm=p_holm, direction=direction))
 
 
 def behind_point(grouping: Grouping, rows: Rows, group: int, exchange: int) -> dict[str, float]:
@@ -359,12 +362,12 @@ def behind_point(grouping: Grouping, rows: Rows, group: int, exchange: int) -> d
     """
     if not 0 <= group < len(grouping.groups) or exchange < 1:
         return {}
-    found = {
+    values = {
         pk: value
         for pk in grouping.groups[group].conversations
         if len(rows.get(pk, [])) >= exchange and (value := rows[pk][exchange - 1]) is not None
     }
-    return dict(sorted(found.items(), key=lambda item: -item[1]))
+    return dict(sorted(values.items(), key=lambda item: -item[1]))
 
 
 def by_exchange(exchanges: Sequence[int], values: Sequence[float | None]) -> list[float | None]:
@@ -390,13 +393,13 @@ def _means(rows: Rows, conversations: Sequence[str]) -> dict[str, float]:
     return {pk: sum(row) / len(row) for pk, row in known.items() if row}
 
 
-def _course_json(found: Course) -> dict[str, Any]:
+def _course_json(course: Course) -> dict[str, Any]:
     def plain(values: np.ndarray) -> list[float | None]:
         return [float(value) if np.isfinite(value) else None for value in values]
 
     return {
-        "mean": plain(found.mean),
-        "low": plain(found.low),
-        "high": plain(found.high),
-        "n": [int(n) for n in found.n],
+        "mean": plain(course.mean),
+        "low": plain(course.low),
+        "high": plain(course.high),
+        "n": [int(n) for n in course.n],
     }

@@ -148,5 +148,5 @@ def powered(
         table["conversation"].astype(str).tolist(),
         table["bot"].astype(str).tolist(),
         np.asarray(table[column], dtype=float),
-        by=column,
+        predictor=column,
     )

@@ -218,10 +218,10 @@ def test_a_prediction_saves_ratings_of_further_bots_where_its_values_count() -> 
     }
     found = prediction_worth(fit, ("quality",))
     assert (found.ratings, found.bots) == (21.0, ("a", "b"))
-    assert (found.left(64), found.left(22)) == (43, 2)
+    assert (found.count_remaining(64), found.count_remaining(22)) == (43, 2)
     # As the combined mean says: its variance with so many ratings is that of all ratings without a prediction.
     spread, sd = 1.5 / np.sqrt(21), 1.5
-    together = 1 / (1 / spread**2 + found.left(64) / sd**2)
+    together = 1 / (1 / spread**2 + found.count_remaining(64) / sd**2)
     assert together == pytest.approx(sd**2 / 64)
     assert prediction_worth(fit, ("fun",)) is None
     assert prediction_worth(fit | {"q2": {"value": 0.3, "null95": 0.4}}, ("quality",)) is None

@@ -157,7 +157,7 @@ def test_raters_of_one_rating_each_leave_ordinary_least_squares():
     assert found.components[0].sd == pytest.approx(np.sqrt(model.scale))
     ordinal = formula_model(data, "quality ~ bot + (1|conversation)", kind="ordinal")
     logit = OrderedModel(data.quality.astype(int), (data.bot == "a").astype(float).to_frame(), distr="logit")
-    assert ordinal.of("bot")[0].pair.difference == pytest.approx(
+    assert ordinal.get_differences("bot")[0].pair.difference == pytest.approx(
         logit.fit(method="bfgs", disp=0).params["bot"], abs=1e-3
     )
 
@@ -166,7 +166,7 @@ def test_differences_have_effect_sizes_and_one_of_three_conclusions():
     data = frame()
     ratings = Ratings.from_frame(data, ["quality"], scale=(1, 7))
     found = formula_model(data, "quality ~ bot + scenario + (1|rater)", ratings=ratings)
-    [bots] = found.of("bot")
+    [bots] = found.get_differences("bot")
     means = {one.cell: one.estimate for one in found.means}
     gap = means[("a",)] - means[("b",)]
     sd = np.sqrt(sum(one.sd**2 for one in found.components))
@@ -176,13 +176,13 @@ def test_differences_have_effect_sizes_and_one_of_three_conclusions():
     assert bots.effects.superiority.value == pytest.approx(stats.norm.cdf(gap / sd / np.sqrt(2)))
     assert bots.pair.ordered
     assert found.is_equal(bots) is False
-    corrected = [one.pair.p_holm / one.pair.p for one in found.of("scenario")]
+    corrected = [one.pair.p_holm / one.pair.p for one in found.get_differences("scenario")]
     assert max(corrected) == pytest.approx(3)
     alike = formula_model(data.assign(quality=data.quality.sample(frac=1, random_state=1).to_numpy()), found.formula)
-    assert alike.is_equal(alike.of("bot")[0]) is None, "no scale is known"
+    assert alike.is_equal(alike.get_differences("bot")[0]) is None, "no scale is known"
     wide = replace(ratings, smallest_share=0.4)
     assert formula_model(data, found.formula, ratings=wide).is_equal(bots) is True
-    odds = formula_model(data, found.formula, kind="ordinal", ratings=ratings).of("bot")[0]
+    odds = formula_model(data, found.formula, kind="ordinal", ratings=ratings).get_differences("bot")[0]
     assert odds.effects.share.reason.code == "log_odds"
     assert odds.effects.standardised.value == pytest.approx(bots.effects.standardised.value, abs=0.15)
 
@@ -194,7 +194,7 @@ def test_the_interval_of_a_standardised_difference_holds_its_level():
         of_raters, rater = rng.normal(0, 0.7, 30), np.repeat(np.arange(30), 4)
         data = pd.DataFrame({"bot": np.tile(["a", "b"], 60), "rater": rater.astype(str)})
         data["y"] = 0.9 * (data.bot == "a") + of_raters[rater] + rng.normal(size=120)
-        effect = formula_model(data, "y ~ bot + (1|rater)").of("bot")[0].effects.standardised
+        effect = formula_model(data, "y ~ bot + (1|rater)").get_differences("bot")[0].effects.standardised
         held += effect.low <= 0.9 / np.hypot(0.7, 1) <= effect.high
     assert abs(held / n_studies - 0.9) <= 2 * np.sqrt(0.9 * 0.1 / n_studies)
 

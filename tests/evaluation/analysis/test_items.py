@@ -47,7 +47,7 @@ def test_means_of_items_have_the_interval_of_every_mean_on_a_scale() -> None:
     table = frame()
     found = item_means(read(table))
     assert (found.n_items, found.fewest, found.most) == (12, 5, 5)
-    by_name = {one.item: one for one in found.of("overall").items}
+    by_name = {one.item: one for one in found.get_dimension("overall").items}
     assert [one.mean for one in found.dimensions[0].items] == sorted(
         (one.mean for one in by_name.values()), reverse=True
     )

@@ -204,7 +204,7 @@ def test_strengths_between_equal_styles_stand_beside_the_plain_ones():
 def test_while_more_are_to_come_shares_and_preferences_are_those_of_the_live_room() -> None:
     collecting = replace(drawn(), is_collecting=True)
     found, settled = judge_pairs(collecting), pair_ranking_progress(collecting)
-    [one], [live] = found.outcomes, settled.told.found
+    [one], [live] = found.outcomes, settled.preferred.found
     assert found.is_collecting
     assert (one.ahead.mean, one.ahead.low, one.ahead.high) == pytest.approx(
         (live.pair.difference, live.pair.low, live.pair.high)

@@ -65,13 +65,13 @@ def test_a_study_tells_what_predictions_gain_or_that_they_gain_nothing() -> None
     rated = np.arange(300) % 5 == 0
     frame = pd.DataFrame({"conversation": names, "bot": bots, "rater": names, "quality": values})
     ratings = Ratings.from_frame(frame[rated], ["quality"], scale=(1, 7))
-    found = powered_means(ratings, names, bots.tolist(), good, by="a metric")
+    found = powered_means(ratings, names, bots.tolist(), good, predictor="a metric")
     assert found.saved > 0.4
     assert "smaller, as" in found.sentence
     assert found.bots["a"].n_unrated == 120
     assert {"mean", "saved"} <= found.to_json()["bots"]["b"].keys()
     assert found.sentence in found.summary()
-    useless = powered_means(ratings, names, bots.tolist(), rng.normal(0, 1, 300), by="chance")
+    useless = powered_means(ratings, names, bots.tolist(), rng.normal(0, 1, 300), predictor="chance")
     assert useless.saved < 0.05
-    constant = powered_means(ratings, names, bots.tolist(), np.ones(300), by="nothing")
+    constant = powered_means(ratings, names, bots.tolist(), np.ones(300), predictor="nothing")
     assert "cannot be used: the predictions do not vary" in constant.sentence

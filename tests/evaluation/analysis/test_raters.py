@@ -218,12 +218,12 @@ def test_every_set_has_its_own_coefficients_with_intervals(found: ItemSets) -> N
     assert [(one.items, one.dimension) for one in found.sets] == [
         (name, key) for name in ("", "p", "q") for key in ("good", "slider")
     ]
-    published = found.of("p", "good")
+    published = found.get_set("p", "good")
     assert published.level == "ordinal"
     assert published.alpha.value == pytest.approx(0.815, abs=5e-4)
     assert (published.n_items, published.n_shared, published.n_raters) == (12, 11, 4)
     assert published.n_pairs == 6
-    two = found.of("q", "good")
+    two = found.get_set("q", "good")
     pairs = pairs_of(found)
     expected = cohen_kappa_score(pairs[:, 0], pairs[:, 1], weights="linear")
     assert two.cohen.value == pytest.approx(expected)
@@ -235,19 +235,19 @@ def test_every_set_has_its_own_coefficients_with_intervals(found: ItemSets) -> N
 
 
 def test_what_is_undefined_says_why(found: ItemSets) -> None:
-    alone = found.of("", "good")
+    alone = found.get_set("", "good")
     assert alone.alpha.reason.code == "few_items"
     assert alone.cohen.reason.code == "not_named"
-    slider = found.of("q", "slider")
+    slider = found.get_set("q", "slider")
     assert slider.level == "interval"
     assert slider.alpha.value is not None
     assert slider.fleiss.reason.code == slider.cohen.reason.code == "many_answers"  # type: ignore[union-attr]
-    same = found.of("p", "slider")
+    same = found.get_set("p", "slider")
     assert same.alpha.reason.code == "all_the_same"
     assert result_load(result_dump(found, ItemSets), ItemSets) == found
     assert "0.8" in repr(found) or ".82" in repr(found)
     with pytest.raises(KeyError, match="no set 'r'"):
-        found.of("r", "good")
+        found.get_set("r", "good")
 
 
 def test_two_points_are_nominal() -> None:
@@ -299,8 +299,10 @@ def test_the_analysis_of_variance_is_type_iii_of_the_sum_of_the_ratings() -> Non
     for pair in found.table.contrasts:
         assert found.table.term(pair.factor).p == pytest.approx(pair.p)
     assert (found.of, found.max_order, found.table.n_dropped) == ("sum", None, 2)
-    assert set(found.shown) == {term.name for term in found.table.terms if term.p is not None and term.p < 0.05}
-    assert {*found.shown, *found.not_shown} == {"corpus", "EI", "corpus:EI"}
+    assert set(found.significant_terms) == {
+        term.name for term in found.table.terms if term.p is not None and term.p < 0.05
+    }
+    assert {*found.significant_terms, *found.other_terms} == {"corpus", "EI", "corpus:EI"}
 
 
 def test_the_mixed_model_is_that_of_statsmodels() -> None:

@@ -250,7 +250,7 @@ def test_whole_conversations_are_judged_and_unrated_ones_make_the_means_of_bots_
     assert (gold.unit, len(gold), np.isfinite(gold.means).sum()) == ("chat", 160, 60)
     compared = compare_judges(gold, [scores_of(truth, is_fixed=True)], families={}).judges[0]
     wanted = powered_means(
-        ratings, [str(k) for k in range(110)], ["ab"[k % 2] for k in range(110)], truth[:110], by="J"
+        ratings, [str(k) for k in range(110)], ["ab"[k % 2] for k in range(110)], truth[:110], predictor="J"
     )
     assert compared.worth["people"].to_json() == wanted.to_json()
     assert compared.worth["people"].saved > 0.2

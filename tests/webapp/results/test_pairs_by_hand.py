@@ -167,7 +167,7 @@ def test_a_stored_study_of_pairs_is_what_brute_force_says() -> None:
     rows["b"] = rows[["first", "second"]].max(axis=1)
     rows["score"] = rows["said"] * np.where(rows["first"] == rows["a"], 1, -1)
     for (a, b), part in rows.groupby(["a", "b"]):
-        outcome = found.of("quality", a, b)
+        outcome = found.get_outcome("quality", a, b)
         assert outcome.wins.mean == pytest.approx((part["score"] == 1).mean())
         assert outcome.ties.mean == pytest.approx((part["score"] == 0).mean())
         given = part["score"].to_numpy(dtype=float)
@@ -258,7 +258,7 @@ def test_whole_dialogues_are_what_a_model_of_choices_without_ties_says() -> None
         assert (pair.low, pair.high) == pytest.approx((at[i] - at[j] - half, at[i] - at[j] + half), abs=1e-3)
         mine = rows[rows[["first", "second"]].isin([BOTS[i], BOTS[j]]).all(axis=1)]
         won = mine["said"] * np.where(mine["first"] == BOTS[i], 1, -1)
-        outcome = found.of("preference", BOTS[i], BOTS[j])
+        outcome = found.get_outcome("preference", BOTS[i], BOTS[j])
         assert outcome.wins.mean == pytest.approx((won == 1).mean())
         assert outcome.ties.mean == 0
 

@@ -178,7 +178,7 @@ def _with_prediction(study: Study, n: int) -> int | None:
     if fit is None or not fit.result:
         return None
     worth = prediction_worth(fit.result, study_whole(study))
-    return None if worth is None else worth.left(n)
+    return None if worth is None else worth.count_remaining(n)
 
 
 def spread_for(study: Study, width: float) -> RatingSpread:

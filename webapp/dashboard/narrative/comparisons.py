@@ -313,7 +313,7 @@ def _need_cell(least: RaterNeed | None, most: RaterNeed | None, worth: Predictio
     """Show how many the pair takes that needs least, and the one that needs most."""
     if least is None or most is None:
         return Cell("–", reason="the ratings of a bot do not vary")
-    numbers = [need.n if need.n is None or worth is None else worth.left(need.n) for need in (least, most)]
+    numbers = [need.n if need.n is None or worth is None else worth.count_remaining(need.n) for need in (least, most)]
     ends = ["–" if n is None else two_digits(n) for n in numbers]
     shown = ends[0] if ends[0] == ends[1] else f"{ends[0]} to {ends[1]}"
     return Cell(shown, reason=reason_text(most.reason), raw=tuple(numbers))

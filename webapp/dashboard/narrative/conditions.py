@@ -48,7 +48,9 @@ def _table(frame: StudyFrame, found: ConditionResults, dimension: RatingDimensio
     columns = [
         (
             level.title,
-            partial(_cell, found.of(factor.key, level.key), dimension, digits_for(dimension.low, dimension.high)),
+            partial(
+                _cell, found.get_level(factor.key, level.key), dimension, digits_for(dimension.low, dimension.high)
+            ),
         )
         for level in factor.levels
     ]

@@ -43,7 +43,7 @@ def formula_section(frame: StudyFrame, found: FormulaModel) -> Section:
     what = _outcome(frame, found)
     section.conclusion = _depends(found, what, model_alpha(frame.study.values.quotas.level))
     section.lead.append(section.conclusion)
-    if found.of("bot"):
+    if found.get_differences("bot"):
         section.lead.append(_bots_standing(frame, found, what))
     if frame.controls:
         section.lead.append(controls_said(frame, left_out=True))
@@ -87,7 +87,7 @@ def _test(one: TermTest) -> str:
 
 def _bots_standing(frame: StudyFrame, found: FormulaModel, what: str) -> str:
     """Count the pairs of bots in the three words of every conclusion."""
-    pairs = found.of("bot")
+    pairs = found.get_differences("bot")
     equal = [f"{frame.title(one.pair.a)} and {frame.title(one.pair.b)}" for one in pairs if found.is_equal(one)]
     n_unknown = sum(_standing(found, one) == NOT_YET_KNOWN for one in pairs)
     n_clear = sum(one.pair.ordered for one in pairs)

@@ -91,9 +91,9 @@ def _shown(found: FactorialModel, what: str) -> str:
     table = found.table
     told = [
         f"{_term(term)} (F({term.df}, {figure(term.df2, _digits(term.df2))}) = {figure(term.f)}, {probability(term.p)})"
-        for term in map(table.term, found.shown)
+        for term in map(table.term, found.significant_terms)
     ]
-    others = [_term(table.term(name)) for name in found.not_shown]
+    others = [_term(table.term(name)) for name in found.other_terms]
     if not told:
         return f"No effect on the {what} is significant, which does not show that there is none."
     if not others:

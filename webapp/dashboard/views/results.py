@@ -153,7 +153,7 @@ def _level(
     level = None
     if asked:
         of = additional_result(request, found, "conditions")
-        level = of.result.of(factor, key) if of.result is not None else None
+        level = of.result.get_level(factor, key) if of.result is not None else None
     links = [("All conditions", choice.address(level=""), level is None)]
     for one in study.values.conditions.factors:
         for each in one.levels:

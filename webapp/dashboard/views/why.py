@@ -164,7 +164,7 @@ def _content(name: str, frame: StudyFrame, result: Any, chosen_by: Mapping[str, 
         )
         options = [(one.key, one.title, one is chosen) for one in frame.dimensions]
         section = answers_section(
-            frame, result.answers.of(chosen.key), chosen, lambda bot, answer: link(bot=bot, answer=answer)
+            frame, result.answers.get_dimension(chosen.key), chosen, lambda bot, answer: link(bot=bot, answer=answer)
         )
         return section, Choice("dimension", "Dimension", options)
     if name == "powered":

@@ -229,7 +229,7 @@ def test_every_reader_is_told_the_same(staff: Client, half_rated: Study, tmp_pat
     where = reverse("dashboard:study_why", args=[half_rated.key])
     call_command("report", "--study", half_rated.key, "--output", str(path), stdout=StringIO())
     for by, predicted in notebook.items():
-        found = powered_means(data.ratings, frame.index.tolist(), frame["bot"].tolist(), predicted, by=by)
+        found = powered_means(data.ratings, frame.index.tolist(), frame["bot"].tolist(), predicted, predictor=by)
         assert document["by"][by] == found.to_json()
         page = text_of(staff.get(where, {"part": "powered", "by": by}).content.decode())
         if by == "question_bot":
