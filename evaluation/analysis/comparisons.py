@@ -264,7 +264,7 @@ class Comparisons:
         digits = digits_for(self.dimension.low, self.dimension.high)
         name = f"Differences between the means of {counted(len(bots), 'bot')}, row minus column."
         gaps = Differences(pairs, digits, render_reason=lambda reason: str(reason or ""))
-        return Plot.of(differences_drawing(rated, rated, gaps, name=name))
+        return Plot.from_drawing(differences_drawing(rated, rated, gaps, name=name))
 
     def __repr__(self) -> str:
         return (

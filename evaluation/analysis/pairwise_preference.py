@@ -325,7 +325,7 @@ class Ranking:
         bots = {bot.bot: bot for bot in self.fit.bots}
         rows = [Weight(name, bots[name].strength, bots[name].low, bots[name].high) for name in self.order]
         name = f"Strengths of {counted(len(rows), 'bot')} against the average one, in log odds."
-        return Plot.of(weights_drawing(rows, _WIDTH, name=name, unit="Log odds against the average bot"))
+        return Plot.from_drawing(weights_drawing(rows, _WIDTH, name=name, unit="Log odds against the average bot"))
 
     def __repr__(self) -> str:
         return self.summary()

@@ -153,7 +153,7 @@ def predictions_plot(result: Mapping[str, Any], source: str = "conversations") -
         y_title = "predicted from self-play"
     if ranks_only(result):
         x_title, y_title = f"rank by people, 1 is best, {result['target']}", "rank predicted"
-    return Plot.of(
+    return Plot.from_drawing(
         scatter_drawing(
             points,
             515,
@@ -175,7 +175,7 @@ def weights_plot(result: Mapping[str, Any]) -> Plot:
     if not weights:
         raise ValueError("no feature has a weight, so there is nothing to draw")
     widest = weights[0]
-    return Plot.of(
+    return Plot.from_drawing(
         weights_drawing(
             weights,
             380,

@@ -56,9 +56,9 @@ def rank_correlation(x: np.ndarray, y: np.ndarray) -> float:
 
 def binary_alpha(x: np.ndarray, y: np.ndarray) -> float:
     """Compute Krippendorff's nominal alpha of two raters who answered every item; NaN if all answers are equal."""
-    both = np.concatenate([x, y])
-    counts = np.unique(both, return_counts=True)[1]
-    chance = 1 - float((counts * (counts - 1)).sum()) / (len(both) * (len(both) - 1)) if len(both) > 1 else 0.0
+    answers = np.concatenate([x, y])
+    counts = np.unique(answers, return_counts=True)[1]
+    chance = 1 - float((counts * (counts - 1)).sum()) / (len(answers) * (len(answers) - 1)) if len(answers) > 1 else 0.0
     return 1 - float((x != y).mean()) / chance if chance > 0 else float("nan")
 
 
@@ -68,8 +68,8 @@ def agreement_of(gold: GoldSet, scores: np.ndarray) -> JudgeEstimate:
     answers = gold.nearest(scores) if is_binary else scores
     middle = gold.dimension.low + gold.width / 2
 
-    def coefficient(means: np.ndarray, kept: np.ndarray) -> float:
-        known = kept & np.isfinite(means + answers)
+    def coefficient(means: np.ndarray, mask: np.ndarray) -> float:
+        known = mask & np.isfinite(means + answers)
         if not is_binary:
             return rank_correlation(answers[known], means[known])
         known &= means != middle  # no majority
@@ -85,18 +85,20 @@ def agreement_of(gold: GoldSet, scores: np.ndarray) -> JudgeEstimate:
     carried = min(effective_units(ranks(side), codes) for side in (answers[known], gold.means[known]))
     if few_units := few_carry(carried, int(codes.max()) + 1):
         return JudgeEstimate(value, n=n, reason=str(few_units))
-    parts = [_without(lambda kept: coefficient(gold.means, kept), gold.context_codes, known)]
+    parts = [_compute_leave_one_out(lambda mask: coefficient(gold.means, mask), gold.context_codes, known)]
     used = known[gold.item]
-    named = used & np.array([rater is not None for rater in gold.rater], dtype=bool)
+    is_named = used & np.array([rater is not None for rater in gold.rater], dtype=bool)
     over: Over = "contexts"
-    if named.sum() == used.sum() and len(set(gold.rater[named].tolist())) >= FEWEST_UNITS:
+    if is_named.sum() == used.sum() and len(set(gold.rater[is_named].tolist())) >= FEWEST_UNITS:
         over = "contexts and raters"
         for groups in (gold.rater.astype(str), np.random.default_rng(0).permutation(len(gold.item))):
-            parts.append(_without(lambda kept: coefficient(gold.means_of(kept * 1.0), everything), groups, used))
+            parts.append(
+                _compute_leave_one_out(lambda mask: coefficient(gold.means_of(mask * 1.0), everything), groups, used)
+            )
     return _interval(value, parts, n, over)
 
 
-def _without(statistic: Callable[[np.ndarray], float], codes: np.ndarray, used: np.ndarray) -> np.ndarray:
+def _compute_leave_one_out(statistic: Callable[[np.ndarray], float], codes: np.ndarray, used: np.ndarray) -> np.ndarray:
     """Return a statistic without each group of codes, or of many without each group of groups."""
     numbers = np.full(len(codes), -1)
     numbers[used] = np.unique(codes[used], return_inverse=True)[1].reshape(-1)
@@ -116,83 +118,86 @@ def _interval(
     from scipy.special import stdtrit
 
     parts = [np.arctanh(np.clip(part, -1 + 1e-9, 1 - 1e-9)) if fisher else part for part in parts]
-    if (fisher and abs(value) > 1 - 1e-9) or any(len(one) < FEWEST_UNITS or np.isnan(one).any() for one in parts):
+    if (fisher and abs(value) > 1 - 1e-9) or any(len(part) < FEWEST_UNITS or np.isnan(part).any() for part in parts):
         return JudgeEstimate(value, n=n, over=over, reason=NO_INTERVAL)
     squares = [(len(part) - 1) * float(part.var()) for part in parts]
     variance = max(squares[0], *((squares[1], squares[0] + squares[1] - squares[2]) if len(parts) == 3 else (0.0,)))
     if variance <= 1e-24:
         return JudgeEstimate(value, n=n, over=over, reason=NO_INTERVAL)
     varied = [(part, square) for part, square in zip(parts[:2], squares, strict=False) if square > 0]
-    both = [(square, freedom_of(part - part.mean())) for part, square in varied]
-    free = sum(square for square, _df in both) ** 2 / sum(square**2 / df for square, df in both)
+    terms = [(square, freedom_of(part - part.mean())) for part, square in varied]
+    free = sum(square for square, _df in terms) ** 2 / sum(square**2 / df for square, df in terms)
     half = float(stdtrit(free, 0.5 + LEVEL / 2)) * variance**0.5
     ends = np.tanh(np.arctanh(value) + np.array([-half, half])) if fisher else value + np.array([-half, half])
     return JudgeEstimate(value, float(ends[0]), float(ends[1]), n, over)
 
 
-def partial_rank(x: np.ndarray, y: np.ndarray, held: np.ndarray) -> float:
+def partial_rank(x: np.ndarray, y: np.ndarray, control: np.ndarray) -> float:
     """Compute the rank correlation of x and y with a third variable held constant; NaN where undefined."""
-    xy, xz, yz = rank_correlation(x, y), rank_correlation(x, held), rank_correlation(y, held)
+    xy, xz, yz = rank_correlation(x, y), rank_correlation(x, control), rank_correlation(y, control)
     rest = (1 - xz**2) * (1 - yz**2)
     return (xy - xz * yz) / rest**0.5 if rest > 1e-9 else float("nan")
 
 
-def biases_of(gold: GoldSet, found: JudgeScores, families: Mapping[str, str]) -> dict[str, JudgeEstimate]:
+def biases_of(gold: GoldSet, judge_scores: JudgeScores, families: Mapping[str, str]) -> dict[str, JudgeEstimate]:
     """Compute biases by place, length, markup and own family.
 
     Args:
         families: of the models of the gold set, as far as they are known.
     """
-    scores, means, codes = found.first, gold.means, gold.context_codes
+    scores, means, codes = judge_scores.first, gold.means, gold.context_codes
     known = np.isfinite(scores + means)
-    said = [bot_text(text) for text in gold.texts]
-    lengths = np.array([len(text.split()) for text in said], dtype=float)
-    marks = np.array([bool(_MARKS.search(text)) for text in said], dtype=float)
+    replies = [bot_text(text) for text in gold.texts]
+    lengths = np.array([len(text.split()) for text in replies], dtype=float)
+    marks = np.array([bool(_MARKS.search(text)) for text in replies], dtype=float)
 
-    def partial(of: np.ndarray, what: str) -> JudgeEstimate:
+    def partial(values: np.ndarray, label: str) -> JudgeEstimate:
         n = int(known.sum())
-        value = partial_rank(scores[known], of[known], means[known]) if n > 3 else float("nan")
+        value = partial_rank(scores[known], values[known], means[known]) if n > 3 else float("nan")
         if not np.isfinite(value):
-            return JudgeEstimate(None, n=n, reason=f"scores, ratings or {what} do not vary enough")
-        parts = _without(lambda kept: partial_rank(*(side[known & kept] for side in (scores, of, means))), codes, known)
+            return JudgeEstimate(None, n=n, reason=f"scores, ratings or {label} do not vary enough")
+        parts = _compute_leave_one_out(
+            lambda mask: partial_rank(*(side[known & mask] for side in (scores, values, means))), codes, known
+        )
         return _interval(value, [parts], n)
 
     place = JudgeEstimate(None, reason=NO_PLACE if gold.unit == "chat" else NO_PAIRS)
-    if found.pairs is not None and found.pairs.pairs:
-        bias = found.pairs.position_bias
+    if judge_scores.pairs is not None and judge_scores.pairs.pairs:
+        bias = judge_scores.pairs.position_bias
         reason = "" if bias.low is not None else NO_INTERVAL
-        place = JudgeEstimate(bias.mean, bias.low, bias.high, len(found.pairs.pairs), reason=reason)
+        place = JudgeEstimate(bias.mean, bias.low, bias.high, len(judge_scores.pairs.pairs), reason=reason)
     return {
         "place": place,
         "length": partial(lengths, "lengths"),
         "markup": partial(marks, "markup"),
-        "family": _family(gold, found, known, families),
+        "family": _family(gold, judge_scores, known, families),
     }
 
 
-def _family(gold: GoldSet, found: JudgeScores, known: np.ndarray, families: Mapping[str, str]) -> JudgeEstimate:
+def _family(gold: GoldSet, judge_scores: JudgeScores, known: np.ndarray, families: Mapping[str, str]) -> JudgeEstimate:
     """Compare score less rating between replies of the judge's family and those of other known families."""
-    of = np.array([families.get(model, "") for model in gold.models], dtype=object)
-    family = model_family(found.model)
-    own, other = known & (of == family) & (family != ""), known & (of != family) & (of != "")
-    if not own.any() or not other.any():
-        return JudgeEstimate(None, n=int(own.sum()), reason=NO_FAMILY)
-    above = found.first - gold.means
+    model_families = np.array([families.get(model, "") for model in gold.models], dtype=object)
+    family = model_family(judge_scores.model)
+    of_family = known & (model_families == family) & (family != "")
+    of_others = known & (model_families != family) & (model_families != "")
+    if not of_family.any() or not of_others.any():
+        return JudgeEstimate(None, n=int(of_family.sum()), reason=NO_FAMILY)
+    above = judge_scores.first - gold.means
 
-    def gap(kept: np.ndarray) -> float:
-        sides = [above[side & kept] for side in (own, other)]
+    def gap(mask: np.ndarray) -> float:
+        sides = [above[side & mask] for side in (of_family, of_others)]
         return float(sides[0].mean() - sides[1].mean()) if all(map(len, sides)) else float("nan")
 
-    used = own | other
-    parts = _without(gap, gold.context_codes, used)
+    used = of_family | of_others
+    parts = _compute_leave_one_out(gap, gold.context_codes, used)
     return _interval(gap(np.ones(len(gold), dtype=bool)), [parts], int(used.sum()), fisher=False)
 
 
-def consistency_of(gold: GoldSet, found: JudgeScores) -> tuple[OwnAgreement | None, str]:
+def consistency_of(gold: GoldSet, judge_scores: JudgeScores) -> tuple[OwnAgreement | None, str]:
     """Compare the repeated scores of the same instances; without repeats the reason."""
-    first, second = found.scores[0, :MOST_REPEATED], found.scores[-1, :MOST_REPEATED]
-    if len(found.scores) < 2 or not np.isfinite(first + second).any():
-        return None, FIXED if found.is_fixed else "no instance was scored twice"
+    first, second = judge_scores.scores[0, :MOST_REPEATED], judge_scores.scores[-1, :MOST_REPEATED]
+    if len(judge_scores.scores) < 2 or not np.isfinite(first + second).any():
+        return None, FIXED if judge_scores.is_fixed else "no instance was scored twice"
     return own_agreement(first, second, gold.contexts[:MOST_REPEATED], level=LEVEL, width=gold.width), ""
 
 
@@ -201,5 +206,5 @@ def confusion_of(gold: GoldSet, scores: np.ndarray) -> dict[str, Any]:
     if not gold.points:
         return {"points": [], "counts": []}
     answers, points = gold.nearest(scores)[gold.item], gold.points
-    counts = [[int(((gold.value == mine) & (answers == its)).sum()) for its in points] for mine in points]
+    counts = [[int(((gold.value == rated) & (answers == judged)).sum()) for judged in points] for rated in points]
     return {"points": list(points), "counts": counts}

@@ -82,30 +82,30 @@ def alternative_test(gold: GoldSet, scores: Sequence[float] | np.ndarray, epsilo
     judge = np.asarray(scores, dtype=float)
     annotators: list[AnnotatorComparison] = []
     differences: list[ClusteredMean] = []
-    named = sorted({rater for rater in gold.rater.tolist() if rater is not None})
-    at, difference, by_judge, by_person = _advantages(gold, judge)
-    for k, rater in enumerate(named):
-        mine = gold.rater[at] == rater
-        codes = gold.context_codes[gold.item[at[mine]]]
-        n, n_contexts = int(mine.sum()), len(set(codes.tolist()))
+    rater_names = sorted({rater for rater in gold.rater.tolist() if rater is not None})
+    rating_rows, difference, by_judge, by_person = _advantages(gold, judge)
+    for k, rater in enumerate(rater_names):
+        of_rater = gold.rater[rating_rows] == rater
+        codes = gold.context_codes[gold.item[rating_rows[of_rater]]]
+        n, n_contexts = int(of_rater.sum()), len(set(codes.tolist()))
         if not n:
             continue
         row = AnnotatorComparison(
-            f"rater {k + 1}", n, n_contexts, float(by_judge[mine].mean()), float(by_person[mine].mean())
+            f"rater {k + 1}", n, n_contexts, float(by_judge[of_rater].mean()), float(by_person[of_rater].mean())
         )
         if n < FEWEST_INSTANCES or n_contexts < FEWEST_CONTEXTS:
             needed = f"{FEWEST_INSTANCES} of {FEWEST_CONTEXTS} are needed"
             row = replace(row, reason=f"{n} instances of {n_contexts} contexts shared with others; {needed}")
         else:
-            differences.append(ClusteredMean.of(difference[mine], codes))
+            differences.append(ClusteredMean.from_groups(difference[of_rater], codes))
             row = replace(row, p=differences[-1].p_below(epsilon), p_worse=differences[-1].p_above(epsilon))
         annotators.append(row)
     tested = [row for row in annotators if row.p is not None]
     if len(tested) < FEWEST_ANNOTATORS:
-        why = f"{len(tested)} of {len(named)} raters rated {FEWEST_INSTANCES} instances together with others"
-        why = f"{why}; {FEWEST_ANNOTATORS} are needed" if named else "the raters have no names"
+        reason = f"{len(tested)} of {len(rater_names)} raters rated {FEWEST_INSTANCES} instances together with others"
+        reason = f"{reason}; {FEWEST_ANNOTATORS} are needed" if rater_names else "the raters have no names"
         untested = tuple(replace(row, p=None, p_worse=None) for row in annotators)
-        return AlternativeTest(epsilon, untested, None, None, None, len(tested), why)
+        return AlternativeTest(epsilon, untested, None, None, None, len(tested), reason)
 
     from scipy.stats import false_discovery_control
 
@@ -146,8 +146,8 @@ def _plan_items(differences: Sequence[ClusteredMean], epsilon: float, n_items: i
     m = len(differences)
     k = int(np.ceil(m * PASSING))
     alpha = ALPHA * k / (m * sum(1 / i for i in range(1, m + 1)))
-    reach = float(ndtri(1 - alpha) + ndtri(POWER)) * float(np.median([one.error for one in differences]))
-    gap = abs(epsilon - float(np.median([one.mean for one in differences])))
+    reach = float(ndtri(1 - alpha) + ndtri(POWER)) * float(np.median([difference.error for difference in differences]))
+    gap = abs(epsilon - float(np.median([difference.mean for difference in differences])))
     needed = n_items * (reach / epsilon) ** 2
     is_as_observed = needed <= n_items
     if is_as_observed:
@@ -160,24 +160,24 @@ def _plan_items(differences: Sequence[ClusteredMean], epsilon: float, n_items: i
 def _advantages(gold: GoldSet, judge: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Return the ratings that can be compared, by place, with W^h − W^f, W^f and W^h of each."""
     n = np.bincount(gold.item, minlength=len(gold))
-    at = np.flatnonzero((n[gold.item] > 1) & np.isfinite(judge[gold.item]))
-    item, own = gold.item[at], gold.value[at]
-    others = n[item] - 1
+    rows = np.flatnonzero((n[gold.item] > 1) & np.isfinite(judge[gold.item]))
+    item, values = gold.item[rows], gold.value[rows]
+    n_others = n[item] - 1
     if len(gold.points) == 2:
         answer = gold.nearest(judge)[item]
         top = np.bincount(gold.item, gold.value == gold.points[1], minlength=len(gold))[item]
-        high = top - (own == gold.points[1])  # of the others
-        of_judge = np.where(answer == gold.points[1], high, others - high) / others
-        of_person = np.where(own == gold.points[1], high, others - high) / others
+        high = top - (values == gold.points[1])  # of the others
+        of_judge = np.where(answer == gold.points[1], high, n_others - high) / n_others
+        of_person = np.where(values == gold.points[1], high, n_others - high) / n_others
     else:
-        total = np.bincount(gold.item, gold.value, minlength=len(gold))[item] - own
-        squares = np.bincount(gold.item, gold.value**2, minlength=len(gold))[item] - own**2
-        mean, square = total / others, squares / others
-        of_judge, of_person = (-(side**2 - 2 * side * mean + square) for side in (judge[item], own))
+        total = np.bincount(gold.item, gold.value, minlength=len(gold))[item] - values
+        squares = np.bincount(gold.item, gold.value**2, minlength=len(gold))[item] - values**2
+        mean, square = total / n_others, squares / n_others
+        of_judge, of_person = (-(side**2 - 2 * side * mean + square) for side in (judge[item], values))
     tolerance = _TIED * max(1.0, float(np.abs(gold.value).max(initial=0.0)) ** 2)
     by_judge = (of_judge >= of_person - tolerance) * 1.0
     by_person = (of_person >= of_judge - tolerance) * 1.0
-    return at, by_person - by_judge, by_judge, by_person
+    return rows, by_person - by_judge, by_judge, by_person
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,7 +189,7 @@ class ClusteredMean:
     df: int
 
     @classmethod
-    def of(cls, values: np.ndarray, groups: np.ndarray) -> ClusteredMean:
+    def from_groups(cls, values: np.ndarray, groups: np.ndarray) -> ClusteredMean:
         """Compute the mean of (n,) values; groups: (n,) codes."""
         codes = np.unique(groups, return_inverse=True)[1].reshape(-1)
         sums = np.bincount(codes, values - values.mean())
@@ -197,13 +197,13 @@ class ClusteredMean:
         variance = float((sums**2).sum()) / len(values) ** 2 * n_groups / (n_groups - 1)
         return cls(float(values.mean()), variance**0.5 if variance > 1e-24 else 0.0, n_groups - 1)
 
-    def p_below(self, at: float) -> float:
-        """Return the one-sided p-value of a mean of `at` or more, by a t-test."""
+    def p_below(self, null_mean: float) -> float:
+        """Return the one-sided p-value of a mean of `null_mean` or more, by a t-test."""
         from scipy.special import stdtr
 
-        gap = self.mean - at
+        gap = self.mean - null_mean
         return float(stdtr(self.df, gap / self.error)) if self.error else float(gap >= 0)
 
-    def p_above(self, at: float) -> float:
-        """Return the one-sided p-value of a mean of `at` or less."""
-        return ClusteredMean(-self.mean, self.error, self.df).p_below(-at)
+    def p_above(self, null_mean: float) -> float:
+        """Return the one-sided p-value of a mean of `null_mean` or less."""
+        return ClusteredMean(-self.mean, self.error, self.df).p_below(-null_mean)

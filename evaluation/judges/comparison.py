@@ -69,7 +69,7 @@ class ComparedJudge:
     @property
     def sentence(self) -> str:
         """The verdict in words, with what it rests on."""
-        title, found, test = self.scores.title, self.agreement, self.test
+        title, agreement, test = self.scores.title, self.agreement, self.test
         words = {
             "may": f"{title} may replace a rater.",
             "may not": f"{title} may not replace a rater.",
@@ -86,12 +86,14 @@ class ComparedJudge:
                 f" It is shown to be worse by {share(test.epsilon)} than {n_lost} of them."
             )
             if self.verdict == "unknown" and not test.passes and test.n_needed is not None:
-                whom = "if its results stay as they are" if test.is_as_observed else "for a judge as good as a rater"
-                words += f" About {counted(test.n_needed, 'rated item')} would decide it {whom}."
-        ends = f" (95 %: {share(found.low)} to {share(found.high)})" if found.low is not None else ""
-        agrees = f"undefined: {found.reason}" if found.value is None else f"{share(found.value)}{ends}"
+                condition = (
+                    "if its results stay as they are" if test.is_as_observed else "for a judge as good as a rater"
+                )
+                words += f" About {counted(test.n_needed, 'rated item')} would decide it {condition}."
+        ends = f" (95 %: {share(agreement.low)} to {share(agreement.high)})" if agreement.low is not None else ""
+        agrees = f"undefined: {agreement.reason}" if agreement.value is None else f"{share(agreement.value)}{ends}"
         words += f" Its agreement with people is {agrees}."
-        if found.low is not None and found.low <= 0:
+        if agreement.low is not None and agreement.low <= 0:
             words += " That interval holds 0 or lies below it: do not use it as a judge here."
         size = model_parameters(self.scores.model)
         if size is not None and size < 1e9:
@@ -100,21 +102,21 @@ class ComparedJudge:
 
     def to_json(self) -> dict[str, Any]:
         """Return plain values, with the scores of all instances."""
-        found, names = (
+        scores, names = (
             self.scores,
             ("judge", "title", "identity", "prompt", "model", "scores", "is_fixed", "n_requests"),
         )
-        each = 1000 / max(found.n_requests, 1)
-        own = ("agreement", "confusion", "biases", "consistency", "verdict", "sentence", "n_scored", "n_rated")
+        each = 1000 / max(scores.n_requests, 1)
+        own_fields = ("agreement", "confusion", "biases", "consistency", "verdict", "sentence", "n_scored", "n_rated")
         return {
-            **{name: to_plain(getattr(found, name)) for name in (*names, "reasons")},
-            **{name: to_plain(getattr(self, name)) for name in own},
-            "n": int(np.isfinite(found.first).sum()),
-            "seconds_per_1000": found.seconds * each,
-            "cost_per_1000": None if found.cost is None else found.cost * each,
+            **{name: to_plain(getattr(scores, name)) for name in (*names, "reasons")},
+            **{name: to_plain(getattr(self, name)) for name in own_fields},
+            "n": int(np.isfinite(scores.first).sum()),
+            "seconds_per_1000": scores.seconds * each,
+            "cost_per_1000": None if scores.cost is None else scores.cost * each,
             "consistency_reason": self.fixed,
             "alternative_test": to_plain(self.test),
-            "worth": {name: one.to_json() for name, one in self.worth.items()},
+            "worth": {name: means.to_json() for name, means in self.worth.items()},
         }
 
 
@@ -129,7 +131,7 @@ class JudgeComparison:
     @property
     def sentences(self) -> list[str]:
         """The verdicts, and a caution where one judge of several is chosen."""
-        return [*(one.sentence for one in self.judges), *([SELECTED] if len(self.judges) > 1 else [])]
+        return [*(judge.sentence for judge in self.judges), *([SELECTED] if len(self.judges) > 1 else [])]
 
     def to_json(self) -> dict[str, Any]:
         """Return plain values."""
@@ -145,7 +147,7 @@ class JudgeComparison:
             "n_raters": len(set(gold.rater.tolist()) - {None}),
             "digests": list(gold.digests),
             "sentences": self.sentences,
-            "judges": [one.to_json() for one in self.judges],
+            "judges": [judge.to_json() for judge in self.judges],
         }
 
     def __repr__(self) -> str:
@@ -168,37 +170,40 @@ def compare_judges(
     if families is None:
         families = {model: model_family(bot_model(model)) for model in set(gold.models)}
     compared = []
-    for one in scores:
-        consistency, fixed = consistency_of(gold, one)
-        agreement, test = agreement_of(gold, one.first), alternative_test(gold, one.first, EPSILON[expertise])
-        biases, confusion = biases_of(gold, one, families), confusion_of(gold, one.first)
+    for judge_scores in scores:
+        consistency, fixed = consistency_of(gold, judge_scores)
+        agreement = agreement_of(gold, judge_scores.first)
+        test = alternative_test(gold, judge_scores.first, EPSILON[expertise])
+        biases, confusion = biases_of(gold, judge_scores, families), confusion_of(gold, judge_scores.first)
         rated = np.isfinite(gold.means)
         compared.append(
             ComparedJudge(
-                one,
+                judge_scores,
                 agreement,
                 test,
                 confusion,
                 biases,
                 consistency,
                 fixed,
-                _worth(gold, one),
-                n_scored=int((rated & np.isfinite(one.first)).sum()),
+                _worth(gold, judge_scores),
+                n_scored=int((rated & np.isfinite(judge_scores.first)).sum()),
                 n_rated=int(rated.sum()),
             )
         )
     return JudgeComparison(gold, expertise, tuple(compared))
 
 
-def _worth(gold: GoldSet, found: JudgeScores) -> dict[str, PoweredMeans]:
+def _worth(gold: GoldSet, judge_scores: JudgeScores) -> dict[str, PoweredMeans]:
     """Return the bots' means helped by scores of people's unrated instances, and by those of extra ones."""
     extra = np.isin(np.array(gold.keys, dtype=object), list(gold.extra))
     sources = {"people": ~extra, **({"extra": extra | np.isfinite(gold.means)} if extra.any() else {})}
     keys, models = np.array(gold.keys, dtype=object), np.array(gold.models, dtype=object)
     ratings = gold.ratings()
     return {
-        name: powered_by(ratings, keys[at].tolist(), models[at].tolist(), {found.title: found.first[at]})[found.title]
-        for name, at in sources.items()
+        name: powered_by(
+            ratings, keys[indexes].tolist(), models[indexes].tolist(), {judge_scores.title: judge_scores.first[indexes]}
+        )[judge_scores.title]
+        for name, indexes in sources.items()
     }
 
 
@@ -223,10 +228,12 @@ def judges(
     """
     from evaluation.metrics.registry import metric_get
 
-    chosen = [metric_get(one) if isinstance(one, str) else one for one in judges]
-    asked = [one for one in chosen if isinstance(one, JudgeMetric)]
-    if len(asked) < len(chosen):
-        raise ValueError(f"{next(one.name for one in chosen if one not in asked)} is no metric of the kind judge")
+    chosen = [metric_get(metric) if isinstance(metric, str) else metric for metric in judges]
+    judge_metrics = [metric for metric in chosen if isinstance(metric, JudgeMetric)]
+    if len(judge_metrics) < len(chosen):
+        raise ValueError(
+            f"{next(metric.name for metric in chosen if metric not in judge_metrics)} is no metric of the kind judge"
+        )
     if isinstance(gold, str | Path):
         gold = gold_of_replies(judgements_read(Path(gold)), question, name=Path(gold).name)
     elif isinstance(gold, JudgedReplies):
@@ -235,4 +242,6 @@ def judges(
         bots = {dialogue.conversation: dialogue.bot for dialogue in gold.dialogues}
         gold = gold_of_chats(gold.answers, bots, question, name=gold.name)
     gold = gold.sample(most)
-    return compare_judges(gold, [score_gold(one, gold, repeats=repeats) for one in asked], expertise=expertise)
+    return compare_judges(
+        gold, [score_gold(metric, gold, repeats=repeats) for metric in judge_metrics], expertise=expertise
+    )

@@ -61,15 +61,15 @@ def measure_drift(judge: JudgeMetric, gold: GoldSet, stored: Mapping[str, Any], 
     name, then = str(stored["title"]), np.array(stored["scores"], dtype=float)
     place = {digest: k for k, digest in enumerate(digests[:MOST_REPEATED])}
     sample = gold.take([k for k, digest in enumerate(gold.digests) if digest in place])
-    n, why = len(sample), ""
+    n, problem = len(sample), ""
     if judge_identity(judge, gold.unit)[0] != stored["identity"]:
-        why = "its prompt, options or declared model were changed here, so it must be compared again"
+        problem = "its prompt, options or declared model were changed here, so it must be compared again"
     elif n < FEWEST:
-        why = f"{n} stored instances are still here with the same text; {FEWEST} are needed"
+        problem = f"{n} stored instances are still here with the same text; {FEWEST} are needed"
     elif len(then) < 2 and not stored["is_fixed"]:
-        why = "each instance was scored once, so that its self-consistency is not known"
-    if why:
-        return JudgeDrift(name, n, reason=why)
+        problem = "each instance was scored once, so that its self-consistency is not known"
+    if problem:
+        return JudgeDrift(name, n, reason=problem)
     then = then[:, [place[digest] for digest in sample.digests]]
     changed = np.abs(score_gold(judge, sample, repeats=1, n_pairs=0).first - then[0])
     repeated = np.zeros(n) if stored["is_fixed"] else np.abs(then[1] - then[0])

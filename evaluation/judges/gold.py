@@ -92,8 +92,8 @@ class GoldSet:
         if not self.points:
             return scores
         points = np.array(self.points)
-        at = np.abs(np.nan_to_num(scores)[:, None] - points).argmin(axis=1)
-        return np.where(np.isfinite(scores), points[at], np.nan)
+        indexes = np.abs(np.nan_to_num(scores)[:, None] - points).argmin(axis=1)
+        return np.where(np.isfinite(scores), points[indexes], np.nan)
 
     @cached_property
     def digests(self) -> tuple[str, ...]:
@@ -105,21 +105,21 @@ class GoldSet:
         rows = zip(self.keys, plain, strict=True)
         return tuple(hashlib.sha256(repr((key, text)).encode()).hexdigest()[:16] for key, text in rows)
 
-    def sample(self, most: int) -> GoldSet:
+    def sample(self, limit: int) -> GoldSet:
         """Return at most so many instances by their digests: rated and other ones in turn, as far as there are both."""
         order = sorted(range(len(self)), key=lambda k: self.digests[k])
         groups = ([k for k in order if np.isfinite(self.means[k]) == is_rated] for is_rated in (True, False))
-        drawn = [k for pair in zip_longest(*groups) for k in pair if k is not None]
-        return self if len(self) <= most else self.take(sorted(drawn[:most]))
+        alternating = [k for pair in zip_longest(*groups) for k in pair if k is not None]
+        return self if len(self) <= limit else self.take(sorted(alternating[:limit]))
 
-    def take(self, kept: Sequence[int]) -> GoldSet:
-        """Return the instances at these places."""
+    def take(self, indexes: Sequence[int]) -> GoldSet:
+        """Return the instances with these indexes."""
         place = np.full(len(self), -1)
-        place[list(kept)] = np.arange(len(kept))
-        mine = place[self.item] >= 0
+        place[list(indexes)] = np.arange(len(indexes))
+        is_kept = place[self.item] >= 0
         names = ("keys", "models", "contexts", "texts")
-        columns = {name: tuple(getattr(self, name)[k] for k in kept) for name in names}
-        rows = {"item": place[self.item[mine]], "rater": self.rater[mine], "value": self.value[mine]}
+        columns = {name: tuple(getattr(self, name)[k] for k in indexes) for name in names}
+        rows = {"item": place[self.item[is_kept]], "rater": self.rater[is_kept], "value": self.value[is_kept]}
         return replace(self, **columns, **rows)  # type: ignore[arg-type]
 
     def ratings(self) -> Ratings:
@@ -144,8 +144,8 @@ def gold_of_replies(judged: JudgedReplies, question: str = "", *, name: str = "r
     """Make a gold set of rated replies; ValueError if none is rated on this question."""
     question = judged.target(question)
     items = [item for item in judged.items if item.response.strip() and item.scores(question)[0]]
-    given = [(k, rater, value) for k, item in enumerate(items) for rater, value in item.scores(question)[0]]
-    rows = [(k, None if rater == PUBLISHED_MEAN else rater_named(rater), value) for k, rater, value in given]
+    scored = [(k, rater, value) for k, item in enumerate(items) for rater, value in item.scores(question)[0]]
+    rows = [(k, None if rater == PUBLISHED_MEAN else rater_named(rater), value) for k, rater, value in scored]
     scales = [item.scales.get(question) or item.scale or () for item in items]
     ends = [end for scale in scales for end in scale] or [value for *_names, value in rows]
     low, high = min(ends), max(ends)

@@ -122,8 +122,8 @@ def model_family(name: str) -> str:
 
 def model_parameters(name: str) -> float | None:
     """Return the number of parameters that a model's name gives (`8b`, `135m`), or None."""
-    found = _SIZE.findall(name.lower().replace("_", "-"))
-    return float(found[-1][0]) * {"m": 1e6, "b": 1e9}[found[-1][1]] if found else None
+    sizes = _SIZE.findall(name.lower().replace("_", "-"))
+    return float(sizes[-1][0]) * {"m": 1e6, "b": 1e9}[sizes[-1][1]] if sizes else None
 
 
 def bot_model(bot_id: str) -> str:
@@ -186,7 +186,7 @@ def score_gold(
         model=bot_model(used) or used,
         scores=rows,
         is_fixed=is_fixed,
-        reasons={why: n for why, n in reasons.items() if n},
+        reasons={reason: n for reason, n in reasons.items() if n},
         n_requests=judge.n_requests,
         seconds=time.monotonic() - began,
         cost=None if is_fixed else judge.cost,
@@ -194,7 +194,7 @@ def score_gold(
     )
 
 
-def _pairs(judge: JudgeMetric, gold: GoldSet, most: int) -> JudgedPairs | None:
+def _pairs(judge: JudgeMetric, gold: GoldSet, limit: int) -> JudgedPairs | None:
     """Judge pairs of replies to one context in both orders, one pair a context; None where there are none."""
     first: dict[int, tuple[ReplyInContext, str]] = {}
     items: dict[int, ReplyItem] = {}
@@ -202,14 +202,14 @@ def _pairs(judge: JudgeMetric, gold: GoldSet, most: int) -> JudgedPairs | None:
         code = int(gold.context_codes[k])
         if isinstance(text, Conversation):
             continue
-        other, model = first.setdefault(code, (text, gold.models[k]))
-        if code not in items and text.response != other.response:
+        first_text, model = first.setdefault(code, (text, gold.models[k]))
+        if code not in items and text.response != first_text.response:
             items[code] = ReplyItem(
                 id=gold.digests[k],
                 context=text.context,
-                response=other.response,
+                response=first_text.response,
                 model=model,
                 second_response=text.response,
                 second_model=gold.models[k],
             )
-    return pairs_judged(judge, list(items.values())[:most]) if items and most > 0 else None
+    return pairs_judged(judge, list(items.values())[:limit]) if items and limit > 0 else None

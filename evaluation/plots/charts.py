@@ -53,7 +53,7 @@ def scatter_drawing(
     *,
     name: str,
     equal: str = "equal",
-    others: Sequence[float] = (),
+    other_values: Sequence[float] = (),
     size: float = 13,
     css: str = "",
 ) -> Markup:
@@ -64,25 +64,25 @@ def scatter_drawing(
         width, height, size: of the drawing and of its letters, in pixels.
         name: what it shows, for who cannot see it.
         equal: the word next to the line.
-        others: values that both axes hold, too.
+        other_values: further values that both axes must contain.
         css: class of the drawing.
     """
-    left, right, top, bottom = 46.0, 12.0, 12.0, 50.0
+    left_margin, right_margin, top_margin, bottom_margin = 46.0, 12.0, 12.0, 50.0
     values = [value for point in points for value in point.values]
-    low, high = padded_range([*values, *others] or [0.0, 1.0])
-    x = Scale(low, high, left, width - right)
-    y = Scale(low, high, height - bottom, top)
+    low, high = padded_range([*values, *other_values] or [0.0, 1.0])
+    x = Scale(low, high, left_margin, width - right_margin)
+    y = Scale(low, high, height - bottom_margin, top_margin)
     parts: list[object] = []
     for tick in ticks(low, high, 6 if width > 400 else 5):
         parts += [
-            line(x(tick), top, x(tick), height - bottom, class_="grid"),
-            line(left, y(tick), width - right, y(tick), class_="grid"),
-            text(x(tick), height - bottom + 19, tick_label(tick), class_="tick middle"),
-            text(left - 9, y(tick) + 4, tick_label(tick), class_="tick end"),
+            line(x(tick), top_margin, x(tick), height - bottom_margin, class_="grid"),
+            line(left_margin, y(tick), width - right_margin, y(tick), class_="grid"),
+            text(x(tick), height - bottom_margin + 19, tick_label(tick), class_="tick middle"),
+            text(left_margin - 9, y(tick) + 4, tick_label(tick), class_="tick end"),
         ]
-    middle = (top + height - bottom) / 2
+    middle = (top_margin + height - bottom_margin) / 2
     parts += [
-        text((left + width - right) / 2, height - 8, x_title, class_="axis-title middle"),
+        text((left_margin + width - right_margin) / 2, height - 8, x_title, class_="axis-title middle"),
         text(12, middle, y_title, class_="axis-title middle", transform=f"rotate(-90 12 {middle:.0f})"),
         line(x(low), y(low), x(high), y(high), class_="equal"),
     ]
@@ -107,7 +107,7 @@ def scatter_drawing(
         )
     equal_at = (x(high) - text_width(equal) - 14, y(high) + 8)
     obstacles.append(Box(equal_at[0], equal_at[1] - 10, equal_at[0] + text_width(equal), equal_at[1] + 4))
-    bounds = Box(left, top, width, height - bottom)
+    bounds = Box(left_margin, top_margin, width, height - bottom_margin)
     titles = [shorten(point.title, width * 0.4, size, bold=True) for point in points]
     labels = place_labels(titles, centres, obstacles, bounds, size)
     legend: list[object] = []
@@ -172,12 +172,16 @@ def weights_drawing(weights: Sequence[Weight], width: float, *, name: str, unit:
         css: class of the drawing.
     """
     rows = []
-    for one in weights:
-        says = f"{one.title}\n{share(one.mean)} {span(one.low, one.high, shares=True)}"
-        says += f"\n{one.about}" if one.about else ""
-        name_of_row = RowName(one.title)
-        rows.append(ValueRow(name_of_row, one.mean, one.low, one.high, says, share(one.mean), hollow=one.includes_zero))
-    return values_drawing(rows, width, name=name, others=[0.0], foot=unit, css=css)
+    for weight in weights:
+        says = f"{weight.title}\n{share(weight.mean)} {span(weight.low, weight.high, shares=True)}"
+        says += f"\n{weight.about}" if weight.about else ""
+        name_of_row = RowName(weight.title)
+        rows.append(
+            ValueRow(
+                name_of_row, weight.mean, weight.low, weight.high, says, share(weight.mean), hollow=weight.includes_zero
+            )
+        )
+    return values_drawing(rows, width, name=name, other_values=[0.0], foot=unit, css=css)
 
 
 Pair = tuple[str, str]
@@ -204,7 +208,7 @@ class Differences:
         pairs: by the bots' ids, in the order of `Comparison`.
         digits: after the point.
         holm: name of the corrected p.
-        render_reason: function that puts the reason of an undefined number into words.
+        render_reason: function that puts the reason for an undefined number into words.
     """
 
     pairs: Mapping[Pair, Comparison]
@@ -213,12 +217,12 @@ class Differences:
     render_reason: Callable[[Reason | str | None], str] = str
 
     @cached_property
-    def most(self) -> float:
+    def largest(self) -> float:
         """The largest difference, which has the darkest colour."""
         known = (abs(c.difference) for c in self.pairs.values() if c.difference is not None)
         return max(known, default=1.0)
 
-    def of(self, a: str, b: str) -> tuple[Comparison, int] | None:
+    def get_pair(self, a: str, b: str) -> tuple[Comparison, int] | None:
         """Return the comparison of two bots, and the sign that makes it a − b."""
         if (a, b) in self.pairs:
             return self.pairs[a, b], 1
@@ -227,14 +231,14 @@ class Differences:
     @property
     def least_cell(self) -> float:
         """The width in pixels that a cell needs for its number."""
-        return text_width(figure(-self.most, self.digits), NUMBER_PX) + 6
+        return text_width(figure(-self.largest, self.digits), NUMBER_PX) + 6
 
 
-def difference_ends(found: Comparison, sign: int) -> tuple[float | None, float | None]:
+def difference_ends(comparison: Comparison, sign: int) -> tuple[float | None, float | None]:
     """Return the ends of the interval of sign times the difference."""
-    if found.low is None or found.high is None:
+    if comparison.low is None or comparison.high is None:
         return None, None
-    return (found.low, found.high) if sign > 0 else (-found.high, -found.low)
+    return (comparison.low, comparison.high) if sign > 0 else (-comparison.high, -comparison.low)
 
 
 @dataclass(frozen=True, slots=True)
@@ -285,11 +289,11 @@ def grid_drawing(
         if column.slot:
             parts.append(bot_shape(x, 13, column.slot, hollow=column.hollow))
         start = top - 12 - 14 * (len(lines) - 1)
-        beside = column.slot and lines
+        is_marked = column.slot and lines
         parts += [
-            text(x + (14 if beside else 0), start + 14 * k + (2 if beside else 0), shown,
-                 class_="name" if beside else "tick middle small")
-            for k, shown in enumerate(lines)
+            text(x + (14 if is_marked else 0), start + 14 * k + (2 if is_marked else 0), head,
+                 class_="name" if is_marked else "tick middle small")
+            for k, head in enumerate(lines)
         ]  # fmt: skip
     for i, row in enumerate(rows):
         y = top + i * high
@@ -299,19 +303,19 @@ def grid_drawing(
         parts.append(text(shift, y + high / 2 + 4.5, shorten(row.title, names - shift - 6), class_="name"))
         for j in range(len(columns)):
             box = {"x": names + j * wide + 1, "y": y + 1, "width": wide - 2, "height": high - 2, "rx": 5}
-            found = cells.get((i, j))
-            if found is None:
+            cell = cells.get((i, j))
+            if cell is None:
                 parts.append(rect(**box, class_="cell-self"))
                 continue
-            bold = " sure" if found.bold else ""
+            bold = " sure" if cell.bold else ""
             written = text(
-                names + (j + 0.5) * wide, y + high / 2 + 4.5, found.text, class_=f"step-text {found.shade}{bold}"
+                names + (j + 0.5) * wide, y + high / 2 + 4.5, cell.text, class_=f"step-text {cell.shade}{bold}"
             )
-            square = rect(**box, class_=f"step {found.shade}")
-            parts.append(mark_link(None, found.says, square, written if wide >= 28 else None))
+            square = rect(**box, class_=f"step {cell.shade}")
+            parts.append(mark_link(None, cell.says, square, written if wide >= 28 else None))
     bottom = top + len(rows) * high + 6
-    for k, shown in enumerate(below):
-        parts.append(text(2, bottom + 14 + 17 * k, shorten(shown, width), class_="tick"))
+    for k, note in enumerate(below):
+        parts.append(text(2, bottom + 14 + 17 * k, shorten(note, width), class_="tick"))
     width = max(width, names + len(columns) * wide)
     css += " plot-grown" if width > WIDE and css and least_cell else ""
     return drawing(width, bottom + 17 * len(below) + 6, *parts, name=name, interactive=True, class_=css or None)
@@ -323,9 +327,9 @@ def _heads(columns: Sequence[RowName], names: float, wide: float, width: float) 
         alone = [shorten(columns[0].title, width - names - wide)] if len(columns) == 1 else []
         return [alone for _column in columns], []
     wrapped = [wrap(column.title, wide - 4, 11) for column in columns]
-    if all(text_width(shown, 11) <= wide for lines in wrapped for shown in lines):
+    if all(text_width(head, 11) <= wide for lines in wrapped for head in lines):
         return wrapped, []
-    return [[str(j + 1)] for j in range(len(columns))], [f"{j + 1}  {one.title}" for j, one in enumerate(columns)]
+    return [[str(j + 1)] for j in range(len(columns))], [f"{j + 1}  {column.title}" for j, column in enumerate(columns)]
 
 
 def names_width(longest: float, width: float) -> float:
@@ -351,10 +355,10 @@ def differences_drawing(
         css: class of the drawing.
     """
     cells = {}
-    for (i, bot), (j, other) in product(enumerate(rows), enumerate(columns)):
-        found = differences.of(bot.bot_id, other.bot_id) if bot != other else None
-        if found is not None:
-            cells[i, j] = _difference_cell(bot, other, *found, differences)
+    for (i, bot), (j, column_bot) in product(enumerate(rows), enumerate(columns)):
+        pair = differences.get_pair(bot.bot_id, column_bot.bot_id) if bot != column_bot else None
+        if pair is not None:
+            cells[i, j] = _difference_cell(bot, column_bot, *pair, differences)
     return grid_drawing(
         [RowName(bot.title, bot.slot, bot.is_control) for bot in rows],
         [RowName(bot.title, bot.slot, bot.is_control) for bot in columns],
@@ -367,14 +371,14 @@ def differences_drawing(
 
 
 def _difference_cell(
-    bot: RatedBot, other: RatedBot, comparison: Comparison, sign: int, differences: Differences
+    bot: RatedBot, column_bot: RatedBot, comparison: Comparison, sign: int, differences: Differences
 ) -> GridCell:
     gap = None if comparison.difference is None else sign * comparison.difference
     shade = "div-none"
     if gap is not None and comparison.ordered:
         # Colours begin next to the middle one, so that an order that holds never looks like no order.
-        shade = diverging_class((1 if gap > 0 else -1) * max(0.25, abs(gap) / differences.most))
-    says = f"{bot.title} − {other.title}\n{figure(gap, differences.digits)} "
+        shade = diverging_class((1 if gap > 0 else -1) * max(0.25, abs(gap) / differences.largest))
+    says = f"{bot.title} − {column_bot.title}\n{figure(gap, differences.digits)} "
     says += (
         f"{span(*difference_ends(comparison, sign), differences.digits)}\n"
         f"{differences.holm} {probability(comparison.p_holm)}"

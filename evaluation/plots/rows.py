@@ -65,12 +65,12 @@ class ScaleWindow:
         """Return True if a value lies above the window."""
         return value is not None and value > self.high + (self.high - self.low) * 1e-9
 
-    def at(self, value: float) -> str:
+    def get_percent(self, value: float) -> str:
         """Return the same in percent."""
         return _percent(self.share(value))
 
 
-def whole(low: float, high: float, at_most: int = 7) -> ScaleWindow:
+def full_window(low: float, high: float, at_most: int = 7) -> ScaleWindow:
     """Return the window of a whole rating scale."""
     return ScaleWindow(low, high, tuple(rating_ticks(low, high, at_most)), (low, high))
 
@@ -82,17 +82,17 @@ def around(values: Sequence[float], low: float, high: float, at_most: int = 7) -
     """
     values = [value for value in values if math.isfinite(value)]
     if not values:
-        return whole(low, high, at_most)
-    least, most = min(values), max(values)
-    room = max((most - least) * 0.05, (high - low) * 0.01)
+        return full_window(low, high, at_most)
+    least, greatest = min(values), max(values)
+    room = max((greatest - least) * 0.05, (high - low) * 0.01)
     if room <= 0:
-        least, most = padded_range([least, most])
-    lowest, highest = min(low, least), max(high, most)
-    start, end = max(least - room, lowest), min(most + room, highest)
+        least, greatest = padded_range([least, greatest])
+    lowest, highest = min(low, least), max(high, greatest)
+    start, end = max(least - room, lowest), min(greatest + room, highest)
     for _twice in range(2):  # ends at ticks may be so much further apart that the ticks are, too
         step = tick_step(start, end, at_most)
         start = max(min(math.floor(start / step + 1e-9) * step, least), lowest)
-        end = min(max(math.ceil(end / step - 1e-9) * step, most), highest)
+        end = min(max(math.ceil(end / step - 1e-9) * step, greatest), highest)
     return ScaleWindow(start, end, tuple(ticks(start, end, at_most)), (low, high))
 
 
@@ -116,7 +116,7 @@ def rating_window(
     ends = [end for _mean, *span in spans for end in span if end is not None]
     values += ends if is_open else [min(max(end, low), high) for end in ends]
     if is_whole and all(low <= value <= high for value in values):
-        return whole(low, high, at_most)
+        return full_window(low, high, at_most)
     return around([*values, low, high] if is_whole else values, low, high, at_most)
 
 
@@ -128,8 +128,8 @@ def unbounded(values: Sequence[float], at_most: int = 5) -> ScaleWindow:
 
 def centred(values: Sequence[float]) -> ScaleWindow:
     """Return the window of differences, with 0 in its middle."""
-    most = max((abs(value) for value in values if math.isfinite(value)), default=0.0) * 1.05 or 1.0
-    return ScaleWindow(-most, most, tuple(ticks(-most, most, 5)), (-most, most))
+    reach = max((abs(value) for value in values if math.isfinite(value)), default=0.0) * 1.05 or 1.0
+    return ScaleWindow(-reach, reach, tuple(ticks(-reach, reach, 5)), (-reach, reach))
 
 
 def interval_cell(
@@ -165,13 +165,15 @@ def interval_cell(
         ]  # fmt: skip
     if mean is not None:
         tick = {"y": "50%", "width": 3, "height": 15, "rx": 1.5, "transform": "translate(-1.5,-7.5)"}
-        parts.append(el("rect", x=window.at(mean), **tick, class_=f"mean-tick{kind}"))
+        parts.append(el("rect", x=window.get_percent(mean), **tick, class_=f"mean-tick{kind}"))
     return cell(*parts)
 
 
 def axis_cell(window: ScaleWindow) -> Markup:
     """Draw the ticks' labels and, where a part of the scale is shown, a strip of all of it."""
-    labels = [el("text", tick_label(tick), x=window.at(tick), y=16, class_="tick middle") for tick in window.ticks]
+    labels = [
+        el("text", tick_label(tick), x=window.get_percent(tick), y=16, class_="tick middle") for tick in window.ticks
+    ]
     if window.is_whole:
         return cell(*labels)
     low, high = window.scale
@@ -188,9 +190,9 @@ def axis_cell(window: ScaleWindow) -> Markup:
 
 def lanes_of(groups: Sequence[Sequence[str]], order: Sequence[str]) -> list[Lane]:
     """Return bars that join groups, in as few lanes as they fit in side by side."""
-    at = {bot: i for i, bot in enumerate(order)}
+    position = {bot: i for i, bot in enumerate(order)}
     lanes: list[Lane] = []
-    for rows in sorted(sorted(at[bot] for bot in alike) for alike in groups):
+    for rows in sorted(sorted(position[bot] for bot in alike) for alike in groups):
         bar = rows[0], rows[-1], frozenset(rows)
         free = next((lane for lane in lanes if lane[-1][1] < bar[0]), None)
         if free is None:
@@ -222,16 +224,16 @@ def cell(*parts: object, width: float | str = "100%") -> Markup:
     return el("svg", *parts, class_="cell-svg", width=width, height="100%", overflow="visible", aria_hidden="true")
 
 
-def marked_cell(href: str, says: str, drawn: Markup) -> Markup:
+def marked_cell(href: str, says: str, content: Markup) -> Markup:
     """Make a cell that shows its values on hover and focus, and links to `href` if there is one."""
-    return mark_link(href or None, says, el("rect", width="100%", height="100%", class_="hit"), drawn)
+    return mark_link(href or None, says, el("rect", width="100%", height="100%", class_="hit"), content)
 
 
 def _grid(window: ScaleWindow) -> Markup:
     return group(
         *(
             el("line", x1=x, x2=x, y1="0%", y2="100%", class_="axis" if tick == 0 and window.low < 0 else "grid")
-            for tick, x in ((tick, window.at(tick)) for tick in window.ticks)
+            for tick, x in ((tick, window.get_percent(tick)) for tick in window.ticks)
         )
     )
 
@@ -275,12 +277,12 @@ class Column:
         if self.width or self.is_drawn:
             return max(self.width, text_width(self.title, 12, bold=True)) if self.width else 0.0
         texts = [text_width(self.title, 12, bold=True)]
-        for one in self.cells:
-            if isinstance(one, RowName):
-                most = min(NAME_PX, width * (0.33 if one.slot and width <= 400 else 0.5))
-                texts.append(min(text_width(one.title), most) + (24 if one.slot else 0))
+        for cell in self.cells:
+            if isinstance(cell, RowName):
+                limit = min(NAME_PX, width * (0.33 if cell.slot and width <= 400 else 0.5))
+                texts.append(min(text_width(cell.title), limit) + (24 if cell.slot else 0))
             else:
-                texts.append(text_width(one, bold=bool(self.bold)))
+                texts.append(text_width(cell, bold=bool(self.bold)))
         return max(texts)
 
 
@@ -308,7 +310,7 @@ def values_drawing(
     width: float,
     *,
     name: str,
-    others: Sequence[float] = (),
+    other_values: Sequence[float] = (),
     shade: tuple[float, float] | None = None,
     foot: str = "",
     css: str = "",
@@ -318,13 +320,13 @@ def values_drawing(
     Args:
         width: in pixels.
         name: what it shows, for who cannot see it.
-        others: values that the scale holds, too.
+        other_values: further values that the scale must contain.
         shade: a range of values behind all rows.
         foot: what the axis shows, with its unit.
         css: class of the drawing.
     """
     ends = [end for row in rows for end in (row.mean, row.low, row.high) if end is not None]
-    window = unbounded([*ends, *others, *(shade or ())], 6 if width > 400 else 3)
+    window = unbounded([*ends, *other_values, *(shade or ())], 6 if width > 400 else 3)
     cells = [
         marked_cell(
             row.href, row.says, interval_cell(window, row.mean, row.low, row.high, hollow=row.hollow, shade=shade)
@@ -347,7 +349,7 @@ def rows_drawing(
     heads: bool = True,
     css: str = "",
     title: str = "",
-    told: str = "",
+    description: str = "",
     foot: str = "",
 ) -> Markup:
     """Draw rows below their columns' titles, one block below the other.
@@ -366,8 +368,8 @@ def rows_drawing(
     parts: list[object] = []
     top = 0.0
     for block in blocks:
-        drawn, bottom = _block(block, width, unit, top, heads=heads)
-        parts += drawn
+        block_parts, bottom = _block(block, width, unit, top, heads=heads)
+        parts += block_parts
         top = bottom + 8
     height = max(top - 8, 1.0)
     if foot:
@@ -375,15 +377,15 @@ def rows_drawing(
         parts += [text(EDGE, height + 16 + 17 * i, words, class_="axis-title") for i, words in enumerate(lines)]
         height += 17 * len(lines) + 8
     if title:
-        parts = [el("title", title), el("desc", " ".join(told.split())), *parts]
+        parts = [el("title", title), el("desc", " ".join(description.split())), *parts]
     return drawing(width, height, *parts, name=name, interactive=not title, class_=css or None)
 
 
 def _unit(block: Sequence[Column], width: float) -> float:
     """Return the width of a drawn column."""
-    drawn = sum(column.is_drawn for column in block)
-    taken = sum(column.room(width) for column in block) + 2 * EDGE
-    return (width - taken - sum(map(_gap, block[1:]))) / max(drawn, 1)
+    n_drawn = sum(column.is_drawn for column in block)
+    used_width = sum(column.room(width) for column in block) + 2 * EDGE
+    return (width - used_width - sum(map(_gap, block[1:]))) / max(n_drawn, 1)
 
 
 def _gap(column: Column) -> float:
@@ -404,10 +406,10 @@ def _block(
     for i, column in enumerate(block):
         x += _gap(column) if i else 0.0
         room = unit if column.is_drawn else column.room(width)
-        at = x + room if column.align else x
+        anchor = x + room if column.align else x
         if heads and column.title:
             head = shorten(column.title, room + 8, 12, bold=True)
-            parts.append(text(at, top + 22, head, class_=f"head {column.align}".strip()))
+            parts.append(text(anchor, top + 22, head, class_=f"head {column.align}".strip()))
         for row, content in enumerate(column.cells):
             y = first + row * ROW
             if isinstance(content, RowName):
@@ -416,7 +418,7 @@ def _block(
                 parts.append(_placed(content, x, y, room, ROW))
             elif content:
                 css = "tick" if column.is_drawn else f"value-light {column.align}{' strong' * (row in column.bold)}"
-                parts.append(text(at, y + ROW / 2 + 4.5, content, class_=css.strip()))
+                parts.append(text(anchor, y + ROW / 2 + 4.5, content, class_=css.strip()))
         if column.axis is not None:
             below = max(below, column.below)
             parts.append(_placed(column.axis, x, bottom, room, below))

@@ -216,7 +216,7 @@ class Plot:
     svg: str
 
     @classmethod
-    def of(cls, drawing: str) -> Plot:
+    def from_drawing(cls, drawing: str) -> Plot:
         """Return the drawing with the style its classes need inside."""
         opening, end, rest = str(drawing).partition(">")
         paper = '<rect width="100%" height="100%" fill="#fff" class="paper"/>'  # a PNG file would be transparent

@@ -119,24 +119,24 @@ def place_labels(
         for tried, places in zip(options, boxes, strict=True)
     ]
     chosen = [-1] * len(names)
-    taken = np.full((len(names), 4), np.nan)
+    placed = np.full((len(names), 4), np.nan)
     for _round in range(3):
         for i, places in enumerate(boxes):
-            others = np.delete(taken, i, axis=0)
-            others = others[np.isfinite(others[:, 0])]
-            chosen[i] = int(np.argmin(alone[i] + 60 * _overlaps(places, others).sum(axis=1)))
-            taken[i] = places[chosen[i]]
-    return [tried[at][1] for tried, at in zip(options, chosen, strict=True)]
+            other_boxes = np.delete(placed, i, axis=0)
+            other_boxes = other_boxes[np.isfinite(other_boxes[:, 0])]
+            chosen[i] = int(np.argmin(alone[i] + 60 * _overlaps(places, other_boxes).sum(axis=1)))
+            placed[i] = places[chosen[i]]
+    return [tried[index][1] for tried, index in zip(options, chosen, strict=True)]
 
 
 def covers_any(labels: Sequence[Label], obstacles: Sequence[Box], bounds: Box) -> bool:
     """Return True if a label covers a mark or another label, or leaves the plot."""
     boxes = np.array([label.box.ends for label in labels]).reshape(-1, 4)
     marks = np.array([box.ends for box in obstacles]).reshape(-1, 4)
-    others = _overlaps(boxes, boxes)
-    np.fill_diagonal(others, 0.0)
+    shared = _overlaps(boxes, boxes)
+    np.fill_diagonal(shared, 0.0)
     inside = _overlaps(boxes, np.array([bounds.ends]))[:, 0]
-    return bool(_overlaps(boxes, marks).sum() + others.sum() > 1.0 or (inside < _areas(boxes) - 1.0).any())
+    return bool(_overlaps(boxes, marks).sum() + shared.sum() > 1.0 or (inside < _areas(boxes) - 1.0).any())
 
 
 def _areas(boxes: np.ndarray) -> np.ndarray:
@@ -145,14 +145,14 @@ def _areas(boxes: np.ndarray) -> np.ndarray:
     return areas
 
 
-def _overlaps(boxes: np.ndarray, others: np.ndarray) -> np.ndarray:
+def _overlaps(boxes: np.ndarray, other_boxes: np.ndarray) -> np.ndarray:
     """Return the areas that boxes share with others, (N, M) in square pixels.
 
     Args:
         boxes, others: (N, 4) and (M, 4): left, upper, right and lower end.
     """
-    here, there = boxes[:, None, :], others[None, :, :]
-    sides = np.minimum(here[..., 2:], there[..., 2:]) - np.maximum(here[..., :2], there[..., :2])
+    ends, other_ends = boxes[:, None, :], other_boxes[None, :, :]
+    sides = np.minimum(ends[..., 2:], other_ends[..., 2:]) - np.maximum(ends[..., :2], other_ends[..., :2])
     shared: np.ndarray = np.clip(sides, 0.0, None).prod(axis=-1)
     return shared
 
@@ -172,7 +172,7 @@ def _around(name: str, point: tuple[float, float], size: float):
             (x - gap * 0.7 - width, y - gap * 0.7 - height / 2),
             (x - gap * 0.7 - width, y + gap * 0.7 + height / 2),
         ]
-        for order, (left, middle) in enumerate(places):
-            box = Box(left - 2, middle - height / 2, left + width + 2, middle + height / 2)
-            label = Label(left, middle + size * 0.35, box, leader=ring > 0)
+        for order, (left_edge, middle) in enumerate(places):
+            box = Box(left_edge - 2, middle - height / 2, left_edge + width + 2, middle + height / 2)
+            label = Label(left_edge, middle + size * 0.35, box, leader=ring > 0)
             yield ring * 45 + order, label

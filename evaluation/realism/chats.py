@@ -132,14 +132,16 @@ class ChatTurns:
     log_turns: np.ndarray
 
     @classmethod
-    def of(cls, chats: Sequence[Chat], shared: TextCache, persons: Sequence[str] | None = None) -> ChatTurns:
+    def from_chats(cls, chats: Sequence[Chat], shared: TextCache, persons: Sequence[str] | None = None) -> ChatTurns:
         """Read chats; those without an answer to the bot have no turns here.
 
         Args:
             chats: with unique ids; shared: has vectors of texts encoded before.
             persons: (C,) who held each chat, "" where unknown.
         """
-        layout = Layout.of([replace(one, turns=HumanChat(bot, one).turns) for bot, one in chats])
+        layout = Layout.of(
+            [replace(conversation, turns=HumanChat(bot, conversation).turns) for bot, conversation in chats]
+        )
         user = layout.user
         # The bot's last turn before each: -U turns have one in their own conversation.
         before = layout.bot[np.searchsorted(layout.bot, user) - 1] if len(user) else user
@@ -149,16 +151,18 @@ class ChatTurns:
         chat = layout.conversation_of[user]
         parts = np.split(np.arange(len(chat)), np.flatnonzero(np.diff(chat)) + 1)
         felt, _shares = feelings.read(texts, shared)
-        values = {name: np.array([of(text) for text in texts], dtype=float) for name, of in _OF_TEXT.items()}
+        values = {name: np.array([measure(text) for text in texts], dtype=float) for name, measure in _OF_TEXT.items()}
         values |= {
             "sentiment": felt,
             "sentiment_change": np.concatenate([np.diff(felt[rows], prepend=np.nan) for rows in parts]),
             "self_repetition": np.concatenate([_used_before([texts[row] for row in rows]) for rows in parts]),
             "self_similarity": np.concatenate([_closest_before(vectors[rows]) for rows in parts]),
-            "overlap": np.array([taken_up(*both) for both in zip(texts, replies, strict=True)], dtype=float),
+            "overlap": np.array(
+                [taken_up(*text_and_reply) for text_and_reply in zip(texts, replies, strict=True)], dtype=float
+            ),
             "similarity": cosine(vectors, before_vectors),
         }
-        spoken = [sum(turn.speaker == "human" for turn in one.turns) for one in layout.conversations]
+        spoken = [sum(turn.speaker == "human" for turn in conversation.turns) for conversation in layout.conversations]
         return cls(
             chats=layout.conversations,
             bots=np.array([bot for bot, _conversation in chats], dtype=object),
@@ -178,9 +182,9 @@ class ChatTurns:
         if quantity == LEAVING:
             return self.log_turns
         values = self.values[quantity]
-        there = np.isfinite(values)
-        n = np.bincount(self.chat[there], minlength=len(self.chats))
-        total = np.bincount(self.chat[there], values[there], minlength=len(self.chats))
+        is_defined = np.isfinite(values)
+        n = np.bincount(self.chat[is_defined], minlength=len(self.chats))
+        total = np.bincount(self.chat[is_defined], values[is_defined], minlength=len(self.chats))
         return np.divide(total, n, out=np.full(len(n), np.nan), where=n > 0)
 
 
@@ -198,17 +202,17 @@ def _encoders(shared: TextCache) -> tuple[Callable[[Sequence[str]], np.ndarray],
 def _used_before(texts: Sequence[str]) -> np.ndarray:
     """Return the share of each turn's different content words in the turns before; NaN for the first."""
     used: set[str] = set()
-    found = np.full(len(texts), np.nan)
+    shares = np.full(len(texts), np.nan)
     for place, text in enumerate(texts):
         words = set(content_words(text))
         if place and words:
-            found[place] = len(words & used) / len(words)
+            shares[place] = len(words & used) / len(words)
         used |= words
-    return found
+    return shares
 
 
 def _closest_before(vectors: np.ndarray) -> np.ndarray:
     """Return the largest cosine of each vector with one before it; NaN for the first."""
     cosines = np.where(np.tri(len(vectors), k=-1, dtype=bool), vectors @ vectors.T, -np.inf)
-    found = cosines.max(axis=1, initial=-np.inf)
-    return np.where(np.isfinite(found), np.clip(found, -1.0, 1.0), np.nan)
+    closest = cosines.max(axis=1, initial=-np.inf)
+    return np.where(np.isfinite(closest), np.clip(closest, -1.0, 1.0), np.nan)

@@ -45,14 +45,14 @@ def realism(
         target: the question to predict, or several for their mean; None: what bots are ranked by.
     """
     bots, left_out = _bots(people, simulated)
-    own, other = (_chat_turns(side, bots, people.shared) for side in (people, simulated))
-    pool = ChatPool.of(own, other, seed)
+    human_turns, simulated_turns = (_chat_turns(side, bots, people.shared) for side in (people, simulated))
+    pool = ChatPool.from_sides(human_turns, simulated_turns, seed)
     is_within = pool.is_within
     parts = ("traits", "tests", "reactions", "predictions")
     missing: dict[str, Reason] = {}
     if not bots or not people.dimensions:
         missing = dict.fromkeys(parts[2:], NO_RATINGS) if bots else dict.fromkeys(parts, NO_BOTS)
-    traits = trait_distances(own, other, is_within=is_within, seed=seed) if bots else ()
+    traits = trait_distances(human_turns, simulated_turns, is_within=is_within, seed=seed) if bots else ()
     tests = (vectors_test(pool), traits_test(pool, is_within=is_within)) if bots else ()
     means: dict[str, float] = {}
     reactions: tuple[ReactionSlopes, ...] = ()
@@ -65,11 +65,11 @@ def realism(
         played = None if played is None else played[played["bot"].isin(bots)]
         rated = human.groupby("bot")[list(targets)].mean().mean(axis=1, skipna=False).dropna()
         means = {str(bot): float(mean) for bot, mean in rated.items()}
-        reactions = reaction_slopes(own, other, means, is_within=is_within)
+        reactions = reaction_slopes(human_turns, simulated_turns, means, is_within=is_within)
         predictions = bot_predictions(
             human, chats, targets=targets, ratings=people.answers, selfplay=played, is_within=is_within, seed=seed
         )
-    n_nameless = int((own.persons == "").sum())
+    n_nameless = int((human_turns.persons == "").sum())
     verdict = verdict_of(
         simulated.name,
         traits,
@@ -83,9 +83,9 @@ def realism(
         participant=simulated.name,
         verdict=verdict,
         bots=tuple(sorted(bots)),
-        n_people=len(own.chats),
-        n_simulated=len(other.chats),
-        n_persons=len(set(own.persons.tolist()) - {""}),
+        n_people=len(human_turns.chats),
+        n_simulated=len(simulated_turns.chats),
+        n_persons=len(set(human_turns.persons.tolist()) - {""}),
         n_nameless=n_nameless,
         is_within=is_within,
         traits=traits,
@@ -102,12 +102,12 @@ def _chat_turns(study: Study, bots: Collection[str], shared: TextCache) -> ChatT
     """Read a study's chats with some bots."""
     dialogues = [dialogue for dialogue in study.dialogues if dialogue.bot in bots]
     chats = [(dialogue.bot, dialogue.conversation) for dialogue in dialogues]
-    return ChatTurns.of(chats, shared, [dialogue.get_person() for dialogue in dialogues])
+    return ChatTurns.from_chats(chats, shared, [dialogue.get_person() for dialogue in dialogues])
 
 
 def _bots(people: Study, simulated: Study) -> tuple[set[str], dict[str, Reason]]:
     """Return the bots that take part, and the reasons why others do not."""
-    counts = [Counter(one.bot for one in side.dialogues) for side in (people, simulated)]
+    counts = [Counter(dialogue.bot for dialogue in side.dialogues) for side in (people, simulated)]
     left_out: dict[str, Reason] = {}
     for bot in sorted({*counts[0], *counts[1]}):
         n_people, n_simulated = (side[bot] for side in counts)

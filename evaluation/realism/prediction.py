@@ -72,17 +72,17 @@ def bot_predictions(
         except HybridError as error:
             return Reason("no_fit", str(error))
 
-    found: list[BotPrediction] = []
+    predictions: list[BotPrediction] = []
     for name in FITS:
         if name == "log_turns" and is_within:
             continue
         fits = {source: fit(name, human, table) for source, table in tables.items()}
-        found.append(_row(name, "people", "people", fits["simulated"], human))
+        predictions.append(_row(name, "people", "people", fits["simulated"], human))
         rows = {source: _row(name, "people", source, fits[source], table) for source, table in tables.items()}
         rows["simulated"] = replace(rows["simulated"], selfplay_ratio=_get_selfplay_ratio(fits, tables))
-        found += rows.values()
-        found.append(_row(name, "simulated", "simulated", fit(name, swapped), swapped))
-    return tuple(found)
+        predictions += rows.values()
+        predictions.append(_row(name, "simulated", "simulated", fit(name, swapped), swapped))
+    return tuple(predictions)
 
 
 def with_lengths(table: pd.DataFrame) -> pd.DataFrame:
@@ -99,18 +99,18 @@ def with_features_of(human: pd.DataFrame, simulated: pd.DataFrame, seed: int) ->
     import pandas as pd
 
     keys = ("conversation", "bot")
-    wanted = [name for name in (*FEATURES, "words_user", "n_turns", "log_words", "log_turns") if name in simulated]
-    columns = [name for name in dict.fromkeys(wanted) if name in human and name not in keys]
+    candidates = [name for name in (*FEATURES, "words_user", "n_turns", "log_words", "log_turns") if name in simulated]
+    columns = [name for name in dict.fromkeys(candidates) if name in human and name not in keys]
     defined = simulated[np.isfinite(simulated[columns].to_numpy(dtype=float)).all(axis=1)]
     rng = np.random.default_rng(seed)
     parts = []
     for bot, rows in human.groupby(human["bot"].astype(str), sort=True):
-        others = defined.loc[defined["bot"].astype(str) == bot, columns].to_numpy(dtype=float)
-        if not len(others):
+        features = defined.loc[defined["bot"].astype(str) == bot, columns].to_numpy(dtype=float)
+        if not len(features):
             continue
         rated, number = np.unique(rows["conversation"].astype(str), return_inverse=True)
-        chosen = np.resize(rng.permutation(len(others)), len(rated))
-        parts.append(rows.assign(**dict(zip(columns, others[chosen[number]].T, strict=True))))
+        chosen = np.resize(rng.permutation(len(features)), len(rated))
+        parts.append(rows.assign(**dict(zip(columns, features[chosen[number]].T, strict=True))))
     return pd.concat(parts) if parts else human.iloc[:0]
 
 
@@ -142,7 +142,7 @@ def _row(
         n_bots=pearson.n,
         r=Effect(pearson.r, pearson.low, pearson.high, pearson.reason),
         r_null95=levels["pearson"].null95,
-        q2=q2_of(fold_predictions(result, table), {bot: one.target for bot, one in result.bots.items()}),
+        q2=q2_of(fold_predictions(result, table), {bot: bot_result.target for bot, bot_result in result.bots.items()}),
         q2_null95=None if values is None else values.q2_null95,
         accuracy=Effect(pairs.ordered / pairs.all if pairs.all else None, low, high, kendall.reason),
         n_pairs=pairs.all,
@@ -176,8 +176,12 @@ def fold_predictions(result: HybridResult, table: pd.DataFrame) -> dict[str, flo
     """Return each bot's mean prediction by the intercept of the fold without it."""
     values = predict_conversations(replace(result.fit, intercept="fold"), table)
     bots = table["bot"].astype(str).to_numpy()
-    there = np.isfinite(values)
-    return {str(bot): float(values[mine].mean()) for bot in np.unique(bots) if (mine := there & (bots == bot)).any()}
+    is_defined = np.isfinite(values)
+    return {
+        str(bot): float(values[of_bot].mean())
+        for bot in np.unique(bots)
+        if (of_bot := is_defined & (bots == bot)).any()
+    }
 
 
 def q2_of(predicted: Mapping[str, float], human: Mapping[str, float | None]) -> Effect:

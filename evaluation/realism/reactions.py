@@ -36,43 +36,57 @@ def reaction_slopes(
         ratings: bot to its mean rating by people.
         is_within: simulated turns stand within stored chats, which nobody leaves.
     """
-    found = []
+    slopes = []
     for key in REACTIONS:
         if key == LEAVING and is_within:
             continue
         title = LEAVING_TITLE if key == LEAVING else QUANTITIES[key][1]
-        own = people.means(key)
-        mine, theirs = by_bot(own, people.bots), by_bot(simulated.means(key), simulated.bots)
-        bots = [bot for bot in sorted(ratings) if bot in mine and bot in theirs]
-        unit = within_spread(own, people.bots)
+        human_means = people.means(key)
+        by_people, by_simulated = by_bot(human_means, people.bots), by_bot(simulated.means(key), simulated.bots)
+        bots = [bot for bot in sorted(ratings) if bot in by_people and bot in by_simulated]
+        unit = within_spread(human_means, people.bots)
         if not unit > 0:
             none = Effect(reason=CONSTANT)
-            found.append(ReactionSlopes(key, title, none, none, none, len(bots)))
+            slopes.append(ReactionSlopes(key, title, none, none, none, len(bots)))
             continue
         y = np.array([ratings[bot] for bot in bots])
-        x, s = (np.array([side[bot] for bot in bots]) / unit for side in (mine, theirs))
-        slope, other, apart = (slope_of(values, y) for values in (x, s, s - x))
-        found.append(ReactionSlopes(key, title, slope, other, apart, len(bots), standing_of(slope, other, apart)))
-    return tuple(found)
+        x, s = (np.array([side[bot] for bot in bots]) / unit for side in (by_people, by_simulated))
+        people_slope, simulated_slope, apart = (slope_of(values, y) for values in (x, s, s - x))
+        slopes.append(
+            ReactionSlopes(
+                key,
+                title,
+                people_slope,
+                simulated_slope,
+                apart,
+                len(bots),
+                standing_of(people_slope, simulated_slope, apart),
+            )
+        )
+    return tuple(slopes)
 
 
 def by_bot(values: np.ndarray, bots: np.ndarray) -> dict[str, float]:
     """Return the mean of each bot that has a defined value."""
-    there = np.isfinite(values)
-    return {str(bot): float(values[mine].mean()) for bot in set(bots.tolist()) if (mine := there & (bots == bot)).any()}
+    is_defined = np.isfinite(values)
+    return {
+        str(bot): float(values[of_bot].mean())
+        for bot in set(bots.tolist())
+        if (of_bot := is_defined & (bots == bot)).any()
+    }
 
 
 def within_spread(values: np.ndarray, bots: np.ndarray) -> float:
     """Return the pooled standard deviation within bots; NaN without a bot of two values."""
-    there = np.isfinite(values)
-    codes = np.unique(bots[there].astype(str), return_inverse=True)[1]
+    is_defined = np.isfinite(values)
+    codes = np.unique(bots[is_defined].astype(str), return_inverse=True)[1]
     n = np.bincount(codes)
     free = int((n - 1).sum())
     if free < 1:
         return float("nan")
-    centred = values[there] - (np.bincount(codes, values[there]) / n)[codes]
+    centred = values[is_defined] - (np.bincount(codes, values[is_defined]) / n)[codes]
     spread = float(np.sqrt((centred**2).sum() / free))
-    return spread if spread > 1e-9 * max(1.0, float(np.abs(values[there]).max())) else 0.0
+    return spread if spread > 1e-9 * max(1.0, float(np.abs(values[is_defined]).max())) else 0.0
 
 
 def slope_of(reaction: np.ndarray, rating: np.ndarray) -> Effect:
@@ -104,13 +118,13 @@ def standing_of(people: Effect, simulated: Effect, difference: Effect) -> Reacti
         return "not_known"
     if not _excludes_0(people):
         return "people_unclear"
-    own, other, is_different = people.value or 0.0, simulated.value or 0.0, _excludes_0(difference)
-    if not _excludes_0(simulated) or own * other <= 0:
+    people_slope, simulated_slope, is_different = people.value or 0.0, simulated.value or 0.0, _excludes_0(difference)
+    if not _excludes_0(simulated) or people_slope * simulated_slope <= 0:
         return "not_as_people" if is_different else "not_known"
     if not is_different:
         return "as_people"
-    return "weaker" if abs(other) < abs(own) else "stronger"
+    return "weaker" if abs(simulated_slope) < abs(people_slope) else "stronger"
 
 
-def _excludes_0(one: Effect) -> bool:
-    return one.low is not None and one.high is not None and one.low * one.high > 0
+def _excludes_0(effect: Effect) -> bool:
+    return effect.low is not None and effect.high is not None and effect.low * effect.high > 0

@@ -67,10 +67,10 @@ class TraitDistance:
 def different_traits(traits: Sequence[TraitDistance]) -> list[Trait]:
     """Return the traits of which a quantity differs, the furthest first."""
     furthest: dict[Trait, float] = {}
-    for one in traits:
-        if one.standing == "different":
-            excess = (one.distance.value or 0.0) - (one.halves or 0.0)
-            furthest[one.trait] = max(furthest.get(one.trait, 0.0), excess)
+    for distance in traits:
+        if distance.standing == "different":
+            excess = (distance.distance.value or 0.0) - (distance.halves or 0.0)
+            furthest[distance.trait] = max(furthest.get(distance.trait, 0.0), excess)
     return sorted(furthest, key=lambda trait: -furthest[trait])
 
 

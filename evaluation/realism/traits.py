@@ -43,13 +43,15 @@ def trait_distances(
     names: list[_Names] = []
     for quantity, (trait, title) in QUANTITIES.items():
         names += [(trait, quantity, title, "turn"), (trait, quantity, title, "conversation")]
-    found = []
-    for one in [*names, LEAVING_NAMES]:
-        if one is LEAVING_NAMES and is_within:
-            found.append(TraitDistance(*one, None, None, Effect(reason=NOT_WITHIN)))
+    distances = []
+    for names_of_trait in [*names, LEAVING_NAMES]:
+        if names_of_trait is LEAVING_NAMES and is_within:
+            distances.append(TraitDistance(*names_of_trait, None, None, Effect(reason=NOT_WITHIN)))
         else:
-            found.append(_distance(one, [_values(side, one) for side in (people, simulated)], bots, splits))
-    return tuple(found)
+            distances.append(
+                _distance(names_of_trait, [_values(side, names_of_trait) for side in (people, simulated)], bots, splits)
+            )
+    return tuple(distances)
 
 
 def _values(side: ChatTurns, names: _Names) -> tuple[np.ndarray, np.ndarray]:
@@ -57,8 +59,8 @@ def _values(side: ChatTurns, names: _Names) -> tuple[np.ndarray, np.ndarray]:
     _trait, quantity, _title, level = names
     is_turn = level == "turn"
     values = side.values[quantity] if is_turn else side.means(quantity)
-    there = np.isfinite(values)
-    return values[there], (side.chat if is_turn else np.arange(len(side.chats)))[there]
+    is_defined = np.isfinite(values)
+    return values[is_defined], (side.chat if is_turn else np.arange(len(side.chats)))[is_defined]
 
 
 def half_samples(
@@ -87,8 +89,8 @@ def half_samples(
         for mask, each in zip(chosen, members, strict=True):
             keys = np.where(each, rng.random(each.shape), np.inf)
             mask |= each & (keys.argsort(axis=1).argsort(axis=1) < n[:, None])
-    half, other, drawn = chosen
-    return half[:, : len(people)], other[:, : len(people)], drawn[:, len(people) :]
+    half, other_half, simulated_half = chosen
+    return half[:, : len(people)], other_half[:, : len(people)], simulated_half[:, len(people) :]
 
 
 def wasserstein(first: np.ndarray, second: np.ndarray, grid: np.ndarray) -> np.ndarray:
@@ -124,25 +126,25 @@ def _distance(
         return TraitDistance(*names, None, None, Effect(reason=UNDEFINED))
     grid, level = _levels(np.concatenate([values for values, _chat in sides]))
     counts = []
-    for (_values, chat), at, bot in zip(sides, (level[:n], level[n:]), bots, strict=True):
+    for (_values, chat), codes, bot in zip(sides, (level[:n], level[n:]), bots, strict=True):
         counts.append(np.zeros((len(bot), len(grid)), dtype=np.float32))
-        np.add.at(counts[-1], (chat, at), 1)
-    half, rest, drawn = splits
+        np.add.at(counts[-1], (chat, codes), 1)
+    half, other_half, simulated_half = splits
     everybody = [shares_of(each, bot, np.ones((1, len(bot)), bool))[0] for each, bot in zip(counts, bots, strict=True)]
-    mean, other = (float(of @ grid) for of in everybody)
+    mean, simulated_mean = (float(distribution @ grid) for distribution in everybody)
     # Where people's values are all equal, the unit is that of both sides together.
     smallest = 1e-9 * max(1.0, float(np.abs(grid).max()))
-    units = [_spread(of, grid) for of in (everybody[0], np.mean(everybody, axis=0))]
-    unit = next((one for one in units if one > smallest), None)
+    units = [_spread(distribution, grid) for distribution in (everybody[0], np.mean(everybody, axis=0))]
+    unit = next((spread for spread in units if spread > smallest), None)
     if unit is None:
-        return TraitDistance(*names, mean, other, Effect(reason=CONSTANT))
+        return TraitDistance(*names, mean, simulated_mean, Effect(reason=CONSTANT))
     shares = shares_of(counts[0], bots[0], half)
-    apart = wasserstein(shares, shares_of(counts[1], bots[1], drawn), grid) / unit
-    halves = wasserstein(shares, shares_of(counts[0], bots[0], rest), grid) / unit
+    apart = wasserstein(shares, shares_of(counts[1], bots[1], simulated_half), grid) / unit
+    halves = wasserstein(shares, shares_of(counts[0], bots[0], other_half), grid) / unit
     low, high = np.quantile(apart, [(1 - LEVEL) / 2, (1 + LEVEL) / 2]).tolist()
     usual, rare = float(halves.mean()), float(np.quantile(halves, LEVEL))
     distance = Effect(float(apart.mean()), low, high)
-    return TraitDistance(*names, mean, other, distance, usual, rare, standing_of(low, high, usual))
+    return TraitDistance(*names, mean, simulated_mean, distance, usual, rare, standing_of(low, high, usual))
 
 
 def _spread(shares: np.ndarray, grid: np.ndarray) -> float:
@@ -158,9 +160,9 @@ def standing_of(low: float, high: float, halves: float) -> Standing:
 
 def _levels(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return the different values in order, and the number of each; of many the means of quantiles."""
-    levels, at = np.unique(values, return_inverse=True)
+    levels, codes = np.unique(values, return_inverse=True)
     if len(levels) > N_LEVELS:
         edges = np.quantile(values, np.arange(1, N_LEVELS) / N_LEVELS)
-        at = np.unique(np.searchsorted(edges, values), return_inverse=True)[1]
-        levels = np.bincount(at, values) / np.bincount(at)
-    return levels, at
+        codes = np.unique(np.searchsorted(edges, values), return_inverse=True)[1]
+        levels = np.bincount(codes, values) / np.bincount(codes)
+    return levels, codes

@@ -55,7 +55,7 @@ class ChatPool:
     folds: Folds
 
     @classmethod
-    def of(cls, people: ChatTurns, simulated: ChatTurns, seed: int = 0) -> ChatPool:
+    def from_sides(cls, people: ChatTurns, simulated: ChatTurns, seed: int = 0) -> ChatPool:
         """Pool two sides; one simulated within a stored chat shares its person."""
         sides = people, simulated
         n = len(people.chats)
@@ -101,11 +101,11 @@ class ChatPool:
         seen[self.text[self.fold[self.chat] == fold]] = True
         return self.trains(fold)[self.chat] & ~seen[self.text]
 
-    def means(self, values: np.ndarray, kept: np.ndarray) -> np.ndarray:
+    def means(self, values: np.ndarray, mask: np.ndarray) -> np.ndarray:
         """Return (C, p) means of (T, p) values over the turns kept; NaN where a chat has none."""
         from scipy.sparse import csr_array
 
-        rows = np.flatnonzero(kept)
+        rows = np.flatnonzero(mask)
         shape = (len(self.is_simulated), len(rows))
         by_chat = csr_array((np.ones(len(rows), dtype=values.dtype), (self.chat[rows], np.arange(len(rows)))), shape)
         part = values[rows]
@@ -117,9 +117,9 @@ class ChatPool:
 
 def vectors_test(pool: ChatPool) -> TwoSampleTest:
     """Separate chats by sentence vectors of turns, and by their products with those of the bot's turns before."""
-    both = [np.concatenate([side.vectors, side.vectors * side.before_vectors], axis=1) for side in pool.sides]
-    turns = np.concatenate(both).astype(np.float32)
-    return _tested(pool, "vectors", lambda kept: pool.means(turns, kept), turns)
+    features = [np.concatenate([side.vectors, side.vectors * side.before_vectors], axis=1) for side in pool.sides]
+    turns = np.concatenate(features).astype(np.float32)
+    return _tested(pool, "vectors", lambda mask: pool.means(turns, mask), turns)
 
 
 def traits_test(pool: ChatPool, *, is_within: bool = False) -> TwoSampleTest:
@@ -131,9 +131,9 @@ def traits_test(pool: ChatPool, *, is_within: bool = False) -> TwoSampleTest:
     turns = np.stack([np.concatenate([side.values[name] for side in pool.sides]) for name in QUANTITIES], axis=1)
     leaving = np.concatenate([side.log_turns for side in pool.sides])[:, None]
 
-    def of_chats(kept: np.ndarray) -> np.ndarray:
-        mean = pool.means(turns, kept)
-        spread = np.sqrt(np.maximum(pool.means(turns**2, kept) - mean**2, 0))
+    def of_chats(mask: np.ndarray) -> np.ndarray:
+        mean = pool.means(turns, mask)
+        spread = np.sqrt(np.maximum(pool.means(turns**2, mask) - mean**2, 0))
         return np.concatenate([mean, spread, *([] if is_within else [leaving])], axis=1)
 
     return _tested(pool, "traits", of_chats)
@@ -152,7 +152,7 @@ def _tested(
         turns: (T, p) whose means the features are, for naming turns.
     """
     scores, added = np.full(len(pool.is_simulated), np.nan), np.full(len(pool.chat), np.nan)
-    whole = of_chats(np.ones(len(pool.chat), dtype=bool))
+    chat_features = of_chats(np.ones(len(pool.chat), dtype=bool))
     spoken = np.isin(np.arange(len(scores)), pool.chat)
     n_masked = []
     for fold in np.unique(pool.fold).tolist():
@@ -170,7 +170,7 @@ def _tested(
         scale = np.where(x.std(axis=0) > 1e-9, x.std(axis=0), np.inf)
         slopes = _fitted(x / scale, pool, trained) / scale
         scored = (pool.fold == fold) & spoken
-        scores[scored] = np.where(np.isfinite(whole[scored]), whole[scored] - centre, 0) @ slopes
+        scores[scored] = np.where(np.isfinite(chat_features[scored]), chat_features[scored] - centre, 0) @ slopes
         if turns is not None:
             rows = pool.fold[pool.chat] == fold
             added[rows] = (turns[rows] - centre) @ slopes
@@ -221,11 +221,11 @@ def auc_of(scores: np.ndarray, is_simulated: np.ndarray, fold: np.ndarray, perso
     codes = np.unique(person, return_inverse=True)[1].astype(np.int64)
     groups = Clusters.from_codes(codes, None, is_simulated.astype(int))
     half = float(ndtri(0.975)) * SHARED_TRAINING
-    found = superiority(scores, (is_simulated, ~is_simulated), fold, groups, (1, 0), half, NO_ERROR)
-    if found.reason is ALL_ABOVE and found.value is not None:
+    effect = superiority(scores, (is_simulated, ~is_simulated), fold, groups, (1, 0), half, NO_ERROR)
+    if effect.reason is ALL_ABOVE and effect.value is not None:
         far = 0.025 ** (1 / min(len(np.unique(codes[side])) for side in (is_simulated, ~is_simulated)))
-        return Effect(1.0, far, 1.0) if found.value > 0.5 else Effect(0.0, 0.0, 1 - far)
-    return found
+        return Effect(1.0, far, 1.0) if effect.value > 0.5 else Effect(0.0, 0.0, 1 - far)
+    return effect
 
 
 def _giveaways(pool: ChatPool, added: np.ndarray) -> tuple[GiveawayTurn, ...]:

@@ -34,8 +34,8 @@ SEPARATION_CHANGES = {
 
 def row_of(predictions: Sequence[BotPrediction], applied_to: Source) -> BotPrediction | None:
     """Return the main fit's row, fitted on people and applied to one kind of chats; None where there is none."""
-    rows = [one for one in predictions if one.fit == MAIN_FIT and one.fitted_on == "people"]
-    return next((one for one in rows if one.applied_to == applied_to and one.reason is None), None)
+    rows = [prediction for prediction in predictions if prediction.fit == MAIN_FIT and prediction.fitted_on == "people"]
+    return next((row for row in rows if row.applied_to == applied_to and row.reason is None), None)
 
 
 def order_of(predictions: Sequence[BotPrediction]) -> Order:
@@ -61,9 +61,9 @@ def verdict_of(
     n_nameless: int = 0,
 ) -> RealismVerdict:
     """Put the figures into sentences; `n_rated` bots have ratings by people, `n_nameless` chats an unknown person."""
-    known = [one for one in tests if one.auc.value is not None]
-    best = max(known, key=lambda one: one.auc.value or 0.0, default=None)
-    separable = None if best is None or best.auc.low is None else any(one.is_separable for one in known)
+    known = [test for test in tests if test.auc.value is not None]
+    best = max(known, key=lambda test: test.auc.value or 0.0, default=None)
+    separable = None if best is None or best.auc.low is None else any(test.is_separable for test in known)
     order: Order = "not_known" if is_within else order_of(predictions)
     row = row_of(predictions, "simulated")
     separation = _separation(best, separable)
@@ -81,14 +81,14 @@ def _separation(best: TwoSampleTest | None, separable: bool | None) -> str:
     if best.auc.low is not None and best.auc.high is not None:
         value += f" [{100 * best.auc.low:.0f}, {100 * best.auc.high:.0f}]"
     if separable:
-        by = "sentence vectors" if best.features == "vectors" else "traits"
-        return f"a classifier by {by} finds the simulated chat of a pair in {value} of cases (chance: 50 %)"
+        features = "sentence vectors" if best.features == "vectors" else "traits"
+        return f"a classifier by {features} finds the simulated chat of a pair in {value} of cases (chance: 50 %)"
     return f"no classifier is shown to distinguish them from people (at best {value} of pairs); that proves no likeness"
 
 
 def _traits(traits: Sequence[TraitDistance]) -> str:
     different = different_traits(traits)
-    measured = counted(len({one.trait for one in traits if one.distance.value is not None}), "trait")
+    measured = counted(len({distance.trait for distance in traits if distance.distance.value is not None}), "trait")
     if not different:
         return f", and none of {measured} is clearly different" if traits else ""
     names = ", ".join(TRAITS[trait].lower() for trait in different[:3])

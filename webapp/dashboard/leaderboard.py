@@ -262,7 +262,7 @@ class Board:
 
 def plot_alone(columns: Sequence[Column], title: str, told: str, caption: str) -> Plot:
     """Return rows as a picture with its caption printed below."""
-    return Plot.of(rows_drawing([columns], _WIDE, name=title, title=title, told=told, foot=caption))
+    return Plot.from_drawing(rows_drawing([columns], _WIDE, name=title, title=title, description=told, foot=caption))
 
 
 def board_of(

@@ -137,7 +137,7 @@ def _figure_file(context: dict[str, Any], name: str, kind: str) -> HttpResponse:
     found = next((one for one in figures_in(list(context.values())) if one.id == name), None)
     if found is None or kind not in FORMATS:
         raise Http404
-    response = HttpResponse(Plot.of(found.wide).to(kind), content_type=FORMATS[kind])
+    response = HttpResponse(Plot.from_drawing(found.wide).to(kind), content_type=FORMATS[kind])
     response["Content-Disposition"] = content_disposition_header(True, f"{name}.{kind}") or ""
     response["X-Content-Type-Options"] = "nosniff"
     return response

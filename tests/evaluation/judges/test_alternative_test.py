@@ -87,9 +87,9 @@ def test_instances_of_one_context_count_as_one():
     values = np.repeat(np.random.default_rng(6).normal(0, 1, 12), 20)
     groups = np.repeat(np.arange(12), 20)
     wanted = stats.ttest_1samp(values[::20], 0.4, alternative="less").pvalue
-    assert ClusteredMean.of(values, groups).p_below(0.4) == pytest.approx(wanted)
-    assert ClusteredMean.of(np.zeros(40), np.arange(40)).p_below(0.1) == 0
-    assert ClusteredMean.of(np.ones(40), np.arange(40)).p_below(0.1) == 1
+    assert ClusteredMean.from_groups(values, groups).p_below(0.4) == pytest.approx(wanted)
+    assert ClusteredMean.from_groups(np.zeros(40), np.arange(40)).p_below(0.1) == 0
+    assert ClusteredMean.from_groups(np.ones(40), np.arange(40)).p_below(0.1) == 1
 
 
 def test_a_judge_that_is_worse_by_epsilon_wins_rarely():
@@ -97,6 +97,6 @@ def test_a_judge_that_is_worse_by_epsilon_wins_rarely():
     n_won = 0
     for _ in range(200):  # d is 1, 0, −1 with a mean of ε: the hypothesis at its edge
         d = rng.choice([1.0, 0.0, -1.0], 60, p=[0.4, 0.35, 0.25])
-        n_won += ClusteredMean.of(d, np.arange(60)).p_below(0.15) <= 0.05
+        n_won += ClusteredMean.from_groups(d, np.arange(60)).p_below(0.15) <= 0.05
     assert n_won <= stats.binom.ppf(0.999, 200, 0.05)
     assert n_won >= stats.binom.ppf(0.001, 200, 0.05)

@@ -18,11 +18,11 @@ from evaluation.plots.rows import (
     around,
     axis_cell,
     centred,
+    full_window,
     interval_cell,
     rating_window,
     unbounded,
     values_drawing,
-    whole,
 )
 from evaluation.plots.svg import ticks
 
@@ -54,7 +54,7 @@ def test_windows_contain_their_values(scale: tuple[float, float], shares: list[f
     check_window(window, values)
     assert scale[0] <= window.low
     assert window.high <= scale[1]
-    check_window(whole(*scale, at_most), values)
+    check_window(full_window(*scale, at_most), values)
     check_window(unbounded(values, at_most), values)
     check_window(centred(values), values)
 
@@ -87,9 +87,9 @@ def test_means_outside_the_scale_extend_it_and_intervals_end_in_arrows(
 
 
 def test_the_whole_scale_keeps_its_ticks_and_says_what_the_strip_is() -> None:
-    assert rating_window([(3.0, 2.0, 4.0)], 1, 5, is_whole=True) == whole(1, 5)
+    assert rating_window([(3.0, 2.0, 4.0)], 1, 5, is_whole=True) == full_window(1, 5)
     assert "whole scale" in axis_cell(around([3, 3.5], 1, 5))
-    assert "whole scale" not in axis_cell(whole(1, 5))
+    assert "whole scale" not in axis_cell(full_window(1, 5))
 
 
 @settings(max_examples=100, deadline=None)

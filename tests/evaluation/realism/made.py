@@ -58,7 +58,7 @@ def turns_of(
 
 def read(*chats: Chat) -> ChatTurns:
     """Read chats with a cache of their own."""
-    return ChatTurns.of(chats, TextCache())
+    return ChatTurns.from_chats(chats, TextCache())
 
 
 def random_side(

@@ -66,7 +66,7 @@ def test_quantities_by_hand() -> None:
 
 def test_quantities_that_metrics_have_too_are_theirs() -> None:
     shared = TextCache()
-    found = ChatTurns.of([TALK], shared)
+    found = ChatTurns.from_chats([TALK], shared)
     table = metric_get("reactions").compute([TALK[1]], shared=shared).turns
     for name in ("log_words", "question_mark", "appreciation", "confusion", "negation", "sentiment", "overlap"):
         of_metric = table[f"reaction_{name}_user"].to_numpy()[found.turn]

@@ -79,7 +79,7 @@ def test_training_has_no_bot_and_no_text_of_the_fold_that_it_scores(monkeypatch:
         return read(*made)
 
     people, simulated = side("p"), side("s")
-    pool = ChatPool.of(people, simulated)
+    pool = ChatPool.from_sides(people, simulated)
     all_texts = [text_key(text) for text in (*people.texts, *simulated.texts)]
     bots = np.concatenate([people.bots, simulated.bots])[pool.chat]
     scored: list[int] = []
@@ -108,7 +108,7 @@ def test_training_has_no_bot_and_no_text_of_the_fold_that_it_scores(monkeypatch:
 def test_scores_do_not_depend_on_the_labels_of_the_fold() -> None:
     rng = np.random.default_rng(4)
     people, simulated = both(rng, n_bots=3, shift=1.0)
-    pool = ChatPool.of(people, simulated)
+    pool = ChatPool.from_sides(people, simulated)
     mine = pool.bot == 0
     swapped = replace(pool, is_simulated=np.where(mine, ~pool.is_simulated, pool.is_simulated))
     one, other = vectors_test(pool), vectors_test(swapped)
@@ -121,7 +121,7 @@ def test_permuted_labels_give_an_auc_near_chance() -> None:
         values, covered = [], 0
         for _ in range(20):
             people, simulated = both(rng, n_bots=4, n_chats=24, shift=1.5)
-            pool = ChatPool.of(people, simulated)
+            pool = ChatPool.from_sides(people, simulated)
             shuffled = pool.is_simulated.copy()
             for bot in np.unique(pool.bot):
                 rows = np.flatnonzero(pool.bot == bot)
@@ -138,7 +138,10 @@ def test_permuted_labels_give_an_auc_near_chance() -> None:
 
 def test_a_shift_is_found_by_both_designs() -> None:
     people, simulated = both(np.random.default_rng(6), shift=1.5)
-    for found in (vectors_test(ChatPool.of(people, simulated)), traits_test(ChatPool.of(people, simulated))):
+    for found in (
+        vectors_test(ChatPool.from_sides(people, simulated)),
+        traits_test(ChatPool.from_sides(people, simulated)),
+    ):
         assert found.is_separable
         assert found.folds == "bots"
         assert set(found.by_bot) == {"b0", "b1", "b2", "b3"}
@@ -147,7 +150,7 @@ def test_a_shift_is_found_by_both_designs() -> None:
 
 def test_a_fold_s_scores_are_sklearn_s() -> None:
     people, simulated = both(np.random.default_rng(7), n_bots=2, n_chats=15, shift=0.7)
-    pool = ChatPool.of(people, simulated)
+    pool = ChatPool.from_sides(people, simulated)
     found = vectors_test(pool)
     turns = np.concatenate([np.concatenate([side.vectors] * 2, axis=1) for side in (people, simulated)])
     means = np.stack([turns[pool.chat == k].mean(axis=0) for k in range(60)])
@@ -161,7 +164,7 @@ def test_a_fold_s_scores_are_sklearn_s() -> None:
 
 def test_one_bot_has_folds_of_conversations() -> None:
     people, simulated = both(np.random.default_rng(8), n_bots=1, n_chats=60, shift=1.5)
-    found = vectors_test(ChatPool.of(people, simulated))
+    found = vectors_test(ChatPool.from_sides(people, simulated))
     assert found.folds == "conversations"
     assert found.is_separable
 
@@ -170,20 +173,20 @@ def test_two_groups_of_people_are_not_separated_by_knowing_the_persons() -> None
     rng = np.random.default_rng(12)
     values, n_separable = [], 0
     for seed in range(10):
-        pool = ChatPool.of(person_side(rng, side="p"), person_side(rng, side="s"), seed)
+        pool = ChatPool.from_sides(person_side(rng, side="p"), person_side(rng, side="s"), seed)
         assert pool.folds == "bots_and_persons"
         results = vectors_test(pool), traits_test(pool)
         values.append([result.auc.value for result in results])
         n_separable += any(result.is_separable for result in results)
     assert n_separable <= 1
     assert np.mean(values) < 0.52
-    shifted = ChatPool.of(person_side(rng, side="p"), person_side(rng, side="s", shift=2.0))
+    shifted = ChatPool.from_sides(person_side(rng, side="p"), person_side(rng, side="s", shift=2.0))
     assert vectors_test(shifted).is_separable
 
 
 def test_training_has_no_person_of_the_fold_that_it_scores() -> None:
     rng = np.random.default_rng(13)
-    pool = ChatPool.of(person_side(rng, side="p"), person_side(rng, side="s"))
+    pool = ChatPool.from_sides(person_side(rng, side="p"), person_side(rng, side="s"))
     for fold in np.unique(pool.fold).tolist():
         trains, scored = pool.trains(fold), pool.fold == fold
         assert trains.any()
@@ -194,12 +197,12 @@ def test_training_has_no_person_of_the_fold_that_it_scores() -> None:
 def test_one_chat_of_each_person_needs_folds_of_bots_alone() -> None:
     people, simulated = both(np.random.default_rng(14))
     named = replace(people, persons=np.array([f"w{k}" for k in range(len(people.bots))], dtype=object))
-    assert ChatPool.of(named, simulated).folds == ChatPool.of(people, simulated).folds == "bots"
+    assert ChatPool.from_sides(named, simulated).folds == ChatPool.from_sides(people, simulated).folds == "bots"
 
 
 def test_few_chats_give_no_auc_but_a_reason() -> None:
     people, simulated = both(np.random.default_rng(9), n_bots=2, n_chats=4)
-    found = vectors_test(ChatPool.of(people, simulated))
+    found = vectors_test(ChatPool.from_sides(people, simulated))
     assert found.auc.value is None
     assert found.auc.reason is not None
     assert found.auc.reason.code == "few_training_chats"
@@ -208,11 +211,11 @@ def test_few_chats_give_no_auc_but_a_reason() -> None:
 def test_chats_simulated_within_stored_ones_share_their_cluster_and_fold() -> None:
     people, simulated = both(np.random.default_rng(10), n_bots=1, n_chats=20)
     within = replace(simulated, chats=people.chats)
-    pool = ChatPool.of(people, within)
+    pool = ChatPool.from_sides(people, within)
     assert pool.is_within
     assert (pool.person[20:] == pool.person[:20]).all()
     assert (pool.fold[20:] == pool.fold[:20]).all()
-    assert not ChatPool.of(people, simulated).is_within
+    assert not ChatPool.from_sides(people, simulated).is_within
 
 
 def test_giveaways_name_the_turns_with_most_log_odds_each_text_once() -> None:
@@ -228,7 +231,7 @@ def test_giveaways_name_the_turns_with_most_log_odds_each_text_once() -> None:
         texts[row], vectors[row] = "I AM A ROBOT", (3, 0)
     vectors[50] = (2, 0)
     simulated = turns_of(vectors[:, 0], chats, bots, vectors=vectors, texts=texts, side="s")
-    found = vectors_test(ChatPool.of(people, simulated)).giveaways
+    found = vectors_test(ChatPool.from_sides(people, simulated)).giveaways
     assert [one.text for one in found[:2]] == ["I AM A ROBOT", "plain 50"]
     assert found[0].n == 3
     assert found[1].conversation == "s25"
@@ -241,5 +244,5 @@ def test_a_chat_without_an_answer_takes_no_part() -> None:
     silent = ("a", Conversation("silent", (Turn("human", "hi"), Turn("bot", "hello"))))
     talks = [chat(f"c{k}", "a", "hi", "hello", f"nice {WORDS[k]}") for k in range(29)]
     others = [chat(f"s{k}", "a", "hi", "hello", f"bad {WORDS[-k]}") for k in range(29)]
-    found = vectors_test(ChatPool.of(read(silent, *talks), read(*others)))
+    found = vectors_test(ChatPool.from_sides(read(silent, *talks), read(*others)))
     assert (found.n_people, found.n_simulated) == (29, 29)

@@ -220,7 +220,7 @@ def differences_figure(
         ]
 
     table = page_table(
-        [(pair, found) for pair in places if (found := drawn.of(*pair)) is not None],
+        [(pair, found) for pair in places if (found := drawn.get_pair(*pair)) is not None],
         ("Pair", lambda row: Cell(f"{titles[row[0][0]]} − {titles[row[0][1]]}")),
         (("Difference", percent(level), "p", "p, Holm", "In words"), lambda row: difference(row[1])),
     )

@@ -54,7 +54,7 @@ def scatter_figure(
         x_title=x_title,
         y_title=y_title,
         equal="equal",
-        others=others,
+        other_values=others,
         name=f"{phrases.bots_text(len(drawn))}: {y_title.lower()} against {x_title.lower()}, "
         "with the line where both are equal.",
     )
@@ -143,7 +143,7 @@ def predictions_figure(
     name = f"Predicted ratings of {phrases.bots_text(len(points))} with their intervals, best first."
     wide, narrow = for_widths(
         lambda width, css: values_drawing(
-            drawn, width, name=name, others=[*(rated or ()), *others], shade=rated, css=css
+            drawn, width, name=name, other_values=[*(rated or ()), *others], shade=rated, css=css
         ),
         515,
     )
