@@ -106,7 +106,7 @@ class GoldSet:
         return tuple(hashlib.sha256(repr((key, text)).encode()).hexdigest()[:16] for key, text in rows)
 
     def sample(self, limit: int) -> GoldSet:
-        """Return at most so many instances by their digests: rated and other ones in turn, as far as there are both."""
+        """Return up to `limit` instances, ordered by digest, alternating between rated and unrated ones."""
         order = sorted(range(len(self)), key=lambda k: self.digests[k])
         groups = ([k for k in order if np.isfinite(self.means[k]) == is_rated] for is_rated in (True, False))
         alternating = [k for pair in zip_longest(*groups) for k in pair if k is not None]

@@ -361,7 +361,7 @@ def rows_drawing(
         name: what it shows, for who cannot see it.
         heads: whether titles of columns are written.
         css: class of the drawing.
-        title, told: title and description of a picture that stands alone.
+        title, description: of a picture that is shown by itself.
         foot: text below, broken into lines.
     """
     unit = min((_unit(block, width) for block in blocks), default=width)

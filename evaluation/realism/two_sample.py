@@ -102,7 +102,7 @@ class ChatPool:
         return self.trains(fold)[self.chat] & ~seen[self.text]
 
     def means(self, values: np.ndarray, mask: np.ndarray) -> np.ndarray:
-        """Return (C, p) means of (T, p) values over the turns kept; NaN where a chat has none."""
+        """Return (C, p) means of (T, p) values over the turns in `mask`; NaN for a chat without any."""
         from scipy.sparse import csr_array
 
         rows = np.flatnonzero(mask)
