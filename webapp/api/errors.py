@@ -62,10 +62,10 @@ class Token(HttpBearer):
         self.rights = (Right.READ, *rights)
 
     def authenticate(self, request: HttpRequest, token: str) -> ApiToken:
-        found = token_find(token)
-        request.user = found.user
-        demand(found, *self.rights)
-        return found
+        api_token = token_find(token)
+        request.user = api_token.user
+        demand(api_token, *self.rights)
+        return api_token
 
 
 def demand(token: ApiToken, *rights: Right) -> None:
@@ -147,11 +147,11 @@ class Bodies(Parser):
         return super().parse_querydict(data, list_fields, request)
 
 
-def _demand(request: HttpRequest, wanted: str, way: str) -> None:
+def _demand(request: HttpRequest, expected_type: str, example_command: str) -> None:
     """Check the type that the header of a body names; a program that names none is believed to send the right one."""
-    given = request.content_type
-    if given and given != wanted:
-        raise WrongType(f"The body is {given}; this call takes {wanted}, as `{way}` sends it")
+    content_type = request.content_type
+    if content_type and content_type != expected_type:
+        raise WrongType(f"The body is {content_type}; this call takes {expected_type}, as `{example_command}` sends it")
 
 
 log = logging.getLogger(__name__)
@@ -186,16 +186,16 @@ def handlers_add(api: NinjaAPI) -> None:
     def answer(
         request: HttpRequest, status: int, code: str, message: str, mistakes: list[dict[str, str]] | None = None
     ) -> HttpResponse:
-        told = api_error_body(code, message, mistakes or [])
-        response = api.create_response(request, told, status=status)
+        body = api_error_body(code, message, mistakes or [])
+        response = api.create_response(request, body, status=status)
         if status == 401:
             response["WWW-Authenticate"] = "Bearer"
         return response
 
     @api.exception_handler(Lacks)
     def lacks(request: HttpRequest, error: Lacks) -> HttpResponse:
-        told = "; ".join(f"{right.value} ({Right(right).label})" for right in error.rights)
-        return answer(request, 403, "no_right", f"This call needs a token with a further right: {told}")
+        missing_rights = "; ".join(f"{right.value} ({Right(right).label})" for right in error.rights)
+        return answer(request, 403, "no_right", f"This call needs a token with a further right: {missing_rights}")
 
     @api.exception_handler(Refused)
     def refused(request: HttpRequest, error: Refused) -> HttpResponse:
@@ -203,7 +203,7 @@ def handlers_add(api: NinjaAPI) -> None:
 
     @api.exception_handler(ValuesError)
     def values(request: HttpRequest, error: ValuesError) -> HttpResponse:
-        mistakes = [{"path": one.path, "message": one.message} for one in error.mistakes]
+        mistakes = [{"path": mistake.path, "message": mistake.message} for mistake in error.mistakes]
         return answer(request, 422, "wrong_values", str(error), mistakes)
 
     @api.exception_handler(ValidationError)
@@ -229,7 +229,7 @@ def handlers_add(api: NinjaAPI) -> None:
         return answer(request, 429, "too_many", "Too many calls; the header Retry-After says when.")
 
     @api.exception_handler(HttpError)
-    def other(request: HttpRequest, error: HttpError) -> HttpResponse:
+    def http_error(request: HttpRequest, error: HttpError) -> HttpResponse:
         cause = error.__cause__
         if isinstance(cause, WrongType):
             return wrong_type(request, cause)
@@ -270,12 +270,12 @@ class Api(NinjaAPI):
 
     def validation_error_from_error_contexts(self, error_contexts: list[ValidationErrorContext[Any]]) -> Any:
         """Return the error to raise for values that a call's models refuse: all mistakes of all of them."""
-        found: list[Mistake] = []
+        mistakes: list[Mistake] = []
         for context in error_contexts:
             model = type(context.model) if not isinstance(context.model, type) else context.model
-            for one in mistakes_of(context.pydantic_validation_error, model, what="the call"):
-                found.append(_without_parameter(one, model))
-        return ValuesError(found)
+            for mistake in mistakes_of(context.pydantic_validation_error, model, what="the call"):
+                mistakes.append(_without_parameter(mistake, model))
+        return ValuesError(mistakes)
 
 
 def _without_parameter(mistake: Mistake, model: Any) -> Mistake:
@@ -302,17 +302,17 @@ class JsonErrorMiddleware:
             return response
         if not response.get("Content-Type", "").startswith("application/json"):
             # The same answer with other words: Django has noted at it whether it was logged.
-            response.content = json.dumps(api_error_body(*_told(request, response)))
+            response.content = json.dumps(api_error_body(*_describe_error(request, response)))
             response["Content-Type"] = "application/json; charset=utf-8"
             response["Content-Length"] = str(len(response.content))
         return response
 
 
-def _told(request: HttpRequest, response: HttpResponse) -> tuple[str, str]:
+def _describe_error(request: HttpRequest, response: HttpResponse) -> tuple[str, str]:
     """Return the code and the message of an error that Django made."""
     status = response.status_code
     if status == 404:
-        return "not_found", _nothing_there(request)
+        return "not_found", _describe_missing_route(request)
     if status == 405:
         takes = response.get("Allow", "")
         return "wrong_method", f"{request.path} takes {takes}, not {request.method}"
@@ -323,13 +323,13 @@ def _told(request: HttpRequest, response: HttpResponse) -> tuple[str, str]:
     return "bad_request", f"{response.reason_phrase}: the call was refused before it was read"
 
 
-def _nothing_there(request: HttpRequest) -> str:
+def _describe_missing_route(request: HttpRequest) -> str:
     """Say that there is no such call, and which is meant where only a slash is too many."""
     shorter = request.path_info.rstrip("/")
     try:
-        found = resolve(shorter)
+        match = resolve(shorter)
     except Resolver404:
-        found = None
-    if found is not None and shorter != request.path_info and found.url_name != "api-root":
+        match = None
+    if match is not None and shorter != request.path_info and match.url_name != "api-root":
         return f"Addresses of calls end without a slash: {request.path.rstrip('/')}"
     return f"There is no call {request.path}; {reverse('api:openapi-json')} describes all of them"

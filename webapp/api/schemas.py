@@ -29,13 +29,13 @@ Words = Annotated[str, BeforeValidator(str)]
 """Text that the domain has as a lazy translation."""
 
 
-def fields_of(schema: type[Schema], found: Any, **own: Any) -> dict[str, Any]:
+def fields_of(schema: type[Schema], record: Any, **overrides: Any) -> dict[str, Any]:
     """Return an object's fields as a schema reads them.
 
     Args:
-        own: fields that the object has under another name or in another form.
+        overrides: fields that the object has under another name or in another form.
     """
-    return {name: getattr(found, name) for name in schema.model_fields if name not in own} | own
+    return {name: getattr(record, name) for name in schema.model_fields if name not in overrides} | overrides
 
 
 class Me(Schema):
@@ -289,10 +289,10 @@ class Pages(LimitOffsetPagination):
 _BYTES = {"schema": {"type": "string", "format": "binary"}}
 
 
-def file_described(what: str, *kinds: str) -> dict[str, Any]:
+def file_described(description: str, *kinds: str) -> dict[str, Any]:
     """Return the OpenAPI description of a call whose response is a file of one of these types."""
     content = dict.fromkeys(kinds or ("application/octet-stream",), _BYTES)
-    return {"responses": {200: {"description": what, "content": content}}}
+    return {"responses": {200: {"description": description, "content": content}}}
 
 
 Line = Annotated[str, Field(max_length=LONGEST, description="The workbench's search line.")]
@@ -311,13 +311,13 @@ def table_line(source: Source, table: str, q: str) -> str:
         ValuesError: it cannot be read, or the table is not of conversations alone; with what would work.
     """
     line = " ".join(q.split())
-    with line_told(line):
+    with query_errors(line):
         search_check(source, table, ExportOptions(search=line))
     return line
 
 
 @contextmanager
-def line_told(line: str) -> Iterator[None]:
+def query_errors(line: str) -> Iterator[None]:
     """Make of what is wrong with a line a mistake of the call.
 
     Raises:
@@ -328,8 +328,8 @@ def line_told(line: str) -> Iterator[None]:
     try:
         yield
     except Unreadable as error:
-        told = f"q cannot be read: {error.why} This would be: {error.example}"
-        raise ValuesError([Mistake("q", told)]) from None
+        message = f"q cannot be read: {error.why} This would be: {error.example}"
+        raise ValuesError([Mistake("q", message)]) from None
     except ValueError as error:
         raise ValuesError([Mistake("q", str(error))]) from None
 
@@ -340,7 +340,7 @@ def columns_read(names: str, numbers: Numbers) -> list[Number]:
     Raises:
         ValuesError: one is no number here, with the nearest name.
     """
-    found: list[Number] = []
+    selected_numbers: list[Number] = []
     for name in filter(None, names.split(",")):
         number = numbers.get(name)
         if number is None:
@@ -348,5 +348,5 @@ def columns_read(names: str, numbers: Numbers) -> list[Number]:
             raise ValuesError(
                 [Mistake("columns", f"columns names {quote(name)}, which is no number here. {near}".rstrip())]
             )
-        found.append(number)
-    return list(dict.fromkeys(found))
+        selected_numbers.append(number)
+    return list(dict.fromkeys(selected_numbers))

@@ -226,7 +226,7 @@ class OrderOut(Schema):
 
     @staticmethod
     def resolve_sentences(order: LiveRanking) -> list[str]:
-        return [f"{one.lead} {one.rest}".strip() for one in order.sentences]
+        return [f"{sentence.lead} {sentence.rest}".strip() for sentence in order.sentences]
 
 
 class ThingOut(Schema):
@@ -386,7 +386,7 @@ class ReportPartOut(Schema):
 
     @staticmethod
     def resolve_headers(part: ReportPart) -> list[str]:
-        return [one.text for one in part.table.headers]
+        return [header.text for header in part.table.headers]
 
 
 class ChapterOut(Schema):

@@ -22,8 +22,8 @@ from chatbots.text import quote
 from chatbots.validation import Mistake, ValuesError
 from evaluation.formats.scales import FileScales
 from webapp.api.errors import BODY_FAILURES, FAILURES, Token
-from webapp.api.routes.jobs import run_found
-from webapp.api.schemas import AskImport, JobOut, columns_read, fields_of, line_told
+from webapp.api.routes.jobs import get_run
+from webapp.api.schemas import AskImport, JobOut, columns_read, fields_of, query_errors
 from webapp.api.schemas_conversations import (
     AskNote,
     AskSearch,
@@ -78,16 +78,16 @@ def conversations(request: HttpRequest, key: str, searched: Query[Searched]) -> 
     response={202: JobOut, **BODY_FAILURES},
     operation_id="conversations_bring",
 )
-def conversations_bring(request: HttpRequest, key: str, file: File[UploadedFile], asked: Form[AskImport]) -> Any:
+def conversations_bring(request: HttpRequest, key: str, file: File[UploadedFile], params: Form[AskImport]) -> Any:
     """Import a file of conversations and ratings into a study, which is made if there is none.
 
     The job's result says what was stored and which lines were left out; sent twice, nothing doubles.
     """
-    low, high = asked.low, asked.high
+    low, high = params.low, params.high
     if (low is None) != (high is None):
         raise ValuesError("low and high belong together: give both ends of the scale, or none")
     try:
-        scales = FileScales.parse(asked.scales)
+        scales = FileScales.parse(params.scales)
         if low is not None and high is not None:
             scales = FileScales.read({"": (low, high), **scales.of})
     except ValueError as error:
@@ -96,7 +96,7 @@ def conversations_bring(request: HttpRequest, key: str, file: File[UploadedFile]
     path = upload_folder() / upload_keep(file, user)
     try:
         job = upload_import(
-            path=path, name=file.name or "", study=key, scales=scales.texts(), language=asked.language, created_by=user
+            path=path, name=file.name or "", study=key, scales=scales.texts(), language=params.language, created_by=user
         )
     except BaseException:
         path.unlink(missing_ok=True)
@@ -137,47 +137,47 @@ def conversation_page(
     Raises:
         ValuesError: a part of what is asked cannot be read, with one that could be.
     """
-    with line_told(searched.q):
-        asked = parse_query(searched.q, numbers, bots=tuple(bots), study=study)
+    with query_errors(searched.q):
+        query = parse_query(searched.q, numbers, bots=tuple(bots), study=study)
     columns = columns_read(searched.columns, numbers)
-    without = without_read(searched.without)
-    if without and study is not None:
+    excluded_flags = without_read(searched.without)
+    if excluded_flags and study is not None:
         refresh_flags(study)
-    kept = people_kept(rows, synthetic=searched.include_synthetic, without=without)
-    listing = Listing(kept, asked, study)
-    found = page_of(listing, columns, after=_after(searched.after), size=searched.limit)
+    included_rows = people_kept(rows, synthetic=searched.include_synthetic, without=excluded_flags)
+    listing = Listing(included_rows, query, study)
+    page = page_of(listing, columns, after=_after(searched.after), size=searched.limit)
     items = [
         fields_of(
             ConversationRow,
-            one.conversation,
-            bot=one.conversation.bot.bot_id,
-            excerpt="".join(piece.text for piece in one.excerpt),
-            figures={number.name: value for number, value in one.figures if not isinstance(value, datetime)},
-            tags=list(one.tags),
-            is_starred=one.is_starred,
+            row.conversation,
+            bot=row.conversation.bot.bot_id,
+            excerpt="".join(piece.text for piece in row.excerpt),
+            figures={number.name: value for number, value in row.figures if not isinstance(value, datetime)},
+            tags=list(row.tags),
+            is_starred=row.is_starred,
         )
-        for one in found.rows
+        for row in page.rows
     ]
-    return {"items": items, "count": found.total, "after": found.after}
+    return {"items": items, "count": page.total, "after": page.after}
 
 
-def _is_finite(at: float | datetime | None) -> bool:
-    return not isinstance(at, float) or math.isfinite(at)
+def _is_finite(position: float | datetime | None) -> bool:
+    return not isinstance(position, float) or math.isfinite(position)
 
 
 def _after(text: str) -> str:
     """Return the key of a page, once it is known to be one."""
     if text:
         key = PageKey.read(text)
-        is_one = key is not None and not timezone.is_naive(key.created_at)
-        if key is None or not is_one or not _is_finite(key.at):
+        is_valid = key is not None and not timezone.is_naive(key.created_at)
+        if key is None or not is_valid or not _is_finite(key.at):
             raise ValuesError([Mistake("after", f"after is {quote(text)}, which no page has given")])
     return text
 
 
 def _turns(row: Conversation) -> list[dict[str, Any]]:
     reported = conversation_reader.reported_of(row)
-    images = {n: fields_of(ImageOut, one, url=image_link(one)) for n, one in images_of(row).items()}
+    images = {n: fields_of(ImageOut, image, url=image_link(image)) for n, image in images_of(row).items()}
     return [
         fields_of(TurnOut, turn, reported=reported.get(turn.index, []), image=images.get(turn.index))
         for turn in Turn.objects.filter(conversation=row).order_by("index")
@@ -186,24 +186,24 @@ def _turns(row: Conversation) -> list[dict[str, Any]]:
 
 def _ratings(row: Conversation) -> list[dict[str, Any]]:
     return [
-        fields_of(RatingOut, one, rater=rater_of(one.rater, one.participant_id))
-        for one in Rating.objects.filter(conversation=row).order_by("submitted_at", "pk")
+        fields_of(RatingOut, rating, rater=rater_of(rating.rater, rating.participant_id))
+        for rating in Rating.objects.filter(conversation=row).order_by("submitted_at", "pk")
     ]
 
 
 def _metrics(row: Conversation) -> list[MetricValuesOut]:
-    found = conversation_reader.results_of(row)
+    results = conversation_reader.results_of(row)
     current = conversation_reader.current_keys()
     return [
         MetricValuesOut(
             metric=name,
-            version=one.metric.version,
-            is_current=one.metric.key == current.get(name),
-            values=one.values,
-            turns=one.turns,
-            reasons={column: str(reason_text(why)) for column, why in one.reasons.items()},
+            version=result.metric.version,
+            is_current=result.metric.key == current.get(name),
+            values=result.values,
+            turns=result.turns,
+            reasons={column: str(reason_text(reason)) for column, reason in result.reasons.items()},
         )
-        for name, one in sorted(found.items())
+        for name, result in sorted(results.items())
     ]
 
 
@@ -214,43 +214,43 @@ KEPT: dict[int, Any] = {200: list[SearchOut], **BODY_FAILURES}
 @router.put("/conversations/{id}/star", response=LEFT, operation_id="star")
 def star(request: HttpRequest, id: UUID) -> Any:
     """Star a conversation, for everybody who reads it."""
-    return _starred(request, id, True)
+    return _set_star(request, id, True)
 
 
 @router.delete("/conversations/{id}/star", response=LEFT, operation_id="star_remove")
 def star_remove(request: HttpRequest, id: UUID) -> Any:
     """Take the star of a conversation away."""
-    return _starred(request, id, False)
+    return _set_star(request, id, False)
 
 
 @router.post("/conversations/{id}/tags", response={200: NotesOut, **BODY_FAILURES}, operation_id="tag_add")
-def tag_add(request: HttpRequest, id: UUID, asked: AskTag) -> Any:
+def tag_add(request: HttpRequest, id: UUID, params: AskTag) -> Any:
     """Tag a conversation; a tag that it has already stands there once."""
-    row = _found(id)
-    services.tag_add(conversation=row, text=asked.text, author=request.user)
+    row = _get_conversation(id)
+    services.tag_add(conversation=row, text=params.text, author=request.user)
     return notes_of(row)
 
 
 @router.delete("/conversations/{id}/tags", response=LEFT, operation_id="tag_remove")
 def tag_remove(request: HttpRequest, id: UUID, text: str) -> Any:
     """Take the tag `text` away from a conversation; one that is gone already is no error."""
-    row = _found(id)
+    row = _get_conversation(id)
     services.tag_remove(conversation=row, text=text)
     return notes_of(row)
 
 
 @router.post("/conversations/{id}/notes", response={200: NotesOut, **BODY_FAILURES}, operation_id="note_add")
-def note_add(request: HttpRequest, id: UUID, asked: AskNote) -> Any:
+def note_add(request: HttpRequest, id: UUID, params: AskNote) -> Any:
     """Write a note at a conversation; the same words again of the same person stay one note."""
-    row = _found(id)
-    services.note_add(conversation=row, text=asked.text, author=request.user)
+    row = _get_conversation(id)
+    services.note_add(conversation=row, text=params.text, author=request.user)
     return notes_of(row)
 
 
 @router.delete("/conversations/{id}/notes/{note}", response=LEFT, operation_id="note_remove")
 def note_remove(request: HttpRequest, id: UUID, note: int) -> Any:
     """Remove a note or a tag of a conversation by its own id; one that is gone already is no error."""
-    row = _found(id)
+    row = _get_conversation(id)
     services.note_remove(conversation=row, pk=note)
     return notes_of(row)
 
@@ -258,46 +258,46 @@ def note_remove(request: HttpRequest, id: UUID, note: int) -> Any:
 @router.get("/studies/{key}/searches", response={200: list[SearchOut], **FAILURES}, operation_id="searches")
 def searches(request: HttpRequest, key: str) -> Any:
     """List the searches of a study that the token's person keeps."""
-    return _kept(request, _of_study(key))
+    return _list_searches(request, _search_study(key))
 
 
 @router.post("/studies/{key}/searches", response=KEPT, operation_id="search_keep")
-def search_keep(request: HttpRequest, key: str, asked: AskSearch) -> Any:
+def search_keep(request: HttpRequest, key: str, params: AskSearch) -> Any:
     """Keep a search line by name for the token's person; the same name again takes the place of the one before."""
-    return _keep(request, _of_study(key), asked)
+    return _keep_search(request, _search_study(key), params)
 
 
 @router.delete("/studies/{key}/searches", response={200: list[SearchOut], **FAILURES}, operation_id="search_forget")
 def search_forget(request: HttpRequest, key: str, name: str) -> Any:
     """Forget the search that the token's person keeps by this name; one that is gone already is no error."""
-    return _forget(request, _of_study(key), name)
+    return _forget_search(request, _search_study(key), name)
 
 
 @router.get("/runs/{id}/searches", response={200: list[SearchOut], **FAILURES}, operation_id="run_searches")
 def run_searches(request: HttpRequest, id: int) -> Any:
     """List the searches of a self-play run that the token's person keeps."""
-    return _kept(request, _of_run(id))
+    return _list_searches(request, _search_run(id))
 
 
 @router.post("/runs/{id}/searches", response=KEPT, operation_id="run_search_keep")
-def run_search_keep(request: HttpRequest, id: int, asked: AskSearch) -> Any:
+def run_search_keep(request: HttpRequest, id: int, params: AskSearch) -> Any:
     """Keep a search line of a self-play run by name, as of a study."""
-    return _keep(request, _of_run(id), asked)
+    return _keep_search(request, _search_run(id), params)
 
 
 @router.delete("/runs/{id}/searches", response={200: list[SearchOut], **FAILURES}, operation_id="run_search_forget")
 def run_search_forget(request: HttpRequest, id: int, name: str) -> Any:
     """Forget a search of a self-play run by its name, as of a study."""
-    return _forget(request, _of_run(id), name)
+    return _forget_search(request, _search_run(id), name)
 
 
-def _starred(request: HttpRequest, id: UUID, is_starred: bool) -> Notes:
-    row = _found(id)
+def _set_star(request: HttpRequest, id: UUID, is_starred: bool) -> Notes:
+    row = _get_conversation(id)
     services.star_set(conversation=row, is_starred=is_starred, author=request.user)
     return notes_of(row)
 
 
-def _found(id: UUID) -> Conversation:
+def _get_conversation(id: UUID) -> Conversation:
     return conversations_to_read().get(pk=id)
 
 
@@ -315,28 +315,28 @@ class _Searched:
         return self.source if isinstance(self.source, Study) else None
 
 
-def _of_study(key: str) -> _Searched:
+def _search_study(key: str) -> _Searched:
     study = study_by_key(key)
     return _Searched(study, Numbers(study_dimensions(study)), tuple(study_bots(study)))
 
 
-def _of_run(id: int) -> _Searched:
-    run = run_found(id)
+def _search_run(id: int) -> _Searched:
+    run = get_run(id)
     return _Searched(run, Numbers([]), tuple(run.plan.get("bots", [])))
 
 
-def _kept(request: HttpRequest, found: _Searched) -> list[Saved]:
-    return saved_searches(found.source, request.user, found.numbers, found.bots)
+def _list_searches(request: HttpRequest, searched: _Searched) -> list[Saved]:
+    return saved_searches(searched.source, request.user, searched.numbers, searched.bots)
 
 
-def _keep(request: HttpRequest, found: _Searched, asked: AskSearch) -> list[Saved]:
-    with line_told(asked.q):
-        parse_query(asked.q, found.numbers, bots=found.bots, study=found.study)
-    columns = ",".join(one.name for one in columns_read(asked.columns, found.numbers))
-    services.search_save(source=found.source, owner=request.user, name=asked.name, line=asked.q, columns=columns)
-    return _kept(request, found)
+def _keep_search(request: HttpRequest, searched: _Searched, params: AskSearch) -> list[Saved]:
+    with query_errors(params.q):
+        parse_query(params.q, searched.numbers, bots=searched.bots, study=searched.study)
+    columns = ",".join(number.name for number in columns_read(params.columns, searched.numbers))
+    services.search_save(source=searched.source, owner=request.user, name=params.name, line=params.q, columns=columns)
+    return _list_searches(request, searched)
 
 
-def _forget(request: HttpRequest, found: _Searched, name: str) -> list[Saved]:
-    services.search_forget(source=found.source, owner=request.user, name=name)
-    return _kept(request, found)
+def _forget_search(request: HttpRequest, searched: _Searched, name: str) -> list[Saved]:
+    services.search_forget(source=searched.source, owner=request.user, name=name)
+    return _list_searches(request, searched)

@@ -36,7 +36,7 @@ TO_RUN = Token(Right.RUN)
 _LISTED = 100
 
 
-def job_found(kind: str, pk: int) -> JobBase:
+def get_job(kind: str, pk: int) -> JobBase:
     """Return a job.
 
     Raises:
@@ -54,15 +54,15 @@ def job_found(kind: str, pk: int) -> JobBase:
 def jobs(request: HttpRequest, unfinished: bool = False) -> Any:
     """List the newest jobs of every kind, at most 100; results are left out."""
     jobs_settle()
-    found: list[JobBase] = []
+    listed_jobs: list[JobBase] = []
     for model in job_models():
         rows: QuerySet[Any] = model._default_manager.order_by("-created_at")
         if unfinished:
             rows = rows.filter(state__in=(State.QUEUED, State.RUNNING))
         if model is Job:
             rows = rows.filter(kind__in=kinds.names()).defer("result").select_related("study")
-        found += rows[:_LISTED]
-    newest = sorted(found, key=lambda job: job.created_at, reverse=True)[:_LISTED]
+        listed_jobs += rows[:_LISTED]
+    newest = sorted(listed_jobs, key=lambda job: job.created_at, reverse=True)[:_LISTED]
     for job in newest:
         if isinstance(job, Job):
             job.result = None  # was not read
@@ -72,41 +72,41 @@ def jobs(request: HttpRequest, unfinished: bool = False) -> Any:
 @router.get("/jobs/{kind}/{id}", response={200: JobOut, **FAILURES}, operation_id="job")
 def job(request: HttpRequest, kind: str, id: int) -> Any:
     """Return a job, and its result where it has one of its own."""
-    return job_found(kind, id)
+    return get_job(kind, id)
 
 
 @router.post("/jobs/{kind}/{id}/stop", auth=TO_RUN, response={200: JobOut, **FAILURES}, operation_id="job_stop")
 def job_stop(request: HttpRequest, kind: str, id: int) -> Any:
     """Ask a job to stop; what it made stays."""
-    return job_cancel(job=job_found(kind, id))
+    return job_cancel(job=get_job(kind, id))
 
 
 @router.post("/jobs/{kind}/{id}/go-on", auth=TO_RUN, response={200: JobOut, **FAILURES}, operation_id="job_go_on")
 def job_go_on(request: HttpRequest, kind: str, id: int) -> Any:
     """Go on with a job that failed, was stopped or lost its process."""
-    return job_restart(job=job_found(kind, id), enqueue=True)
+    return job_restart(job=get_job(kind, id), enqueue=True)
 
 
 @router.post("/studies/{key}/fits", auth=TO_RUN, response={202: JobOut, **BODY_FAILURES}, operation_id="fit_start")
-def fit_start(request: HttpRequest, key: str, asked: AskFit) -> Any:
+def fit_start(request: HttpRequest, key: str, params: AskFit) -> Any:
     """Fit the hybrid metric to a study's ratings, leaving one bot out at a time."""
     study = study_by_key(key)
-    without = without_read(",".join(asked.without))
-    if without:
+    excluded_flags = without_read(",".join(params.without))
+    if excluded_flags:
         flags_ensure(study=study)
     fit = fit_create(
         study=study,
-        targets=asked.targets,
-        preset=asked.preset,
-        intercept=asked.intercept,
-        run=None if asked.run is None else run_found(asked.run),
-        features=asked.features,
-        exclude_bots=asked.exclude_bots,
-        with_people=asked.with_people,
-        include_synthetic=asked.include_synthetic,
-        excluded_flags=without,
-        condition=asked.condition,
-        seed=asked.seed,
+        targets=params.targets,
+        preset=params.preset,
+        intercept=params.intercept,
+        run=None if params.run is None else get_run(params.run),
+        features=params.features,
+        exclude_bots=params.exclude_bots,
+        with_people=params.with_people,
+        include_synthetic=params.include_synthetic,
+        excluded_flags=excluded_flags,
+        condition=params.condition,
+        seed=params.seed,
         created_by=request.user,  # type: ignore[arg-type]
     )
     return Status(202, fit)
@@ -115,37 +115,37 @@ def fit_start(request: HttpRequest, key: str, asked: AskFit) -> Any:
 @router.get("/studies/{key}/fits", response={200: list[FitOut], **FAILURES}, operation_id="fits")
 def fits(request: HttpRequest, key: str) -> Any:
     """List a study's newest hybrid fits, at most 100, without their documents."""
-    found = list(_fits(study_by_key(key).hybrid_fits.order_by("-pk")).defer("result")[:_LISTED])
-    for fit in found:
+    newest_fits = list(_annotate_fits(study_by_key(key).hybrid_fits.order_by("-pk")).defer("result")[:_LISTED])
+    for fit in newest_fits:
         fit.result = None  # was not read
-    return found
+    return newest_fits
 
 
 @router.get("/fits/{id}", response={200: FitOut, **FAILURES}, operation_id="fit")
 def fit(request: HttpRequest, id: int) -> Any:
     """Return a hybrid fit with the document that `fit_hybrid --json` prints and its page shows."""
-    found = _fits(HybridFit.objects.filter(pk=id)).first()
-    if found is None:
+    selected_fit = _annotate_fits(HybridFit.objects.filter(pk=id)).first()
+    if selected_fit is None:
         raise Http404(f"there is no fit {id}")
-    return found
+    return selected_fit
 
 
 @router.get("/fits/{id}/file", response={200: dict[str, Any], **FAILURES}, operation_id="fit_file")
 def fit_file(request: HttpRequest, id: int) -> Any:
     """Return the fit alone, as its page downloads it and `fit_hybrid --output` writes it; `--fit` applies it."""
-    found = HybridFit.objects.filter(pk=id).values_list("kept", flat=True).first()
-    if not found:
+    fit_document = HybridFit.objects.filter(pk=id).values_list("kept", flat=True).first()
+    if not fit_document:
         raise Http404(f"there is no fit {id} that was kept")
-    return found
+    return fit_document
 
 
-def _fits(rows: QuerySet[HybridFit]) -> QuerySet[HybridFit]:
+def _annotate_fits(rows: QuerySet[HybridFit]) -> QuerySet[HybridFit]:
     """Return fits without what is large and not told."""
-    kept = ExpressionWrapper(Q(kept__isnull=False), BooleanField())
-    return rows.defer("kept", "predictions").annotate(has_file=kept)
+    has_file = ExpressionWrapper(Q(kept__isnull=False), BooleanField())
+    return rows.defer("kept", "predictions").annotate(has_file=has_file)
 
 
-def run_found(pk: int) -> SelfPlayRun:
+def get_run(pk: int) -> SelfPlayRun:
     """Return a self-play run.
 
     Raises:
@@ -171,26 +171,26 @@ def study_metrics(request: HttpRequest, key: str) -> Any:
 @metrics_router.post(
     "/runs/{id}/metrics", auth=TO_RUN, response={202: JobOut, **BODY_FAILURES}, operation_id="run_measure"
 )
-def run_measure(request: HttpRequest, id: int, asked: AskMetrics) -> Any:
+def run_measure(request: HttpRequest, id: int, params: AskMetrics) -> Any:
     """Compute metrics of a self-play run's conversations."""
-    return Status(202, _measured(asked, request, run=run_found(id)))
+    return Status(202, _start_metric_run(params, request, run=get_run(id)))
 
 
 @metrics_router.post(
     "/studies/{key}/metrics", auth=TO_RUN, response={202: JobOut, **BODY_FAILURES}, operation_id="study_measure"
 )
-def study_measure(request: HttpRequest, key: str, asked: AskMetrics) -> Any:
+def study_measure(request: HttpRequest, key: str, params: AskMetrics) -> Any:
     """Compute metrics of a study's conversations."""
-    return Status(202, _measured(asked, request, study=study_by_key(key)))
+    return Status(202, _start_metric_run(params, request, study=study_by_key(key)))
 
 
-def _measured(
-    asked: AskMetrics, request: HttpRequest, *, study: Study | None = None, run: SelfPlayRun | None = None
+def _start_metric_run(
+    params: AskMetrics, request: HttpRequest, *, study: Study | None = None, run: SelfPlayRun | None = None
 ) -> JobBase:
     return metric_run_create(
         study=study,
         run=run,
-        metrics=asked.metrics,
+        metrics=params.metrics,
         created_by=request.user,  # type: ignore[arg-type]
     )
 
@@ -199,14 +199,14 @@ analyses_router = Router(tags=["jobs"], auth=Token(Right.RUN))
 
 
 @analyses_router.post("/studies/{key}/analysis", response={202: JobOut, **BODY_FAILURES}, operation_id="analysis_start")
-def analysis(request: HttpRequest, key: str, asked: AskAnalysis) -> Any:
+def analysis(request: HttpRequest, key: str, params: AskAnalysis) -> Any:
     """Compute a study's metrics and fit the hybrid metric, after self-play of its bots on request.
 
     Answers the first job; the others follow by themselves, and `GET /jobs` lists them.
     """
     study = study_by_key(key)
-    bots = selfplay_bots(study) if asked.selfplay else []
-    if asked.selfplay and not bots:
+    bots = selfplay_bots(study) if params.selfplay else []
+    if params.selfplay and not bots:
         raise Refused("no_bots", f"no bot of {key} can converse here; leave out selfplay")
     n_rated = sum(1 for bot in bot_progress(study) if bot.n_completed)
     job = analysis_start(
@@ -222,14 +222,14 @@ def analysis(request: HttpRequest, key: str, asked: AskAnalysis) -> Any:
 @analyses_router.post(
     "/studies/{key}/rehearsals", response={202: JobOut, **BODY_FAILURES}, operation_id="rehearsal_start"
 )
-def rehearsal(request: HttpRequest, key: str, asked: AskRehearsal) -> Any:
+def rehearsal(request: HttpRequest, key: str, params: AskRehearsal) -> Any:
     """Send scripted participants through a study's pages; they are marked synthetic and count nowhere."""
     study = study_by_key(key)
     if study.is_imported:
         raise Http404(f"{key} is imported, so it has no participant link")
     job = job_create(
         kind="rehearsal",
-        payload={"people": asked.people, "url": server_address(request), "seed": asked.seed},
+        payload={"people": params.people, "url": server_address(request), "seed": params.seed},
         study=study,
         created_by=request.user,  # type: ignore[arg-type]
     )
@@ -242,14 +242,14 @@ def rehearsal(request: HttpRequest, key: str, asked: AskRehearsal) -> Any:
     response={202: JobOut, **BODY_FAILURES},
     operation_id="items_draw",
 )
-def items_draw(request: HttpRequest, key: str, asked: AskItems) -> Any:
+def items_draw(request: HttpRequest, key: str, params: AskItems) -> Any:
     """Draw items for a study from stored conversations or self-play; the bots that are named reply to them."""
     study = study_by_key(key)
     if not judges_items(study):
         raise Refused("no_items", f"participants do not rate items in {key}")
     job = job_create(
         kind="items",
-        payload={"study": key, **asked.model_dump(), "bots": list(asked.bots)},
+        payload={"study": key, **params.model_dump(), "bots": list(params.bots)},
         study=study,
         created_by=request.user,  # type: ignore[arg-type]
     )

@@ -89,14 +89,14 @@ def metrics(request: HttpRequest) -> Any:
     """List the metrics of this server."""
     return [
         MetricOut(
-            name=one.name,
-            title=str(one.title),
-            is_default=getattr(one, "default", True),
-            unavailable=one.unavailable_reason(),
+            name=metric.name,
+            title=str(metric.title),
+            is_default=getattr(metric, "default", True),
+            unavailable=metric.unavailable_reason(),
             # A name may stand at both levels, of turns and of conversations.
-            columns=list(dict.fromkeys(column.name for column in one.columns)),
+            columns=list(dict.fromkeys(column.name for column in metric.columns)),
         )
-        for one in metric_list()
+        for metric in metric_list()
     ]
 
 
@@ -128,8 +128,8 @@ def table(
     demand(request.auth, *export_rights(table, options))  # type: ignore[attr-defined]
     if options.without:
         refresh_flags(study, exact=True)
-    whole = table_of(study, table, options)
-    pieces = stream(format, whole.columns, whole.rows)
+    table_data = table_of(study, table, options)
+    pieces = stream(format, table_data.columns, table_data.rows)
     return sent(pieces, study.key, table, format, is_private=options.include_private)
 
 
@@ -158,13 +158,13 @@ def realism(request: HttpRequest, key: str, run: int, participant: str = "") -> 
     Without `participant` it is the run's first.
     """
     study = study_by_key(key)
-    found = study.simulations.filter(pk=run).first()
-    if found is None:
+    simulation = study.simulations.filter(pk=run).first()
+    if simulation is None:
         raise Http404(f"{key} has no run {run} of simulated participants")
-    job = realism_ask(found, participant, created_by=request.user)  # type: ignore[arg-type]
-    newest = realism_newest(study, run=found.pk, participant=job.payload["participant"])
+    job = realism_ask(simulation, participant, created_by=request.user)  # type: ignore[arg-type]
+    newest = realism_newest(study, run=simulation.pk, participant=job.payload["participant"])
     return {
-        "run": found.pk,
+        "run": simulation.pk,
         "participant": job.payload["participant"],
         "made_at": None if newest is None else newest[0].ended_at,
         "document": None if newest is None else newest[1].to_json(),
@@ -206,17 +206,17 @@ def result(
     if kind != "linear" and not formula:
         raise Refused("bad_formula", f"kind is {quote(kind)}, which needs a formula; give formula, too")
     model = model_params(study, formula, kind) if formula else None
-    flagged = without_read(without)
-    if flagged:
+    excluded_flags = without_read(without)
+    if excluded_flags:
         refresh_flags(study)
-    question = AnalysisKey(study, part, include_synthetic, include_failed, flagged, model)
+    question = AnalysisKey(study, part, include_synthetic, include_failed, excluded_flags, model)
     answer = get_result(question, created_by=request.user)  # type: ignore[arg-type]
-    made = answer.computed_result
+    computed = answer.computed_result
     return {
         "part": part,
         "made_at": answer.made_at,
-        "n_ratings": None if made is None else made.facts.n_ratings,
-        "document": None if made is None else made.result.to_json(),
+        "n_ratings": None if computed is None else computed.facts.n_ratings,
+        "document": None if computed is None else computed.result.to_json(),
         "job": answer.job,
     }
 
@@ -226,14 +226,18 @@ Like = Literal["", "ghandeharioun2019"]
 
 
 @reports_router.get("/studies/{key}/report", response={200: ReportOut, **FAILURES}, operation_id="report")
-def report(request: HttpRequest, key: str, counted: Query[Counted], like: Like = "", sections: str = "") -> Any:
+def report(
+    request: HttpRequest, key: str, participant_filter: Query[Counted], like: Like = "", sections: str = ""
+) -> Any:
     """Return the newest report that was made of a study: its words, headline numbers and tables.
 
     `sections` chooses some by their ids, with commas. A POST makes a report of the data as they are now.
     """
     study = study_by_key(key)
-    job, document = _newest(study, counted, like, sections)
-    state = report_state(study, include_synthetic=counted.include_synthetic, without=without_read(counted.without))
+    job, document = _get_newest_report(study, participant_filter, like, sections)
+    state = report_state(
+        study, include_synthetic=participant_filter.include_synthetic, without=without_read(participant_filter.without)
+    )
     is_current = job.key.endswith(f":{state.digest}")
     return fields_of(ReportOut, document, is_current=is_current, headlines=document.numbers)
 
@@ -245,11 +249,11 @@ def report(request: HttpRequest, key: str, counted: Query[Counted], like: Like =
     openapi_extra=file_described("The report as one page", "text/html"),
 )
 def report_page(
-    request: HttpRequest, key: str, counted: Query[Counted], like: Like = "", sections: str = ""
+    request: HttpRequest, key: str, participant_filter: Query[Counted], like: Like = "", sections: str = ""
 ) -> HttpResponse:
     """Send the newest report as one self-contained page, as `report --output` writes it."""
     study = study_by_key(key)
-    _job, document = _newest(study, counted, like, sections)
+    _job, document = _get_newest_report(study, participant_filter, like, sections)
     return HttpResponse(
         report_html(document),
         content_type="text/html; charset=utf-8",
@@ -261,23 +265,23 @@ def report_page(
 
 
 @reports_router.post("/studies/{key}/report", response={202: JobOut, **BODY_FAILURES}, operation_id="report_make")
-def report_make(request: HttpRequest, response: HttpResponse, key: str, asked: AskReport) -> Any:
+def report_make(request: HttpRequest, response: HttpResponse, key: str, params: AskReport) -> Any:
     """Let a worker make the report of the present data; the right to read suffices, as on its page.
 
     `Location` is the address at which a GET finds this report once it is made.
     """
     study = study_by_key(key)
-    without = without_read(",".join(asked.without))
-    if without:
+    excluded_flags = without_read(",".join(params.without))
+    if excluded_flags:
         refresh_flags(study)
     job = report_ask(
         study=study,
-        include_synthetic=asked.include_synthetic,
-        without=without,
-        like=asked.like,
+        include_synthetic=params.include_synthetic,
+        without=excluded_flags,
+        like=params.like,
         created_by=request.user,  # type: ignore[arg-type]
     )
-    response["Location"] = _address(study, job)
+    response["Location"] = _build_report_address(study, job)
     return Status(202, job)
 
 
@@ -301,35 +305,40 @@ def datasheet_text(request: HttpRequest, key: str) -> HttpResponse:
     return HttpResponse(text, content_type="text/markdown; charset=utf-8")
 
 
-def _newest(study: Study, counted: Counted, like: str, sections: str) -> tuple[Job, Document]:
+def _get_newest_report(study: Study, participant_filter: Counted, like: str, sections: str) -> tuple[Job, Document]:
     """Return the newest report of these participants, with the requested sections.
 
     Raises:
         Http404: none was made yet, or it has no such section.
     """
-    made = report_newest(study, include_synthetic=counted.include_synthetic, without=counted.flags(study), like=like)
-    document = report_read(made) if made is not None else None
-    if made is None or document is None:
-        others = Job.objects.filter(kind=KIND, study=study, state=State.DONE).order_by("-pk")
-        other = next((job for job in others if report_read(job) is not None), None)
-        elsewhere = f" (another one is at {_address(study, other)})" if other else ""
+    newest_job = report_newest(
+        study,
+        include_synthetic=participant_filter.include_synthetic,
+        without=participant_filter.flags(study),
+        like=like,
+    )
+    document = report_read(newest_job) if newest_job is not None else None
+    if newest_job is None or document is None:
+        other_jobs = Job.objects.filter(kind=KIND, study=study, state=State.DONE).order_by("-pk")
+        other_job = next((job for job in other_jobs if report_read(job) is not None), None)
+        elsewhere = f" (another one is at {_build_report_address(study, other_job)})" if other_job else ""
         raise Http404(
             f"there is no report of {study.key} with these parameters yet{elsewhere}; a POST to this address makes one"
         )
-    asked = [name for name in sections.split(",") if name]
-    if unknown := document.unknown(asked):
-        there = ", ".join(one.id for one in document.chapters)
-        raise Http404(f"the report has no section {quote(unknown[0])}; it has {there}")
-    return made, document.chosen(asked)
+    section_ids = [name for name in sections.split(",") if name]
+    if unknown := document.unknown(section_ids):
+        available_ids = ", ".join(chapter.id for chapter in document.chapters)
+        raise Http404(f"the report has no section {quote(unknown[0])}; it has {available_ids}")
+    return newest_job, document.chosen(section_ids)
 
 
-def _address(study: Study, job: Job) -> str:
+def _build_report_address(study: Study, job: Job) -> str:
     """Build the address at which a GET finds the report of a job."""
-    asked = ReportAsked.model_validate(job.payload)
+    params = ReportAsked.model_validate(job.payload)
     parameters = {
-        "include_synthetic": "true" if asked.include_synthetic else "",
-        "without": ",".join(asked.without),
-        "like": asked.like,
+        "include_synthetic": "true" if params.include_synthetic else "",
+        "without": ",".join(params.without),
+        "like": params.like,
     }
     query = urlencode({name: value for name, value in parameters.items() if value}, safe=",")
     path = reverse("api:report", args=[study.key])

@@ -15,7 +15,7 @@ from chatbots.registry import UnknownName
 from chatbots.validation import ValuesError
 from webapp.api.errors import BODY_FAILURES, FAILURES, Token
 from webapp.api.routes.conversations import conversation_page
-from webapp.api.routes.jobs import TO_RUN, run_found
+from webapp.api.routes.jobs import TO_RUN, get_run
 from webapp.api.schemas import AskRun, AskSimulation, JobOut, Part, SearchedTable, TableOut, file_described, table_line
 from webapp.api.schemas_conversations import (
     ComparedRuns,
@@ -50,24 +50,27 @@ router = Router(tags=["runs"], auth=Token())
 def runs(request: HttpRequest, part: Query[Part]) -> Any:
     """List runs of self-play and of simulated participants, the newest first."""
     jobs_settle()
-    found = list(SelfPlayRun.objects.all()[part.offset : part.offset + part.limit])
-    failed = selfplay_failed_counts(found)
-    return {"items": [_told(run, failed.get(run.pk, 0)) for run in found], "count": SelfPlayRun.objects.count()}
+    listed_runs = list(SelfPlayRun.objects.all()[part.offset : part.offset + part.limit])
+    failed = selfplay_failed_counts(listed_runs)
+    return {
+        "items": [_describe_run(run, failed.get(run.pk, 0)) for run in listed_runs],
+        "count": SelfPlayRun.objects.count(),
+    }
 
 
 @router.post("/runs", auth=TO_RUN, response={202: JobOut, **BODY_FAILURES}, operation_id="run_start")
-def run_start(request: HttpRequest, asked: AskRun) -> Any:
+def run_start(request: HttpRequest, params: AskRun) -> Any:
     """Let bots converse with themselves or each other."""
     run = run_create(
-        bots=asked.bots,
-        pairs=asked.pairs,
-        n_conversations=asked.conversations,
-        n_turns=asked.turns,
-        seed=asked.seed,
-        openers=asked.openers,
-        metrics=asked.metrics,
-        study=study_by_key(asked.study) if asked.study else None,
-        name=asked.name,
+        bots=params.bots,
+        pairs=params.pairs,
+        n_conversations=params.conversations,
+        n_turns=params.turns,
+        seed=params.seed,
+        openers=params.openers,
+        metrics=params.metrics,
+        study=study_by_key(params.study) if params.study else None,
+        name=params.name,
         created_by=request.user,  # type: ignore[arg-type]
     )
     return Status(202, run)
@@ -76,20 +79,20 @@ def run_start(request: HttpRequest, asked: AskRun) -> Any:
 @router.post(
     "/studies/{key}/simulations", auth=TO_RUN, response={202: JobOut, **BODY_FAILURES}, operation_id="simulation_start"
 )
-def simulation_start(request: HttpRequest, key: str, asked: AskSimulation) -> Any:
+def simulation_start(request: HttpRequest, key: str, params: AskSimulation) -> Any:
     """Let simulated participants chat with the bots of a study."""
     run = simulation_create(
         study=study_by_key(key),
-        participants=asked.participants,
-        bots=asked.bots,
-        n_conversations=asked.conversations,
-        n_exchanges=asked.exchanges,
-        may_leave=asked.may_leave,
-        seed=asked.seed,
-        profiles=[ParticipantProfile(**one.model_dump()) for one in asked.profiles],
-        max_cost=asked.max_cost,
-        metrics=asked.metrics,
-        name=asked.name,
+        participants=params.participants,
+        bots=params.bots,
+        n_conversations=params.conversations,
+        n_exchanges=params.exchanges,
+        may_leave=params.may_leave,
+        seed=params.seed,
+        profiles=[ParticipantProfile(**profile.model_dump()) for profile in params.profiles],
+        max_cost=params.max_cost,
+        metrics=params.metrics,
+        name=params.name,
         created_by=request.user,  # type: ignore[arg-type]
     )
     return Status(202, run)
@@ -99,40 +102,40 @@ def simulation_start(request: HttpRequest, key: str, asked: AskSimulation) -> An
 def runs_compare(request: HttpRequest, compared: Query[ComparedRuns]) -> Any:
     """Compare runs: the means of metrics over each bot's conversations with itself, with intervals."""
     jobs_settle()
-    found = runs_compared(
-        RunComparisonParams(*(_listed(part) for part in (compared.runs, compared.bots, compared.columns)))
+    comparison = runs_compared(
+        RunComparisonParams(*(_split_names(part) for part in (compared.runs, compared.bots, compared.columns)))
     )
-    if found.wrong:
-        raise ValuesError(found.wrong)
+    if comparison.wrong:
+        raise ValuesError(comparison.wrong)
     return {
         "level": LEVEL,
-        "runs": found.runs,
-        "columns": found.measures,
-        "sides": [_side(one, found.measures) for one in found.sides],
-        "differ": found.differ,
-        "versions_differ": found.versions_differ,
-        "repeated": found.repeated,
+        "runs": comparison.runs,
+        "columns": comparison.measures,
+        "sides": [_side(side, comparison.measures) for side in comparison.sides],
+        "differ": comparison.differ,
+        "versions_differ": comparison.versions_differ,
+        "repeated": comparison.repeated,
     }
 
 
 @router.get("/runs/{id}", response={200: RunDetail, **FAILURES}, operation_id="run")
 def run(request: HttpRequest, id: int) -> Any:
     """Return a self-play run: its plan, how far each pair of bots is, and why conversations failed."""
-    found = job_settle(job=run_found(id))
-    counts = selfplay_counts(found)
-    measured = metric_run_of(found)
+    selected_run = job_settle(job=get_run(id))
+    counts = selfplay_counts(selected_run)
+    measured = metric_run_of(selected_run)
     return {
-        **_told(found, sum(n_failed for _n, n_failed in counts.values())),
-        "openers": found.plan.get("openers") or [],
-        "max_cost": found.plan.get("max_cost"),
-        "spent": spending_spent(Spending.Of.RUN, str(found.pk)),
-        "metrics": found.plan.get("metrics") or [],
+        **_describe_run(selected_run, sum(n_failed for _n, n_failed in counts.values())),
+        "openers": selected_run.plan.get("openers") or [],
+        "max_cost": selected_run.plan.get("max_cost"),
+        "spent": spending_spent(Spending.Of.RUN, str(selected_run.pk)),
+        "metrics": selected_run.plan.get("metrics") or [],
         "by_pair": [
             {"first": pair.first, "bot": pair.bot_id, "n_done": n, "n_failed": n_failed}
-            for pair in plan_pairs(found.plan)
+            for pair in plan_pairs(selected_run.plan)
             for n, n_failed in [counts.get(pair, (0, 0))]
         ],
-        "failures": selfplay_failures(found),
+        "failures": selfplay_failures(selected_run),
         "metrics_job": measured,
     }
 
@@ -140,8 +143,10 @@ def run(request: HttpRequest, id: int) -> Any:
 @router.get("/runs/{id}/conversations", response={200: ConversationPage, **FAILURES}, operation_id="run_conversations")
 def run_conversations(request: HttpRequest, id: int, searched: Query[Searched]) -> Any:
     """Find a run's conversations by the workbench's search line, such as `bot:eliza sort:-repetition`."""
-    found = run_found(id)
-    return conversation_page(conversations_of_run(found), searched, Numbers([]), bots=tuple(found.plan.get("bots", [])))
+    selected_run = get_run(id)
+    return conversation_page(
+        conversations_of_run(selected_run), searched, Numbers([]), bots=tuple(selected_run.plan.get("bots", []))
+    )
 
 
 @router.get("/run-tables", response={200: list[TableOut], **FAILURES}, operation_id="run_tables")
@@ -165,18 +170,18 @@ def run_table(
 
     `q` narrows tables of conversations alone to those that it finds, as `export --search` does.
     """
-    found, options = run_found(id), ExportOptions(include_failed=include_failed)
+    selected_run, options = get_run(id), ExportOptions(include_failed=include_failed)
     try:
-        if table in [one.name for one in run_exporters()]:
-            options = replace(options, search=table_line(found, table, searched.q))
-        whole = table_of_run(found, table, options)
+        if table in [exporter.name for exporter in run_exporters()]:
+            options = replace(options, search=table_line(selected_run, table, searched.q))
+        table_data = table_of_run(selected_run, table, options)
     except UnknownName as error:
         raise Http404(str(error)) from None
-    pieces = stream(format, whole.columns, whole.rows)
-    return sent(pieces, found.file_name, table, format, is_private=False)
+    pieces = stream(format, table_data.columns, table_data.rows)
+    return sent(pieces, selected_run.file_name, table, format, is_private=False)
 
 
-def _told(run: SelfPlayRun, n_failed: int) -> dict[str, Any]:
+def _describe_run(run: SelfPlayRun, n_failed: int) -> dict[str, Any]:
     """Return the fields that the list of runs and a single run share."""
     plan = run.plan
     return {
@@ -193,8 +198,8 @@ def _told(run: SelfPlayRun, n_failed: int) -> dict[str, Any]:
     }
 
 
-def _listed(text: str) -> list[str]:
-    return [name for one in text.split(",") if (name := one.strip())]
+def _split_names(text: str) -> list[str]:
+    return [name for part in text.split(",") if (name := part.strip())]
 
 
 def _side(side: Side, measures: Sequence[RunMeasure]) -> SideOut:
@@ -206,7 +211,7 @@ def _side(side: Side, measures: Sequence[RunMeasure]) -> SideOut:
         n_failed=side.n_failed,
         means=[
             RunMeanOut(
-                column=one.name,
+                column=measure.name,
                 mean=mean.found.mean,
                 low=mean.found.low,
                 high=mean.found.high,
@@ -214,6 +219,6 @@ def _side(side: Side, measures: Sequence[RunMeasure]) -> SideOut:
                 n_measured=mean.n_measured,
                 reason=reason_text(mean.found.reason),
             )
-            for one, mean in zip(measures, side.means, strict=True)
+            for measure, mean in zip(measures, side.means, strict=True)
         ],
     )

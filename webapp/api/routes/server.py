@@ -218,25 +218,25 @@ TO_RUN = Token(Right.RUN)
 def bots(request: HttpRequest) -> Any:
     """List the bots of this server, each with its state."""
     reports, spent = heartbeat_bots(), bots_spent()
-    return [_bot(one, reports, spent.get(one.id)) for one in bot_entry_list()]
+    return [_bot(entry, reports, spent.get(entry.id)) for entry in bot_entry_list()]
 
 
 @router.get("/bots/{id}", response={200: BotDetail, **FAILURES}, operation_id="bot")
 def bot(request: HttpRequest, id: str) -> Any:
     """Return a bot with its health, its settings and its model card."""
-    entry = next((one for one in bot_entry_list() if one.id == id), None)
+    entry = next((bot_entry for bot_entry in bot_entry_list() if bot_entry.id == id), None)
     if entry is None:
         raise Http404(f"there is no bot {quote(id)}")
     try:
-        found = bot_find(id)
+        selected_bot = bot_find(id)
     except UnknownName:  # a broken entry of bots.yaml
-        found = None
+        selected_bot = None
     return BotDetail(
         **_bot(entry, heartbeat_bots(), bots_spent([id]).get(id)),
-        description=found.description if found is not None else "",
-        version=found.identity.version if found is not None else "",
+        description=selected_bot.description if selected_bot is not None else "",
+        version=selected_bot.identity.version if selected_bot is not None else "",
         params=entry.params,
-        card=bot_card(found) if found is not None else None,
+        card=bot_card(selected_bot) if selected_bot is not None else None,
     )
 
 
@@ -271,11 +271,11 @@ def benchmark(
 
 
 @router.post("/benchmark", auth=TO_RUN, response={202: JobOut, **BODY_FAILURES}, operation_id="benchmark_ask")
-def benchmark_start(request: HttpRequest, asked: AskBenchmark) -> Any:
+def benchmark_start(request: HttpRequest, params: AskBenchmark) -> Any:
     """Compare metrics with the ratings of a study's single replies."""
     job = benchmark_ask(
-        study=study_by_key(asked.study),
-        metrics=list(asked.metrics) or _usual(),
+        study=study_by_key(params.study),
+        metrics=list(params.metrics) or _usual_metrics(),
         created_by=request.user,  # type: ignore[arg-type]
     )
     return Status(202, job)
@@ -287,7 +287,7 @@ def benchmark_file(request: HttpRequest, file: File[UploadedFile], metrics: Form
     job = benchmark_ask(
         file=benchmark_upload_keep(file),
         title=file.name or "",
-        metrics=[one for one in metrics.split(",") if one] or _usual(),
+        metrics=[name for name in metrics.split(",") if name] or _usual_metrics(),
         created_by=request.user,  # type: ignore[arg-type]
     )
     return Status(202, job)
@@ -310,13 +310,13 @@ def judges(request: HttpRequest) -> Any:
 
 
 @router.post("/judges", auth=TO_RUN, response={202: JobOut, **BODY_FAILURES}, operation_id="judges_ask")
-def judges_start(request: HttpRequest, asked: JudgesParams) -> Any:
+def judges_start(request: HttpRequest, params: JudgesParams) -> Any:
     """Compare language models as judges with the people who rated a study's conversations or replies."""
-    return Status(202, judges_ask(params=asked, created_by=request.user))  # type: ignore[arg-type]
+    return Status(202, judges_ask(params=params, created_by=request.user))  # type: ignore[arg-type]
 
 
-def _usual() -> list[str]:
-    return [one.name for one in benchmark_metrics() if one.is_usual]
+def _usual_metrics() -> list[str]:
+    return [metric.name for metric in benchmark_metrics() if metric.is_usual]
 
 
 def _bot(entry: BotEntry, reports: Any, spent: Spent | None) -> dict[str, Any]:
@@ -339,7 +339,9 @@ def _bot(entry: BotEntry, reports: Any, spent: Spent | None) -> dict[str, Any]:
 def _rows(grid: Grid) -> list[dict[str, Any]]:
     return [
         fields_of(
-            MetricRowOut, row, cells=[_cell(one.name, cell) for one, cell in zip(grid.sets, row.cells, strict=True)]
+            MetricRowOut,
+            row,
+            cells=[_cell(dataset.name, cell) for dataset, cell in zip(grid.sets, row.cells, strict=True)],
         )
         for row in grid.rows
     ]

@@ -53,11 +53,11 @@ def studies(request: HttpRequest) -> Any:
 @router.get("/studies/{key}", response={200: StudyDetail, **FAILURES}, operation_id="study")
 def study(request: HttpRequest, key: str) -> Any:
     """Return a study and how much there is to analyse."""
-    found = study_by_key(key)
-    counts = analysed_counts(found)
+    selected_study = study_by_key(key)
+    counts = analysed_counts(selected_study)
     for name in ("n_ratings", "n_measured", "n_fits"):
-        setattr(found, name, getattr(counts, name))
-    return found
+        setattr(selected_study, name, getattr(counts, name))
+    return selected_study
 
 
 @router.get("/studies/{key}/file", response={200: dict[str, Any], **FAILURES}, operation_id="study_file")
@@ -79,8 +79,10 @@ def study_make(request: HttpRequest, file: StudyFile, opens: bool = False) -> An
 
     All mistakes come at once, each with its path.
     """
-    made = study_import(file=file, opens=opens, author=request.user.get_username())
-    return StudyMade(key=made.study.key, is_new=made.is_new, n_changes=len(made.changes), n_items=made.n_items)
+    imported = study_import(file=file, opens=opens, author=request.user.get_username())
+    return StudyMade(
+        key=imported.study.key, is_new=imported.is_new, n_changes=len(imported.changes), n_items=imported.n_items
+    )
 
 
 pages_router = Router(tags=["pages"], auth=Token())
@@ -94,10 +96,10 @@ class Counted(Schema):
 
     def flags(self, study: Study) -> tuple[str, ...]:
         """Return the flags whose participants are left out, once the study's flags are made."""
-        found = without_read(self.without)
-        if found:
+        flags = without_read(self.without)
+        if flags:
             refresh_flags(study)
-        return found
+        return flags
 
 
 @pages_router.get("/studies/{key}/overview", response={200: OverviewOut, **FAILURES}, operation_id="overview")
@@ -134,54 +136,61 @@ def live(request: HttpRequest, key: str, include_synthetic: bool = False) -> Any
     "/studies/{key}/leaderboard", response={200: StudyLeaderboard, **FAILURES}, operation_id="leaderboard"
 )
 def study_leaderboard(
-    request: HttpRequest, key: str, counted: Query[Counted], by: str = "", include_failed: bool = False
+    request: HttpRequest, key: str, participant_filter: Query[Counted], by: str = "", include_failed: bool = False
 ) -> Any:
     """Return the leaderboard by a question, with ranks as ranges.
 
     Without `by` it is the leaderboard by the measure that bots are ranked by.
     """
     study = study_by_key(key)
-    who = (counted.include_synthetic, include_failed, counted.flags(study))
-    answer = get_result(AnalysisKey(study, "comparisons", *who), created_by=request.user)  # type: ignore[arg-type]
+    analysis_filter = (participant_filter.include_synthetic, include_failed, participant_filter.flags(study))
+    answer = get_result(AnalysisKey(study, "comparisons", *analysis_filter), created_by=request.user)  # type: ignore[arg-type]
     if answer.computed_result is None:
         return {"questions": [], "made_at": None, "n_ratings": None, "document": None, "job": answer.job}
     result, facts = answer.computed_result.result, answer.computed_result.facts
-    questions = [one.key for one in facts.all_dimensions]
+    questions = [dimension.key for dimension in facts.all_dimensions]
     if by and by not in questions:
-        told = f"by is {quote(by)}; it must be one of {', '.join(questions)}"
-        raise ValuesError([Mistake("by", told)])
+        message = f"by is {quote(by)}; it must be one of {', '.join(questions)}"
+        raise ValuesError([Mistake("by", message)])
     compared = result.compared
     if by and by != questions[0]:
         # What bots are ranked by is read from one result alone, so that its count is the pages'.
-        answer = get_result(AnalysisKey(study, "dimensions", *who), created_by=request.user)  # type: ignore[arg-type]
+        answer = get_result(AnalysisKey(study, "dimensions", *analysis_filter), created_by=request.user)  # type: ignore[arg-type]
         compared = None if answer.computed_result is None else answer.computed_result.result.compared.get(by)
-    found = None if compared is None else leaderboard(result.means, compared)
+    ranking = None if compared is None else leaderboard(result.means, compared)
     return {
         "questions": questions,
         "made_at": answer.made_at,
         "n_ratings": facts.n_ratings if answer.computed_result is None else answer.computed_result.facts.n_ratings,
-        "document": None if found is None else found.to_json(),
+        "document": None if ranking is None else ranking.to_json(),
         "job": answer.job,
     }
 
 
 @pages_router.get("/studies/{key}/votes", response={200: VotesOut, **FAILURES}, operation_id="votes")
-def votes(request: HttpRequest, key: str, counted: Query[Counted], include_failed: bool = False) -> Any:
+def votes(request: HttpRequest, key: str, participant_filter: Query[Counted], include_failed: bool = False) -> Any:
     """Return the votes on single replies bot by bot, the highest share of votes up first."""
     study = study_by_key(key)
     chats = study_conversations(
-        study, include_synthetic=counted.include_synthetic, include_failed=include_failed, without=counted.flags(study)
+        study,
+        include_synthetic=participant_filter.include_synthetic,
+        include_failed=include_failed,
+        without=participant_filter.flags(study),
     )
     bots = study_bots(study)
-    found = votes_ranked(bots, votes_of_bots(study, chats))
+    ranked_votes = votes_ranked(bots, votes_of_bots(study, chats))
     return {
         "level": VOTES_LEVEL,
-        "n": sum(one.n for one in found),
+        "n": sum(bot_votes.n for bot_votes in ranked_votes),
         "bots": [
             fields_of(
-                BotVotesOut, one, bot=one.bot_id, title=bots[one.bot_id].title, is_control=bots[one.bot_id].is_control
+                BotVotesOut,
+                bot_votes,
+                bot=bot_votes.bot_id,
+                title=bots[bot_votes.bot_id].title,
+                is_control=bots[bot_votes.bot_id].is_control,
             )
-            for one in found
+            for bot_votes in ranked_votes
         ],
     }
 
@@ -205,19 +214,22 @@ def flags(request: HttpRequest, key: str) -> Any:
 
 
 @pages_router.get("/studies/{key}/results/pairs", response={200: PairsOut, **FAILURES}, operation_id="pairs")
-def pairs(request: HttpRequest, key: str, counted: Query[Counted], beside: str = "") -> Any:
+def pairs(request: HttpRequest, key: str, participant_filter: Query[Counted], beside: str = "") -> Any:
     """Return the results of paired comparisons.
 
     `beside` is the key of a study of the other protocol, for comparison.
     """
     study = study_by_key(key)
-    found = study_pairs(
-        study, compared_key=beside, include_synthetic=counted.include_synthetic, without=counted.flags(study)
+    pair_results = study_pairs(
+        study,
+        compared_key=beside,
+        include_synthetic=participant_filter.include_synthetic,
+        without=participant_filter.flags(study),
     )
     return PairsOut(
-        questions=found.titles,
-        document=found.results.to_json() if found.results is not None else None,
-        beside=found.compared_study.key if found.compared_study is not None else None,
-        others=[one.key for one in found.comparable_studies],
-        one_turn=found.compared.to_json() if found.compared is not None else None,
+        questions=pair_results.titles,
+        document=pair_results.results.to_json() if pair_results.results is not None else None,
+        beside=pair_results.compared_study.key if pair_results.compared_study is not None else None,
+        others=[other_study.key for other_study in pair_results.comparable_studies],
+        one_turn=pair_results.compared.to_json() if pair_results.compared is not None else None,
     )
