@@ -80,14 +80,14 @@ class Problem:
     details: dict[str, Any] = field(default_factory=dict)
 
 
-def find_problems(told: Collection[tuple[str, str]] = ()) -> list[Problem]:
+def find_problems(ongoing: Collection[tuple[str, str]] = ()) -> list[Problem]:
     """Return the present problems.
 
     Args:
-        told: kinds and subjects that count as problems until they are clearly over.
+        ongoing: kinds and subjects that count as problems until they are clearly over.
     """
     subjects: dict[str, set[str]] = {kind: set() for kind in OVER}
-    for kind, subject in told:
+    for kind, subject in ongoing:
         subjects.setdefault(kind, set()).add(subject)
     checks: dict[str, Callable[[], Iterator[Problem]]] = {
         REDIS: _redis_away,
@@ -96,24 +96,24 @@ def find_problems(told: Collection[tuple[str, str]] = ()) -> list[Problem]:
         FOLDER: _foreign_data_folders,
         RETENTION: _held_retention,
         SILENT: _silent,
-        DISK: lambda: _disk_low(is_told=bool(subjects[DISK] - {CHECK})),
+        DISK: lambda: _disk_low(is_ongoing=bool(subjects[DISK] - {CHECK})),
         STILL: _still,
         FAILED: lambda: _failed(subjects[FAILED] - {CHECK}),
     }
-    return [trouble for kind, check in checks.items() for trouble in _checked(kind, check, subjects[kind])]
+    return [problem for kind, check in checks.items() for problem in _run_check(kind, check, subjects[kind])]
 
 
-def _checked(kind: str, check: Callable[[], Iterator[Problem]], told: Collection[str]) -> list[Problem]:
+def _run_check(kind: str, check: Callable[[], Iterator[Problem]], ongoing_subjects: Collection[str]) -> list[Problem]:
     """Run one check; if it raises, that is the problem, and earlier problems of its kind go on."""
     try:
         with transaction.atomic():
             return list(check())
     except Exception as error:  # a broken check must not end the others
-        why = error_text(error, 200)
-    logger.error("the check %s failed: %s", kind, why)
+        problem_text = error_text(error, 200)
+    logger.error("the check %s failed: %s", kind, problem_text)
     title = _("Confab cannot check “{kind}”").format(kind=kind)
-    words = _("The check failed: {why}. A problem of this kind is not noticed now.").format(why=why)
-    return [Problem(kind, subject, title, words) for subject in sorted({*told, CHECK})]
+    words = _("The check failed: {why}. A problem of this kind is not noticed now.").format(why=problem_text)
+    return [Problem(kind, subject, title, words) for subject in sorted({*ongoing_subjects, CHECK})]
 
 
 def role_words(process: Process) -> str:
@@ -188,20 +188,20 @@ def _held_retention() -> Iterator[Problem]:
 
 
 def _silent() -> Iterator[Problem]:
-    for one in processes_known():
-        if not is_silent(one):
-            yield from _hanging(one)
+    for process in processes_known():
+        if not is_silent(process):
+            yield from _hanging(process)
             continue
-        name = role_words(one)
+        name = role_words(process)
         yield Problem(
             SILENT,
-            str(one.id),
-            _("{process} on {host} is not heard of").format(process=name, host=one.host),
+            str(process.id),
+            _("{process} on {host} is not heard of").format(process=name, host=process.host),
             _(
                 "It gave its last sign of life at {time} (UTC). It was killed, or it hangs, or it cannot reach the "
                 "database. Start it again; one that takes its place ends this warning."
-            ).format(time=f"{one.heard_at:%H:%M:%S}"),
-            {"process": one.label, "roles": one.roles, "host": one.host},
+            ).format(time=f"{process.heard_at:%H:%M:%S}"),
+            {"process": process.label, "roles": process.roles, "host": process.host},
         )
 
 
@@ -237,10 +237,10 @@ def _hanging(process: Process) -> Iterator[Problem]:
     )
 
 
-def _disk_low(*, is_told: bool) -> Iterator[Problem]:
+def _disk_low(*, is_ongoing: bool) -> Iterator[Problem]:
     limit = settings.CONFAB_DISK_LOW_GB * 1e9
-    found = disk_usage()
-    if found.free >= limit * (_ENOUGH if is_told else 1):
+    usage = disk_usage()
+    if usage.free >= limit * (_ENOUGH if is_ongoing else 1):
         return
     yield Problem(
         DISK,
@@ -249,8 +249,8 @@ def _disk_low(*, is_told: bool) -> Iterator[Problem]:
         _(
             "{free} GB are free for the data folder; with none left no message can be stored. Old backups and the "
             "cache can be deleted."
-        ).format(free=f"{found.free / 1e9:.1f}"),
-        {"free_bytes": found.free, "size_bytes": found.total},
+        ).format(free=f"{usage.free / 1e9:.1f}"),
+        {"free_bytes": usage.free, "size_bytes": usage.total},
     )
 
 
@@ -292,15 +292,15 @@ def _stands(queue: Queue) -> bool:
     return (queue.oldest_s or 0) > limit and (queue.moved_s is None or queue.moved_s > limit)
 
 
-def _failed(told: Collection[str]) -> Iterator[Problem]:
+def _failed(ongoing_subjects: Collection[str]) -> Iterator[Problem]:
     """Yield jobs that failed lately and those shown before, not restarted; without errors, which may quote people."""
     since = database_now() - FAILED_WITHIN
     for model in job_models():
-        known = [subject.partition(":")[2] for subject in told]
+        known = [subject.partition(":")[2] for subject in ongoing_subjects]
         recent = Q(updated_at__gte=since) | Q(pk__in=known)
         for job in model._default_manager.filter(recent, state=State.FAILED).order_by("pk"):
             subject = f"{job.kind}:{job.pk}"
-            if job.updated_at < since and subject not in told:
+            if job.updated_at < since and subject not in ongoing_subjects:
                 continue  # of another table with the same number
             title = job_title(job)
             yield Problem(
@@ -329,16 +329,18 @@ def look_if_due() -> None:
 
 def look() -> None:
     """Begin an incident for each new problem, and end those that are over; both send alerts."""
-    going_on = {(one.kind, one.subject): one for one in Incident.objects.filter(ended_at=None)}
-    found = {(one.kind, one.subject): one for one in find_problems(going_on.keys())}
-    for key, trouble in found.items():
-        if key not in going_on:
+    open_incidents = {
+        (incident.kind, incident.subject): incident for incident in Incident.objects.filter(ended_at=None)
+    }
+    problems = {(problem.kind, problem.subject): problem for problem in find_problems(open_incidents.keys())}
+    for key, problem in problems.items():
+        if key not in open_incidents:
             try:
-                _begin(trouble)
+                _begin(problem)
             except Exception as error:  # one incident must not end the watching of all others
                 logger.error("the incident %s cannot be stored: %s", key, error_text(error, 200))
-    for key, incident in going_on.items():
-        if key not in found:
+    for key, incident in open_incidents.items():
+        if key not in problems:
             try:
                 _end(incident)
             except Exception as error:
@@ -356,37 +358,43 @@ def send_here() -> None:
 
 def alert_try() -> int:
     """Have an alert sent that says that it is a test. Returns in how many ways; 0: none is set up."""
-    said = {
+    alert_fields = {
         "title": _("Confab: a test"),
         "words": _("A user pressed “Send a test alert”. Nothing is wrong."),
         "link": reverse("dashboard:system"),
     }
-    return len(alerts_tell(event=Alert.Event.TEST, content=said))
+    return len(alerts_tell(event=Alert.Event.TEST, content=alert_fields))
 
 
-def _begin(trouble: Problem) -> None:
-    said = {
-        "title": f"Confab: {trouble.title}",
-        "words": trouble.words,
+def _begin(problem: Problem) -> None:
+    alert_fields = {
+        "title": f"Confab: {problem.title}",
+        "words": problem.words,
         "link": reverse("dashboard:system"),
-        **trouble.details,
+        **problem.details,
     }
-    title = sanitise(trouble.title, Incident._meta.get_field("title").max_length)
+    title = sanitise(problem.title, Incident._meta.get_field("title").max_length)
     try:
         with transaction.atomic():
-            incident = Incident.objects.create(kind=trouble.kind, subject=trouble.subject, title=title, details=said)
-            alerts_tell(event=trouble.kind, content=said, incident=incident)
+            incident = Incident.objects.create(
+                kind=problem.kind, subject=problem.subject, title=title, details=alert_fields
+            )
+            alerts_tell(event=problem.kind, content=alert_fields, incident=incident)
     except IntegrityError:  # another process was faster
         return
-    logger.warning("%s", trouble.title)
+    logger.warning("%s", problem.title)
 
 
 def _end(incident: Incident) -> None:
     with transaction.atomic():
-        mine = Incident.objects.filter(pk=incident.pk, ended_at=None)
-        if not mine.update(ended_at=database_now()):
+        open_incident = Incident.objects.filter(pk=incident.pk, ended_at=None)
+        if not open_incident.update(ended_at=database_now()):
             return
         words = _("This is over: {title}.").format(title=incident.title)
-        said = {**incident.details, "title": _("Confab, over: {title}").format(title=incident.title), "words": words}
-        alerts_tell(event=OVER[incident.kind], content=said, incident=incident)
+        alert_fields = {
+            **incident.details,
+            "title": _("Confab, over: {title}").format(title=incident.title),
+            "words": words,
+        }
+        alerts_tell(event=OVER[incident.kind], content=alert_fields, incident=incident)
     logger.warning("over: %s", incident.title)

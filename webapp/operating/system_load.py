@@ -51,9 +51,9 @@ class Queue:
 
 def replies_queue() -> Queue:
     """Return the replies that participants wait for: those a bot host is at, and the others."""
-    found = replies_due()
-    waiting = found.filter(due_lease=None).aggregate(n=Count("pk"), since=Min("due_since"))
-    return Queue("replies", waiting["n"], found.exclude(due_lease=None).count(), _age_s(waiting["since"]))
+    due_replies = replies_due()
+    waiting = due_replies.filter(due_lease=None).aggregate(n=Count("pk"), since=Min("due_since"))
+    return Queue("replies", waiting["n"], due_replies.exclude(due_lease=None).count(), _age_s(waiting["since"]))
 
 
 def job_queues() -> list[Queue]:
@@ -66,21 +66,21 @@ def job_queues() -> list[Queue]:
     for job in jobs_unfinished():
         if (queue := queue_of(job)) and job.kind != alerts.KIND:
             (waiting if job.state == State.QUEUED else running).setdefault(queue, []).append(job)
-    found = []
+    queues = []
     for name, jobs in waiting.items():
         moved = [job.heartbeat_at or job.started_at for job in running[name]]
         oldest = min((job.created_at for job in jobs), default=None)
-        newest = max((one for one in moved if one is not None), default=None)
-        found.append(Queue(name, len(jobs), len(running[name]), _age_s(oldest), _age_s(newest)))
-    return found
+        newest = max((moment for moment in moved if moment is not None), default=None)
+        queues.append(Queue(name, len(jobs), len(running[name]), _age_s(oldest), _age_s(newest)))
+    return queues
 
 
 def job_counts() -> dict[tuple[str, str], int]:
     """Count the jobs by kind and state."""
     counts: Counter[tuple[str, str]] = Counter()
     for model in job_models():
-        by = ("kind", "state") if model is Job else ("state",)
-        rows = model._default_manager.order_by().values_list(*by).annotate(n=Count("pk"))
+        group_fields = ("kind", "state") if model is Job else ("state",)
+        rows = model._default_manager.order_by().values_list(*group_fields).annotate(n=Count("pk"))
         for *names, n in rows:
             kind = names[0] if model is Job else str(model.kind)
             counts[kind, names[-1]] += n
@@ -103,8 +103,8 @@ class Disk:
 def disk_usage() -> Disk:
     """Return the usage of the data folder's disk, as this process sees it."""
     folder = Path(settings.DATA_DIR)
-    found = shutil.disk_usage(folder)
-    return Disk(folder, found.free, found.total)
+    usage = shutil.disk_usage(folder)
+    return Disk(folder, usage.free, usage.total)
 
 
 def database_bytes() -> int:
@@ -124,10 +124,10 @@ def folder_bytes(names: tuple[str, ...] = ("cache", "backups", "exports", "impor
 
 def _size(folder: Path) -> int:
     total = 0
-    for where, _folders, files in os.walk(folder):
+    for directory, _folders, files in os.walk(folder):
         for name in files:
             try:
-                total += os.lstat(os.path.join(where, name)).st_size
+                total += os.lstat(os.path.join(directory, name)).st_size
             except OSError:  # gone meanwhile
                 continue
     return total
@@ -150,21 +150,21 @@ class _Confab(Collector):
 
     def collect(self) -> Iterator[Metric]:
         living = processes_living()
-        yield from _counted(living)
+        yield from _collect_counts(living)
         yield from _processes(living)
         yield from _waiting()
         yield from _jobs()
         yield from _bots_and_room()
 
 
-def _counted(living: list[Process]) -> Iterator[Metric]:
+def _collect_counts(living: list[Process]) -> Iterator[Metric]:
     """Yield what processes have counted, a series for each: one that ends takes nothing from the others."""
     for family in health.registry.collect():
-        found = Metric(family.name, family.documentation, family.type)
+        metric = Metric(family.name, family.documentation, family.type)
         for process in living:
             for name, labels, value in process.samples.get(family.name, ()):
-                found.add_sample(name, {"process": process.label, **labels}, value)
-        yield found
+                metric.add_sample(name, {"process": process.label, **labels}, value)
+        yield metric
 
 
 def _processes(living: list[Process]) -> Iterator[Metric]:
@@ -180,13 +180,13 @@ def _processes(living: list[Process]) -> Iterator[Metric]:
         "How long its event loop, or all threads for pages, had stood still at its last sign; 0: they move.",
         "process",
     )
-    for one in living:
-        info.add_metric([one.label, " ".join(one.roles), one.host, one.version], 1)
-        heard.add_metric([one.label], (database_now() - one.heard_at).total_seconds())
-        memory.add_metric([one.label], one.load.get("memory_mb", 0) * 1e6)
-        hangs.add_metric([one.label], max(one.load.get("hangs", {}).values(), default=0.0))
-        if "cpu" in one.load:
-            cpu.add_metric([one.label], one.load["cpu"])
+    for process in living:
+        info.add_metric([process.label, " ".join(process.roles), process.host, process.version], 1)
+        heard.add_metric([process.label], (database_now() - process.heard_at).total_seconds())
+        memory.add_metric([process.label], process.load.get("memory_mb", 0) * 1e6)
+        hangs.add_metric([process.label], max(process.load.get("hangs", {}).values(), default=0.0))
+        if "cpu" in process.load:
+            cpu.add_metric([process.label], process.load["cpu"])
     yield from (info, heard, cpu, memory, hangs)
 
 

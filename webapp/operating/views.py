@@ -29,8 +29,8 @@ def metrics(request: HttpRequest) -> HttpResponse:
 
 def _has_token(request: HttpRequest) -> bool:
     scheme, _, token = request.headers.get("Authorization", "").partition(" ")
-    wanted = settings.CONFAB_PROMETHEUS_TOKEN
-    return bool(wanted) and scheme == "Bearer" and constant_time_compare(token.strip(), wanted)
+    expected_token = settings.CONFAB_PROMETHEUS_TOKEN
+    return bool(expected_token) and scheme == "Bearer" and constant_time_compare(token.strip(), expected_token)
 
 
 def _is_allowed(request: HttpRequest) -> bool:
