@@ -328,7 +328,7 @@ def query_errors(line: str) -> Iterator[None]:
     try:
         yield
     except Unreadable as error:
-        message = f"q cannot be read: {error.why} This would be: {error.example}"
+        message = f"q cannot be read: {error.reason} This would be: {error.example}"
         raise ValuesError([Mistake("q", message)]) from None
     except ValueError as error:
         raise ValuesError([Mistake("q", str(error))]) from None

@@ -187,7 +187,7 @@ class SearchOut(Schema):
     name: str = Field(alias="search.name")
     q: str = Field(alias="search.line")
     columns: str = Field(alias="search.columns")
-    why: str
+    why: str = Field(alias="reason")
 
 
 class RunOut(Schema):

@@ -29,7 +29,7 @@ from webapp.conversations.models import Conversation, Turn
 from webapp.core.language import plural
 from webapp.ratings.selectors import BotInfo, study_dimensions
 from webapp.search.fields import Number, Numbers, QueryTerm, line_of
-from webapp.search.pagination import Listing, conversations_of_study, page_of, people_kept
+from webapp.search.pagination import Listing, conversations_of_study, filter_conversations, page_of
 from webapp.search.query import parse_query
 from webapp.studies.assignment.capacity import bots_beyond_cap
 from webapp.studies.bot_columns import BotColumns
@@ -251,7 +251,7 @@ def samples_of(
     kept = [("synthetic", "1")] if synthetic else []
     kept += [("without", ",".join(without))] if without else []
     drawn, lines = [], []
-    chats = people_kept(conversations_of_study(study), synthetic=synthetic, without=without)
+    chats = filter_conversations(conversations_of_study(study), synthetic=synthetic, excluded_flags=without)
     for bot in bots:
         line = _line(bot, means, number, seed)
         asking = parse_query(line, numbers, bots=[one.bot_id for one in bots], study=study)

@@ -25,7 +25,7 @@ from webapp.jobs.models import SelfPlayRun
 from webapp.ratings.flag_selectors import without_read
 from webapp.ratings.selectors import BotInfo, study_bots, study_dimensions, title_as_given
 from webapp.search.fields import TELLING, Number, Numbers, QueryTerm, Unreadable, line_of, terms_of
-from webapp.search.pagination import Listing, Source, conversations_of_source, people_kept
+from webapp.search.pagination import Listing, Source, conversations_of_source, filter_conversations
 from webapp.search.query import SearchQuery, parse_query
 from webapp.studies.models import Study
 
@@ -142,7 +142,7 @@ class Workbench:
         """Return the conversations that the page lists; none where the line cannot be read."""
         if self.asked is None:
             return Listing(rows.none(), SearchQuery())
-        kept = people_kept(rows, synthetic=self.synthetic, without=self.without)
+        kept = filter_conversations(rows, synthetic=self.synthetic, excluded_flags=self.without)
         return Listing(kept, self.asked, self.study)
 
 
@@ -311,7 +311,7 @@ class Gathered:
 
     def counted(self, bench: Workbench) -> QuerySet[Conversation]:
         """Return those that the pages count, whatever the line says."""
-        return people_kept(self.rows, synthetic=bench.synthetic, without=bench.without)
+        return filter_conversations(self.rows, synthetic=bench.synthetic, excluded_flags=bench.without)
 
     def address(self, part: str = "conversations") -> str:
         """Return the address of their workbench or of one of the pages beside it, such as `spread`."""

@@ -53,9 +53,9 @@ EXAMPLE = f'{TELLING}>0.6 sort:quality limit:20 "exact words"'
 class Unreadable(ValueError):
     """A line that cannot be read: what is wrong, and a line that would work."""
 
-    def __init__(self, why: str, example: str = EXAMPLE) -> None:
-        super().__init__(why)
-        self.why = why
+    def __init__(self, reason: str, example: str = EXAMPLE) -> None:
+        super().__init__(reason)
+        self.reason = reason
         self.example = example
 
 
@@ -95,16 +95,16 @@ def terms_of(line: str) -> list[QueryTerm]:
     line = line.replace("\x00", "").translate(_QUOTES).strip()
     if len(line) > LONGEST:
         raise Unreadable(_("The search has {n} characters; {most} is the most.").format(n=len(line), most=LONGEST))
-    found, at = [], 0
-    while at < len(line):
-        piece = _PIECE.match(line, at)
+    terms, position = [], 0
+    while position < len(line):
+        piece = _PIECE.match(line, position)
         if piece is None:
-            raise Unreadable(_refusal(line[at:]))
-        found.append(_term(piece.groupdict(), piece.group()))
-        at = piece.end()
-        while at < len(line) and line[at].isspace():
-            at += 1
-    return found
+            raise Unreadable(_refusal(line[position:]))
+        terms.append(_term(piece.groupdict(), piece.group()))
+        position = piece.end()
+        while position < len(line) and line[position].isspace():
+            position += 1
+    return terms
 
 
 def line_of(terms: list[QueryTerm]) -> str:
@@ -144,7 +144,7 @@ class _Minutes(Func):
     def as_sqlite(self, compiler: Any, connection: Any, **extra: Any) -> Any:
         """Return the same in SQLite, whose times are texts."""
         template = "ROUND((%(expressions)s) * 1440.0, 1)"
-        days = [Func(one, function="julianday") for one in self.get_source_expressions()]
+        days = [Func(moment, function="julianday") for moment in self.get_source_expressions()]
         copy = self.copy()
         copy.set_source_expressions(days)
         return copy.as_sql(compiler, connection, template=template, **extra)
@@ -157,24 +157,22 @@ def _duration() -> Any:
 def _raters() -> Any:
     """Return an expression that counts the raters of the whole conversation."""
     name = Coalesce(NullIf("rater", Value("")), Cast("participant", CharField()))
-    given = Rating.objects.filter(conversation=OuterRef("pk")).order_by().values("conversation")
-    found = given.annotate(n=Count(name, distinct=True)).values("n")
-    return Cast(Subquery(found), FloatField())
+    ratings = Rating.objects.filter(conversation=OuterRef("pk")).order_by().values("conversation")
+    counts = ratings.annotate(n=Count(name, distinct=True)).values("n")
+    return Cast(Subquery(counts), FloatField())
 
 
 def _flags() -> Any:
     """Return an expression that counts the kinds of flags on the participant's work.
 
-    The participants of each kind are looked up at once for all conversations: to count them one by one would take
-    much longer.
-
-    The people of each kind are looked up at once for all conversations: counted one by one it would take much longer.
+    The participants of each kind are looked up once for all conversations, which is much faster than counting
+    conversation by conversation.
     """
-    found: Any = Value(0.0)
+    n_flags: Any = Value(0.0)
     for name in flag_kinds.names():
         people = TaskFlag.objects.filter(name=name).values("participant")
-        found += Case(When(participant__in=people, then=Value(1.0)), default=Value(0.0))
-    return found
+        n_flags += Case(When(participant__in=people, then=Value(1.0)), default=Value(0.0))
+    return n_flags
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,7 +266,7 @@ class Numbers:
         series = {(s.kind, s.name, s.metric): s.pk for s in Series.objects.all()}
         ratings = [Number(d.key, d.title, "rating", series.get(("rating", d.key, 0))) for d in dimensions]
         counts = [Number(name, str(title), "count", series.get(("count", name, 0))) for name, title in COUNTS.items()]
-        counts += [Number(name, str(one.title), "count") for name, one in COMPUTED.items()]
+        counts += [Number(name, str(definition.title), "count") for name, definition in COMPUTED.items()]
         metrics: list[Number] = []
         short: dict[str, Number] = {}
         for metric in metrics_all():
@@ -288,7 +286,7 @@ class Numbers:
                 short.setdefault(metric.name, number)
         # A metric that is not registered any more can still be asked by, where results of it are stored.
         known = {number.name for number in metrics}
-        for (kind, name, _version), key in sorted(series.items(), key=lambda one: one[0][2]):
+        for (kind, name, _version), key in sorted(series.items(), key=lambda series_row: series_row[0][2]):
             if kind == "metric" and name not in known:
                 title = _("{name} (a metric that is not here any more)").format(name=name)
                 short[name] = Number(name, title, "metric", key)
@@ -301,11 +299,11 @@ class Numbers:
 
     def get(self, name: str) -> Number | None:
         """Return the number of this name, in upper or lower case; None where there is none."""
-        found = self._by_name.get(name)
-        if found is None:
+        number = self._by_name.get(name)
+        if number is None:
             lower = name.lower()
-            found = next((n for key, n in self._by_name.items() if key.lower() == lower), None)
-        return found
+            number = next((n for key, n in self._by_name.items() if key.lower() == lower), None)
+        return number
 
     def names(self) -> list[str]:
         """Return the names of those that some conversation has, with the kind where another has the same name."""
@@ -346,16 +344,16 @@ def bounds_of(term: QueryTerm) -> dict[str, float]:
         exact = _float(low, term, example)
         # Means are sums of fractions: what prints alike is the same.
         return {"gte": exact - 1e-9, "lte": exact + 1e-9}
-    found = {}
+    bounds = {}
     if low not in ("", "*"):
-        found["gte"] = _float(low, term, example)
+        bounds["gte"] = _float(low, term, example)
     if high not in ("", "*"):
-        found["lte"] = _float(high, term, example)
-    if not found:
+        bounds["lte"] = _float(high, term, example)
+    if not bounds:
         raise Unreadable(_("“{term}” has neither end.").format(term=term), example)
-    if len(found) == 2 and found["gte"] > found["lte"]:
+    if len(bounds) == 2 and bounds["gte"] > bounds["lte"]:
         raise Unreadable(_("“{term}” ends before it begins.").format(term=term), f"{term.field}:{high}..{low}")
-    return found
+    return bounds
 
 
 def _float(text: str, term: QueryTerm, example: str) -> float:
@@ -382,16 +380,16 @@ def days_of(term: QueryTerm) -> dict[str, datetime]:
     low, dots, high = term.value.partition("..")
     if not dots:
         high = low
-    found = {}
+    bounds = {}
     if low not in ("", "*"):
-        found["gte"] = _midnight(_day(low, term, example), False)
+        bounds["gte"] = _midnight(_day(low, term, example), False)
     if high not in ("", "*"):
-        found["lt"] = _midnight(_day(high, term, example), True)
-    if not found:
+        bounds["lt"] = _midnight(_day(high, term, example), True)
+    if not bounds:
         raise Unreadable(_("“{term}” has neither end.").format(term=term), example)
-    if len(found) == 2 and found["gte"] >= found["lt"]:
+    if len(bounds) == 2 and bounds["gte"] >= bounds["lt"]:
         raise Unreadable(_("“{term}” ends before it begins.").format(term=term), f"{term.field}:{high}..{low}")
-    return found
+    return bounds
 
 
 def _day(text: str, term: QueryTerm, example: str) -> date:

@@ -53,8 +53,8 @@ def figures_among(study: Study, among: Q) -> QuerySet[Figure]:
     Asked for are the numbers of all without the others: most of a study's conversations are counted, and the few that
     are not are sooner found than all the others.
     """
-    others = Conversation.objects.filter(~among, study=study, pk=OuterRef("conversation"))
-    return Figure.objects.filter(~Exists(others), study=study)
+    uncounted = Conversation.objects.filter(~among, study=study, pk=OuterRef("conversation"))
+    return Figure.objects.filter(~Exists(uncounted), study=study)
 
 
 def conversation_totals(study: Study, among: Q, *names: str) -> ConversationTotals:
@@ -74,13 +74,13 @@ def conversation_totals(study: Study, among: Q, *names: str) -> ConversationTota
     kinds = Series.Kind
     counts = Q(kind=kinds.COUNT, name__in=[name for name in names if name in _COUNTS])
     series = list(Series.objects.filter(counts | Q(kind=kinds.TIME)).values_list("pk", "kind", "name"))
-    counted = {pk: name for pk, kind, name in series if kind == kinds.COUNT}
+    count_names = {pk: name for pk, kind, name in series if kind == kinds.COUNT}
     figures = figures_among(study, among).order_by()
-    found = {}
-    if counted:
-        rows = figures.filter(series__in=list(counted)).values_list("series")
+    totals = {}
+    if count_names:
+        rows = figures.filter(series__in=list(count_names)).values_list("series")
         sums = rows.annotate(n=Count("*"), total=Sum("value"))
-        found = {counted[pk]: (n, total) for pk, n, total in sums}
+        totals = {count_names[pk]: (n, total) for pk, n, total in sums}
     time = next((pk for pk, kind, _name in series if kind == kinds.TIME), None)
     newest = None
     if "rated_at" in names and time is not None:
@@ -88,11 +88,11 @@ def conversation_totals(study: Study, among: Q, *names: str) -> ConversationTota
         newest = times.values_list("value", flat=True).first()
     nothing = (0, 0)
     return ConversationTotals(
-        n_rated=found.get("ratings", nothing)[0],
-        n_ratings=round(found.get("ratings", nothing)[1]),
+        n_rated=totals.get("ratings", nothing)[0],
+        n_ratings=round(totals.get("ratings", nothing)[1]),
         rated_at=newest,
-        n_turns=round(found.get("turns", nothing)[1]),
-        n_results=round(found.get("results", nothing)[1]),
+        n_turns=round(totals.get("turns", nothing)[1]),
+        n_results=round(totals.get("results", nothing)[1]),
     )
 
 
@@ -108,24 +108,24 @@ def conversations_by_bot(rows: QuerySet[Conversation]) -> dict[str, int]:
     """Return by bot how many of these conversations it had."""
     # By version, a number, for names are slow to tell apart.
     by_version = dict(rows.order_by().values_list("bot").annotate(Count("pk")))
-    found: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     for version, bot in BotVersion.objects.filter(pk__in=by_version).values_list("pk", "bot_id"):
-        found[bot] += by_version[version]
-    return dict(found)
+        counts[bot] += by_version[version]
+    return dict(counts)
 
 
-def rated_totals(study: Study, **counted: Unpack[CountedWork]) -> dict[str, Any]:
+def rated_totals(study: Study, **work_filter: Unpack[CountedWork]) -> dict[str, Any]:
     """Return the number of ratings that count (`ratings_counted`), and the times that change with them.
 
     Ratings of whole conversations are counted from the index. Others are counted one by one: those of turns and
     items, and those of studies where raters are left out, who may be others than those who chatted.
     """
-    if counted.get("without") or judges_items(study) or marks_turns(study):
+    if work_filter.get("without") or judges_items(study) or marks_turns(study):
         # Of chats a million ratings need not be looked up among the items.
         changed = {"changed": Max("item__updated_at")} if judges_items(study) else {}
-        return ratings_counted(study, **counted).aggregate(n=Count("pk"), newest=Max("updated_at"), **changed)
-    found = conversation_totals(study, conversations_counted(study, **counted), "ratings", "rated_at")
-    return {"n": found.n_ratings, "newest": found.rated_at}
+        return ratings_counted(study, **work_filter).aggregate(n=Count("pk"), newest=Max("updated_at"), **changed)
+    totals = conversation_totals(study, conversations_counted(study, **work_filter), "ratings", "rated_at")
+    return {"n": totals.n_ratings, "newest": totals.rated_at}
 
 
 VOTES_LEVEL = 0.90
@@ -178,18 +178,18 @@ def votes_of_bots(study: Study, rows: QuerySet[Conversation]) -> dict[str, BotVo
     if len(series) < 2:
         return {}
     # Conversations with as many votes of both kinds are one row: there are few such rows however many conversations.
-    found = (
-        rows.annotate(voted_up=_of(study, series["up"]), voted_down=_of(study, series["down"]))
+    vote_counts = (
+        rows.annotate(voted_up=_join_figures(study, series["up"]), voted_down=_join_figures(study, series["down"]))
         .filter(Q(voted_up__value__gt=0) | Q(voted_down__value__gt=0))
         .order_by()
         .annotate(ups=Coalesce(F("voted_up__value"), 0.0), downs=Coalesce(F("voted_down__value"), 0.0))
         .values_list("bot__bot_id", "ups", "downs")
         .annotate(n=Count("pk"))
     )
-    alike: dict[str, list[tuple[int, int, int]]] = {}
-    for bot, up, down, n in found:
-        alike.setdefault(bot, []).append((int(up), int(down), n))
-    return {bot: _votes(bot, sorted(rows)) for bot, rows in alike.items()}
+    patterns_by_bot: dict[str, list[tuple[int, int, int]]] = {}
+    for bot, up, down, n in vote_counts:
+        patterns_by_bot.setdefault(bot, []).append((int(up), int(down), n))
+    return {bot: _votes(bot, sorted(rows)) for bot, rows in patterns_by_bot.items()}
 
 
 def replies_of_bots(study: Study, rows: QuerySet[Conversation]) -> dict[str, Counter[str]]:
@@ -200,15 +200,15 @@ def replies_of_bots(study: Study, rows: QuerySet[Conversation]) -> dict[str, Cou
         study: of all of the rows, in whose part of the index the counts are found.
     """
     names = {key: name for name, key in _series("replies", "up", "down").items()}
-    counted = rows.filter(figures__series__in=list(names), figures__study=study, figures__value__gt=0).order_by()
-    sums = list(counted.values_list("bot", "figures__series").annotate(Sum("figures__value")))
+    figures = rows.filter(figures__series__in=list(names), figures__study=study, figures__value__gt=0).order_by()
+    sums = list(figures.values_list("bot", "figures__series").annotate(Sum("figures__value")))
     # By version, a number, for names are slow to tell apart.
     versions = BotVersion.objects.filter(pk__in={version for version, _series, _n in sums})
     bots = dict(versions.values_list("pk", "bot_id"))
-    found: dict[str, Counter[str]] = defaultdict(Counter)
+    reply_counts: dict[str, Counter[str]] = defaultdict(Counter)
     for version, key, n in sums:
-        found[bots[version]][names[key]] += round(n)
-    return found
+        reply_counts[bots[version]][names[key]] += round(n)
+    return reply_counts
 
 
 def votes_ranked(bots: Iterable[str], votes: Mapping[str, BotVotes]) -> list[BotVotes]:
@@ -216,8 +216,8 @@ def votes_ranked(bots: Iterable[str], votes: Mapping[str, BotVotes]) -> list[Bot
 
     They have no ranks: people vote when they like, so nothing is tested.
     """
-    found = [votes.get(bot, BotVotes(bot, 0, 0, 0, None, None)) for bot in bots]
-    return sorted(found, key=lambda one: (one.share is None, -(one.share or 0.0)))
+    unsorted_votes = [votes.get(bot, BotVotes(bot, 0, 0, 0, None, None)) for bot in bots]
+    return sorted(unsorted_votes, key=lambda bot_votes: (bot_votes.share is None, -(bot_votes.share or 0.0)))
 
 
 def _series(*names: str) -> dict[str, int]:
@@ -226,24 +226,24 @@ def _series(*names: str) -> dict[str, int]:
     return dict(counts.values_list("name", "pk"))
 
 
-def _of(study: Study, series: int) -> FilteredRelation:
+def _join_figures(study: Study, series: int) -> FilteredRelation:
     """Return the join with one number of each conversation."""
     return FilteredRelation("figures", condition=Q(figures__series=series, figures__study=study))
 
 
-def _votes(bot: str, alike: list[tuple[int, int, int]]) -> BotVotes:
+def _votes(bot: str, patterns: list[tuple[int, int, int]]) -> BotVotes:
     """Return a bot's votes.
 
     Args:
-        alike: votes up, votes down, and how many conversations have as many of both.
+        patterns: votes up, votes down, and how many conversations have as many of both.
     """
-    up, down, n = np.array(alike).T
+    up, down, n = np.array(patterns).T
     each = np.repeat(np.column_stack([up, down]), n, axis=0)  # (conversations, 2)
     values = np.repeat(np.tile([1.0, 0.0], len(each)), each.ravel())
     chats = np.repeat(np.arange(len(each)), each.sum(axis=1))
-    found = mean_interval(values, chats, VOTES_LEVEL, scale=SHARE)
+    interval = mean_interval(values, chats, VOTES_LEVEL, scale=SHARE)
     ups, downs = each.sum(axis=0).tolist()
-    return BotVotes(bot, ups, downs, len(each), found.low, found.high)
+    return BotVotes(bot, ups, downs, len(each), interval.low, interval.high)
 
 
 MOST_BARS = 20
@@ -296,11 +296,11 @@ def histogram_of(rows: QuerySet[Conversation], number: Number, study: Study | No
         n_bars = max(round((high - low) / width), 1)
     # A value that prints as a bar's beginning belongs to this bar, whatever its last binary digits are.
     place: Any = Floor((F("at") - low) / width + 1e-9)
-    found: dict[int, int] = {}
-    for at, n in valued.values_list(place).annotate(n=Count("pk")):
-        key = min(max(int(at), 0), n_bars - 1)
-        found[key] = found.get(key, 0) + n
-    bars = tuple(HistogramBar(low + i * width, low + (i + 1) * width, found.get(i, 0)) for i in range(n_bars))
+    bar_counts: dict[int, int] = {}
+    for position, n in valued.values_list(place).annotate(n=Count("pk")):
+        key = min(max(int(position), 0), n_bars - 1)
+        bar_counts[key] = bar_counts.get(key, 0) + n
+    bars = tuple(HistogramBar(low + i * width, low + (i + 1) * width, bar_counts.get(i, 0)) for i in range(n_bars))
     return Histogram(low, high, 1.0 if is_whole else width / 5, bars, ends["n"])
 
 

@@ -51,44 +51,44 @@ def conversations_of_source(source: Source) -> QuerySet[Conversation]:
     return conversations_of_study(source) if isinstance(source, Study) else conversations_of_run(source)
 
 
-def people_kept(
-    rows: QuerySet[Conversation], *, synthetic: bool, without: Sequence[str] = ()
+def filter_conversations(
+    rows: QuerySet[Conversation], *, synthetic: bool, excluded_flags: Sequence[str] = ()
 ) -> QuerySet[Conversation]:
     """Return those of the conversations that the pages of a study count.
 
     Args:
         synthetic: scripted participants' too.
-        without: names of flags; conversations of people with one of them are left out.
+        excluded_flags: names of flags; conversations of people with one of them are left out.
     """
-    kept = rows.filter(left_out(None, without))
-    return kept if synthetic else kept.filter(is_synthetic=False)
+    included = rows.filter(left_out(None, excluded_flags))
+    return included if synthetic else included.filter(is_synthetic=False)
 
 
 def all_and_scripted(rows: QuerySet[Conversation]) -> tuple[int, int]:
     """Return the number of conversations, and the number of those of scripted participants."""
-    found = rows.aggregate(n=Count("pk"), scripted=Count("pk", filter=Q(is_synthetic=True)))
-    return found["n"], found["scripted"]
+    counts = rows.aggregate(n=Count("pk"), scripted=Count("pk", filter=Q(is_synthetic=True)))
+    return counts["n"], counts["scripted"]
 
 
 @dataclass(frozen=True, slots=True)
 class PageKey:
     """The place of a row in a listing."""
 
-    at: float | datetime | None
+    sort_value: float | datetime | None
     created_at: datetime
     pk: UUID
 
     def __str__(self) -> str:
-        at = self.at.isoformat() if isinstance(self.at, datetime) else self.at
-        return f"{'' if at is None else at}~{self.created_at.isoformat()}~{self.pk}"
+        sort_value = self.sort_value.isoformat() if isinstance(self.sort_value, datetime) else self.sort_value
+        return f"{'' if sort_value is None else sort_value}~{self.created_at.isoformat()}~{self.pk}"
 
     @classmethod
     def read(cls, text: str) -> PageKey | None:
         """Return the key that an address names; None for what is none."""
         try:
-            at, when, pk = text.split("~")
-            created_at = parse_datetime(when)
-            value = (parse_datetime(at) or float(at)) if at else None
+            sort_text, created_text, pk = text.split("~")
+            created_at = parse_datetime(created_text)
+            value = (parse_datetime(sort_text) or float(sort_text)) if sort_text else None
             is_naive = isinstance(value, datetime) and timezone.is_naive(value)
             return None if created_at is None or is_naive else cls(value, created_at, UUID(pk))
         except ValueError:
@@ -106,16 +106,16 @@ class Listing:
         study: of all of the rows, whose index is walked where many of them fit.
     """
 
-    def __init__(self, rows: QuerySet[Conversation], asked: SearchQuery, study: Study | None = None) -> None:
-        self.words = asked.words
-        self.number = asked.sort
-        self._falling = asked.is_falling
-        self._newest_first = asked.is_falling if self.number is None else True
-        self._fitting = asked.matching(rows)
+    def __init__(self, rows: QuerySet[Conversation], query: SearchQuery, study: Study | None = None) -> None:
+        self.words = query.words
+        self.number = query.sort
+        self._falling = query.is_falling
+        self._newest_first = query.is_falling if self.number is None else True
+        self._fitting = query.matching(rows)
         self._study = study
         self._n: int | None = None
-        if asked.limit is not None:
-            first = [row.pk for row in self.take(None, asked.limit)]
+        if query.limit is not None:
+            first = [row.pk for row in self.take(None, query.limit)]
             self._fitting = self._fitting.filter(pk__in=first)
             self._n = len(first)
 
@@ -144,12 +144,12 @@ class Listing:
         Args:
             backwards: those before the key, the nearest first.
         """
-        found: list[Conversation] = []
+        selected: list[Conversation] = []
         for rows in self._parts(key, backwards):
-            found += rows.select_related("bot")[: n - len(found)]
-            if len(found) >= n:
+            selected += rows.select_related("bot")[: n - len(selected)]
+            if len(selected) >= n:
                 break
-        return found
+        return selected
 
     def number_of(self, key: PageKey) -> int:
         """Return the place of a key, from 1."""
@@ -157,18 +157,18 @@ class Listing:
 
     def key_of(self, row: Conversation) -> PageKey:
         """Return the place of one of the listing's rows."""
-        at = None if self.number is None else row.at  # type: ignore[attr-defined]
-        return PageKey(at, row.created_at, row.pk)
+        sort_value = None if self.number is None else row.at  # type: ignore[attr-defined]
+        return PageKey(sort_value, row.created_at, row.pk)
 
     def find(self, pk: UUID) -> PageKey | None:
         """Return the place of a conversation; None for one that does not fit."""
-        found = self.rows.filter(pk=pk).first()
-        return self.key_of(found) if found else None
+        row = self.rows.filter(pk=pk).first()
+        return self.key_of(row) if row else None
 
     def _parts(self, key: PageKey | None, backwards: bool) -> Iterator[QuerySet[Conversation]]:
         """Yield the rows with a value and those without one, in this order or backwards, from the key on."""
-        if key is not None and key.at is not None and self.number is not None:
-            is_of_this_order = isinstance(key.at, datetime) == self.number.is_time
+        if key is not None and key.sort_value is not None and self.number is not None:
+            is_of_this_order = isinstance(key.sort_value, datetime) == self.number.is_time
             key = key if is_of_this_order else None
         newest_first = self._newest_first != backwards
         sign, side = ("-", "lt") if newest_first else ("", "gt")
@@ -186,17 +186,17 @@ class Listing:
         has_value = computed.defined if computed is not None else Q(at__isnull=False)
         valued = self.rows.filter(has_value)
         valued = valued.order_by("-at" if falling else "at", *by_time)
-        if key is not None and key.at is not None:
-            beyond = Q(**{f"at__{'lt' if falling else 'gt'}": key.at})
-            valued = valued.filter(beyond | (Q(at=key.at) & later))
-        without = self.rows.filter(~has_value).order_by(*by_time)
-        if key is not None and key.at is None:
-            without = without.filter(later)
+        if key is not None and key.sort_value is not None:
+            beyond = Q(**{f"at__{'lt' if falling else 'gt'}": key.sort_value})
+            valued = valued.filter(beyond | (Q(at=key.sort_value) & later))
+        unvalued = self.rows.filter(~has_value).order_by(*by_time)
+        if key is not None and key.sort_value is None:
+            unvalued = unvalued.filter(later)
         # Those without a value come last: a key without one has all others before it, one with a value none of them.
-        if not backwards and (key is None or key.at is not None):
+        if not backwards and (key is None or key.sort_value is not None):
             yield valued
-        if not backwards or (key is not None and key.at is None):
-            yield without
+        if not backwards or (key is not None and key.sort_value is None):
+            yield unvalued
         if backwards:
             yield valued
 
@@ -244,9 +244,9 @@ def page_of(
         columns: numbers that each row tells.
         total: how many there are, where that is known already.
     """
-    found = listing.take(PageKey.read(after), size + 1)
-    rest, found = found[size:], found[:size]
-    ids = [conversation.pk for conversation in found]
+    conversations = listing.take(PageKey.read(after), size + 1)
+    rest, conversations = conversations[size:], conversations[:size]
+    ids = [conversation.pk for conversation in conversations]
     excerpts = _excerpts(ids, listing.words)
     values = _values(ids, columns)
     tags, starred = _marks(ids)
@@ -255,37 +255,40 @@ def page_of(
             ListedConversation(
                 row,
                 excerpts.get(row.pk, []),
-                [(one, getattr(row, one.column) if one.column else values.get((row.pk, one))) for one in columns],
+                [
+                    (column, getattr(row, column.column) if column.column else values.get((row.pk, column)))
+                    for column in columns
+                ],
                 tuple(tags.get(row.pk, ())),
                 row.pk in starred,
             )
-            for row in found
+            for row in conversations
         ],
-        after=str(listing.key_of(found[-1])) if rest else "",
+        after=str(listing.key_of(conversations[-1])) if rest else "",
         total=listing.count() if total is None else total,
         following=rest[0].pk if rest else None,
     )
 
 
 def _values(ids: Sequence[UUID], columns: Sequence[Number]) -> dict[tuple[UUID, Number], float | datetime | None]:
-    by_series = {one.series: one for one in columns if one.series is not None}
+    by_series = {column.series: column for column in columns if column.series is not None}
     figures = Figure.objects.filter(conversation__in=ids, series__in=list(by_series))
-    found: dict[tuple[UUID, Number], float | datetime | None] = {
+    values_by_key: dict[tuple[UUID, Number], float | datetime | None] = {
         (conversation_id, by_series[series_id]): value
         for conversation_id, series_id, value in figures.values_list("conversation_id", "series_id", "value")
     }
-    computed = [one for one in columns if one.computed is not None]
+    computed = [column for column in columns if column.computed is not None]
     if computed:
         rows = Conversation.objects.filter(pk__in=ids).annotate(
             **{
-                f"of_{one.name}": Case(When(one.computed.defined, then=one.computed.value()))
-                for one in computed
-                if one.computed
+                f"of_{column.name}": Case(When(column.computed.defined, then=column.computed.value()))
+                for column in computed
+                if column.computed
             }
         )
-        for pk, *values in rows.values_list("pk", *(f"of_{one.name}" for one in computed)):
-            found |= {(pk, one): value for one, value in zip(computed, values, strict=True)}
-    return found
+        for pk, *values in rows.values_list("pk", *(f"of_{column.name}" for column in computed)):
+            values_by_key |= {(pk, column): value for column, value in zip(computed, values, strict=True)}
+    return values_by_key
 
 
 def _marks(ids: Sequence[UUID]) -> tuple[dict[UUID, list[str]], set[UUID]]:
@@ -307,22 +310,22 @@ def _excerpts(ids: Sequence[UUID], words: Sequence[SearchWords]) -> dict[UUID, l
     if not words:
         turns = turns.filter(index__lt=4)
     texts: dict[UUID, list[str]] = {}
-    found: dict[UUID, list[ExcerptPiece]] = {}
+    excerpts: dict[UUID, list[ExcerptPiece]] = {}
     for conversation_id, text in turns.values_list("conversation", "text"):
-        if conversation_id in found or not text:
+        if conversation_id in excerpts or not text:
             continue
         texts.setdefault(conversation_id, []).append(text)
         pieces = excerpt_of(text, words)
         if any(piece.is_hit for piece in pieces):
-            found[conversation_id] = pieces
-    left = [pk for pk in ids if pk not in found] if words else []
-    if left:
-        comments = Rating.objects.filter(conversation__in=left).exclude(comment="")
+            excerpts[conversation_id] = pieces
+    remaining = [pk for pk in ids if pk not in excerpts] if words else []
+    if remaining:
+        comments = Rating.objects.filter(conversation__in=remaining).exclude(comment="")
         for conversation_id, text in comments.values_list("conversation", "comment"):
             pieces = excerpt_of(text, words)
             if any(piece.is_hit for piece in pieces):
-                found.setdefault(conversation_id, pieces)
-    return {pk: excerpt_of(opening_of(said), ()) for pk, said in texts.items()} | found
+                excerpts.setdefault(conversation_id, pieces)
+    return {pk: excerpt_of(opening_of(turn_texts), ()) for pk, turn_texts in texts.items()} | excerpts
 
 
 @dataclass(frozen=True, slots=True)
@@ -354,14 +357,14 @@ def position_of(listing: Listing, conversation: Conversation, page: Page | None 
     )
 
 
-def conversations_found(
-    source: Source, line: str, *, synthetic: bool = False, without: Sequence[str] = ()
+def find_conversations(
+    source: Source, line: str, *, synthetic: bool = False, excluded_flags: Sequence[str] = ()
 ) -> QuerySet[Conversation]:
     """Return the conversations that a line finds, in no order: those that the workbench lists for it.
 
     Args:
         synthetic: scripted participants' too; they take part in samples and limits.
-        without: names of flags; conversations of people with one of them are left out.
+        excluded_flags: names of flags; conversations of people with one of them are left out.
 
     Raises:
         Unreadable: with what is wrong and a line that would work.
@@ -372,5 +375,5 @@ def conversations_found(
         numbers, bots = Numbers(study_dimensions(source)), tuple(study_bots(source))
     else:
         numbers, bots = Numbers([]), tuple(source.plan.get("bots", []))
-    asked = parse_query(line, numbers, bots=bots, study=study)
-    return Listing(people_kept(rows, synthetic=synthetic, without=without), asked, study).fitting
+    query = parse_query(line, numbers, bots=bots, study=study)
+    return Listing(filter_conversations(rows, synthetic=synthetic, excluded_flags=excluded_flags), query, study).fitting

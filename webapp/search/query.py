@@ -55,9 +55,9 @@ _NEVER = Q(pk__in=[])
 _IS: dict[str, Callable[[], Q]] = {
     "commented": lambda: Q(Exists(Rating.objects.filter(conversation=OuterRef("pk")).exclude(comment=""))),
     "scripted": lambda: Q(is_synthetic=True),
-    "starred": lambda: _noted(kind=Note.Kind.STAR),
-    "tagged": lambda: _noted(kind=Note.Kind.TAG),
-    "noted": lambda: _noted(kind=Note.Kind.NOTE),
+    "starred": lambda: _has_note(kind=Note.Kind.STAR),
+    "tagged": lambda: _has_note(kind=Note.Kind.TAG),
+    "noted": lambda: _has_note(kind=Note.Kind.NOTE),
 }
 CHOICES = ("bot", "condition", "state", "source", "rater", "flag", "tag", "is", "first", "id")
 MOST = 10_000
@@ -68,8 +68,8 @@ _FEW = 12
 ORDERS = ("sort", "limit", "sample", "seed")
 
 
-def _noted(**what: str) -> Q:
-    return Q(pk__in=Note.objects.filter(**what).values("conversation"))
+def _has_note(**conditions: str) -> Q:
+    return Q(pk__in=Note.objects.filter(**conditions).values("conversation"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,11 +100,11 @@ class SearchQuery:
 
     def matching(self, rows: QuerySet[Conversation]) -> QuerySet[Conversation]:
         """Return those of the conversations that fit, or the sample drawn from them on request."""
-        found = rows.filter(self.condition)
+        fitting = rows.filter(self.condition)
         if self.sample is None:
-            return found
-        drawn = found.annotate(lot=_lot(self.seed)).order_by("lot", "pk").values("pk")
-        return rows.filter(pk__in=list(drawn.values_list("pk", flat=True)[: self.sample]))
+            return fitting
+        drawn_ids = fitting.annotate(lot=_lot(self.seed)).order_by("lot", "pk").values("pk")
+        return rows.filter(pk__in=list(drawn_ids.values_list("pk", flat=True)[: self.sample]))
 
 
 def _lot(seed: int) -> Any:
@@ -131,18 +131,18 @@ def parse_query(line: str, numbers: Numbers, *, bots: Collection[str] = (), stud
     except Unreadable as error:
         if error.example != EXAMPLE:
             raise
-        raise Unreadable(error.why, example_of(numbers)) from None
-    return reader.asked()
+        raise Unreadable(error.reason, example_of(numbers)) from None
+    return reader.build_query()
 
 
 def example_of(numbers: Numbers) -> str:
     """Return a query that finds something where conversations have what it names: only numbers that they have."""
     measured = numbers.measured()
-    by = next((one for one in measured if one.kind == Series.Kind.RATING), None)
+    rating = next((number for number in measured if number.kind == Series.Kind.RATING), None)
     return " ".join(
         [
-            *(f"{name}>0.6" for name in (TELLING,) if name in {one.name for one in measured}),
-            f"sort:{by.name if by is not None else 'exchanges'}",
+            *(f"{name}>0.6" for name in (TELLING,) if name in {number.name for number in measured}),
+            f"sort:{rating.name if rating is not None else 'exchanges'}",
             'limit:20 "exact words"',
         ]
     )
@@ -166,7 +166,7 @@ class _Reader:
     def take(self, term: QueryTerm) -> None:
         """Read one term."""
         if not term.field:
-            condition = self._said(term)
+            condition = self._match_words(term)
         elif term.field in ORDERS:
             self._order(term)
             return
@@ -176,11 +176,11 @@ class _Reader:
             condition = self._number(term)
         self.conditions.append(~condition if term.is_not else condition)
 
-    def asked(self) -> SearchQuery:
+    def build_query(self) -> SearchQuery:
         """Return all that was read."""
         condition = Q()
-        for one in self.conditions:
-            condition &= one
+        for term_condition in self.conditions:
+            condition &= term_condition
         return SearchQuery(
             condition=condition,
             words=tuple(self.words),
@@ -193,7 +193,7 @@ class _Reader:
             numbers=tuple(self.spoken_of.values()),
         )
 
-    def _said(self, term: QueryTerm) -> Q:
+    def _match_words(self, term: QueryTerm) -> Q:
         words = SearchWords(term.value, term.is_exact)
         if not words.parts:
             raise Unreadable(_("“{text}” has no letter or digit to look for.").format(text=term.value), '"100 %"')
@@ -209,12 +209,12 @@ class _Reader:
             )
         make = getattr(self, f"_by_{term.field}")
         condition = Q()
-        values = dict.fromkeys([*filter(None, term.value.split(",")), *self._whole(term)])
+        values = dict.fromkeys([*filter(None, term.value.split(",")), *self._unsplit_values(term)])
         for value in values:
             condition |= make(value)
         return condition
 
-    def _whole(self, term: QueryTerm) -> list[str]:
+    def _unsplit_values(self, term: QueryTerm) -> list[str]:
         """Return the value as one, where a name may have commas of its own, such as a rater's."""
         return [term.value] if term.field == "rater" else []
 
@@ -254,13 +254,13 @@ class _Reader:
         return Q(participant__in=TaskFlag.objects.filter(name=value).values("participant"))
 
     def _by_tag(self, value: str) -> Q:
-        return _noted(kind=Note.Kind.TAG, text=value.lower())
+        return _has_note(kind=Note.Kind.TAG, text=value.lower())
 
     def _by_rater(self, value: str) -> Q:
-        by = Q(rater=value)
+        condition = Q(rater=value)
         with contextlib.suppress(ValueError):
-            by |= Q(participant=uuid.UUID(value))
-        return Q(pk__in=Rating.objects.filter(by).values("conversation"))
+            condition |= Q(participant=uuid.UUID(value))
+        return Q(pk__in=Rating.objects.filter(condition).values("conversation"))
 
     def _by_id(self, value: str) -> Q:
         try:
@@ -271,27 +271,27 @@ class _Reader:
             ) from None
         return Q(pk__gte=low, pk__lte=high)
 
-    def _named(self, term: QueryTerm, name: str, example: str) -> Number:
-        found = self.numbers.get(name)
-        if found is not None:
-            self.spoken_of.setdefault(found.name, found)
-            return found
+    def _find_number(self, term: QueryTerm, name: str, example: str) -> Number:
+        number = self.numbers.get(name)
+        if number is not None:
+            self.spoken_of.setdefault(number.name, number)
+            return number
         # Only numbers are sorted by or compared with one.
         takes_words = term.sign == ":" and term.field not in ORDERS
-        others = (*CHOICES, *ORDERS) if takes_words else ()
-        names = [*others, *self.numbers.names()]
-        near = nearest_names(name, [one for one in names if _is_like(name, one)], least=_NEAR)
-        why = _("There is no field “{name}” here.").format(name=name)
+        keywords = (*CHOICES, *ORDERS) if takes_words else ()
+        names = [*keywords, *self.numbers.names()]
+        near = nearest_names(name, [candidate for candidate in names if _is_like(name, candidate)], least=_NEAR)
+        message = _("There is no field “{name}” here.").format(name=name)
         if near:
-            why += " " + _("Did you mean {names}?").format(names=_listed(near))
-            raise Unreadable(why, example.format(near[0]))
-        why += " " + _("To look for the words as such, put them in quotes.")
-        raise Unreadable(why, f'"{term}"')
+            message += " " + _("Did you mean {names}?").format(names=_listed(near))
+            raise Unreadable(message, example.format(near[0]))
+        message += " " + _("To look for the words as such, put them in quotes.")
+        raise Unreadable(message, f'"{term}"')
 
     def _number(self, term: QueryTerm) -> Q:
         name = term.field.removeprefix("any.")
         written = f"{term.sign}{term.value}"
-        number = self._named(term, name, "{}" + written)
+        number = self._find_number(term, name, "{}" + written)
         computed = number.computed
         if computed is not None and computed.is_time and not term.field.startswith("any."):
             return is_within(computed, days_of(term))
@@ -308,10 +308,10 @@ class _Reader:
         """Return the condition that the index has a value of the number within the bounds."""
         if number is None or number.series is None:
             return _NEVER
-        of = Figure.objects.filter(
+        figures = Figure.objects.filter(
             **self.of_study, series=number.series, **{f"value__{sign}": value for sign, value in bounds.items()}
         )
-        return Q(pk__in=of.values("conversation"))
+        return Q(pk__in=figures.values("conversation"))
 
     def _any(self, term: QueryTerm, number: Number, bounds: dict[str, float]) -> Q:
         """Return the condition that at least one rater's answer lies there."""
@@ -320,10 +320,10 @@ class _Reader:
                 _("“any.” asks for single answers of raters; “{name}” is no rating.").format(name=number.name),
                 str(term).replace("any.", ""),
             )
-        given = Rating.objects.filter(conversation=OuterRef("pk"), answers__has_key=number.name).annotate(
-            given=Cast(KT(f"answers__{number.name}"), FloatField())
+        answers = Rating.objects.filter(conversation=OuterRef("pk"), answers__has_key=number.name).annotate(
+            answer=Cast(KT(f"answers__{number.name}"), FloatField())
         )
-        return Q(Exists(given.filter(**{f"given__{sign}": v for sign, v in bounds.items()})))
+        return Q(Exists(answers.filter(**{f"answer__{sign}": v for sign, v in bounds.items()})))
 
     def _order(self, term: QueryTerm) -> None:
         if term.is_not or term.sign != ":":
@@ -333,7 +333,7 @@ class _Reader:
             if name in ("newest", "oldest"):
                 self.sort, self.is_falling = None, (name == "newest") != (term.value[0] == "-")
             else:
-                self.sort = self._named(term, name, "sort:{}")
+                self.sort = self._find_number(term, name, "sort:{}")
                 self.is_falling = term.value.startswith("-")
             return
         lowest = 0 if term.field == "seed" else 1
@@ -346,25 +346,25 @@ class _Reader:
         self.orders[term.field] = int(term.value)
 
 
-def _known(name: str, names: Iterable[str], why: str, example: str) -> str:
+def _known(name: str, names: Iterable[str], template: str, example: str) -> str:
     names = list(names)
     if name in names:
         return name
     near = nearest_names(name, names, least=_NEAR)
     first = (near or sorted(names))[:1]
-    told = why.format(name=name)
+    message = template.format(name=name)
     if len(names) <= _FEW or not near:
         listed = sorted(names)[:_FEW]
-        told += " " + _("There is: {names}.").format(names=_listed(listed))
+        message += " " + _("There is: {names}.").format(names=_listed(listed))
     else:
-        told += " " + _("Did you mean {names}?").format(names=_listed(near))
-    raise Unreadable(told, example.format(first[0]) if first else EXAMPLE)
+        message += " " + _("Did you mean {names}?").format(names=_listed(near))
+    raise Unreadable(message, example.format(first[0]) if first else EXAMPLE)
 
 
-def _is_like(name: str, other: str) -> bool:
+def _is_like(name: str, candidate: str) -> bool:
     """Return True if two names have roughly one length: a short one stands within many long ones by chance."""
-    own = other.rpartition(".")[2]
-    return len(own) <= 2 * len(name) + 2 or name.lower() in own.lower()
+    short_name = candidate.rpartition(".")[2]
+    return len(short_name) <= 2 * len(name) + 2 or name.lower() in short_name.lower()
 
 
 def _listed(names: Sequence[str]) -> str:
@@ -384,5 +384,5 @@ def sorted_rows(rows: QuerySet[Conversation], number: Number, study: Study | Non
     condition = Q(figures__series=number.series or 0)
     if study is not None:
         condition &= Q(figures__study=study)
-    of = FilteredRelation("figures", condition=condition)
-    return rows.annotate(sorted_by=of, at=F("sorted_by__value"))
+    relation = FilteredRelation("figures", condition=condition)
+    return rows.annotate(sorted_by=relation, at=F("sorted_by__value"))

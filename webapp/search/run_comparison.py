@@ -77,7 +77,7 @@ class RunMean:
         n_measured: conversations that the metric was computed for; those without a value are among them.
     """
 
-    found: Interval
+    interval: Interval
     n_measured: int
 
 
@@ -125,18 +125,18 @@ class RunsCompared:
     wrong: list[Mistake]
 
 
-def runs_compared(asked: RunComparisonParams) -> RunsCompared:
+def runs_compared(params: RunComparisonParams) -> RunsCompared:
     """Compare self-play runs, in as many queries however many there are."""
     wrong: list[Mistake] = []
     newest = runs_newest(_LISTED)
-    runs = _runs(asked.runs, newest, wrong)
+    runs = _runs(params.runs, newest, wrong)
     every_bot = list(dict.fromkeys(bot for run in runs for bot in run.plan.get("bots", [])))
-    bots = _bots(asked.bots, every_bot, wrong) or every_bot
-    n_measured = _measured(runs)
+    bots = _bots(params.bots, every_bot, wrong) or every_bot
+    n_measured = _count_measured(runs)
     known = _measures()
-    there = {version for _run, _bot, version in n_measured}
-    every_measure = [one for one in known if one.version in there]
-    measures = _columns(asked.columns, known, every_measure, wrong)
+    measured_versions = {version for _run, _bot, version in n_measured}
+    every_measure = [measure for measure in known if measure.version in measured_versions]
+    measures = _columns(params.columns, known, every_measure, wrong)
     values = _values(runs, measures)
     played = _played(runs)
     sides = []
@@ -146,9 +146,14 @@ def runs_compared(asked: RunComparisonParams) -> RunsCompared:
                 continue
             n, n_failed = played.get((run.pk, bot), (0, 0))
             means = tuple(
-                _mean(one, n, n_measured.get((run.pk, bot, one.version or 0), 0), values[(run.pk, bot, one.name)])
-                for one in measures
-            )  # fmt: skip
+                _mean(
+                    measure,
+                    n,
+                    n_measured.get((run.pk, bot, measure.version or 0), 0),
+                    values[(run.pk, bot, measure.name)],
+                )
+                for measure in measures
+            )
             sides.append(Side(run, bot, _version(run, bot), n, n_failed, means))
     settings = [settings_of(run) for run in runs]
     return RunsCompared(
@@ -156,7 +161,9 @@ def runs_compared(asked: RunComparisonParams) -> RunsCompared:
         measures=measures,
         bots=bots,
         sides=sides,
-        differ=[name for name in settings[0] if any(one[name] != settings[0][name] for one in settings)]
+        differ=[
+            name for name in settings[0] if any(run_settings[name] != settings[0][name] for run_settings in settings)
+        ]
         if settings
         else [],
         versions_differ=[bot for bot in bots if len(_versions(runs, bot)) > 1],
@@ -181,73 +188,73 @@ def settings_of(run: SelfPlayRun) -> dict[str, Any]:
     }
 
 
-def _runs(asked: Sequence[str], newest: list[SelfPlayRun], wrong: list[Mistake]) -> list[SelfPlayRun]:
+def _runs(requested: Sequence[str], newest: list[SelfPlayRun], wrong: list[Mistake]) -> list[SelfPlayRun]:
     """Return the requested runs, the newest first; without any the newest ones with conversations."""
-    if not asked:
+    if not requested:
         return [run for run in newest if run.n_done][:USUAL_RUNS]
-    names = list(dict.fromkeys(asked))
+    names = list(dict.fromkeys(requested))
     known = {str(run.pk): run for run in newest}
     numbers = [int(name) for name in names if _is_number(name) and name not in known]
     for run in SelfPlayRun.objects.filter(SELF_PLAY, pk__in=numbers) if numbers else ():
         known[str(run.pk)] = run
     for name in names:
         if name not in known:
-            there = ", ".join(str(run.pk) for run in newest[:5]) or _("none")
-            told = _("There is no self-play run {run}; the newest are: {there}.")
-            wrong.append(Mistake("runs", told.format(run=name, there=there)))
-    found = sorted((known[name] for name in names if name in known), key=lambda run: -run.pk)
-    if len(found) > MOST_RUNS:
-        told = _("{n} runs are chosen, and {most} can stand beside one another.")
-        wrong.append(Mistake("runs", told.format(n=len(found), most=MOST_RUNS)))
-    return found[:MOST_RUNS]
+            newest_ids = ", ".join(str(run.pk) for run in newest[:5]) or _("none")
+            message = _("There is no self-play run {run}; the newest are: {there}.")
+            wrong.append(Mistake("runs", message.format(run=name, there=newest_ids)))
+    selected_runs = sorted((known[name] for name in names if name in known), key=lambda run: -run.pk)
+    if len(selected_runs) > MOST_RUNS:
+        message = _("{n} runs are chosen, and {most} can stand beside one another.")
+        wrong.append(Mistake("runs", message.format(n=len(selected_runs), most=MOST_RUNS)))
+    return selected_runs[:MOST_RUNS]
 
 
 def _is_number(name: str) -> bool:
     return name.isascii() and name.isdigit() and len(name) < 16
 
 
-def _bots(asked: Sequence[str], there: Sequence[str], wrong: list[Mistake]) -> list[str]:
-    for name in dict.fromkeys(asked):
-        if name not in there:
-            told = _("None of these runs has the bot “{bot}”; they have: {there}.")
-            known = ", ".join(there) or _("none")
-            wrong.append(Mistake("bots", told.format(bot=name, there=known)))
-    return [bot for bot in there if bot in asked]
+def _bots(requested: Sequence[str], available: Sequence[str], wrong: list[Mistake]) -> list[str]:
+    for name in dict.fromkeys(requested):
+        if name not in available:
+            message = _("None of these runs has the bot “{bot}”; they have: {there}.")
+            known = ", ".join(available) or _("none")
+            wrong.append(Mistake("bots", message.format(bot=name, there=known)))
+    return [bot for bot in available if bot in requested]
 
 
 def _columns(
-    asked: Sequence[str], known: Sequence[RunMeasure], there: Sequence[RunMeasure], wrong: list[Mistake]
+    requested: Sequence[str], known: Sequence[RunMeasure], available: Sequence[RunMeasure], wrong: list[Mistake]
 ) -> list[RunMeasure]:
     """Return the requested measures; without any the usual ones that were computed."""
-    if not asked:
-        by_name = {one.name: one for one in there}
+    if not requested:
+        by_name = {measure.name: measure for measure in available}
         usual = [by_name[name] for name in USUAL if name in by_name]
-        return (usual or list(there))[:USUAL_COLUMNS]
-    by_name = {one.name: one for one in known}
-    found = []
-    for name in dict.fromkeys(asked):
+        return (usual or list(available))[:USUAL_COLUMNS]
+    by_name = {measure.name: measure for measure in known}
+    selected = []
+    for name in dict.fromkeys(requested):
         if name in by_name:
-            found.append(by_name[name])
+            selected.append(by_name[name])
             continue
-        told = _("No metric has the column “{name}”; these runs have: {there}.")
-        names = ", ".join(one.name for one in there) or _("none")
-        wrong.append(Mistake("columns", told.format(name=name, there=names)))
-    if len(found) > MOST_COLUMNS:
-        told = _("{n} metrics are chosen, and {most} can stand beside one another.")
-        wrong.append(Mistake("columns", told.format(n=len(found), most=MOST_COLUMNS)))
-    return found[:MOST_COLUMNS]
+        message = _("No metric has the column “{name}”; these runs have: {there}.")
+        names = ", ".join(measure.name for measure in available) or _("none")
+        wrong.append(Mistake("columns", message.format(name=name, there=names)))
+    if len(selected) > MOST_COLUMNS:
+        message = _("{n} metrics are chosen, and {most} can stand beside one another.")
+        wrong.append(Mistake("columns", message.format(n=len(selected), most=MOST_COLUMNS)))
+    return selected[:MOST_COLUMNS]
 
 
 def _measures() -> list[RunMeasure]:
     """Return every number of the metrics of this server that can be read one by one, in one query."""
-    found = []
-    metrics = [one for one in metrics_all() if not getattr(one, "ingredient", False)]
+    measures = []
+    metrics = [metric for metric in metrics_all() if not getattr(metric, "ingredient", False)]
     versions = versions_current(metrics)
     for metric in metrics:
         version = versions.get(metric.name)
         columns = [column for column in metric.columns if column.level == "conversation"]
         for column in columns:
-            found.append(
+            measures.append(
                 RunMeasure(
                     name=column.name,
                     title=column.title.removesuffix(", mean"),
@@ -258,20 +265,20 @@ def _measures() -> list[RunMeasure]:
                     is_first=column is columns[0],
                 )
             )
-    return found
+    return measures
 
 
 def _played(runs: Iterable[SelfPlayRun]) -> dict[tuple[int, str], tuple[int, int]]:
     """Return by run and bot how many of its conversations with itself came to their end, and how many failed."""
     links = SelfPlayConversation.objects.filter(run__in=list(runs), partner_bot_id="")
-    counted = links.values_list("run", "bot_id").annotate(
+    counts = links.values_list("run", "bot_id").annotate(
         n=Count("pk", filter=Q(conversation__state=Conversation.State.COMPLETED)),
         n_failed=Count("pk", filter=~Q(error="")),
     )
-    return {(run, bot): (n, n_failed) for run, bot, n, n_failed in counted.order_by()}
+    return {(run, bot): (n, n_failed) for run, bot, n, n_failed in counts.order_by()}
 
 
-def _own(runs: Iterable[SelfPlayRun]) -> Q:
+def _self_conversations(runs: Iterable[SelfPlayRun]) -> Q:
     """Return the condition that conversations found are a bot's with itself and complete."""
     return Q(
         conversation__selfplay__run__in=list(runs),
@@ -283,34 +290,34 @@ def _own(runs: Iterable[SelfPlayRun]) -> Q:
 _WHOSE = ("conversation__selfplay__run", "conversation__selfplay__bot_id")
 
 
-def _measured(runs: Iterable[SelfPlayRun]) -> dict[Group, int]:
+def _count_measured(runs: Iterable[SelfPlayRun]) -> dict[Group, int]:
     """Return by run, bot and version of a metric how many conversations it was computed for."""
-    counted = MetricResult.objects.filter(_own(runs)).order_by().values_list(*_WHOSE, "metric")
-    return {(run, bot, version): n for run, bot, version, n in counted.annotate(n=Count("pk"))}
+    result_counts = MetricResult.objects.filter(_self_conversations(runs)).order_by().values_list(*_WHOSE, "metric")
+    return {(run, bot, version): n for run, bot, version, n in result_counts.annotate(n=Count("pk"))}
 
 
 def _values(runs: Iterable[SelfPlayRun], measures: Sequence[RunMeasure]) -> Mapping[tuple[int, str, str], list[float]]:
     """Return by run, bot and measure the values of its conversations, in ascending order."""
-    wanted = {(one.name, one.version): one.name for one in measures}
-    versions = {one.version for one in measures if one.version is not None}
-    kept = Series.objects.filter(kind=Series.Kind.METRIC, metric__in=versions)
+    names_by_version = {(measure.name, measure.version): measure.name for measure in measures}
+    versions = {measure.version for measure in measures if measure.version is not None}
+    metric_series = Series.objects.filter(kind=Series.Kind.METRIC, metric__in=versions)
     series = {
-        pk: wanted[(name, version)]
-        for pk, name, version in kept.values_list("pk", "name", "metric")
-        if (name, version) in wanted
+        pk: names_by_version[(name, version)]
+        for pk, name, version in metric_series.values_list("pk", "name", "metric")
+        if (name, version) in names_by_version
     }
-    found: dict[tuple[int, str, str], list[float]] = defaultdict(list)
-    rows = Figure.objects.filter(_own(runs), series__in=list(series))
-    for run, bot, one, value in rows.values_list(*_WHOSE, "series", "value").order_by("value"):
-        found[(run, bot, series[one])].append(value)
-    return found
+    values_by_group: dict[tuple[int, str, str], list[float]] = defaultdict(list)
+    rows = Figure.objects.filter(_self_conversations(runs), series__in=list(series))
+    for run, bot, series_id, value in rows.values_list(*_WHOSE, "series", "value").order_by("value"):
+        values_by_group[(run, bot, series[series_id])].append(value)
+    return values_by_group
 
 
-def _mean(one: RunMeasure, n: int, n_measured: int, values: list[float]) -> RunMean:
+def _mean(measure: RunMeasure, n: int, n_measured: int, values: list[float]) -> RunMean:
     if not n_measured:
         reason = NOT_COMPUTED if n else NOT_PLAYED
         return RunMean(Interval(None, None, None, 0, reason), 0)
-    scale = one.scale
+    scale = measure.scale
     if scale is not None and values and not scale[0] <= values[0] <= values[-1] <= scale[1]:
         scale = None  # a metric that leaves the scale that it declares has none to keep to
     return RunMean(mean_interval(values, level=LEVEL, scale=scale), n_measured)
@@ -330,8 +337,8 @@ def _is_repeated(runs: Iterable[SelfPlayRun], bot: str) -> bool:
     for run in runs:
         if bot not in run.plan.get("bots", []) or not run.plan.get("deterministic", {}).get(bot):
             continue
-        asked = settings_of(run)
-        made_by = (_version(run, bot), asked["seed"], asked["turns"], tuple(asked["openers"]))
+        run_settings = settings_of(run)
+        made_by = (_version(run, bot), run_settings["seed"], run_settings["turns"], tuple(run_settings["openers"]))
         if made_by in seen:
             return True
         seen.add(made_by)

@@ -36,8 +36,8 @@ def notes_of(conversation: Conversation) -> Notes:
 
 def raters_of(conversations: Sequence[UUID]) -> list[str]:
     """Return the names of those who rated some of these conversations, in their order."""
-    named = Rating.objects.filter(conversation__in=conversations).exclude(rater="")
-    return list(named.order_by("rater").values_list("rater", flat=True).distinct()[:MOST_RATERS])
+    named_ratings = Rating.objects.filter(conversation__in=conversations).exclude(rater="")
+    return list(named_ratings.order_by("rater").values_list("rater", flat=True).distinct()[:MOST_RATERS])
 
 
 MOST_RATERS = 200
@@ -54,16 +54,16 @@ class Tag:
     n: int
 
 
-def tags_of(rows: QuerySet[Conversation], *, after: str = "", most: int = MOST_TAGS) -> list[Tag]:
+def tags_of(rows: QuerySet[Conversation], *, after: str = "", limit: int = MOST_TAGS) -> list[Tag]:
     """Return the tags of conversations by name, in one query.
 
     Args:
         after: only those that come after this one.
-        most: so many of them.
+        limit: maximum number of tags.
     """
     tags = _left_at(rows, Note.Kind.TAG).filter(text__gt=after).order_by("text")
-    counted = tags.values_list("text").annotate(n=Count("pk"))
-    return [Tag(text, n) for text, n in counted[:most]]
+    tag_counts = tags.values_list("text").annotate(n=Count("pk"))
+    return [Tag(text, n) for text, n in tag_counts[:limit]]
 
 
 def stars_of(rows: QuerySet[Conversation]) -> int:
@@ -92,11 +92,11 @@ def notes_in(rows: QuerySet[Conversation], *, before: int = 0, size: int = NOTES
         before: key of a note; only older ones. 0: from the newest one on.
     """
     every = _left_at(rows, Note.Kind.NOTE)
-    shown = every.filter(pk__lt=before) if before else every
-    shown = shown.select_related("conversation__bot", "author").order_by("-pk")
-    found = list(shown[: size + 1])
-    rest, found = found[size:], found[:size]
-    return NotePage(found, found[-1].pk if rest else 0, every.count())
+    older_notes = every.filter(pk__lt=before) if before else every
+    older_notes = older_notes.select_related("conversation__bot", "author").order_by("-pk")
+    page_notes = list(older_notes[: size + 1])
+    rest, page_notes = page_notes[size:], page_notes[:size]
+    return NotePage(page_notes, page_notes[-1].pk if rest else 0, every.count())
 
 
 def _left_at(rows: QuerySet[Conversation], kind: str) -> QuerySet[Note]:
@@ -106,13 +106,13 @@ def _left_at(rows: QuerySet[Conversation], kind: str) -> QuerySet[Note]:
 
 @dataclass(frozen=True, slots=True)
 class Saved:
-    """Saved search; `why` explains the part of it that cannot be read any more, such as a metric that is gone."""
+    """Saved search; `reason` names the part that is no longer valid, such as a removed metric; else empty."""
 
     search: SavedSearch
-    why: str
+    reason: str
 
 
-def kept_for(source: Source) -> dict[str, Any]:
+def source_fields(source: Source) -> dict[str, Any]:
     """Return the field values of searches saved for a study or run."""
     return {"study" if isinstance(source, Study) else "run": source}
 
@@ -120,12 +120,12 @@ def kept_for(source: Source) -> dict[str, Any]:
 def saved_searches(source: Source, user: Any, numbers: Numbers, bots: Sequence[str] = ()) -> list[Saved]:
     """Return a user's saved searches of a study or run, each with its present error."""
     study = source if isinstance(source, Study) else None
-    found = []
-    for search in SavedSearch.objects.filter(**kept_for(source), owner=user):
-        why = ""
+    searches = []
+    for search in SavedSearch.objects.filter(**source_fields(source), owner=user):
+        reason = ""
         try:
             parse_query(search.line, numbers, bots=bots, study=study)
         except Unreadable as error:
-            why = error.why
-        found.append(Saved(search, why))
-    return found
+            reason = error.reason
+        searches.append(Saved(search, reason))
+    return searches

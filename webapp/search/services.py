@@ -13,7 +13,7 @@ from webapp.core.errors import Refused
 from webapp.search.fields import LONGEST
 from webapp.search.models import Note, SavedSearch
 from webapp.search.pagination import Source
-from webapp.search.selectors import kept_for
+from webapp.search.selectors import source_fields
 
 
 def star_set(*, conversation: Conversation, is_starred: bool, author: Any) -> None:
@@ -72,9 +72,11 @@ def note_add(*, conversation: Conversation, text: str, author: Any) -> Note:
     with transaction.atomic():
         # Notes of two people may be alike, so no constraint keeps a second call of one person from doubling theirs.
         Conversation.objects.select_for_update(of=("self",)).get(pk=conversation.pk)
-        mine = Note.objects.filter(conversation=conversation, kind=Note.Kind.NOTE, author=author)
-        there = mine.filter(text=words).first()
-        return there or Note.objects.create(conversation=conversation, kind=Note.Kind.NOTE, text=words, author=author)
+        author_notes = Note.objects.filter(conversation=conversation, kind=Note.Kind.NOTE, author=author)
+        existing_note = author_notes.filter(text=words).first()
+        return existing_note or Note.objects.create(
+            conversation=conversation, kind=Note.Kind.NOTE, text=words, author=author
+        )
 
 
 def note_checked(text: str) -> str:
@@ -109,13 +111,13 @@ def search_save(*, source: Source, owner: Any, name: str, line: str, columns: st
     if is_blank(line) or len(line) > LONGEST:
         raise Refused("line", _("There is no search to save: ask for something first."))
     return SavedSearch.objects.update_or_create(
-        **kept_for(source), owner=owner, name=name, defaults={"line": line, "columns": columns[:500]}
+        **source_fields(source), owner=owner, name=name, defaults={"line": line, "columns": columns[:500]}
     )[0]
 
 
 def search_forget(*, source: Source, owner: Any, name: str) -> None:
     """Delete a user's query of this name; one that is gone already is no error."""
-    SavedSearch.objects.filter(**kept_for(source), owner=owner, name=_name_read(name)).delete()
+    SavedSearch.objects.filter(**source_fields(source), owner=owner, name=_name_read(name)).delete()
 
 
 def _name_read(text: str) -> str:

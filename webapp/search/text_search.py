@@ -92,10 +92,10 @@ def words_within(words: SearchWords) -> Q:
         comments = Rating.objects.filter(conversation=OuterRef("pk"), comment__icontains=words.text)
         return Q(Exists(turns)) | Q(Exists(comments))
     if connection.vendor == "postgresql":
-        made = _Beginning if words.by_beginning else SearchQuery
-        asked = made(_Without(Value(words.text)), config="simple", search_type="phrase")
+        query_class = _Beginning if words.by_beginning else SearchQuery
+        query = query_class(_Without(Value(words.text)), config="simple", search_type="phrase")
         # By EXISTS, whose negation is joined row by row; that of IN reads all words of the installation.
-        return Q(Exists(ConversationWords.objects.filter(conversation=OuterRef("pk"), document=asked)))
+        return Q(Exists(ConversationWords.objects.filter(conversation=OuterRef("pk"), document=query)))
     phrase = '"{}"'.format(" ".join(words.parts)) + ("*" if words.by_beginning else "")
     return Q(pk__in=_fts("conversations_turn", "reading_turnwords", phrase)) | Q(
         pk__in=_fts("ratings_rating", "reading_commentwords", phrase)
@@ -124,23 +124,23 @@ class ExcerptPiece:
         return format_html("<mark>{}</mark>" if self.is_hit else "{}", self.text)
 
 
-def pieces_of(text: str, asked: Sequence[SearchWords]) -> list[ExcerptPiece]:
+def pieces_of(text: str, searched_words: Sequence[SearchWords]) -> list[ExcerptPiece]:
     """Return a text in pieces; those that match the query are marked as hits."""
-    patterns = [words.pattern for words in asked if words.parts or words.is_spaceless]
+    patterns = [words.pattern for words in searched_words if words.parts or words.is_spaceless]
     if not patterns:
         return [ExcerptPiece(text)]
-    found, at = [], 0
+    pieces, position = [], 0
     for hit in regex.finditer("|".join(patterns), text, regex.IGNORECASE):
-        found += [ExcerptPiece(text[at : hit.start()]), ExcerptPiece(hit.group(), True)]
-        at = hit.end()
-    return [piece for piece in [*found, ExcerptPiece(text[at:])] if piece.text]
+        pieces += [ExcerptPiece(text[position : hit.start()]), ExcerptPiece(hit.group(), True)]
+        position = hit.end()
+    return [piece for piece in [*pieces, ExcerptPiece(text[position:])] if piece.text]
 
 
-def html_with_hits(html: str, asked: Sequence[SearchWords]) -> SafeString:
+def html_with_hits(html: str, searched_words: Sequence[SearchWords]) -> SafeString:
     """Return HTML with what matches the query marked within its texts; its tags stay as they are."""
     parts = regex.split(r"(<[^>]*>)", html)
     for n in range(0, len(parts), 2):
-        pieces = pieces_of(unescape(parts[n]), asked)
+        pieces = pieces_of(unescape(parts[n]), searched_words)
         parts[n] = format_html_join("", "{}", ((piece.marked,) for piece in pieces))
     return mark_safe("".join(parts))  # noqa: S308  tags of the given HTML, and escaped texts
 
@@ -151,23 +151,26 @@ _TELLING_WORDS = 4
 
 def opening_of(texts: Iterable[str]) -> str:
     """Return the first text of four words or more, by which a conversation is known; the first one without any."""
-    said = [text for text in texts if text]
-    return next((text for text in said if len(text.split()) >= _TELLING_WORDS), said[0] if said else "")
+    nonempty_texts = [text for text in texts if text]
+    return next(
+        (text for text in nonempty_texts if len(text.split()) >= _TELLING_WORDS),
+        nonempty_texts[0] if nonempty_texts else "",
+    )
 
 
-def excerpt_of(text: str, asked: Sequence[SearchWords]) -> list[ExcerptPiece]:
+def excerpt_of(text: str, searched_words: Sequence[SearchWords]) -> list[ExcerptPiece]:
     """Return about 120 characters of a text in pieces, from a little before the first hit."""
-    pieces = pieces_of(text, asked)
+    pieces = pieces_of(text, searched_words)
     first = next((i for i, piece in enumerate(pieces) if piece.is_hit), None)
     if first is None:
         return [ExcerptPiece(text[:_OPENING])]
     before = "".join(piece.text for piece in pieces[:first])
     start = max(0, len(before) - _BEFORE_HIT)
-    found = [ExcerptPiece(("…" if start else "") + before[start:])]
-    room = _OPENING - len(found[0].text)
+    excerpt = [ExcerptPiece(("…" if start else "") + before[start:])]
+    room = _OPENING - len(excerpt[0].text)
     for piece in pieces[first:]:
         if room <= 0:
             break
-        found.append(ExcerptPiece(piece.text[:room], piece.is_hit))
+        excerpt.append(ExcerptPiece(piece.text[:room], piece.is_hit))
         room -= len(piece.text)
-    return [piece for piece in found if piece.text]
+    return [piece for piece in excerpt if piece.text]

@@ -47,7 +47,7 @@ def test_every_field_has_its_row_and_no_other(above: str) -> None:
 def test_a_field_of_few_values_names_them_all(field: str) -> None:
     with pytest.raises(Unreadable) as refused:
         read(make_study("s"), f"{field}:xyzzy")
-    known = refused.value.why.rpartition(": ")[2].rstrip(".").split(", ")
+    known = refused.value.reason.rpartition(": ")[2].rstrip(".").split(", ")
     written = re.findall(r"`(\w+)`", rows()["field"][field])
     assert set(written) == set(known)
 

@@ -180,7 +180,7 @@ def test_a_line_that_cannot_be_read_says_why_and_what_would_work(
 ) -> None:
     with pytest.raises(Unreadable) as refused:
         read(study, line)
-    assert why in refused.value.why
+    assert why in refused.value.reason
     assert example in refused.value.example
     if refused.value.example != line:
         read(study, refused.value.example)

@@ -51,7 +51,7 @@ from webapp.ratings.selectors import study_bots, study_dimensions
 from webapp.results.refresh import refresh_flags
 from webapp.search import services
 from webapp.search.fields import Numbers
-from webapp.search.pagination import Listing, PageKey, Source, conversations_of_study, page_of, people_kept
+from webapp.search.pagination import Listing, PageKey, Source, conversations_of_study, filter_conversations, page_of
 from webapp.search.query import parse_query
 from webapp.search.selectors import Notes, Saved, notes_of, saved_searches
 from webapp.studies.models import Study
@@ -143,7 +143,7 @@ def conversation_page(
     excluded_flags = without_read(searched.without)
     if excluded_flags and study is not None:
         refresh_flags(study)
-    included_rows = people_kept(rows, synthetic=searched.include_synthetic, without=excluded_flags)
+    included_rows = filter_conversations(rows, synthetic=searched.include_synthetic, excluded_flags=excluded_flags)
     listing = Listing(included_rows, query, study)
     page = page_of(listing, columns, after=_after(searched.after), size=searched.limit)
     items = [
@@ -170,7 +170,7 @@ def _after(text: str) -> str:
     if text:
         key = PageKey.read(text)
         is_valid = key is not None and not timezone.is_naive(key.created_at)
-        if key is None or not is_valid or not _is_finite(key.at):
+        if key is None or not is_valid or not _is_finite(key.sort_value):
             raise ValuesError([Mistake("after", f"after is {quote(text)}, which no page has given")])
     return text
 

@@ -212,12 +212,12 @@ def _side(side: Side, measures: Sequence[RunMeasure]) -> SideOut:
         means=[
             RunMeanOut(
                 column=measure.name,
-                mean=mean.found.mean,
-                low=mean.found.low,
-                high=mean.found.high,
-                n=mean.found.n,
+                mean=mean.interval.mean,
+                low=mean.interval.low,
+                high=mean.interval.high,
+                n=mean.interval.n,
                 n_measured=mean.n_measured,
-                reason=reason_text(mean.found.reason),
+                reason=reason_text(mean.interval.reason),
             )
             for measure, mean in zip(measures, side.means, strict=True)
         ],

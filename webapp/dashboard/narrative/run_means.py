@@ -104,7 +104,7 @@ def _title(one: RunMeasure) -> str:
 
 
 def _digits(found: RunsCompared, place: int) -> int:
-    means = [side.means[place].found.mean for side in found.sides]
+    means = [side.means[place].interval.mean for side in found.sides]
     return 3 if max((abs(mean) for mean in means if mean is not None), default=0.0) < _SMALL else 2
 
 
@@ -122,7 +122,7 @@ def _failed(n: int) -> str:
 
 def _mean_cell(place: int, digits: int, side: Side) -> Cell:
     one, n = side.means[place], side.n
-    interval = one.found
+    interval = one.interval
     if interval.mean is None:
         return Cell("–", reason=reason_text(interval.reason), raw=(None,))
     text = figure(interval.mean, digits)
@@ -133,11 +133,11 @@ def _mean_cell(place: int, digits: int, side: Side) -> Cell:
 
 def _why(one: RunMean, n: int) -> list[str]:
     """Return the reason for a missing interval, and counts of conversations left out."""
-    told = [reason_text(one.found.reason)]
+    told = [reason_text(one.interval.reason)]
     if one.n_measured < n:
         told.append(f"computed for {one.n_measured} of {phrases.conversations_text(n)}")
-    if one.found.n < one.n_measured:
-        n_none = one.n_measured - one.found.n
+    if one.interval.n < one.n_measured:
+        n_none = one.n_measured - one.interval.n
         told.append(f"{phrases.conversations_text(n_none)} without a value")
     return told
 

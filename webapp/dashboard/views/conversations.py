@@ -321,7 +321,7 @@ def run_total(request: HttpRequest, run_id: int) -> HttpResponse:
 def _total(request: HttpRequest, found: Gathered) -> HttpResponse:
     bench = found.bench(address_asked(request.GET, found.numbers))
     if bench.wrong is not None:
-        words = bench.wrong.why
+        words = bench.wrong.reason
     else:
         n = bench.listing(found.rows).count()
         words = plural(n, "{n} conversation fits.", "{n} conversations fit.").format(n=intcomma(n))

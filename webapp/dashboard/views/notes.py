@@ -91,7 +91,7 @@ def noted_context(request: HttpRequest, found: Gathered, bench: Workbench) -> di
     """Return tags with their numbers and some notes, each with the address of the search that finds it."""
     rows, listed = found.counted(bench), found.address()
     after, before = request.GET.get("tags", "").replace("\x00", ""), request.GET.get("before", "")
-    tags = tags_of(rows, after=after, most=MOST_TAGS + 1)
+    tags = tags_of(rows, after=after, limit=MOST_TAGS + 1)
     more, tags = tags[MOST_TAGS:], tags[:MOST_TAGS]
     notes = notes_in(rows, before=_number(request.GET, "before"))
     return {

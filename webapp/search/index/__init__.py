@@ -43,8 +43,8 @@ def index_ensure(*, using: str, **_signal: Any) -> None:
         if not set(database.introspection.table_names(cursor)) >= _TABLES:
             return
         vendor = _vendor(database)
-        wanted = {f"{name}_{_digest(vendor)}" for name in vendor.TRIGGERS}
-        if set(_triggers_there(database, cursor)) == wanted:
+        expected_triggers = {f"{name}_{_digest(vendor)}" for name in vendor.TRIGGERS}
+        if set(_triggers_there(database, cursor)) == expected_triggers:
             return
     index_make(using=using)
 
@@ -76,8 +76,8 @@ def _vendor(database: Any) -> ModuleType:
 
 
 def _digest(vendor: ModuleType) -> str:
-    said = repr((vendor.TABLES, vendor.TRIGGERS, vendor.RENEW))
-    return hashlib.sha256(said.encode()).hexdigest()[:8]
+    definition = repr((vendor.TABLES, vendor.TRIGGERS, vendor.RENEW))
+    return hashlib.sha256(definition.encode()).hexdigest()[:8]
 
 
 def _triggers_there(database: Any, cursor: Any) -> dict[str, str]:

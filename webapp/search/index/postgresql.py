@@ -268,11 +268,15 @@ _SEEN = {
     "DELETE": "OLD TABLE AS gone",
 }
 TRIGGERS = {
-    f"reading_index_{what}_{event.lower()}": (
+    f"reading_index_{subject}_{event.lower()}": (
         f"CREATE TRIGGER {{name}} AFTER {event} ON {table} REFERENCING {_SEEN[event]}"
-        f" FOR EACH STATEMENT EXECUTE FUNCTION reading_{what}_changed()"
+        f" FOR EACH STATEMENT EXECUTE FUNCTION reading_{subject}_changed()"
     )
-    for what, table in (("turn", "conversations_turn"), ("rating", "ratings_rating"), ("metric", "runs_metricresult"))
+    for subject, table in (
+        ("turn", "conversations_turn"),
+        ("rating", "ratings_rating"),
+        ("metric", "runs_metricresult"),
+    )
     for event in ("INSERT", "UPDATE", "DELETE")
 }
 TRIGGERS["reading_index_state_update"] = (

@@ -24,26 +24,26 @@ SELECT DISTINCT '{kind}', {name}, {metric} {source or "WHERE true"}
     );"""
 
 
-def _counted(name: str, by: str) -> str:
+def _count_statements(name: str, increment: str) -> str:
     """Return the statements that change a count of `row`'s conversation; a conversation without turns has none."""
     return f"""{_series("count", f"'{name}'", "0")}
 INSERT INTO reading_figure (conversation_id, series_id, study_id, value)
-SELECT c.id, s.id, c.study_id, {by} FROM conversations_conversation c, reading_series s
+SELECT c.id, s.id, c.study_id, {increment} FROM conversations_conversation c, reading_series s
 WHERE c.id = {{row}}.conversation_id AND s.kind = 'count' AND s.name = '{name}'
 ON CONFLICT (conversation_id, series_id) DO UPDATE SET value = value + excluded.value;"""
 
 
 def _turns(sign: str, row: str) -> str:
-    told = "".join(
-        _counted(name, by)
-        for name, by in (
+    statements = "".join(
+        _count_statements(name, increment)
+        for name, increment in (
             ("turns", f"{sign}1"),
             ("replies", f"{sign}({row}.speaker = 'bot')"),
             ("up", f"{sign}({row}.vote = 1)"),
             ("down", f"{sign}({row}.vote = -1)"),
         )
     )
-    return told.replace("{row}", row)
+    return statements.replace("{row}", row)
 
 
 _NO_TURNS = """
@@ -172,7 +172,7 @@ UPDATE reading_figure SET value = value - (
     + _words(_COMMENT[0], "comment", "NEW")
     + _ratings("NEW"),
     ("rating", "DELETE"): _words(_COMMENT[0], "comment", "OLD") + _ratings("OLD"),
-    ("metric", "INSERT"): _METRIC + _counted("results", "1").replace("{row}", "NEW") + _tallied("NEW", "+"),
+    ("metric", "INSERT"): _METRIC + _count_statements("results", "1").replace("{row}", "NEW") + _tallied("NEW", "+"),
     ("metric", 'UPDATE OF "values", language, metric_id'): _METRIC_GONE
     + _METRIC
     + _tallied("OLD", "-")
@@ -182,10 +182,10 @@ UPDATE reading_figure SET value = value - (
 }
 _OF = {"turn": _TURN[1], "rating": _COMMENT[1], "metric": "runs_metricresult", "state": "conversations_conversation"}
 TRIGGERS = {
-    f"reading_index_{what}_{event.split()[0].lower()}": (
-        f"CREATE TRIGGER {{name}} AFTER {event} ON {_OF[what]} BEGIN{done}\nEND"
+    f"reading_index_{subject}_{event.split()[0].lower()}": (
+        f"CREATE TRIGGER {{name}} AFTER {event} ON {_OF[subject]} BEGIN{done}\nEND"
     )
-    for (what, event), done in _DONE.items()
+    for (subject, event), done in _DONE.items()
 }
 TRIGGERS_THERE = "SELECT name, tbl_name FROM sqlite_master WHERE type = 'trigger' AND name LIKE %s"
 
@@ -193,7 +193,7 @@ TRIGGERS_THERE = "SELECT name, tbl_name FROM sqlite_master WHERE type = 'trigger
 def _all(statements: str) -> tuple[str, ...]:
     """Return statements about rows that fit `which` as one for each, about all rows."""
     split = statements.replace("{which}", "true").split(";")
-    return tuple(one for one in split if one.strip())
+    return tuple(statement for statement in split if statement.strip())
 
 
 RENEW = (

@@ -20,7 +20,7 @@ from evaluation.formats.base import CONDITION
 from webapp.conversations.models import Conversation
 from webapp.jobs.models import SelfPlayRun
 from webapp.ratings.flag_selectors import left_out
-from webapp.search.pagination import conversations_found
+from webapp.search.pagination import find_conversations
 from webapp.studies.models import Slot, Study
 from webapp.studies.questions import BETWEEN_CHOICES, Question
 from webapp.studies.selectors import factors_of_study, judges_conversations, parts_of_study
@@ -195,7 +195,7 @@ def search_check(source: Source, name: str, options: ExportOptions) -> None:
     """
     if not options.search:
         return
-    conversations_found(source, options.search)
+    find_conversations(source, options.search)
     narrowed = [one.name for one in exporters if hasattr(one, "is_searched")]
     if name not in narrowed:
         told = _("A search narrows conversations, which “{name}” is not made of alone. It works with: {names}.")
@@ -242,7 +242,9 @@ def _searched(study: Source, options: ExportOptions, prefix: str) -> Q:
     """Return the condition that conversations are among those that are looked for."""
     if not options.search:
         return Q()
-    found = conversations_found(study, options.search, synthetic=options.include_synthetic, without=options.without)
+    found = find_conversations(
+        study, options.search, synthetic=options.include_synthetic, excluded_flags=options.without
+    )
     return Q(**{f"{prefix}pk__in": found.values("pk")})
 
 
