@@ -1,24 +1,26 @@
-"""Assessment of a fit: every bot predicted, and compared with its ratings and with rival predictors.
+"""Assessment of a fit: predictions of every bot, compared with its ratings and with rival predictors.
 
-A bot can be predicted from its conversations with people or from those with itself; both are judged alike.
+Bots are predicted from their conversations with people and from self-play; both predictions are assessed in the
+same way.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
-from functools import partial
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
 
-from evaluation.findings import Reason, finding
+from evaluation.findings import Finding, Reason, finding
 from evaluation.hybrid.bot_level import (
     INTERCEPTS,
     BotLevel,
     BotLevelDiagnostics,
     Intercept,
     NullOf,
+    OrderedPairs,
     ceiling_of,
     influence_of,
     interval_over_conversations,
@@ -61,253 +63,423 @@ from evaluation.hybrid.levels import (
     units_of,
 )
 from evaluation.hybrid.results import BotResult, Fold, HybridResult, KeptFit, SelfPlayPrediction
-from evaluation.hybrid.rivals import compare_rivals
-from evaluation.hybrid.verdict import Evidence, verdict_of
+from evaluation.hybrid.rivals import Rival, compare_rivals
+from evaluation.hybrid.verdict import Evidence, FitVerdict, verdict_of
 from evaluation.stats.correlation import METHODS, Correlation, Method, correlate_all, within_groups
 
-Baselines = Mapping[str, dict[str, BotLevel]]
-"""By name and method."""
+BaselineLevels = Mapping[str, dict[str, BotLevel]]
+"""Correlation over bots, by baseline and method."""
 RivalsOf = Callable[[Design | None], Mapping[str, Any]]
-"""As `rival_folds`; takes the self-play to predict from, None: the rated conversations."""
+"""Fits the rivals like `rival_folds`; takes the self-play to predict from, None for the rated conversations."""
+
+
+@dataclass(frozen=True)
+class HumanData:
+    """Conversations with people, and their ratings.
+
+    Attributes:
+        design: the conversations; None without any.
+        adjusted: (n,) targets of the rated conversations less their raters' effects, for fits that estimate these.
+            Comparisons over bots and within bots use them; single conversations are compared with their own ratings.
+        means: the bots' means by the same ratings; None without ratings, or for a fit that estimates no rater effects.
+        significant: pairs of bots whose ratings differ significantly.
+        dimensions: rating dimensions to correlate the predictions with.
+        groups: label of each bot.
+        is_fitted: True if the fit was fitted to these ratings.
+    """
+
+    design: Design | None
+    adjusted: np.ndarray | None = None
+    means: BotFeatureMeans | None = None
+    significant: SignificantPairs = field(default_factory=SignificantPairs)
+    dimensions: Sequence[str] = ()
+    groups: Mapping[str, str] = field(default_factory=dict)
+    is_fitted: bool = True
+
+    @cached_property
+    def rated(self) -> Design | None:
+        """Rated conversations; None without any."""
+        if self.design is None:
+            return None
+        rated = self.design.rows(np.isfinite(self.design.y))
+        return rated if len(rated.y) else None
+
+    @cached_property
+    def target(self) -> Design | None:
+        """Rated conversations with the adjusted targets, if there are any."""
+        if self.rated is None or self.adjusted is None:
+            return self.rated
+        return replace(self.rated, y=self.adjusted)
+
+    def ratings_by_bot(self) -> dict[str, np.ndarray]:
+        """Return the targets of each bot's rated conversations, adjusted where the fit does so."""
+        ratings = {} if self.design is None else {bot: values for bot, (values, _) in self.design.rated.items()}
+        if self.target is not None and self.adjusted is not None:
+            ratings = {bot: self.target.y[self.target.bots == bot] for bot in ratings}
+        return ratings
+
+
+@dataclass(frozen=True, slots=True)
+class SelfPlayData:
+    """Self-play, and the bot means that a Gaussian process predicts from it.
+
+    Attributes:
+        process: None for other fits, and for a fit of another study.
+    """
+
+    design: Design
+    process: FromSelfPlay | None
+
+
+@dataclass(frozen=True, slots=True)
+class Baselines:
+    """Simple predictors to compare a fit with.
+
+    Attributes:
+        human: trivial predictors, applied to conversations with people.
+        selfplay: the same, applied to self-play.
+        rivals: fits the rivals; None without any.
+    """
+
+    human: BaselineLevels = field(default_factory=dict)
+    selfplay: BaselineLevels = field(default_factory=dict)
+    rivals: RivalsOf | None = None
+
+    def compare(
+        self, selfplay: Design | None, predicted: Mapping[str, float], human: Mapping[str, float]
+    ) -> dict[str, Rival]:
+        """Compare the rivals with the fit's predictions.
+
+        Args:
+            selfplay: as in `RivalsOf`.
+            predicted: by the fit, with the intercept of each fold.
+        """
+        return {} if self.rivals is None else compare_rivals(self.rivals(selfplay), predicted, human)
+
+
+@dataclass(frozen=True, slots=True)
+class _HumanMeans:
+    """Mean rating of each bot, with the tests for scores that predict it."""
+
+    by_bot: Mapping[str, float]
+    significant: SignificantPairs
+    seed: int
+    null: NullOf | None
+
+    def correlate(
+        self,
+        scores: Mapping[str, float],
+        design: Design | None,
+        intercept: Intercept,
+        methods: Sequence[Method] = METHODS,
+    ) -> dict[str, BotLevel]:
+        """Correlate scores with the means over bots.
+
+        Args:
+            design: conversations behind the scores; without them the null permutes the bots' means alone.
+        """
+        bots = [bot for bot in scores if bot in self.by_bot]
+        refit = None
+        if self.null is not None and design is not None:
+            features = {bot: mean for bot, mean in features_by_bot(design).items() if bot in bots}
+            refit = partial(self.null, features, common=intercept == "common")
+        predicted, human = [scores[bot] for bot in bots], [self.by_bot[bot] for bot in bots]
+        return bot_levels(predicted, human, seed=self.seed, null=refit, methods=methods)
+
+    def measure_influence(self, scores: Mapping[str, float]) -> dict[str, float | None]:
+        bots = [bot for bot in scores if bot in self.by_bot]
+        return influence_of([scores[bot] for bot in bots], [self.by_bot[bot] for bot in bots], bots)
+
+    def count_pairs(self, scores: Mapping[str, float]) -> OrderedPairs:
+        return pairs_of(scores, self.by_bot, self.significant)
+
+    def count_bots(self, scores: Mapping[str, float]) -> int:
+        return sum(bot in self.by_bot for bot in scores)
+
+
+@dataclass(frozen=True, slots=True)
+class _HumanPrediction:
+    """Prediction of the bots' ratings from conversations with people.
+
+    Attributes:
+        values: accuracy of the predicted values, by the fold's own intercept.
+    """
+
+    bot_level: dict[str, BotLevel]
+    pairs: OrderedPairs
+    diagnostics: BotLevelDiagnostics
+    values: PredictionAccuracy
+    rivals: dict[str, Rival]
 
 
 def assess(
     fit: KeptFit,
-    design: Design | None,
-    played: Design | None,
+    human: HumanData,
+    selfplay: Design | None = None,
+    baselines: Baselines = Baselines(),
     *,
     seed: int,
     null: NullOf | None,
-    told_apart: SignificantPairs = SignificantPairs(),  # noqa: B008
-    baselines: Baselines | None = None,
-    baselines_selfplay: Baselines | None = None,
-    rivals: RivalsOf | None = None,
-    dimensions: Sequence[str] = (),
-    groups: Mapping[str, str] | None = None,
-    adjusted: np.ndarray | None = None,
-    held: BotFeatureMeans | None = None,
-    own: bool = True,
-    elsewhere: bool = False,
+    is_other_study: bool = False,
 ) -> HybridResult:
     """Predict every bot and compare with its ratings.
 
     Args:
-        design: conversations with people; played: bots with themselves.
-        told_apart: pairs of bots whose ratings differ significantly.
-        rivals: fits the rivals, and predicts from conversations with people or from self-play.
-        dimensions: rating dimensions to correlate the predictions with.
-        groups: label of each bot.
-        adjusted: (n,) targets of the rated conversations less their raters' effects, where the fit takes these out:
-            what is compared over and within bots then. Single conversations are compared as they were rated.
-        held: what the same ratings say of the bots' means; None where nothing is rated or the fit takes no rater
-            effects out.
-        own: these are the ratings that the fit was fitted to.
-        elsewhere: the conversations are of another study than the fit's, so that only the order counts.
+        selfplay: conversations of the bots with themselves.
+        is_other_study: True if the conversations are of another study than the fit's, so that only the order counts.
     """
-    from_played = None if fit.means is None or played is None or elsewhere else from_selfplay(fit.means, played, held)
-    given = None if elsewhere else held
-    bots = _bot_results(fit, design, played, from_played, given, seed, own=own, elsewhere=elsewhere)
-    if fit.means is None and not elsewhere:
-        bots = with_errors(bots, _bot_scores(replace(fit, intercept="fold"), design))
-    rated = None if design is None else design.rows(np.isfinite(design.y))
-    if rated is None or not len(rated.y):
-        why = Reason("no_rated_conversation", "no conversation has a rating")
-        conversation_level = {str(method): Correlation(None, None, None, None, 0, reason=why) for method in METHODS}
-        predictions: dict[str, np.ndarray] = {}
-    else:
-        predicted = _predict(fit, rated)
-        conversation_level = correlate_all(predicted, rated.y, units=units_of(rated))
-        predictions = {"bot": rated.bots, "target": rated.y, "predicted": predicted}
-
-    human = {b: r.target for b, r in bots.items() if r.target is not None}
+    if is_other_study:
+        human = replace(human, means=None)
+    played = None
+    if selfplay is not None:
+        process = None
+        if fit.means is not None and not is_other_study:
+            process = from_selfplay(fit.means, selfplay, human.means)
+        played = SelfPlayData(selfplay, process)
+    bots = _bot_results(fit, human, played, seed, is_other_study=is_other_study)
+    if fit.means is None and not is_other_study:
+        bots = with_errors(bots, _bot_scores(replace(fit, intercept="fold"), human.design))
+    rated, predictions = human.rated, _predictions(fit, human.rated)
+    by_bot = {bot: result.target for bot, result in bots.items() if result.target is not None}
+    means = _HumanMeans(by_bot, human.significant, seed, null)
     scores = {
-        "predicted": {b: r.predicted for b, r in bots.items() if r.predicted is not None},
-        "predicted_selfplay": {b: r.predicted_selfplay for b, r in bots.items() if r.predicted_selfplay is not None},
+        "predicted": {bot: r.predicted for bot, r in bots.items() if r.predicted is not None},
+        "predicted_selfplay": {
+            bot: r.predicted_selfplay for bot, r in bots.items() if r.predicted_selfplay is not None
+        },
     }
-
-    def level(
-        found: Mapping[str, float], of: Design | None, common: bool, methods: Sequence[Method] = METHODS
-    ) -> dict[str, BotLevel]:
-        both = [bot for bot in found if bot in human]
-        refit = None
-        if null is not None and of is not None:
-            at = {bot: mean for bot, mean in features_by_bot(of).items() if bot in both}
-            refit = partial(null, at, common=common)
-        return bot_levels([found[b] for b in both], [human[b] for b in both], seed=seed, null=refit, methods=methods)
-
-    def influence(found: Mapping[str, float]) -> dict[str, float | None]:
-        both = [bot for bot in found if bot in human]
-        return influence_of([found[b] for b in both], [human[b] for b in both], both)
-
-    is_common = fit.intercept == "common"
-    common, fold = replace(fit, intercept="common"), replace(fit, intercept="fold")
-    bot_level = level(scores["predicted"], rated, is_common)
-    pairs = pairs_of(scores["predicted"], human, told_apart)
-    intercepts = {fit.intercept: (bot_level["pearson"], pairs)}
-    by_common, by_fold = _bot_scores(common, design), _bot_scores(fold, design)
-    kinds: dict[Intercept, Any] = {"fold": by_fold, "common": by_common}
-    for kind, other in kinds.items():
-        if kind != fit.intercept:
-            found = level(other, rated, kind == "common", ["pearson"])["pearson"]
-            intercepts[kind] = (found, pairs_of(other, human, told_apart))
-    target = rated if rated is None or adjusted is None else replace(rated, y=adjusted)
-    by_bot = {} if design is None else {bot: values for bot, (values, _) in design.rated.items()}
-    if target is not None and adjusted is not None:
-        by_bot = {bot: target.y[target.bots == bot] for bot in by_bot}
-    frame = BotLevelDiagnostics(
-        intercepts={kind: intercepts[kind] for kind in INTERCEPTS},
-        ceiling=ceiling_of(by_bot),
-        influence=influence(scores["predicted"]),
-        over_conversations=_over_conversations(fit, target, human, seed),
-        within_group=within_groups_of(scores["predicted"], human, groups or {}),
-    )
-    selfplay = None
+    from_people = _assess_human(fit, human, baselines, means, bots, scores["predicted"], is_other_study=is_other_study)
+    from_played = None
     if played is not None:
-        selfplay = SelfPlayPrediction(
-            n_bots=sum(bot in human for bot in scores["predicted_selfplay"]),
-            bot_level=level(scores["predicted_selfplay"], played, is_common),
-            pairs=pairs_of(scores["predicted_selfplay"], human, told_apart),
-            influence=influence(scores["predicted_selfplay"]),
-            baselines=dict(baselines_selfplay or {}),
-            shifts={} if fit.means is None else fit.means.shifts(features_by_bot(played)),
-            values=None if from_played is None else _values_selfplay(fold, played, human, bots, null),
-            added=None if from_played is None else from_played.added,
-            rivals={} if rivals is None else compare_rivals(rivals(played), _bot_scores(fold, played), human),
-        )
-    values = _values(fold, design, target, {} if elsewhere else human, bots, null, given)
-    compared = {} if rivals is None else compare_rivals(rivals(None), by_fold, human)
-    # The verdict is by one intercept for all folds, whichever one the fit has: a fit has one verdict.
-    frame_common = frame
-    if not is_common:
-        frame_common = replace(
-            frame,
-            over_conversations=_over_conversations(common, target, human, seed),
-            within_group=within_groups_of(by_common, human, groups or {}),
-        )
-    by_people = Evidence(*intercepts["common"], compared, influence(by_common), values)
-    by_selfplay = None
-    if selfplay is not None and played is not None:
-        of_common = _bot_scores(common, played)
-        by_selfplay = Evidence(
-            selfplay.bot_level["pearson"] if is_common else level(of_common, played, True, ["pearson"])["pearson"],
-            pairs_of(of_common, human, told_apart),
-            selfplay.rivals,
-            influence(of_common),
-            selfplay.values,
-        )
+        from_played = _assess_selfplay(fit, played, baselines, means, bots, scores["predicted_selfplay"])
     return HybridResult(
         fit=fit,
         n_conversations=0 if rated is None else len(rated.y),
         n_bots=0 if rated is None else len(set(rated.bots)),
         coefficients=coefficients_of(fit.features, list(fit.folds.values()), fit.scale),
-        bots=ranked(bots) if elsewhere else bots,
-        conversation_level=conversation_level,
-        bot_level=bot_level,
-        selfplay=selfplay,
-        pairs=pairs,
+        bots=ranked(bots) if is_other_study else bots,
+        conversation_level=_correlate_conversations(rated, predictions),
+        bot_level=from_people.bot_level,
+        selfplay=from_played,
+        pairs=from_people.pairs,
         folds=tuple(
             Fold(bot, line.n, line.condition, unused(fit, line), line.penalty, line.blocks)
             for bot, line in fit.folds.items()
         ),
-        baselines=dict(baselines or {}),
-        rivals=compared,
+        baselines=dict(baselines.human),
+        rivals=from_people.rivals,
         dimensions=dimensions_of(
-            design, scores, {name: human if fit.targets == (name,) else None for name in dimensions}
+            human.design, scores, {name: by_bot if fit.targets == (name,) else None for name in human.dimensions}
         ),
-        dimensions_conversation_level=dimensions_of_conversations(rated, predictions, dimensions),
-        n_dropped=0 if design is None else design.n_dropped,
-        dropped={} if design is None else design.dropped,
-        held_against=None if rated is None or not len(rated.y) else "fit" if own else "given",
-        cautions=(
-            *([finding("other_study", study=fit.study)] if elsewhere else []),
-            *(
-                []
-                if own or rated is None or not len(rated.y)
-                else [finding("given_ratings", n_given=len(rated.y), n_fitted=fit.whole.n)]
-            ),
-            *cautions_of(fit, design, len(human)),
-            *extrapolations_of(fit, design, played),
-            *([] if elsewhere else beyond_scale_of(fit, bots)),
-            *shifts_of({} if selfplay is None else selfplay.shifts),
-        ),
-        frame=frame,
-        values=values,
-        verdict=verdict_of(
-            frame_common,
-            by_people,
-            sum(bot in human for bot in by_common),
-            selfplay=by_selfplay,
-            n_selfplay=0 if selfplay is None else selfplay.n_bots,
-        ),
-        predictions={} if elsewhere else predictions,
+        dimensions_conversation_level=dimensions_of_conversations(rated, predictions, human.dimensions),
+        n_dropped=0 if human.design is None else human.design.n_dropped,
+        dropped={} if human.design is None else human.design.dropped,
+        held_against=None if rated is None else "fit" if human.is_fitted else "given",
+        cautions=_collect_cautions(fit, human, played, from_played, bots, is_other_study=is_other_study),
+        frame=from_people.diagnostics,
+        values=from_people.values,
+        verdict=_reach_verdict(fit, human, selfplay, means, from_people, from_played),
+        predictions={} if is_other_study else predictions,
     )
 
 
-def _over_conversations(
-    fit: KeptFit, target: Design | None, human: Mapping[str, float], seed: int
-) -> tuple[float, float] | None:
-    if target is None or not len(target.y):
+def _predictions(fit: KeptFit, rated: Design | None) -> dict[str, np.ndarray]:
+    if rated is None:
+        return {}
+    return {"bot": rated.bots, "target": rated.y, "predicted": _predict(fit, rated)}
+
+
+def _correlate_conversations(rated: Design | None, predictions: Mapping[str, np.ndarray]) -> dict[str, Correlation]:
+    if rated is None:
+        reason = Reason("no_rated_conversation", "no conversation has a rating")
+        return {str(method): Correlation(None, None, None, None, 0, reason=reason) for method in METHODS}
+    return correlate_all(predictions["predicted"], rated.y, units=units_of(rated))
+
+
+def _assess_human(
+    fit: KeptFit,
+    human: HumanData,
+    baselines: Baselines,
+    means: _HumanMeans,
+    bots: Mapping[str, BotResult],
+    scores: Mapping[str, float],
+    *,
+    is_other_study: bool,
+) -> _HumanPrediction:
+    """Compare the predictions from conversations with people with the ratings.
+
+    Args:
+        scores: by the fit's own intercept.
+    """
+    fold = replace(fit, intercept="fold")
+    bot_level = means.correlate(scores, human.rated, fit.intercept)
+    pairs = means.count_pairs(scores)
+    intercepts: dict[str, tuple[BotLevel, OrderedPairs]] = {}
+    for kind in INTERCEPTS:
+        if kind == fit.intercept:
+            intercepts[kind] = (bot_level["pearson"], pairs)
+        else:
+            by_kind = _bot_scores(replace(fit, intercept=kind), human.design)
+            level = means.correlate(by_kind, human.rated, kind, ["pearson"])["pearson"]
+            intercepts[kind] = (level, means.count_pairs(by_kind))
+    return _HumanPrediction(
+        bot_level=bot_level,
+        pairs=pairs,
+        diagnostics=BotLevelDiagnostics(
+            intercepts=intercepts,
+            ceiling=ceiling_of(human.ratings_by_bot()),
+            influence=means.measure_influence(scores),
+            over_conversations=_over_conversations(fit, human.target, means),
+            within_group=within_groups_of(scores, means.by_bot, human.groups),
+        ),
+        values=_values(fold, human, replace(means, by_bot={}) if is_other_study else means, bots),
+        rivals=baselines.compare(None, _bot_scores(fold, human.design), means.by_bot),
+    )
+
+
+def _assess_selfplay(
+    fit: KeptFit,
+    played: SelfPlayData,
+    baselines: Baselines,
+    means: _HumanMeans,
+    bots: Mapping[str, BotResult],
+    scores: Mapping[str, float],
+) -> SelfPlayPrediction:
+    """Compare the predictions from self-play with the ratings.
+
+    Args:
+        scores: by the fit's own intercept.
+    """
+    design, process = played.design, played.process
+    fold = replace(fit, intercept="fold")
+    return SelfPlayPrediction(
+        n_bots=means.count_bots(scores),
+        bot_level=means.correlate(scores, design, fit.intercept),
+        pairs=means.count_pairs(scores),
+        influence=means.measure_influence(scores),
+        baselines=dict(baselines.selfplay),
+        shifts={} if fit.means is None else fit.means.shifts(features_by_bot(design)),
+        values=None if process is None else _values_selfplay(fold, design, means, bots),
+        added=None if process is None else process.added,
+        rivals=baselines.compare(design, _bot_scores(fold, design), means.by_bot),
+    )
+
+
+def _reach_verdict(
+    fit: KeptFit,
+    human: HumanData,
+    selfplay: Design | None,
+    means: _HumanMeans,
+    from_people: _HumanPrediction,
+    from_played: SelfPlayPrediction | None,
+) -> FitVerdict:
+    """Judge the fit by one intercept for all folds, whichever one it has, so that a fit has one verdict."""
+    common = replace(fit, intercept="common")
+    is_common = fit.intercept == "common"
+    scores = _bot_scores(common, human.design)
+    diagnostics = from_people.diagnostics
+    if not is_common:
+        diagnostics = replace(
+            diagnostics,
+            over_conversations=_over_conversations(common, human.target, means),
+            within_group=within_groups_of(scores, means.by_bot, human.groups),
+        )
+    level, pairs = diagnostics.intercepts["common"]
+    by_people = Evidence(level, pairs, from_people.rivals, means.measure_influence(scores), from_people.values)
+    by_selfplay = None
+    if from_played is not None and selfplay is not None:
+        selfplay_scores = _bot_scores(common, selfplay)
+        levels = from_played.bot_level
+        if not is_common:
+            levels = means.correlate(selfplay_scores, selfplay, "common", ["pearson"])
+        by_selfplay = Evidence(
+            levels["pearson"],
+            means.count_pairs(selfplay_scores),
+            from_played.rivals,
+            means.measure_influence(selfplay_scores),
+            from_played.values,
+        )
+    return verdict_of(
+        diagnostics,
+        by_people,
+        means.count_bots(scores),
+        selfplay=by_selfplay,
+        n_selfplay=0 if from_played is None else from_played.n_bots,
+    )
+
+
+def _collect_cautions(
+    fit: KeptFit,
+    human: HumanData,
+    played: SelfPlayData | None,
+    from_played: SelfPlayPrediction | None,
+    bots: Mapping[str, BotResult],
+    *,
+    is_other_study: bool,
+) -> tuple[Finding, ...]:
+    cautions = [finding("other_study", study=fit.study)] if is_other_study else []
+    if human.rated is not None and not human.is_fitted:
+        cautions.append(finding("given_ratings", n_given=len(human.rated.y), n_fitted=fit.full_line.n))
+    cautions += cautions_of(fit, human.design, sum(result.target is not None for result in bots.values()))
+    cautions += extrapolations_of(fit, human.design, None if played is None else played.design)
+    cautions += [] if is_other_study else beyond_scale_of(fit, bots)
+    cautions += shifts_of({} if from_played is None else from_played.shifts)
+    return tuple(cautions)
+
+
+def _over_conversations(fit: KeptFit, target: Design | None, means: _HumanMeans) -> tuple[float, float] | None:
+    if target is None:
         return None
     predicted = _predict(fit, target)
-    mine = [target.bots == bot for bot in sorted(human) if (target.bots == bot).any()]
-    return interval_over_conversations([(predicted[rows], target.y[rows]) for rows in mine], seed)
+    rows_by_bot = [target.bots == bot for bot in sorted(means.by_bot) if (target.bots == bot).any()]
+    return interval_over_conversations([(predicted[rows], target.y[rows]) for rows in rows_by_bot], means.seed)
 
 
-def _values(
-    fit: KeptFit,
-    design: Design | None,
-    rated: Design | None,
-    human: Mapping[str, float],
-    bots: Mapping[str, BotResult],
-    null: NullOf | None,
-    held: BotFeatureMeans | None,
-) -> PredictionAccuracy:
-    """Compare values.
+def _values(fit: KeptFit, human: HumanData, means: _HumanMeans, bots: Mapping[str, BotResult]) -> PredictionAccuracy:
+    """Compare the predicted values with the human means.
 
     Args:
         fit: by the fold's own intercept, whichever one was requested.
-        human: what is to be predicted of each bot.
-        bots: has their intervals.
-        held: the ratings behind `human`, as of `assess`.
+        bots: has the intervals.
     """
-    predicted = _bot_scores(fit, design)
+    predicted, target = _bot_scores(fit, human.design), human.target
     permuted = None
-    if null is not None and rated is not None:
-        at = {bot: x for bot, x in features_by_bot(rated).items() if bot in human}
-        permuted = null(at, common=False)
+    if means.null is not None and target is not None:
+        features = {bot: x for bot, x in features_by_bot(target).items() if bot in means.by_bot}
+        permuted = means.null(features, common=False)
     return prediction_accuracy(
         predicted,
-        human,
-        {bot: found.expected for bot, found in bots.items() if found.expected is not None},
+        means.by_bot,
+        {bot: result.expected for bot, result in bots.items() if result.expected is not None},
         permuted=permuted,
-        lengths={} if rated is None else lengths_by_bot(rated),
+        lengths={} if target is None else lengths_by_bot(target),
         within_bots=None
-        if rated is None or not len(rated.y)
-        else within_groups(_predict(fit, rated), rated.y, [str(bot) for bot in rated.bots], units=units_of(rated)),
+        if target is None
+        else within_groups(_predict(fit, target), target.y, [str(bot) for bot in target.bots], units=units_of(target)),
         blocks=None if fit.means is None else fit.means.shares(),
         worth=None
-        if held is None
+        if human.means is None
         else effective_ratings(
             predicted,
-            human,
-            {bot: held.new_ratings(bot) for bot in human},
-            {bot: found.combined.worth for bot, found in bots.items() if found.combined},
+            means.by_bot,
+            {bot: human.means.new_ratings(bot) for bot in means.by_bot},
+            {bot: result.combined.worth for bot, result in bots.items() if result.combined},
         ),
     )
 
 
 def _values_selfplay(
-    fit: KeptFit, played: Design, human: Mapping[str, float], bots: Mapping[str, BotResult], null: NullOf | None
+    fit: KeptFit, played: Design, means: _HumanMeans, bots: Mapping[str, BotResult]
 ) -> PredictionAccuracy:
     """Compare the values that self-play predicts of rated bots, each by the fold without it."""
     permuted = None
-    if null is not None:
-        at = {bot: x for bot, x in features_by_bot(played).items() if bot in human}
-        permuted = null(at, common=False)
+    if means.null is not None:
+        features = {bot: x for bot, x in features_by_bot(played).items() if bot in means.by_bot}
+        permuted = means.null(features, common=False)
     return prediction_accuracy(
         _bot_scores(fit, played),
-        human,
-        {bot: one.expected_selfplay for bot, one in bots.items() if one.expected_selfplay},
+        means.by_bot,
+        {bot: result.expected_selfplay for bot, result in bots.items() if result.expected_selfplay},
         permuted=permuted,
         lengths=lengths_by_bot(played),
     )
@@ -324,80 +496,72 @@ def _bot_scores(fit: KeptFit, design: Design | None) -> dict[str, float]:
 def _predict(fit: KeptFit, design: Design) -> np.ndarray:
     predicted = np.full(len(design.bots), np.nan)
     for bot in dict.fromkeys(design.bots):
-        mine = design.bots == bot
-        predicted[mine] = fit.predict(design.x[mine], str(bot))
+        rows = design.bots == bot
+        predicted[rows] = fit.predict(design.x[rows], str(bot))
     return predicted
 
 
 def _bot_results(
-    fit: KeptFit,
-    design: Design | None,
-    played: Design | None,
-    from_played: FromSelfPlay | None,
-    held: BotFeatureMeans | None,
-    seed: int,
-    *,
-    own: bool,
-    elsewhere: bool,
+    fit: KeptFit, human: HumanData, played: SelfPlayData | None, seed: int, *, is_other_study: bool
 ) -> dict[str, BotResult]:
-    # A bot of the same name in another study is another one; and what intervals say of that study is not known.
-    adjusted = {} if held is None else held.by_bot()
-    fitted = None if fit.means is None else fit.means.whole if held is None else held
+    # Bots of the same name in two studies are different bots, and intervals are unknown for another study.
+    design, means = human.design, human.means
+    adjusted = {} if means is None else means.by_bot()
+    fitted = None if fit.means is None else fit.means.all_bots if means is None else means
+    process = None if played is None else played.process
     seen: dict[str, None] = {}
     if design is not None:
         seen.update(dict.fromkeys([*design.rated, *(str(bot) for bot in design.bots)]))
     if played is not None:
-        seen.update(dict.fromkeys(str(bot) for bot in played.bots))
-    found = {}
+        seen.update(dict.fromkeys(str(bot) for bot in played.design.bots))
+    results = {}
     for bot in sorted(seen):
         ratings, people = (None, None) if design is None else design.rated.get(bot, (None, None))
         predicted, predicted_ends, n_human = bot_score(fit, design, bot, seed)
-        selfplay, selfplay_ends, n_selfplay = bot_score(fit, played, bot, seed)
+        selfplay, selfplay_ends, n_selfplay = bot_score(fit, None if played is None else played.design, bot, seed)
         reasons = []
         if ratings is None:
             reasons.append(Reason("no_rating", "no rating"))
         if ratings is not None and not n_human:
-            why = "no conversation with people has all features defined"
-            reasons.append(Reason("no_features", why))
+            reasons.append(Reason("no_features", "no conversation with people has all features defined"))
         if played is not None and not n_selfplay:
-            why = "no self-play conversation has all features defined"
-            reasons.append(Reason("no_selfplay_features", why))
-        if fit.means is not None and ratings is not None and not elsewhere:
+            reasons.append(Reason("no_selfplay_features", "no self-play conversation has all features defined"))
+        if fit.means is not None and ratings is not None and not is_other_study:
             if bot not in adjusted:
                 reasons.append(NOT_ADJUSTED)
-            if not own:
+            if not human.is_fitted:
                 reasons.append(NOT_COMBINED)
         expected_selfplay = None
-        if fitted is not None and from_played is not None:
-            expected_selfplay = from_played.interval(fitted, bot)
-            selfplay_ends = shifted_interval(from_played.expected.get(bot), selfplay)
-            if bot in from_played.refused:
-                reasons.append(from_played.refused[bot])
-        found[bot] = BotResult(
+        if fitted is not None and process is not None:
+            expected_selfplay = process.interval(fitted, bot)
+            selfplay_ends = shifted_interval(process.expected.get(bot), selfplay)
+            if bot in process.refused:
+                reasons.append(process.refused[bot])
+        results[bot] = BotResult(
             human_mean=None if ratings is None else float(ratings.mean()),
             predicted=predicted,
             predicted_selfplay=selfplay,
             n=0 if ratings is None else len(ratings),
             n_selfplay=n_selfplay,
             human_interval=None if ratings is None else interval_of(ratings, people, fit.scale_range),
-            predicted_interval=None if elsewhere else predicted_ends,
-            selfplay_interval=None if elsewhere else selfplay_ends,
+            predicted_interval=None if is_other_study else predicted_ends,
+            selfplay_interval=None if is_other_study else selfplay_ends,
             reasons=tuple(reasons),
             adjusted_mean=None if ratings is None else adjusted.get(bot),
-            adjusted_interval=held.interval_of(bot) if held is not None and bot in adjusted else None,
-            expected=None if elsewhere else _expected(fit, design, bot, fitted),
+            adjusted_interval=means.interval_of(bot) if means is not None and bot in adjusted else None,
+            expected=None if is_other_study else _expected(fit, design, bot, fitted),
             expected_selfplay=expected_selfplay,
-            combined=_combined(fit, design, bot) if ratings is not None and own else None,
+            combined=_combined(fit, design, bot) if ratings is not None and human.is_fitted else None,
         )
-    return found
+    return results
 
 
 def _expected(fit: KeptFit, design: Design | None, bot: str, human: BotFeatureMeans | None) -> Interval95 | None:
     """Return the interval of a bot's expected mean, by the fold's own intercept; None if the fit has none."""
-    mine, values = scored_conversations(replace(fit, intercept="fold"), design, bot)
+    rows, values = scored_conversations(replace(fit, intercept="fold"), design, bot)
     if fit.means is None or human is None or design is None or not len(values):
         return None
-    expected = fit.means.expected(bot, design.x[mine])
+    expected = fit.means.expected(bot, design.x[rows])
     n_new, noise = human.new_ratings(bot)
     return Interval95(
         float(values.mean()), expected.first_interval(0.95), expected.widened(noise).first_interval(0.95), n_new
@@ -406,15 +570,15 @@ def _expected(fit: KeptFit, design: Design | None, bot: str, human: BotFeatureMe
 
 def _combined(fit: KeptFit, design: Design | None, bot: str) -> Combined | None:
     """Return a bot's ratings and prediction together, by the fold without it; None where the fit does not know."""
-    mine, values = scored_conversations(replace(fit, intercept="fold"), design, bot)
+    rows, values = scored_conversations(replace(fit, intercept="fold"), design, bot)
     if fit.means is None or design is None or not len(values) or bot not in fit.means.folds:
         return None
-    rated = fit.means.whole
+    rated = fit.means.all_bots
     n, variance = rated.new_ratings(bot)
     return combine(
-        fit.means.expected(bot, design.x[mine]),
+        fit.means.expected(bot, design.x[rows]),
         rated.by_bot()[bot],
-        fit.means.noise(bot, design.x[mine]),
+        fit.means.noise(bot, design.x[rows]),
         n,
         variance=variance,
         df=rated.df_of(bot),

@@ -42,23 +42,23 @@ def with_indicators(human: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
 
 
 def baselines_of(
-    rated: Design, groups: Sequence[str], intercept: Intercept, seed: int, at: Design | None = None
+    rated: Design, groups: Sequence[str], intercept: Intercept, seed: int, selfplay: Design | None = None
 ) -> dict[str, dict[str, BotLevel]]:
     """Predict each bot from the others by one trivial column at a time, on the same conversations.
 
     Args:
-        at: self-play that the lines predict from, in place of the conversations they are fitted on. Which
+        selfplay: self-play that the lines predict from, in place of the conversations they are fitted on. Which
             group a bot belongs to does not depend on it.
     """
     rated = _with_logs(rated)
-    at = None if at is None else _with_logs(at)
-    found = {"mean_of_the_other_bots": _baseline(rated, (), intercept, seed, at)}
+    selfplay = None if selfplay is None else _with_logs(selfplay)
+    levels = {"mean_of_the_other_bots": _baseline(rated, (), intercept, seed, selfplay)}
     for name, column in BASELINES.items():
-        if column in rated.extra and (at is None or column in at.extra):
-            found[name] = _baseline(rated, (column,), intercept, seed, at)
+        if column in rated.extra and (selfplay is None or column in selfplay.extra):
+            levels[name] = _baseline(rated, (column,), intercept, seed, selfplay)
     if groups:
-        found[GROUP] = _baseline(rated, groups, intercept, seed, at)
-    return found
+        levels[GROUP] = _baseline(rated, groups, intercept, seed, selfplay)
+    return levels
 
 
 def _with_logs(design: Design) -> Design:
@@ -66,7 +66,7 @@ def _with_logs(design: Design) -> Design:
 
 
 def _baseline(
-    rated: Design, columns: Sequence[str], intercept: Intercept, seed: int, at: Design | None
+    rated: Design, columns: Sequence[str], intercept: Intercept, seed: int, selfplay: Design | None
 ) -> dict[str, BotLevel]:
     x = np.stack([rated.extra[name] for name in columns], axis=1) if columns else None
     if x is None:
@@ -78,15 +78,15 @@ def _baseline(
     factors = Factors(x, y, bots)
     common = intercept == "common"
     means = {bot: x[bots == bot].mean(axis=0) for bot in factors.bots}
-    if at is not None:
-        means = _means_at(at, columns, means)
+    if selfplay is not None:
+        means = _selfplay_means(selfplay, columns, means)
     predicted, human = [], []
     for k, bot in enumerate(factors.bots):
         if bot not in means:
             continue
         human.append(factors.bot_means[k])
         try:
-            line = factors.line(factors.without(k))
+            line = factors.line(factors.leave_out(k))
         except HybridError:
             return bot_levels([], [], seed=seed)
         if common:
@@ -97,18 +97,18 @@ def _baseline(
     return bot_levels(predicted, human, seed=seed, null=null)
 
 
-def _means_at(at: Design, columns: Sequence[str], means: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+def _selfplay_means(selfplay: Design, columns: Sequence[str], means: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     """Return the columns' means in self-play of the bots that have both.
 
-    Where `at` lacks one of the columns, the bots keep the means they have.
+    Where `selfplay` lacks one of the columns, the bots keep the means they have.
     """
-    there = [bot for bot in means if (at.bots == bot).any()]
-    if not columns or any(column not in at.extra for column in columns):
-        return {bot: means[bot] for bot in there}
-    found = {}
-    for bot in there:
-        x = np.stack([at.extra[name][at.bots == bot] for name in columns], axis=1)
+    bots = [bot for bot in means if (selfplay.bots == bot).any()]
+    if not columns or any(column not in selfplay.extra for column in columns):
+        return {bot: means[bot] for bot in bots}
+    selfplay_means = {}
+    for bot in bots:
+        x = np.stack([selfplay.extra[name][selfplay.bots == bot] for name in columns], axis=1)
         x = x[np.isfinite(x).all(axis=1)]
         if len(x):
-            found[bot] = x.mean(axis=0)
-    return found
+            selfplay_means[bot] = x.mean(axis=0)
+    return selfplay_means

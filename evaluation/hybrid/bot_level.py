@@ -49,10 +49,10 @@ class BotLevel:
     null95: float | None
 
     def to_json(self) -> dict[str, Any]:
-        found = self.correlation.to_json()
-        reason = found.pop("reason", None)
-        found["null95"] = self.null95
-        return with_reason(found, reason)
+        fields = self.correlation.to_json()
+        reason = fields.pop("reason", None)
+        fields["null95"] = self.null95
+        return with_reason(fields, reason)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,11 +88,11 @@ class OrderedPairs:
         }
 
 
-def with_reason(found: dict[str, Any], reason: Reason | dict[str, Any] | None) -> dict[str, Any]:
+def with_reason(fields: dict[str, Any], reason: Reason | dict[str, Any] | None) -> dict[str, Any]:
     """Return the object with the reason next to it, if there is one."""
     if reason is None:
-        return found
-    return {**found, "reason": reason.to_json() if isinstance(reason, Reason) else reason}
+        return fields
+    return {**fields, "reason": reason.to_json() if isinstance(reason, Reason) else reason}
 
 
 FEWEST_BOTS = 3
@@ -118,12 +118,12 @@ class BotMeanCeiling:
 
     def to_json(self) -> dict[str, Any]:
         known = self.low is not None and self.high is not None
-        found: dict[str, Any] = {
+        fields: dict[str, Any] = {
             "reliability": self.reliability,
             "ci95": [self.low, self.high] if known else None,
             "best_r": self.best_r,
         }
-        return with_reason(found, self.reason)
+        return with_reason(fields, self.reason)
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,20 +169,20 @@ def ceiling_of(ratings: Mapping[str, np.ndarray]) -> BotMeanCeiling:
     """
     bots = [values for values in ratings.values() if len(values) > 1]
     if len(bots) < FEWEST_BOTS:
-        why = (
+        explanation = (
             f"{counted(len(bots), 'bot')} with two rated conversations; {FEWEST_BOTS} are needed to "
             "see how far means agree with themselves"
         )
-        reason = Reason("few_bots_for_reliability", why, n_bots=len(bots), needed=FEWEST_BOTS)
+        reason = Reason("few_bots_for_reliability", explanation, n_bots=len(bots), needed=FEWEST_BOTS)
         return BotMeanCeiling(None, None, None, None, reason)
     table = np.full((len(bots), max(map(len, bots))), np.nan)
     for row, values in zip(table, bots, strict=True):
         row[: len(values)] = values
-    found = icc(table, "icc1_k")
-    if found.value is None or found.low is None or found.high is None:
-        return BotMeanCeiling(None, None, None, None, found.reason)
+    reliability = icc(table, "icc1_k")
+    if reliability.value is None or reliability.low is None or reliability.high is None:
+        return BotMeanCeiling(None, None, None, None, reliability.reason)
     # A share of a variance is none below 0: chance alone makes means differ by less than they do on average.
-    value, low, high = (max(0.0, end) for end in (found.value, found.low, found.high))
+    value, low, high = (max(0.0, end) for end in (reliability.value, reliability.low, reliability.high))
     return BotMeanCeiling(value, low, high, float(np.sqrt(value)) if value > 0 else None)
 
 
@@ -191,11 +191,11 @@ def influence_of(predicted: Sequence[float], human: Sequence[float], bots: Seque
     x, y = np.asarray(predicted, dtype=float), np.asarray(human, dtype=float)
     if len(x) < 4:
         return dict.fromkeys(bots)
-    whole = rowwise(x, y, "pearson")[0]
-    others = ~np.eye(len(x), dtype=bool)
+    r_of_all = rowwise(x, y, "pearson")[0]
+    is_other = ~np.eye(len(x), dtype=bool)
     n = len(x) - 1
-    at = np.nonzero(others)[1].reshape(len(x), n)
-    change = rowwise(x[at], y[at], "pearson") - whole
+    columns = np.nonzero(is_other)[1].reshape(len(x), n)
+    change = rowwise(x[columns], y[columns], "pearson") - r_of_all
     return {bot: float(value) if np.isfinite(value) else None for bot, value in zip(bots, change, strict=True)}
 
 
@@ -224,14 +224,14 @@ def interval_over_conversations(bots: Sequence[tuple[np.ndarray, np.ndarray]], s
     means = np.array([[predicted.mean(), target.mean()] for predicted, target in bots])
     noise = [np.cov(np.stack(both)) / len(both[0]) for both in bots]
     # Means spread by their noise, too: without it they spread as the true ones do, and with it again as these means do.
-    spread, of_noise = means.var(axis=0, ddof=1), np.mean([np.diag(one) for one in noise], axis=0)
-    left = 1 - np.divide(of_noise, spread, out=np.ones(2), where=spread > 0)
-    centres = means.mean(axis=0) + (means - means.mean(axis=0)) * np.sqrt(np.maximum(left, 0))
+    spread, of_noise = means.var(axis=0, ddof=1), np.mean([np.diag(covariance) for covariance in noise], axis=0)
+    true_share = 1 - np.divide(of_noise, spread, out=np.ones(2), where=spread > 0)
+    centres = means.mean(axis=0) + (means - means.mean(axis=0)) * np.sqrt(np.maximum(true_share, 0))
     rng = np.random.default_rng(seed)
-    drawn = np.empty((N_DRAWS, len(bots), 2))
-    for k, one in enumerate(noise):
-        drawn[:, k] = rng.multivariate_normal(centres[k], one, size=N_DRAWS, method="eigh")
-    r = rowwise(drawn[..., 0], drawn[..., 1], "pearson")
+    drawn_means = np.empty((N_DRAWS, len(bots), 2))
+    for k, covariance in enumerate(noise):
+        drawn_means[:, k] = rng.multivariate_normal(centres[k], covariance, size=N_DRAWS, method="eigh")
+    r = rowwise(drawn_means[..., 0], drawn_means[..., 1], "pearson")
     r = r[np.isfinite(r)]
     if len(r) < N_DRAWS / 2:
         return None

@@ -75,18 +75,18 @@ class BotFeatureMeans:
         n is as many as the bot has, gathered in the same way; for a bot without any, the median of the others.
         """
         if bot in self.bots:
-            at = self.bots.index(bot)
-            return int(self.n[at]), self.variance / float(self.n_eff[at])
+            index = self.bots.index(bot)
+            return int(self.n[index]), self.variance / float(self.n_eff[index])
         return round(float(np.median(self.n))), self.variance / float(np.median(self.n_eff))
 
-    def noise_beside(self, at: int, fold: BotFeatureMeans) -> tuple[float, np.ndarray]:
+    def noise_for_fold(self, index: int, fold: BotFeatureMeans) -> tuple[float, np.ndarray]:
         """Return the error variance of a bot's mean, and its covariance with the others', in the fold's units.
 
         Args:
-            at: its number; fold: all others.
+            index: its number; fold: all others.
         """
-        noise = self.noise[at] * self.variance / fold.variance
-        return float(noise[at]), np.delete(noise, at)
+        noise = self.noise[index] * self.variance / fold.variance
+        return float(noise[index]), np.delete(noise, index)
 
     def to_json(self) -> dict[str, Any]:
         """Return plain JSON values that `from_json` reads back."""
@@ -147,7 +147,7 @@ class BotSums:
         everybody = np.ones(len(self.bots), dtype=bool)
         return adjusted_means(self._y, self._codes, self._ratings, everybody).rows
 
-    def of(self, members: np.ndarray) -> BotFeatureMeans:
+    def compute_means(self, members: np.ndarray) -> BotFeatureMeans:
         """Return the means of these bots, from their ratings alone.
 
         Args:
@@ -156,26 +156,26 @@ class BotSums:
         Raises:
             NoNoise: where no rating differs from another of the same bot.
         """
-        at = np.flatnonzero(members)
-        told = adjusted_means(self._y, self._codes, self._ratings, members)  # (1)
-        if not told.variance > 0:
+        indices = np.flatnonzero(members)
+        means = adjusted_means(self._y, self._codes, self._ratings, members)  # (1)
+        if not means.variance > 0:
             raise NoNoise(
                 "no bot has two ratings that differ, so how far a mean rating can be off is unknown; rate "
                 "more conversations of each bot, or choose the preset 'paper'"
             )
         number = np.bincount(self._codes, weights=self._n, minlength=len(self.bots))
         # (2) Within-bot standard deviation of each column, pooled over these bots.
-        free = max(int(self.counts[at].sum()) - len(at), 1)
-        scale = np.sqrt(self._squares[at].sum(axis=0) / free)
-        size = np.abs(self.x[at]).max(axis=0)
+        free = max(int(self.counts[indices].sum()) - len(indices), 1)
+        scale = np.sqrt(self._squares[indices].sum(axis=0) / free)
+        size = np.abs(self.x[indices]).max(axis=0)
         scale = np.where(scale > _ROUNDING * np.maximum(size, 1e-300), scale, 0.0)
         return BotFeatureMeans(
-            bots=tuple(self.bots[j] for j in at),
-            x=self.x[at],
+            bots=tuple(self.bots[j] for j in indices),
+            x=self.x[indices],
             scale=scale,
-            rating=told.mean,
-            n=number[at],
-            noise=told.covariance / told.variance,
-            df=told.df,
-            variance=told.variance,
+            rating=means.mean,
+            n=number[indices],
+            noise=means.covariance / means.variance,
+            df=means.df,
+            variance=means.variance,
         )

@@ -140,7 +140,7 @@ class PredictionAccuracy:
         slope_interval: 95 %, Student's t over bots; None where Q² is not above 0 or with few bots, for then it would
             hold less than it claims (in 43 to 83 % of simulated studies; in 90 to 94 % with six bots).
         slope_reason: why there is none.
-        inside, of: bots whose human mean lies in their `interval95_new`, of so many.
+        inside, n_intervals: number of bots whose human mean lies in their `interval95_new`, and number of intervals.
         interval_score: of these intervals, lower is better (Gneiting and Raftery 2007, equation 43).
         partial: r over bots given their mean log turns and log words.
         within_bots: r of single conversations after each bot's mean is taken away.
@@ -156,7 +156,7 @@ class PredictionAccuracy:
     slope: float | None
     slope_interval: tuple[float, float] | None
     inside: int | None
-    of: int | None
+    n_intervals: int | None
     interval_score: float | None
     partial: Correlation | None
     within_bots: Correlation | None
@@ -175,7 +175,7 @@ class PredictionAccuracy:
             "slope": with_reason(
                 {"value": self.slope, "ci95": None if ends is None else list(ends)}, self.slope_reason
             ),
-            "coverage95": None if self.of is None else {"inside": self.inside, "of": self.of},
+            "coverage95": None if self.n_intervals is None else {"inside": self.inside, "of": self.n_intervals},
             "interval_score95": self.interval_score,
             "partial_r": None if self.partial is None else self.partial.to_json(),
             "within_bots": None if self.within_bots is None else self.within_bots.to_json(),
@@ -207,10 +207,10 @@ def prediction_accuracy(
     y = np.array([human[bot] for bot in bots])
     ends = [(intervals[bot].new, human[bot]) for bot in bots if bot in intervals]
     inside = sum(low <= value <= high for (low, high), value in ends)
-    found: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "inside": inside if ends else None,
-        "of": len(ends) if ends else None,
-        "interval_score": float(np.mean([interval_score(*one) for one in ends])) if ends else None,
+        "n_intervals": len(ends) if ends else None,
+        "interval_score": float(np.mean([interval_score(*pair) for pair in ends])) if ends else None,
         "within_bots": within_bots,
         "blocks": blocks or {},
         "worth": worth,
@@ -218,13 +218,13 @@ def prediction_accuracy(
     names = ("q2", "q2_null95", "mae", "mae_of_mean", "slope", "slope_interval", "partial")
     undefined: dict[str, Any] = dict.fromkeys(names)
     if len(bots) < FEWEST_BOTS or y.min() == y.max():
-        why = _few_bots(len(bots), FEWEST_BOTS)
-        return PredictionAccuracy(**undefined, **found, reason=why, slope_reason=why)
+        reason = _few_bots(len(bots), FEWEST_BOTS)
+        return PredictionAccuracy(**undefined, **fields, reason=reason, slope_reason=reason)
     q2 = float(q_squared(x[None], y[None])[0])
     slope, slope_ends = calibration(x, y)
-    why_none = _few_bots(len(bots), FEWEST_BOTS_SLOPE) if len(bots) < FEWEST_BOTS_SLOPE else None
-    if why_none is None and q2 <= 0:
-        why_none = NO_GAIN
+    slope_reason = _few_bots(len(bots), FEWEST_BOTS_SLOPE) if len(bots) < FEWEST_BOTS_SLOPE else None
+    if slope_reason is None and q2 <= 0:
+        slope_reason = NO_GAIN
     null = None if permuted is None else null_point(q_squared(*permuted))
     return PredictionAccuracy(
         q2=q2,
@@ -232,10 +232,10 @@ def prediction_accuracy(
         mae=float(np.abs(y - x).mean()),
         mae_of_mean=float(np.abs(y - others_mean(y[None])[0]).mean()),
         slope=slope,
-        slope_interval=slope_ends if why_none is None else None,
-        slope_reason=why_none,
+        slope_interval=slope_ends if slope_reason is None else None,
+        slope_reason=slope_reason,
         partial=_partial(x, y, bots, lengths or {}),
-        **found,
+        **fields,
     )
 
 
@@ -308,16 +308,16 @@ def _partial(
         return None
     n = len(bots)
     if n < FEWEST_BOTS_PARTIAL:
-        why = _few_bots(n, FEWEST_BOTS_PARTIAL)
-        return Correlation(None, None, None, None, n, reason=why)
+        reason = _few_bots(n, FEWEST_BOTS_PARTIAL)
+        return Correlation(None, None, None, None, n, reason=reason)
     from scipy import stats
 
-    by = np.column_stack([np.ones(n), np.stack([lengths[bot] for bot in bots])])
-    rest = [values - by @ np.linalg.lstsq(by, values, rcond=None)[0] for values in (x, y)]
+    predictors = np.column_stack([np.ones(n), np.stack([lengths[bot] for bot in bots])])
+    rest = [values - predictors @ np.linalg.lstsq(predictors, values, rcond=None)[0] for values in (x, y)]
     size = [float(np.linalg.norm(values)) for values in rest]
     if min(size) <= 1e-9 * float(np.linalg.norm(x - x.mean()) + np.linalg.norm(y - y.mean())):
-        why = Reason("lengths_explain", "the lengths of the conversations leave nothing of one side")
-        return Correlation(None, None, None, None, n, reason=why)
+        reason = Reason("lengths_explain", "the lengths of the conversations leave nothing of one side")
+        return Correlation(None, None, None, None, n, reason=reason)
     r = float(np.clip(rest[0] @ rest[1] / (size[0] * size[1]), -1, 1))
     # Two variables are given: their number comes off the degrees of freedom (Fisher 1924).
     free = n - 4
@@ -394,14 +394,14 @@ def combine(expected: Mixture, ratings: float, noise: Noise, n: int, *, variance
 
     if not variance > 0:
         raise ValueError(f"variance is {variance:g}; it must be above 0")
-    told = expected.rated(noise)
-    together = expected.given(ratings, noise)
+    expected_ratings = expected.rated(noise)
+    together = expected.updated(ratings, noise)
     half = float(stats.t.ppf(0.975, df)) * sqrt(variance)
     return Combined(
         ratings=ratings,
         ratings_interval=(ratings - half, ratings + half),
         together=float(together.mean[0]),
         together_interval=together.first_interval(0.95),
-        z=(ratings - float(told.mean[0])) / sqrt(float(told.variance[0])),
+        z=(ratings - float(expected_ratings.mean[0])) / sqrt(float(expected_ratings.variance[0])),
         worth=n * max(0.0, variance / float(together.variance[0]) - 1),
     )

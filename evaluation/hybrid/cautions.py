@@ -35,24 +35,24 @@ def cautions_of(fit: KeptFit, design: Design | None, n_rated: int) -> tuple[Find
     Args:
         n_rated: bots with ratings.
     """
-    found = []
+    cautions = []
     if n_rated < FEW_BOTS:
-        found.append(finding("few_bots", n_bots=n_rated))
+        cautions.append(finding("few_bots", n_bots=n_rated))
     if fit.intercept == "fold":
-        found.append(finding("fold_intercept"))
-    alone = [name for name in fit.shown if name in fit.features]
-    dropped = [name for name in alone if any(name in unused(fit, fold) for fold in fit.folds.values())]
+        cautions.append(finding("fold_intercept"))
+    single_features = [name for name in fit.shown_features if name in fit.features]
+    dropped = [name for name in single_features if any(name in unused(fit, fold) for fold in fit.folds.values())]
     if dropped:
-        found.append(finding("constant_features", features=dropped))
+        cautions.append(finding("constant_features", features=dropped))
     worst = max((line.condition or 0.0 for line in fit.folds.values()), default=0.0)
     if worst > COLLINEAR:
         # JSON has no infinity: None where one feature is a sum of others.
-        found.append(finding("collinear", condition=worst if np.isfinite(worst) else None))
+        cautions.append(finding("collinear", condition=worst if np.isfinite(worst) else None))
     if design is not None and design.n_partly_rated:
-        found.append(finding("partly_rated", n_conversations=design.n_partly_rated))
+        cautions.append(finding("partly_rated", n_conversations=design.n_partly_rated))
     if design is not None and design.n_dropped:
-        found.append(finding("undefined_features", n_conversations=design.n_dropped))
-    return tuple(found)
+        cautions.append(finding("undefined_features", n_conversations=design.n_dropped))
+    return tuple(cautions)
 
 
 def beyond_scale_of(fit: KeptFit, bots: Mapping[str, BotResult]) -> list[Finding]:
@@ -62,8 +62,10 @@ def beyond_scale_of(fit: KeptFit, bots: Mapping[str, BotResult]) -> list[Finding
     low, high = fit.scale_range
     beyond = [
         bot
-        for bot, found in bots.items()
-        if any(value is not None and not low <= value <= high for value in (found.predicted, found.predicted_selfplay))
+        for bot, result in bots.items()
+        if any(
+            value is not None and not low <= value <= high for value in (result.predicted, result.predicted_selfplay)
+        )
     ]
     return [finding("beyond_scale", bots=beyond, low=low, high=high)] if beyond else []
 
@@ -95,9 +97,9 @@ def shifts_of(shifts: Mapping[str, Mapping[str, float]]) -> list[Finding]:
     The process then predicts beyond what it was fitted to; its intervals widen there.
     """
     return [
-        finding("selfplay_shift", block=name, **found)
-        for name, found in shifts.items()
-        if found["shift"] > found["widest"]
+        finding("selfplay_shift", block=name, **shift)
+        for name, shift in shifts.items()
+        if shift["shift"] > shift["widest"]
     ]
 
 
@@ -116,25 +118,25 @@ def with_errors(bots: Mapping[str, BotResult], predicted: Mapping[str, float]) -
     Args:
         predicted: by the fold's own intercept.
     """
-    human = {bot: one.human_mean for bot, one in bots.items() if one.human_mean is not None}
-    found = intervals_by_errors(predicted, human, {bot: one.n for bot, one in bots.items()})
-    return {bot: replace(one, expected=found.get(bot)) for bot, one in bots.items()}
+    human = {bot: result.human_mean for bot, result in bots.items() if result.human_mean is not None}
+    intervals = intervals_by_errors(predicted, human, {bot: result.n for bot, result in bots.items()})
+    return {bot: replace(result, expected=intervals.get(bot)) for bot, result in bots.items()}
 
 
 def ranked(bots: Mapping[str, BotResult]) -> dict[str, BotResult]:
     """Return the bots with their places by the predictions, and without the values predicted."""
     ranks = [
-        _ranks({bot: value for bot, one in bots.items() if (value := read(one)) is not None})
-        for read in (lambda one: one.predicted, lambda one: one.predicted_selfplay)
+        _ranks({bot: value for bot, result in bots.items() if (value := read(result)) is not None})
+        for read in (lambda result: result.predicted, lambda result: result.predicted_selfplay)
     ]
     return {
         bot: replace(
-            one, predicted=None, predicted_selfplay=None, rank=ranks[0].get(bot), rank_selfplay=ranks[1].get(bot)
+            result, predicted=None, predicted_selfplay=None, rank=ranks[0].get(bot), rank_selfplay=ranks[1].get(bot)
         )
-        for bot, one in bots.items()
+        for bot, result in bots.items()
     }
 
 
 def _ranks(values: Mapping[str, float]) -> dict[str, int]:
     """Return places, 1 for the highest; equals share the better place."""
-    return {bot: 1 + sum(other > value for other in values.values()) for bot, value in values.items()}
+    return {bot: 1 + sum(rival > value for rival in values.values()) for bot, value in values.items()}

@@ -28,8 +28,8 @@ _COLUMN = re.compile(r"(embedding_(?:user|bot))_\d{3,}")
 
 def block_of(column: str) -> str | None:
     """Return the block of embeddings that a column of a retired fit belongs to, or None for a feature of its own."""
-    found = _COLUMN.fullmatch(column)
-    return found[1] if found else None
+    match = _COLUMN.fullmatch(column)
+    return match[1] if match else None
 
 
 def shown_names(columns: Sequence[str]) -> list[str]:
@@ -95,8 +95,8 @@ class Design:
         """Return a digest of the rated conversations and their ratings."""
         rated = np.isfinite(self.y)
         lines = sorted(
-            json.dumps([str(one), str(bot), float(y)])
-            for one, bot, y in zip(self.ids[rated], self.bots[rated], self.y[rated], strict=True)
+            json.dumps([str(conversation), str(bot), float(y)])
+            for conversation, bot, y in zip(self.ids[rated], self.bots[rated], self.y[rated], strict=True)
         )
         return hashlib.sha256("\n".join(lines).encode()).hexdigest()
 
@@ -155,32 +155,32 @@ def design_of(
     keyed = values.assign(conversation=table["conversation"].astype(str), bot=table["bot"].astype(str))
     keyed["participant"] = table["participant"] if "participant" in columns else None
     grouped = keyed.groupby("conversation", sort=False)
-    one = grouped[numeric].mean()
+    means = grouped[numeric].mean()
     bots = grouped["bot"].first().to_numpy(dtype=object)
     people = grouped["participant"].first().astype(object)
     people = people.where(people.notna(), None).to_numpy(dtype=object)
 
     if targets:
-        y = one[list(targets)].mean(axis=1, skipna=False).to_numpy(dtype=float)
+        y = means[list(targets)].mean(axis=1, skipna=False).to_numpy(dtype=float)
     else:
-        y = np.full(len(one), np.nan)
+        y = np.full(len(means), np.nan)
     rated = {
-        str(bot): (y[mine], people[mine])
+        str(bot): (y[is_of_bot], people[is_of_bot])
         for bot in dict.fromkeys(bots)
-        if (mine := (bots == bot) & np.isfinite(y)).any()
+        if (is_of_bot := (bots == bot) & np.isfinite(y)).any()
     }
-    x = one[list(features)].to_numpy(dtype=float).reshape(len(one), len(features))
+    x = means[list(features)].to_numpy(dtype=float).reshape(len(means), len(features))
     undefined = ~np.isfinite(x)
-    whole = Design(
+    design = Design(
         features=tuple(features),
-        ids=one.index.to_numpy(dtype=object),
+        ids=means.index.to_numpy(dtype=object),
         x=x,
         y=y,
         bots=bots,
         people=people,
-        ratings={name: one[name].to_numpy(dtype=float) for name in (*targets, *dimensions)},
-        extra={name: one[name].to_numpy(dtype=float) for name in extra},
-        means={name: _mean_by_bot(one[name].to_numpy(dtype=float), bots) for name in (*targets, *dimensions)},
+        ratings={name: means[name].to_numpy(dtype=float) for name in (*targets, *dimensions)},
+        extra={name: means[name].to_numpy(dtype=float) for name in extra},
+        means={name: _mean_by_bot(means[name].to_numpy(dtype=float), bots) for name in (*targets, *dimensions)},
         rated=rated,
         n_dropped=int(undefined.any(axis=1).sum()),
         dropped={
@@ -188,17 +188,17 @@ def design_of(
             for k, name in enumerate(features)
             if undefined[:, k].any()
         },
-        n_partly_rated=int((one[list(targets)].notna().any(axis=1) & ~np.isfinite(y)).sum()) if targets else 0,
+        n_partly_rated=int((means[list(targets)].notna().any(axis=1) & ~np.isfinite(y)).sum()) if targets else 0,
     )
-    return whole.rows(~undefined.any(axis=1))
+    return design.rows(~undefined.any(axis=1))
 
 
 def _mean_by_bot(values: np.ndarray, bots: np.ndarray) -> dict[str, float]:
     """Return the mean of each bot that has a value."""
     return {
-        str(bot): float(values[mine].mean())
+        str(bot): float(values[is_of_bot].mean())
         for bot in dict.fromkeys(bots)
-        if (mine := (bots == bot) & np.isfinite(values)).any()
+        if (is_of_bot := (bots == bot) & np.isfinite(values)).any()
     }
 
 
@@ -250,10 +250,10 @@ class Preset:
     def parts_of(self, features: Sequence[str]) -> dict[str, list[int]]:
         """Return by block the numbers of these features that belong to it; blocks without any are left out."""
         owner = {name: part for part, names in self.parts for name in names}
-        found: dict[str, list[int]] = {part: [] for part, _ in (*self.parts, (OTHERS, ()))}
+        parts: dict[str, list[int]] = {part: [] for part, _ in (*self.parts, (OTHERS, ()))}
         for number, name in enumerate(features):
-            found[owner.get(name, OTHERS)].append(number)
-        return {part: numbers for part, numbers in found.items() if numbers}
+            parts[owner.get(name, OTHERS)].append(number)
+        return {part: numbers for part, numbers in parts.items() if numbers}
 
 
 PRESETS: dict[str, Preset] = {
@@ -311,14 +311,14 @@ LENGTHS = ("words_user", "n_turns")
 
 def log_lengths(extra: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     """Return log(1 + words per message) and log turns by name, of those columns that are there; NaN without any."""
-    found = {}
+    lengths = {}
     if "words_user" in extra:
         words = np.asarray(extra["words_user"], dtype=float)
-        found["log_words_user"] = np.log1p(np.where(words >= 0, words, np.nan))
+        lengths["log_words_user"] = np.log1p(np.where(words >= 0, words, np.nan))
     if "n_turns" in extra:
         turns = np.asarray(extra["n_turns"], dtype=float)
-        found["log_n_turns"] = np.log(np.where(turns > 0, turns, np.nan))
-    return found
+        lengths["log_n_turns"] = np.log(np.where(turns > 0, turns, np.nan))
+    return lengths
 
 
 def column_means(design: Design, names: Sequence[str]) -> dict[str, np.ndarray]:
@@ -329,7 +329,9 @@ def column_means(design: Design, names: Sequence[str]) -> dict[str, np.ndarray]:
     x = np.stack([np.asarray(columns[name], dtype=float) for name in names], axis=1)
     keep = np.isfinite(x).all(axis=1)
     bots = design.bots.astype(str)
-    return {str(bot): x[mine].mean(axis=0) for bot in dict.fromkeys(bots) if (mine := keep & (bots == bot)).any()}
+    return {
+        str(bot): x[is_of_bot].mean(axis=0) for bot in dict.fromkeys(bots) if (is_of_bot := keep & (bots == bot)).any()
+    }
 
 
 def lengths_by_bot(design: Design) -> dict[str, np.ndarray]:

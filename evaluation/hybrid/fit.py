@@ -21,7 +21,7 @@ import numpy as np
 from chatbots import Identity
 from chatbots.text import quote
 from evaluation.findings import finding
-from evaluation.hybrid.assess import assess
+from evaluation.hybrid.assess import Baselines, HumanData, assess
 from evaluation.hybrid.baselines import GROUP, MIN_BOTS, baselines_of, with_indicators
 from evaluation.hybrid.bot_level import INTERCEPTS, PREFERRED_INTERCEPT, Intercept, NullOf
 from evaluation.hybrid.bot_means import BotFeatureMeans, BotSums, NoNoise
@@ -37,7 +37,7 @@ from evaluation.hybrid.features import (
 )
 from evaluation.hybrid.gaussian_process import BLOCK_VARIANCE_GRID, PRIOR_MEDIAN, PRIOR_SIGMA, RESIDUAL_VARIANCE_GRID
 from evaluation.hybrid.gaussian_process_folds import ProcessFolds
-from evaluation.hybrid.least_squares import Factors, Influence, fitted_whole
+from evaluation.hybrid.least_squares import Factors, Influence, fit_all_bots
 from evaluation.hybrid.levels import SignificantPairs, bootstrap_draws, permuted_lines, significant_pairs
 from evaluation.hybrid.rating_noise import RatingNoise
 from evaluation.hybrid.results import HybridResult, KeptFit
@@ -89,31 +89,31 @@ def fit_process(
         codes,
         names,
         preset.parts_of(rated.features),
-        RatingNoise.of(ratings, targets, rated.ids, codes, rated.y),
+        RatingNoise.match(ratings, targets, rated.ids, codes, rated.y),
     )
-    whole = engine.means.whole
-    kept = KeptFit(
+    all_bots = engine.means.all_bots
+    fit = KeptFit(
         identity=_identity(rated, preset, targets, intercept, metric_identities),
         preset=preset.name,
         features=rated.features,
         targets=targets,
         intercept=intercept,
-        centre=whole.x.mean(axis=0),
-        scale=whole.scale,
-        target_mean=float(whole.rating.mean()),
-        whole=engine.line(),
+        centre=all_bots.x.mean(axis=0),
+        scale=all_bots.scale,
+        target_mean=float(all_bots.rating.mean()),
+        full_line=engine.line(),
         folds=engine.lines(common=False),
         draws=np.zeros((0, len(rated.features) + 1)),
         commons=engine.lines(common=True),
         means=engine.means,
     )
-    return kept, engine
+    return fit, engine
 
 
 def means_given(
     rated: Design, targets: Sequence[str], ratings: Ratings | None
 ) -> tuple[BotFeatureMeans | None, np.ndarray | None]:
-    """Reduce ratings that a kept fit is applied to, as `fit_process` reduces those that it is fitted to.
+    """Reduce ratings that a stored fit is applied to, as `fit_process` reduces those that it is fitted to.
 
     Returns:
         The bots' means, None where no rating of a bot differs from another; and (n,) targets less their raters'
@@ -122,10 +122,10 @@ def means_given(
     if not len(rated.y):
         return None, None
     codes, names = _codes(rated.bots)
-    noise = RatingNoise.of(ratings, targets, rated.ids, codes, rated.y)
+    noise = RatingNoise.match(ratings, targets, rated.ids, codes, rated.y)
     sums = BotSums(rated.x, rated.y, codes, names, noise)
     try:
-        return sums.of(np.ones(len(names), dtype=bool)), sums.adjusted()
+        return sums.compute_means(np.ones(len(names), dtype=bool)), sums.adjusted()
     except NoNoise:
         return None, None
 
@@ -145,9 +145,11 @@ def fit_least_squares(
 ) -> tuple[KeptFit, Factors, Influence]:
     """Fit by least squares: each fold by the own solver, all bots by statsmodels, with influence diagnostics."""
     factors = Factors(rated.x, rated.y, rated.bots)
-    folds = {bot: factors.line(factors.without(k)) for k, bot in enumerate(factors.bots)}
-    whole, carrying = fitted_whole(rated, factors.line(range(len(factors.bots))), folds, factors.centre, factors.scale)
-    kept = KeptFit(
+    folds = {bot: factors.line(factors.leave_out(k)) for k, bot in enumerate(factors.bots)}
+    full_line, carrying = fit_all_bots(
+        rated, factors.line(range(len(factors.bots))), folds, factors.centre, factors.scale
+    )
+    fit = KeptFit(
         identity=_identity(rated, preset, targets, intercept, metric_identities),
         preset=preset.name,
         features=rated.features,
@@ -156,11 +158,11 @@ def fit_least_squares(
         centre=factors.centre,
         scale=factors.scale,
         target_mean=factors.target_mean,
-        whole=whole,
+        full_line=full_line,
         folds=folds,
         draws=bootstrap_draws(factors, N_DRAWS, seed),
     )
-    return kept, factors, carrying
+    return fit, factors, carrying
 
 
 @with_one_blas_thread
@@ -206,10 +208,10 @@ def fit_hybrid(
     names = tuple(chosen.features if features is None else features)
     targets = (targets,) if isinstance(targets, str) else tuple(targets)
     _check(targets, intercept, names)
-    others = tuple(name for name in dimensions if name not in targets)
+    other_dimensions = tuple(name for name in dimensions if name not in targets)
     human, groups = with_indicators(human)
     labels = {} if not groups else dict(zip(human["bot"].astype(str), human[GROUP], strict=True))
-    design = design_of(human, names, targets, dimensions=others, extra=[*LENGTHS, *groups])
+    design = design_of(human, names, targets, dimensions=other_dimensions, extra=[*LENGTHS, *groups])
     rated = design.rows(np.isfinite(design.y))
     n_bots = len(set(rated.bots))
     if n_bots < MIN_BOTS:
@@ -221,40 +223,39 @@ def fit_hybrid(
     null: NullOf
     carrying = adjusted = None
     if chosen.parts:
-        kept, process = fit_process(rated, chosen, targets, intercept, ratings, metric_identities)
+        fit, process = fit_process(rated, chosen, targets, intercept, ratings, metric_identities)
         adjusted = process.adjusted
         null = partial(process.permuted, seed=seed)
     else:
-        kept, factors, carrying = fit_least_squares(rated, chosen, targets, intercept, seed, metric_identities)
+        fit, factors, carrying = fit_least_squares(rated, chosen, targets, intercept, seed, metric_identities)
         null = partial(permuted_lines, factors, seed=seed)
-    kept = replace(
-        kept,
+    fit = replace(
+        fit,
         scale_range=_scale(ratings, targets),
         study=study,
         ratings=design.digest(),
         instrument=_instrument(ratings, targets),
     )
     target = rated if adjusted is None else replace(rated, y=adjusted)
-    kept = replace(kept, rivals=KeptRivals.of(rival_folds(target, kept.means, groups), kept.means))
+    fit = replace(fit, rivals=KeptRivals.from_folds(rival_folds(target, fit.means, groups), fit.means))
     played = None
     if selfplay is not None:
         played = design_of(selfplay, names, extra=list(LENGTHS))
-    found = assess(
-        kept,
+    human_data = HumanData(
         design,
-        played,
-        seed=seed,
-        null=null,
-        told_apart=significant_pairs(human, targets, ratings),
         adjusted=adjusted,
-        held=None if kept.means is None else kept.means.whole,
-        baselines=baselines_of(target, groups, intercept, seed),
-        baselines_selfplay=None if played is None else baselines_of(target, groups, intercept, seed, at=played),
-        rivals=lambda at: rival_folds(target, kept.means, groups, at),
-        dimensions=(*targets, *others),
+        means=None if fit.means is None else fit.means.all_bots,
+        significant=significant_pairs(human, targets, ratings),
+        dimensions=(*targets, *other_dimensions),
         groups=labels,
     )
-    return replace(found, carrying=carrying)
+    baselines = Baselines(
+        human=baselines_of(target, groups, intercept, seed),
+        selfplay={} if played is None else baselines_of(target, groups, intercept, seed, selfplay=played),
+        rivals=lambda selfplay_design: rival_folds(target, fit.means, groups, selfplay_design),
+    )
+    result = assess(fit, human_data, played, baselines, seed=seed, null=null)
+    return replace(result, carrying=carrying)
 
 
 @with_one_blas_thread
@@ -290,61 +291,58 @@ def apply_fit(
     refuse_retired(fit.preset, fit.identity.version)
     if human is None and selfplay is None:
         raise HybridError("nothing to apply the fit to: give a study or a self-play run")
-    wanted = fit.targets if targets is None else tuple(targets)
-    scale = None if human is None else _scale(ratings, wanted)
-    is_rated = human is not None and all(target in human.columns for target in wanted)
-    unknown = []
+    targets = fit.targets if targets is None else tuple(targets)
+    scale = None if human is None else _scale(ratings, targets)
+    is_rated = human is not None and all(target in human.columns for target in targets)
+    cautions = []
     if is_rated and (scale is None or fit.scale_range is None):
-        unknown.append(finding("scale_unknown", of_fit=fit.scale_range is None, of_ratings=scale is None))
+        cautions.append(finding("scale_unknown", of_fit=fit.scale_range is None, of_ratings=scale is None))
     if scale is not None and fit.scale_range is not None and scale != fit.scale_range:
         raise HybridError(
             f"the fit predicts {', '.join(fit.targets)} on a scale of {_ends(fit.scale_range)}, and "
-            f"{', '.join(wanted)} is rated on {_ends(scale)}; fit to ratings on {_ends(scale)}"
+            f"{', '.join(targets)} is rated on {_ends(scale)}; fit to ratings on {_ends(scale)}"
         )
-    apart = SignificantPairs()
+    significant = SignificantPairs()
     if human is None:
         design = None
     elif is_rated:
-        design = design_of(human, fit.features, wanted, extra=LENGTHS)
-        apart = significant_pairs(human, wanted, ratings)
+        design = design_of(human, fit.features, targets, extra=LENGTHS)
+        significant = significant_pairs(human, targets, ratings)
     else:
         design = design_of(human, fit.features)
     played = None if selfplay is None else design_of(selfplay, fit.features, extra=LENGTHS)
     is_replication = same_instrument and fit.study != study
     if is_replication:
-        _check_instrument(fit, wanted, ratings)
-        unknown.append(finding("same_instrument", study=fit.study))
-    elsewhere = (not fit.study or fit.study != study) and not is_replication
+        _check_instrument(fit, targets, ratings)
+        cautions.append(finding("same_instrument", study=fit.study))
+    is_other_study = (not fit.study or fit.study != study) and not is_replication
     if human is None and not study:
-        elsewhere = False
-    held = adjusted = None
+        is_other_study = False
+    means = adjusted = None
     rivals: Callable[[Design | None], dict[str, Any]] | None = None
-    if design is not None and is_rated and not elsewhere:
+    if design is not None and is_rated and not is_other_study:
         rated = design.rows(np.isfinite(design.y))
         if fit.means is not None:
-            held, adjusted = means_given(rated, wanted, ratings)
+            means, adjusted = means_given(rated, targets, ratings)
         if fit.rivals is None:
-            unknown.append(finding("rivals_not_kept"))
+            cautions.append(finding("rivals_not_kept"))
         else:
             kept_rivals = fit.rivals
 
-            def rivals(at: Design | None) -> dict[str, Any]:
-                return kept_rivals.folds_at(fit.means, rated if at is None else at)
+            def rivals(selfplay_design: Design | None) -> dict[str, Any]:
+                return kept_rivals.folds_for(fit.means, rated if selfplay_design is None else selfplay_design)
 
-    found = assess(
-        fit,
+    human_data = HumanData(
         design,
-        played,
-        seed=seed,
-        null=None,
-        told_apart=apart,
         adjusted=adjusted,
-        held=held,
-        rivals=rivals,
-        own=design is not None and design.digest() == fit.ratings,
-        elsewhere=elsewhere,
+        means=means,
+        significant=significant,
+        is_fitted=design is not None and design.digest() == fit.ratings,
     )
-    return replace(found, cautions=(*found.cautions, *unknown))
+    result = assess(
+        fit, human_data, played, Baselines(rivals=rivals), seed=seed, null=None, is_other_study=is_other_study
+    )
+    return replace(result, cautions=(*result.cautions, *cautions))
 
 
 def _undefined(design: Design) -> str:
@@ -359,7 +357,7 @@ def _undefined(design: Design) -> str:
 def _scale(ratings: Ratings | None, targets: Sequence[str]) -> tuple[float, float] | None:
     """Return the ends of the scale of the targets' mean; None where one is unknown or was read off the answers."""
     dimensions = () if ratings is None else ratings.dimensions
-    known = {one.key: one for one in dimensions if not one.inferred}
+    known = {dimension.key: dimension for dimension in dimensions if not dimension.inferred}
     if any(target not in known for target in targets):
         return None
     ends = [(known[target].low, known[target].high) for target in targets]
@@ -369,33 +367,35 @@ def _scale(ratings: Ratings | None, targets: Sequence[str]) -> tuple[float, floa
 def _instrument(ratings: Ratings | None, targets: Sequence[str]) -> dict[str, Any]:
     """Return the scale of each target, as raters saw it, where it is known."""
     return {
-        one.key: {
-            "title": one.title,
-            "scale": [float(one.low), float(one.high)],
-            "labels": [one.low_label, one.high_label],
+        dimension.key: {
+            "title": dimension.title,
+            "scale": [float(dimension.low), float(dimension.high)],
+            "labels": [dimension.low_label, dimension.high_label],
             # Answers of an unknown direction count as those of which high is good, so both are one instrument.
-            "direction": "low is good" if one.reversed else "high is good",
+            "direction": "low is good" if dimension.reversed else "high is good",
         }
-        for one in (() if ratings is None else ratings.dimensions)
-        if one.key in targets and not one.inferred
+        for dimension in (() if ratings is None else ratings.dimensions)
+        if dimension.key in targets and not dimension.inferred
     }
 
 
 def _check_instrument(fit: KeptFit, targets: Sequence[str], ratings: Ratings | None) -> None:
-    given = _instrument(ratings, targets)
+    instrument = _instrument(ratings, targets)
     if set(targets) != set(fit.targets):
         raise HybridError(f"not the same instrument: the fit predicts {', '.join(fit.targets)}")
     for target in fit.targets:
-        here, there = given.get(target), fit.instrument.get(target)
-        if here is None or there is None:
-            where = "here" if here is None else "of the fit"
+        here_fields, fitted_fields = instrument.get(target), fit.instrument.get(target)
+        if here_fields is None or fitted_fields is None:
+            location = "here" if here_fields is None else "of the fit"
             raise HybridError(
-                f"the scale of {target} {where} is not known, so nothing says that both are the same instrument; "
+                f"the scale of {target} {location} is not known, so nothing says that both are the same instrument; "
                 "set the scale, and fit again"
             )
-        if differ := [name for name in here if here[name] != there[name]]:
-            shown = "; ".join(f"{name} {there[name]} of the fit, {here[name]} here" for name in differ)
-            raise HybridError(f"not the same instrument: {target} differs ({shown})")
+        if differ := [name for name in here_fields if here_fields[name] != fitted_fields[name]]:
+            differences = "; ".join(
+                f"{name} {fitted_fields[name]} of the fit, {here_fields[name]} here" for name in differ
+            )
+            raise HybridError(f"not the same instrument: {target} differs ({differences})")
 
 
 def _ends(scale: tuple[float, float]) -> str:
@@ -407,7 +407,7 @@ def _check(targets: tuple[str, ...], intercept: str, names: tuple[str, ...]) -> 
         raise HybridError("no target is chosen; name at least one rating dimension")
     if intercept not in INTERCEPTS:
         raise HybridError(f"intercept is {quote(intercept)}; it must be 'fold' or 'common'")
-    for what, given in (("feature", names), ("target", targets)):
-        twice = [name for i, name in enumerate(given) if name in given[:i]]
+    for kind, choices in (("feature", names), ("target", targets)):
+        twice = [name for i, name in enumerate(choices) if name in choices[:i]]
         if twice:
-            raise HybridError(f"the {what} {quote(twice[0])} is named twice")
+            raise HybridError(f"the {kind} {quote(twice[0])} is named twice")

@@ -114,7 +114,7 @@ class Mixture:
         # Estimated covariances may say that nothing is left; then hardly anything is.
         return Mixture(self.weights, self.means + noise.mean, np.maximum(spread, 1e-9 * self.variances))
 
-    def given(self, rating: float | np.ndarray, noise: Noise) -> Mixture:
+    def updated(self, rating: float | np.ndarray, noise: Noise) -> Mixture:
         """Return the mixtures updated by a mean rating of their quantity.
 
         Args:
@@ -275,7 +275,7 @@ class BotGaussianProcess:
             ]
         )
 
-    def _at(self, x: np.ndarray, shared: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def _project(self, x: np.ndarray, shared: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return kᵀ along the eigenvectors (A, K), 1ᵀV⁻¹k and the variance besides the noise, both (A, H).
 
         The variance is in units of s², given mu: theta + Σ tau k_b(x, x) − kᵀV⁻¹k.
@@ -285,7 +285,7 @@ class BotGaussianProcess:
             shared: (K,) covariance of its rating's noise with that of these bots, to be added to k.
         """
         z = self._standard(x)
-        own = np.array(
+        kernel_diagonal = np.array(
             [
                 factor * float(z[columns] @ z[columns])
                 for factor, columns in zip(self._factor, self._columns, strict=True)
@@ -295,9 +295,9 @@ class BotGaussianProcess:
         if shared is not None:
             k = k + shared
         turned = np.einsum("ak,aki->ai", k, self._vectors)
-        ones = np.einsum("ai,ahi->ah", turned * self._ones, self._inverse)
-        variance = self._thetas + (self.taus @ own)[:, None]
-        return turned, ones, variance - np.einsum("ai,ahi->ah", turned**2, self._inverse)
+        projected_ones = np.einsum("ai,ahi->ah", turned * self._ones, self._inverse)
+        variance = self._thetas + (self.taus @ kernel_diagonal)[:, None]
+        return turned, projected_ones, variance - np.einsum("ai,ahi->ah", turned**2, self._inverse)
 
     def mu_with(
         self, posterior: Posterior, x: np.ndarray, rating: np.ndarray, noise: float, shared: np.ndarray
@@ -310,10 +310,10 @@ class BotGaussianProcess:
             noise: variance of how far these are off; shared: (K,) their covariance with those of these bots; in units
                 of s².
         """
-        turned, ones, variance = self._at(x, shared)
+        turned, projected_ones, variance = self._project(x, shared)
         error = rating[:, None] - self._crossed(posterior.turned, turned)
         rest = variance + noise
-        free = 1 - ones
+        free = 1 - projected_ones
         crossed = posterior.mu * self._information[:, None] + (free / rest)[:, None] * error
         return np.asarray(crossed / (self._information + free**2 / rest)[:, None])
 
@@ -328,14 +328,14 @@ class BotGaussianProcess:
             x: (p,) mean features of that bot.
             noise, shared: as in `mu_with`.
         """
-        turned, ones, _ = self._at(x)
+        turned, projected_ones, _ = self._project(x)
         along = np.einsum("k,aki->ai", shared, self._vectors)
         crossed = np.einsum("ai,ahi->ah", along * self._ones, self._inverse)
         s2 = self.means.variance
         variance = noise - np.einsum("ai,ahi->ah", along**2, self._inverse)
         variance = s2 * (variance + crossed**2 / self._information)
         covariance = -np.einsum("ai,ahi->ah", turned * along, self._inverse)
-        covariance = s2 * (covariance - (1 - ones) * crossed / self._information)
+        covariance = s2 * (covariance - (1 - projected_ones) * crossed / self._information)
         mean = self._crossed(posterior.turned, along)
         mean = (mean - posterior.mu * crossed[:, None]).swapaxes(0, 1)
         return Noise(mean.reshape(len(mean), -1), variance.reshape(1, -1), covariance.reshape(1, -1))
@@ -358,9 +358,9 @@ class BotGaussianProcess:
 
     def predicted(self, posterior: Posterior, x: np.ndarray, mus: Sequence[np.ndarray]) -> list[np.ndarray]:
         """Return a bot's predictions from its (p,) features, (P,) by each mu, (A, P, H), without the duals."""
-        turned, ones, _ = self._at(x)
+        turned, projected_ones, _ = self._project(x)
         crossed = self._crossed(posterior.turned, turned)
-        free = (1 - ones)[:, None]
+        free = (1 - projected_ones)[:, None]
         return [np.einsum("aph,aph->p", posterior.weights, mu * free + crossed) for mu in mus]
 
     def line(self, answers: ProcessPredictions, n: int, names: Sequence[str]) -> LinearPredictor:
@@ -381,8 +381,8 @@ class BotGaussianProcess:
 
         A component has the variance of its point, that of mu in it.
         """
-        turned, ones, variance = self._at(x)
-        free = 1 - ones
+        turned, projected_ones, variance = self._project(x)
+        free = 1 - projected_ones
         within = self.means.variance * (variance + free**2 / self._information)  # (A, H)
         crossed = self._crossed(posterior.turned, turned)
         mean = (posterior.mu * free[:, None] + crossed).swapaxes(0, 1)  # (P, A, H)

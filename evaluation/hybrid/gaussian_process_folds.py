@@ -47,12 +47,12 @@ class FoldMeans:
 
     Attributes:
         blocks: name to the numbers of its columns.
-        whole: of all rated bots.
+        all_bots: of all rated bots.
         folds: of the other bots, by bot left out.
     """
 
     blocks: Mapping[str, tuple[int, ...]]
-    whole: BotFeatureMeans
+    all_bots: BotFeatureMeans
     folds: Mapping[str, BotFeatureMeans]
 
     def expected(self, bot: str, x: np.ndarray) -> Mixture:
@@ -75,23 +75,23 @@ class FoldMeans:
             x: (n, p) its conversations.
         """
         process, posterior, _ = self._fitted(bot)
-        own, shared = self.whole.noise_beside(self.whole.bots.index(bot), process.means)
-        return process.noise_at(posterior, x.mean(axis=0), own, shared)
+        variance, shared = self.all_bots.noise_for_fold(self.all_bots.bots.index(bot), process.means)
+        return process.noise_at(posterior, x.mean(axis=0), variance, shared)
 
     def _fitted(self, bot: str) -> tuple[BotGaussianProcess, Posterior, ProcessPredictions]:
         key = bot if bot in self.folds else ""
-        if key not in self._made:
+        if key not in self._fit_cache:
             process = self.process(key)
             posterior = process.posterior(process.means.rating[None])
-            self._made[key] = (process, posterior, process.answers(posterior))
-        return self._made[key]
+            self._fit_cache[key] = (process, posterior, process.answers(posterior))
+        return self._fit_cache[key]
 
     def process(self, bot: str) -> BotGaussianProcess:
         """Return the process without a bot; that of all bots for one that is not rated, or for no name."""
         key = bot if bot in self.folds else ""
         if key not in self._processes:
             columns = [np.array(c, dtype=int) for c in self.blocks.values()]
-            self._processes[key] = BotGaussianProcess(self.folds.get(key, self.whole), columns)
+            self._processes[key] = BotGaussianProcess(self.folds.get(key, self.all_bots), columns)
         return self._processes[key]
 
     @cached_property
@@ -99,7 +99,7 @@ class FoldMeans:
         return {}
 
     @cached_property
-    def _made(self) -> dict[str, tuple[BotGaussianProcess, Posterior, ProcessPredictions]]:
+    def _fit_cache(self) -> dict[str, tuple[BotGaussianProcess, Posterior, ProcessPredictions]]:
         return {}
 
     def posterior(self, bot: str, ratings: np.ndarray, left_out: np.ndarray) -> tuple[Posterior, np.ndarray]:
@@ -108,10 +108,10 @@ class FoldMeans:
         Args:
             ratings: (P, K − 1) mean ratings of the others. left_out: (P,) those of the bot, which enter that mu alone.
         """
-        process, at = self.process(bot), self.whole.bots.index(bot)
+        process, index = self.process(bot), self.all_bots.bots.index(bot)
         posterior = process.posterior(ratings)
-        noise = self.whole.noise_beside(at, process.means)
-        return posterior, process.mu_with(posterior, self.whole.x[at], left_out, *noise)
+        noise = self.all_bots.noise_for_fold(index, process.means)
+        return posterior, process.mu_with(posterior, self.all_bots.x[index], left_out, *noise)
 
     def left_out(self, bot: str, x: np.ndarray, shuffled: np.ndarray | None = None) -> list[np.ndarray]:
         """Return (P,) predictions of a rated bot from its (p,) features, by the fold's own mu and by that of all bots.
@@ -119,17 +119,19 @@ class FoldMeans:
         Args:
             shuffled: (P, K) mean ratings of all bots in place of their own.
         """
-        ratings, at = self.whole.rating[None] if shuffled is None else shuffled, self.whole.bots.index(bot)
-        posterior, mu = self.posterior(bot, np.delete(ratings, at, axis=1), ratings[:, at])
+        ratings, index = self.all_bots.rating[None] if shuffled is None else shuffled, self.all_bots.bots.index(bot)
+        posterior, mu = self.posterior(bot, np.delete(ratings, index, axis=1), ratings[:, index])
         return self.process(bot).predicted(posterior, x, [posterior.mu, mu])
 
     def shares(self) -> dict[str, dict[str, float]]:
         """Return by block its share of the variance between bots, under the prior and with equal prior mass."""
         process, posterior, _ = self._fitted("")
-        flat = process.posterior(self.whole.rating[None], flat=True)
+        flat = process.posterior(self.all_bots.rating[None], flat=True)
         return {
-            name: {"share": float(share), "share_flat_prior": float(other)}
-            for name, share, other in zip(self.blocks, process.shares(posterior), process.shares(flat), strict=True)
+            name: {"share": float(share), "share_flat_prior": float(flat_share)}
+            for name, share, flat_share in zip(
+                self.blocks, process.shares(posterior), process.shares(flat), strict=True
+            )
         }
 
     def shifts(self, played: Mapping[str, np.ndarray]) -> dict[str, dict[str, float]]:
@@ -145,29 +147,29 @@ class FoldMeans:
         """
         if not played:
             return {}
-        at = [k for k, bot in enumerate(self.whole.bots) if bot in played]
-        unit = np.where(self.whole.scale > 0, self.whole.scale, np.inf)
-        if at:
-            added = np.stack([played[self.whole.bots[k]] - self.whole.x[k] for k in at])
+        indices = [k for k, bot in enumerate(self.all_bots.bots) if bot in played]
+        unit = np.where(self.all_bots.scale > 0, self.all_bots.scale, np.inf)
+        if indices:
+            added = np.stack([played[self.all_bots.bots[k]] - self.all_bots.x[k] for k in indices])
         else:
-            added = np.stack(list(played.values())) - self.whole.x.mean(axis=0)
-        from_centre = (self.whole.x - self.whole.x.mean(axis=0)) / unit
-        found = {}
+            added = np.stack(list(played.values())) - self.all_bots.x.mean(axis=0)
+        from_centre = (self.all_bots.x - self.all_bots.x.mean(axis=0)) / unit
+        shifts = {}
         for name, columns in self.blocks.items():
-            used = [c for c in columns if self.whole.scale[c] > 0]
+            used = [c for c in columns if self.all_bots.scale[c] > 0]
             if used:
                 shift = (added.mean(axis=0) / unit)[used]
-                found[name] = {
+                shifts[name] = {
                     "shift": float(np.sqrt((shift**2).mean())),
                     "widest": float(np.sqrt((from_centre[:, used] ** 2).mean(axis=1).max())),
                 }
-        return found
+        return shifts
 
     def to_json(self) -> dict[str, Any]:
         """Return plain JSON values that `from_json` reads back."""
         return {
             "blocks": {name: list(columns) for name, columns in self.blocks.items()},
-            "whole": self.whole.to_json(),
+            "whole": self.all_bots.to_json(),
             "folds": {bot: means.to_json() for bot, means in self.folds.items()},
         }
 
@@ -176,8 +178,8 @@ class FoldMeans:
         """Read the output of `to_json`."""
         return cls(
             blocks={name: tuple(columns) for name, columns in value["blocks"].items()},
-            whole=BotFeatureMeans.from_json(value["whole"]),
-            folds={bot: BotFeatureMeans.from_json(one) for bot, one in value["folds"].items()},
+            all_bots=BotFeatureMeans.from_json(value["whole"]),
+            folds={bot: BotFeatureMeans.from_json(means) for bot, means in value["folds"].items()},
         )
 
 
@@ -186,8 +188,10 @@ def fold_means(sums: BotSums, blocks: Mapping[str, Sequence[int]]) -> FoldMeans:
     everybody = np.ones(len(sums.bots), dtype=bool)
     return FoldMeans(
         blocks={name: tuple(columns) for name, columns in blocks.items()},
-        whole=sums.of(everybody),
-        folds={bot: sums.of(everybody & (np.arange(len(sums.bots)) != k)) for k, bot in enumerate(sums.bots)},
+        all_bots=sums.compute_means(everybody),
+        folds={
+            bot: sums.compute_means(everybody & (np.arange(len(sums.bots)) != k)) for k, bot in enumerate(sums.bots)
+        },
     )
 
 
@@ -225,19 +229,19 @@ class ProcessFolds:
 
     def line(self) -> LinearPredictor:
         """Return the fit on all bots."""
-        posterior = self._whole.posterior(self.means.whole.rating[None])
+        posterior = self._whole.posterior(self.means.all_bots.rating[None])
         return self._whole.line(self._whole.answers(posterior), int(self.counts.sum()), self._names)
 
     def lines(self, *, common: bool) -> dict[str, LinearPredictor]:
         """Return by bot left out the fit on the others, with their own mu or that of all bots."""
-        found = {}
+        lines = {}
         for k, bot in enumerate(self.bots):
-            own = self.means.folds[bot].rating[None]
-            posterior, mu = self.means.posterior(bot, own, self.means.whole.rating[k, None])
+            fold_ratings = self.means.folds[bot].rating[None]
+            posterior, mu = self.means.posterior(bot, fold_ratings, self.means.all_bots.rating[k, None])
             answers = self._folds[k].answers(posterior, mu if common else None)
             n = int(self.counts.sum() - self.counts[k])
-            found[bot] = self._folds[k].line(answers, n, self._names)
-        return found
+            lines[bot] = self._folds[k].line(answers, n, self._names)
+        return lines
 
     def permuted(self, means: Mapping[str, np.ndarray], *, common: bool, seed: int) -> Permuted:
         """Permute the adjusted mean ratings and weigh the grid of every fold again.
@@ -245,14 +249,14 @@ class ProcessFolds:
         Args:
             means: (p,) mean features per bot of the conversations predicted.
         """
-        at = [k for k, bot in enumerate(self.bots) if bot in means]
-        if len(at) < 3:
+        indices = [k for k, bot in enumerate(self.bots) if bot in means]
+        if len(indices) < 3:
             return None
-        shuffled = self.means.whole.rating[permutations(len(self.bots), N_PERMUTATIONS, seed)]
-        predicted = np.empty((len(shuffled), len(at)))
-        for column, k in enumerate(at):
+        shuffled = self.means.all_bots.rating[permutations(len(self.bots), N_PERMUTATIONS, seed)]
+        predicted = np.empty((len(shuffled), len(indices)))
+        for column, k in enumerate(indices):
             predicted[:, column] = self._permuted(k, shuffled, means[self.bots[k]], seed)[common]
-        return predicted, shuffled[:, at]
+        return predicted, shuffled[:, indices]
 
     def _permuted(self, k: int, shuffled: np.ndarray, x: np.ndarray, seed: int) -> list[np.ndarray]:
         """Return fold k's predictions from (p,) features by its own mu and by that of all bots, (P,) each."""
@@ -261,7 +265,7 @@ class ProcessFolds:
             parts = []
             for part in np.split(shuffled, range(_AT_ONCE, len(shuffled), _AT_ONCE)):
                 parts.append(self.means.left_out(self.bots[k], x, part))
-            self._known[key] = [np.concatenate(found) for found in zip(*parts, strict=True)]
+            self._known[key] = [np.concatenate(chunks) for chunks in zip(*parts, strict=True)]
         return self._known[key]
 
     @cached_property
@@ -296,12 +300,12 @@ class FromSelfPlay:
         Args:
             human: ratings that predictions are compared with.
         """
-        found = self.expected.get(bot)
-        if found is None:
+        expected = self.expected.get(bot)
+        if expected is None:
             return None
         n_new, noise = human.new_ratings(bot)
         return Interval95(
-            float(found.mean[0]), found.first_interval(0.95), found.widened(noise).first_interval(0.95), n_new
+            float(expected.mean[0]), expected.first_interval(0.95), expected.widened(noise).first_interval(0.95), n_new
         )
 
 
@@ -321,12 +325,12 @@ class _Added:
     weights: np.ndarray
 
     @classmethod
-    def by(cls, checked: Sequence[_Checked]) -> _Added:
+    def estimate(cls, checked: Sequence[_Checked]) -> _Added:
         """Weigh the values by the distances of these bots' mean ratings from the expected ones."""
-        stated = float(np.mean([float(one.expected.variance[0]) for one in checked]))
+        stated = float(np.mean([float(bot.expected.variance[0]) for bot in checked]))
         values = _MULTIPLES * stated
         log = np.array(
-            [sum(one.expected.widened(value).log_density(one.rating) for one in checked) for value in values]
+            [sum(bot.expected.widened(value).log_density(bot.rating) for bot in checked) for value in values]
         )
         weights = np.exp(log - log.max())
         return cls(values, weights / weights.sum())
@@ -342,27 +346,27 @@ def from_selfplay(means: FoldMeans, played: Design, human: BotFeatureMeans | Non
     Args:
         human: ratings that show how far these predictions err; None: those of the fit.
     """
-    human = means.whole if human is None else human
+    human = means.all_bots if human is None else human
     x = {str(bot): played.x[played.bots == bot] for bot in dict.fromkeys(played.bots)}
     stated = {bot: means.expected(bot, rows) for bot, rows in x.items()}
     rated = human.by_bot()
     checked = {
-        bot: _Checked(found.widened(human.new_ratings(bot)[1]), rated[bot])
-        for bot, found in stated.items()
+        bot: _Checked(mixture.widened(human.new_ratings(bot)[1]), rated[bot])
+        for bot, mixture in stated.items()
         if bot in rated
     }
     expected: dict[str, Mixture] = {}
     refused: dict[str, Reason] = {}
-    for bot, found in stated.items():
-        others = [one for other, one in checked.items() if other != bot]
-        if len(others) >= FEWEST_CHECKED:
-            added = _Added.by(others)
-            expected[bot] = found.widened_by(added.values, added.weights)
+    for bot, mixture in stated.items():
+        other_bots = [checked_bot for other, checked_bot in checked.items() if other != bot]
+        if len(other_bots) >= FEWEST_CHECKED:
+            added = _Added.estimate(other_bots)
+            expected[bot] = mixture.widened_by(added.values, added.weights)
         else:
-            why = (
-                f"{len(others)} other bots have ratings and self-play to see by how far predictions from self-play "
+            explanation = (
+                f"{len(other_bots)} other bots have ratings and self-play to see by how far predictions from self-play "
                 f"err; {FEWEST_CHECKED} are needed"
             )
-            refused[bot] = Reason("selfplay_unchecked", why, n_bots=len(others), needed=FEWEST_CHECKED)
+            refused[bot] = Reason("selfplay_unchecked", explanation, n_bots=len(other_bots), needed=FEWEST_CHECKED)
     enough = len(checked) > FEWEST_CHECKED
-    return FromSelfPlay(expected, refused, _Added.by(list(checked.values())).mean if enough else None)
+    return FromSelfPlay(expected, refused, _Added.estimate(list(checked.values())).mean if enough else None)

@@ -74,20 +74,20 @@ class Factors:
         self._shift, self._unit = _rough_standard(x)
         self._factors: list[np.ndarray] = []
         rows = np.split(np.argsort(codes, kind="stable"), np.cumsum(self.counts)[:-1])
-        for mine in rows:
+        for bot_rows in rows:
             # One line per column: LAPACK stores matrices by columns, so nothing has to be copied.
-            table = np.empty((x.shape[1] + 2, len(mine)))
+            table = np.empty((x.shape[1] + 2, len(bot_rows)))
             table[0] = 1.0
-            np.subtract(x.take(mine, axis=0).T, self._shift[:, None], out=table[1:-1])
+            np.subtract(x.take(bot_rows, axis=0).T, self._shift[:, None], out=table[1:-1])
             table[1:-1] /= self._unit[:, None]
-            np.subtract(y[mine], self.target_mean, out=table[-1])
+            np.subtract(y[bot_rows], self.target_mean, out=table[-1])
             self._factors.append(_triangle(table))  # (min(n_k, p + 2), p + 2)
-        whole = self._stacked(range(len(self.bots)))
+        full_factor = self._stacked(range(len(self.bots)))
         n = len(y)
         # The first row of a factor of [1, features, target] has their sums, over ±√n.
-        self.centre = self._shift + self._unit * whole[0, 1:-1] / whole[0, 0]
-        spread = self._unit * np.linalg.norm(whole[1:, 1:-1], axis=0) / np.sqrt(n)
-        self.scale = np.where(_varying(whole), spread, 1.0)
+        self.centre = self._shift + self._unit * full_factor[0, 1:-1] / full_factor[0, 0]
+        spread = self._unit * np.linalg.norm(full_factor[1:, 1:-1], axis=0) / np.sqrt(n)
+        self.scale = np.where(_varying(full_factor), spread, 1.0)
 
     @property
     def n_features(self) -> int:
@@ -120,11 +120,11 @@ class Factors:
         condition = _condition(factor[1:, columns[1:]]) if check else None
         return LinearPredictor(intercept, slopes, used, n, condition)
 
-    def without(self, k: int) -> list[int]:
+    def leave_out(self, k: int) -> list[int]:
         """Return the numbers of all bots but number k."""
         return [j for j in range(len(self.bots)) if j != k]
 
-    def response(self, k: int, at: np.ndarray, *, common: bool) -> tuple[np.ndarray, float]:
+    def response(self, k: int, features: np.ndarray, *, common: bool) -> tuple[np.ndarray, float]:
         """Return fold k's prediction at one point as a linear function of the bots' mean ratings.
 
         The prediction is linear in the ratings. With ratings written as bot mean + rest it is
@@ -132,13 +132,13 @@ class Factors:
 
         Args:
             k: the bot left out.
-            at: (p,) features, raw units.
+            features: (p,) features, raw units.
             common: whether the intercept is that of all bots.
 
         Returns:
             weights (K,) and the rest.
         """
-        members = self.without(k)
+        members = self.leave_out(k)
         used = _varying(self._stacked(members))
         columns = np.flatnonzero(np.concatenate([[True], used]))
         blocks = [self._factors[j] for j in members]
@@ -154,7 +154,7 @@ class Factors:
             start = stop
         solved = np.linalg.lstsq(stack[:, columns], right, rcond=None)[0]  # (1 + used, K + 1)
         origin = self.centre if common else self._shift
-        point = ((at - origin) / self._unit)[used]
+        point = ((features - origin) / self._unit)[used]
         effect = point @ solved[1:] + (0.0 if common else solved[0])
         weights, rest = effect[:-1].copy(), float(effect[-1])
         if common:
@@ -289,22 +289,22 @@ class Influence:
             "coefficients": self.coefficients,
             "condition": self.condition,
             "bots": {
-                bot: {"n": one.n, "leverage": one.leverage, "cooks_distance": one.cooks_distance}
-                for bot, one in self.bots.items()
+                bot: {"n": influence.n, "leverage": influence.leverage, "cooks_distance": influence.cooks_distance}
+                for bot, influence in self.bots.items()
             },
             "conversations": [
                 {
-                    "conversation": one.conversation,
-                    "bot": one.bot,
-                    "leverage": one.leverage,
-                    "cooks_distance": one.cooks_distance,
+                    "conversation": influence.conversation,
+                    "bot": influence.bot,
+                    "leverage": influence.leverage,
+                    "cooks_distance": influence.cooks_distance,
                 }
-                for one in self.conversations
+                for influence in self.conversations
             ],
         }
 
 
-def fitted_whole(
+def fit_all_bots(
     rated: Design, line: LinearPredictor, folds: Mapping[str, LinearPredictor], centre: np.ndarray, scale: np.ndarray
 ) -> tuple[LinearPredictor, Influence]:
     """Fit all rated conversations by statsmodels, and return the influence diagnostics.
@@ -326,25 +326,25 @@ def fitted_whole(
     with warnings.catch_warnings():
         # That a feature is a sum of others is told by the condition number.
         warnings.simplefilter("ignore")
-        found = OLS(rated.y, exog).fit()
-        influence = found.get_influence()
+        full_fit = OLS(rated.y, exog).fit()
+        influence = full_fit.get_influence()
         leverage = np.asarray(influence.hat_matrix_diag)
         cooks = np.asarray(influence.cooks_distance[0])
-        condition = float(found.condition_number)
+        condition = float(full_fit.condition_number)
     full = line.condition is None or line.condition < _RANK
     if full:
         slopes = np.zeros(len(line.slopes))
-        slopes[used] = found.params[1:] / scale[used]
-        line = replace(line, slopes=slopes, intercept=float(found.params[0] - centre @ slopes))
-    size = exog.shape[1] * float(found.mse_resid)
+        slopes[used] = full_fit.params[1:] / scale[used]
+        line = replace(line, slopes=slopes, intercept=float(full_fit.params[0] - centre @ slopes))
+    size = exog.shape[1] * float(full_fit.mse_resid)
     now = line.predict(rated.x)
     bots = {}
     for bot in dict.fromkeys(rated.bots.astype(str)):
-        mine = rated.bots == bot
+        is_of_bot = rated.bots == bot
         moved = float(((now - folds[bot].predict(rated.x)) ** 2).sum()) if bot in folds else None
         bots[bot] = BotInfluence(
-            n=int(mine.sum()),
-            leverage=float(leverage[mine].sum() / leverage.sum()),
+            n=int(is_of_bot.sum()),
+            leverage=float(leverage[is_of_bot].sum() / leverage.sum()),
             cooks_distance=None if moved is None or not size > 0 else moved / size,
         )
     known = np.flatnonzero(np.isfinite(cooks))

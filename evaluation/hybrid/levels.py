@@ -66,8 +66,8 @@ def significant_pairs(human: pd.DataFrame, targets: Sequence[str], ratings: Rati
         table = human.drop(columns="rater", errors="ignore")
         table = table.rename(columns={"participant": "rater"})
         ratings = Ratings.from_frame(table, list(targets))
-    found = compare(ratings, targets, plans=False)
-    return SignificantPairs(found.told_apart, found.test, found.units, found.alpha)
+    comparison = compare(ratings, targets, plans=False)
+    return SignificantPairs(comparison.told_apart, comparison.test, comparison.units, comparison.alpha)
 
 
 def units_of(design: Design) -> list[Any] | None:
@@ -89,17 +89,17 @@ def dimensions_of(
     """
     if design is None:
         return {}
-    found: dict[str, dict[str, dict[str, Correlation]]] = {}
-    for name, given in dimensions.items():
-        means = design.means[name] if given is None else given
-        found[name] = {}
+    correlations: dict[str, dict[str, dict[str, Correlation]]] = {}
+    for name, known_means in dimensions.items():
+        means = design.means[name] if known_means is None else known_means
+        correlations[name] = {}
         for source, predicted in scores.items():
-            both = [bot for bot in predicted if bot in means]
-            if both:
-                found[name][source] = correlate_all(
-                    [predicted[b] for b in both], [means[b] for b in both], interval="fisher"
+            bots = [bot for bot in predicted if bot in means]
+            if bots:
+                correlations[name][source] = correlate_all(
+                    [predicted[b] for b in bots], [means[b] for b in bots], interval="fisher"
                 )
-    return found
+    return correlations
 
 
 def dimensions_of_conversations(
@@ -109,14 +109,14 @@ def dimensions_of_conversations(
     if rated is None or not predictions:
         return {}
     predicted, units = predictions["predicted"], units_of(rated)
-    found: dict[str, dict[str, Correlation]] = {}
+    correlations: dict[str, dict[str, Correlation]] = {}
     for name in names:
         values = rated.ratings[name]
-        found[name] = {
+        correlations[name] = {
             "spearman": correlate(predicted, values, "spearman", units=units),
             "within_bots": within_groups(predicted, values, [str(bot) for bot in rated.bots], units=units),
         }
-    return found
+    return correlations
 
 
 N_PERMUTATIONS = 5_000
@@ -161,32 +161,32 @@ def permuted_lines(factors: Factors, means: Mapping[str, np.ndarray], *, common:
         means: (p,) mean features per bot of the conversations predicted.
         common: whether all folds share one intercept.
     """
-    at = [k for k, bot in enumerate(factors.bots) if bot in means]
-    if len(at) < 3:
+    indices = [k for k, bot in enumerate(factors.bots) if bot in means]
+    if len(indices) < 3:
         return None
-    responses = [factors.response(k, means[factors.bots[k]], common=common) for k in at]
+    responses = [factors.response(k, means[factors.bots[k]], common=common) for k in indices]
     weights = np.stack([weight for weight, _ in responses])  # (K', K)
     rest = np.array([value for _, value in responses])
     shuffled = factors.bot_means[permutations(len(factors.bots), N_PERMUTATIONS, seed)]  # (P, K)
-    return shuffled @ weights.T + rest, shuffled[:, at]
+    return shuffled @ weights.T + rest, shuffled[:, indices]
 
 
-def pairs_of(predicted: Mapping[str, float], human: Mapping[str, float], told_apart: SignificantPairs) -> OrderedPairs:
+def pairs_of(predicted: Mapping[str, float], human: Mapping[str, float], significant: SignificantPairs) -> OrderedPairs:
     """Count the pairs of bots, and those in the right order.
 
     Args:
-        told_apart: pairs whose ratings differ significantly, and by which test.
+        significant: pairs whose ratings differ significantly, and by which test.
     """
-    apart = {frozenset(pair) for pair in told_apart.pairs}
+    significant_sets = {frozenset(pair) for pair in significant.pairs}
     counts = {"all": 0, "ordered": 0, "resolvable": 0, "resolvable_ordered": 0}
     for a, b in combinations([bot for bot in predicted if bot in human], 2):
         right = (human[a] - human[b]) * (predicted[a] - predicted[b]) > 0
-        resolvable = frozenset((a, b)) in apart
+        resolvable = frozenset((a, b)) in significant_sets
         counts["all"] += 1
         counts["ordered"] += right
         counts["resolvable"] += resolvable
         counts["resolvable_ordered"] += resolvable and right
-    return OrderedPairs(**counts, test=told_apart.test, units=told_apart.units, alpha=told_apart.alpha)
+    return OrderedPairs(**counts, test=significant.test, units=significant.units, alpha=significant.alpha)
 
 
 def coefficients_of(
@@ -195,30 +195,30 @@ def coefficients_of(
     """Return the mean and 90 % interval of each weight over the folds that could use the feature."""
     from scipy import stats
 
-    found: dict[str, FeatureCoefficient] = {}
+    coefficients: dict[str, FeatureCoefficient] = {}
     for j, name in enumerate(features):
         block = block_of(name)
         if block is not None:
-            if block not in found:
-                n = sum(block_of(other) == block for other in features)
-                why = f"{n} directions of an embedding, which mean nothing one by one"
-                reason = Reason("embedding", why, n_directions=n)
-                found[block] = FeatureCoefficient(None, None, None, None, None, None, reason)
+            if block not in coefficients:
+                n = sum(block_of(feature) == block for feature in features)
+                explanation = f"{n} directions of an embedding, which mean nothing one by one"
+                reason = Reason("embedding", explanation, n_directions=n)
+                coefficients[block] = FeatureCoefficient(None, None, None, None, None, None, reason)
             continue
         weights = np.array([line.slopes[j] for line in lines if line.used[j]])
         if not len(weights):
             dropped = Reason("constant_feature", "constant in every fold: dropped")
-            found[name] = FeatureCoefficient(None, None, None, None, None, None, dropped)
+            coefficients[name] = FeatureCoefficient(None, None, None, None, None, None, dropped)
             continue
         mean, step = float(weights.mean()), float(scale[j])
         if len(weights) < 2:
             once = Reason("one_fold", "used in one fold only: no interval")
-            found[name] = FeatureCoefficient(mean, None, None, mean * step, None, None, once)
+            coefficients[name] = FeatureCoefficient(mean, None, None, mean * step, None, None, once)
             continue
         half = float(stats.t.ppf(0.95, len(weights) - 1) * weights.std(ddof=1) / np.sqrt(len(weights)))
         low, high = mean - half, mean + half
-        found[name] = FeatureCoefficient(mean, low, high, mean * step, low * step, high * step)
-    return found
+        coefficients[name] = FeatureCoefficient(mean, low, high, mean * step, low * step, high * step)
+    return coefficients
 
 
 def interval_of(
@@ -228,8 +228,8 @@ def interval_of(
     groups = None
     if people is not None and any(person is not None for person in people):
         groups = [f"alone {i}" if p is None else f"p {p}" for i, p in enumerate(people)]
-    found = mean_interval(values, groups, level=0.90, scale=scale)
-    return None if found.low is None or found.high is None else (found.low, found.high)
+    interval = mean_interval(values, groups, level=0.90, scale=scale)
+    return None if interval.low is None or interval.high is None else (interval.low, interval.high)
 
 
 def unseen_interval(x: np.ndarray, draws: np.ndarray, seed: int) -> tuple[float, float] | None:
@@ -243,14 +243,14 @@ def unseen_interval(x: np.ndarray, draws: np.ndarray, seed: int) -> tuple[float,
         return None
     rng = np.random.default_rng(seed)
     chosen = rng.integers(0, len(x), size=(len(draws), len(x)))
-    at = np.stack([x[rows].mean(axis=0) for rows in chosen])
-    predicted = draws[:, 0] + np.einsum("bp,bp->b", at, draws[:, 1:])
+    means = np.stack([x[rows].mean(axis=0) for rows in chosen])
+    predicted = draws[:, 0] + np.einsum("bp,bp->b", means, draws[:, 1:])
     low, high = np.quantile(predicted, [0.05, 0.95])
     return float(low), float(high)
 
 
 def jackknife_interval(
-    x: np.ndarray, whole: LinearPredictor, folds: Sequence[LinearPredictor]
+    x: np.ndarray, full_line: LinearPredictor, folds: Sequence[LinearPredictor]
 ) -> tuple[float, float] | None:
     """Return the 90 % interval of an unrated bot's mean prediction, by a jackknife over the fits without one bot.
 
@@ -263,7 +263,7 @@ def jackknife_interval(
 
     if len(folds) < 3 or not len(x):
         return None
-    values = whole.predict(x)
+    values = full_line.predict(x)
     means = np.array([line.predict(x).mean() for line in folds])
     variance = (len(folds) - 1) * float(means.var())
     if len(x) > 1:
@@ -299,12 +299,12 @@ def predict_conversations(fit: KeptFit, table: pd.DataFrame) -> np.ndarray:
     """
     x = table[list(fit.features)].to_numpy(dtype=float)
     bots = table["bot"].astype(str).to_numpy(dtype=object)
-    found = np.full(len(table), np.nan)
+    predictions = np.full(len(table), np.nan)
     defined = np.isfinite(x).all(axis=1)
     for bot in sorted(set(bots.tolist())):
-        mine = defined & (bots == bot)
-        found[mine] = fit.predict(x[mine], bot)
-    return found
+        rows = defined & (bots == bot)
+        predictions[rows] = fit.predict(x[rows], bot)
+    return predictions
 
 
 def shifted_interval(expected: Mixture | None, predicted: float | None) -> tuple[float, float] | None:
@@ -320,27 +320,27 @@ def scored_conversations(fit: KeptFit, design: Design | None, bot: str) -> tuple
     """Return the (n,) mask of the conversations that make a bot's score, and their predictions."""
     if design is None:
         return np.zeros(0, dtype=bool), np.zeros(0)
-    mine = design.bots == bot
+    rows = design.bots == bot
     # The score stands next to the human mean of rated conversations, so it is made of the same ones.
-    if np.isfinite(design.y[mine]).any():
-        mine = mine & np.isfinite(design.y)
-    return mine, fit.predict(design.x[mine], bot)
+    if np.isfinite(design.y[rows]).any():
+        rows = rows & np.isfinite(design.y)
+    return rows, fit.predict(design.x[rows], bot)
 
 
 def bot_score(
     fit: KeptFit, design: Design | None, bot: str, seed: int
 ) -> tuple[float | None, tuple[float, float] | None, int]:
     """Return a bot's mean prediction over its conversations, its 90 % interval, and their number."""
-    mine, values = scored_conversations(fit, design, bot)
+    rows, values = scored_conversations(fit, design, bot)
     if design is None or not len(values):
         return None, None, 0
     ends: tuple[float, float] | None
     if fit.means is not None:
-        ends = shifted_interval(fit.means.expected(bot, design.x[mine]), float(values.mean()))
+        ends = shifted_interval(fit.means.expected(bot, design.x[rows]), float(values.mean()))
     elif bot in fit.folds:
-        ends = interval_of(values, design.people[mine])
+        ends = interval_of(values, design.people[rows])
     elif len(fit.draws):
-        ends = unseen_interval(design.x[mine], fit.draws, seed)
+        ends = unseen_interval(design.x[rows], fit.draws, seed)
     else:
-        ends = jackknife_interval(design.x[mine], fit.whole, list(fit.folds.values()))
+        ends = jackknife_interval(design.x[rows], fit.full_line, list(fit.folds.values()))
     return float(values.mean()), ends, len(values)

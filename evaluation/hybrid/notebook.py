@@ -78,11 +78,11 @@ def scored_table(study: Study, fit: KeptFit) -> pd.DataFrame:
 
 def metrics_with(columns: Sequence[str]) -> list[Metric]:
     """Return the metrics that have these conversation-level columns."""
-    wanted = set(columns)
+    column_names = set(columns)
     return [
         metric
         for metric in metric_list()
-        if any(c.level == "conversation" and c.name in wanted for c in metric.columns)
+        if any(c.level == "conversation" and c.name in column_names for c in metric.columns)
     ]
 
 
@@ -92,13 +92,13 @@ def targets_of(study: Study, target: str | Sequence[str] | None) -> tuple[str, .
         raise HybridError(f"{study.name} has no ratings, so there is nothing to fit to")
     if target is None:
         return study.answers.headline
-    asked = (target,) if isinstance(target, str) else tuple(target)
-    for name in asked:
+    targets = (target,) if isinstance(target, str) else tuple(target)
+    for name in targets:
         if name not in study.dimensions:
             raise HybridError(
                 f"{study.name} has no ratings of {quote(name)}; it is rated on {', '.join(study.dimensions)}"
             )
-    return asked
+    return targets
 
 
 def rated_table(study: Study, metrics: Sequence[Metric]) -> pd.DataFrame:

@@ -60,7 +60,7 @@ class RatingNoise:
     n_bots: int
 
     @classmethod
-    def of(
+    def match(
         cls, ratings: Ratings | None, targets: Sequence[str], ids: np.ndarray, bots: np.ndarray, y: np.ndarray
     ) -> RatingNoise:
         """Match the ratings with the rows, bots and raters of a design.
@@ -99,20 +99,20 @@ class RatingNoise:
         keep = bots[self.bot]
         value, row, bot = self.value[keep], self.row[keep], self.bot[keep]
         number = np.bincount(row, minlength=self.n_rows).astype(float)
-        there = number > 0
+        is_rated = number > 0
         mean = np.divide(
-            np.bincount(row, weights=value, minlength=self.n_rows), number, out=np.zeros(self.n_rows), where=there
+            np.bincount(row, weights=value, minlength=self.n_rows), number, out=np.zeros(self.n_rows), where=is_rated
         )
-        n_free = len(value) - there.sum()
+        n_free = len(value) - is_rated.sum()
         if n_free < 1:
             return 0.0
         within = float(((value - mean[row]) ** 2).sum() / n_free)
         bot_mean = _group_means(value, bot, self.n_bots)
-        n_between = there.sum() - len(np.unique(bot))
+        n_between = is_rated.sum() - len(np.unique(bot))
         if n_between < 1:
             return 0.0
         between = float(((mean[row] - bot_mean[bot]) ** 2).sum() / n_between)
-        size = (len(value) - (number**2).sum() / len(value)) / max(there.sum() - 1, 1)
+        size = (len(value) - (number**2).sum() / len(value)) / max(is_rated.sum() - 1, 1)
         true = max(0.0, (between - within) / size)
         return true / (true + within) if true + within > 0 else 0.0
 
@@ -149,25 +149,25 @@ def _random_effects(value: np.ndarray, bot: np.ndarray, rater: np.ndarray, n_bot
     """Return (n_raters,) best linear unbiased predictions of the raters' effects together with fixed bot effects."""
     zero = np.zeros(n_raters)
     number = np.bincount(rater, minlength=n_raters).astype(float)
-    there = number > 0
-    n_within = len(value) - there.sum()
-    if there.sum() < 2 or n_within < 1:
+    is_active = number > 0
+    n_within = len(value) - is_active.sum()
+    if is_active.sum() < 2 or n_within < 1:
         return zero  # one rating each: a rater's habit and chance cannot be told apart
     rest = value - _group_means(value, bot, n_bots)[bot]
     mean = _group_means(rest, rater, n_raters)
     error = float(((rest - mean[rater]) ** 2).sum() / n_within)
-    between = float((number * mean**2).sum() / (there.sum() - 1))
-    size = (len(value) - (number**2).sum() / len(value)) / (there.sum() - 1)
+    between = float((number * mean**2).sum() / (is_active.sum() - 1))
+    size = (len(value) - (number**2).sum() / len(value)) / (is_active.sum() - 1)
     spread = (between - error) / size
     if spread <= 0 or error <= 0:
         return zero
     weight = number + error / spread
     table = np.zeros((n_bots, n_raters))
     np.add.at(table, (bot, rater), 1.0)
-    left = np.diag(table.sum(axis=1)) - (table / weight) @ table.T
+    matrix = np.diag(table.sum(axis=1)) - (table / weight) @ table.T
     sums = np.bincount(rater, weights=value, minlength=n_raters)
     right = np.bincount(bot, weights=value, minlength=n_bots) - (table / weight) @ sums
-    fixed = np.linalg.lstsq(left, right, rcond=None)[0]
+    fixed = np.linalg.lstsq(matrix, right, rcond=None)[0]
     return (sums - fixed @ table) / weight
 
 
@@ -231,32 +231,32 @@ def adjusted_means(y: np.ndarray, codes: np.ndarray, ratings: RatingNoise, membe
         ratings: of these conversations.
         members: (K',) which bots take part.
     """
-    at = np.flatnonzero(members)
+    indices = np.flatnonzero(members)
     place = np.full(len(members), -1)
-    place[at] = np.arange(len(at))
+    place[indices] = np.arange(len(indices))
     keep = members[ratings.bot]
     value, row, bot = ratings.value[keep], ratings.row[keep], place[ratings.bot[keep]]
     rater = np.where(ratings.rater[keep] >= 0, ratings.rater[keep], -1)
     known = rater >= 0
     names, number = np.unique(rater[known], return_inverse=True)
-    raters = _raters(value[known], bot[known], number.reshape(-1), len(at), len(names))
+    raters = _raters(value[known], bot[known], number.reshape(-1), len(indices), len(names))
     effect = np.zeros(len(value))
     effect[known] = raters.effect[number]
     less = value - effect
-    pooled, free = _pooled(less, bot, len(at))
+    pooled, free = _pooled(less, bot, len(indices))
 
     n_given = np.bincount(row, minlength=len(y))
     moved = np.bincount(row, weights=effect, minlength=len(y)) / np.maximum(n_given, 1)
     rows = np.flatnonzero(members[codes])
     of_row = place[codes[rows]]
-    n_rows = np.bincount(of_row, minlength=len(at))
+    n_rows = np.bincount(of_row, minlength=len(indices))
     less_of_row = y - moved
-    mean = np.bincount(of_row, weights=less_of_row[rows], minlength=len(at)) / n_rows
+    mean = np.bincount(of_row, weights=less_of_row[rows], minlength=len(indices)) / n_rows
     error = raters.error if raters.spread > 0 else pooled
     icc = _icc(ratings, keep, less, members)
     parts = _parts(raters, row, bot, known, number.reshape(-1), n_rows)
     # A conversation without a rating of its own counts as one rating by an unknown rater.
-    unrated = np.diag(np.bincount(of_row[n_given[rows] == 0], minlength=len(at)) / n_rows**2)
+    unrated = np.diag(np.bincount(of_row[n_given[rows] == 0], minlength=len(indices)) / n_rows**2)
     between, together, alike = (part + unrated for part in parts)
     covariance = raters.spread * between + error * (icc * together + (1 - icc) * alike)
     variances = np.diag(covariance)
@@ -268,13 +268,13 @@ def _raters(value: np.ndarray, bot: np.ndarray, rater: np.ndarray, n_bots: int, 
     """Return the raters' effects together with those of bots, with their variances by restricted maximum likelihood."""
     table = np.zeros((n_bots, n_raters))
     np.add.at(table, (bot, rater), 1.0)
-    there, place = np.unique(bot, return_inverse=True)
+    bots, place = np.unique(bot, return_inverse=True)
     nothing = _Raters(
         table, np.zeros(n_raters), np.zeros((n_bots, n_bots)), np.zeros(n_raters), *(0.0, 0.0, (np.inf, np.inf))
     )
-    if not len(there) < len(value) or not 1 < n_raters < len(value):
+    if not len(bots) < len(value) or not 1 < n_raters < len(value):
         return nothing  # one rating each: a rater's habit and chance cannot be told apart
-    likelihood = Likelihood(value, place.reshape(-1), rater, len(there), n_raters)
+    likelihood = Likelihood(value, place.reshape(-1), rater, len(bots), n_raters)
     if likelihood.no_error():
         return nothing
     share = min(most_likely_share(likelihood)[0], _MOST_SHARE)
@@ -283,15 +283,15 @@ def _raters(value: np.ndarray, bot: np.ndarray, rater: np.ndarray, n_bots: int, 
     error = likelihood.solve(share)[2]
     spread = error * share / (1 - share)
     shrink = 1 / (table.sum(axis=0) + error / spread)
-    left = np.diag(table.sum(axis=1)) - (table * shrink) @ table.T
-    inverse = np.linalg.pinv(left, hermitian=True)
+    matrix = np.diag(table.sum(axis=1)) - (table * shrink) @ table.T
+    inverse = np.linalg.pinv(matrix, hermitian=True)
     centre = float(value.mean())
     sums = np.bincount(rater, weights=value - centre, minlength=n_raters)
     right = np.bincount(bot, weights=value - centre, minlength=n_bots) - (table * shrink) @ sums
     effect = shrink * (sums - (inverse @ right) @ table)
     groups = _groups(table)
     df_between = float(n_raters - groups)
-    df_within = float(len(value) - len(there) - n_raters + groups)
+    df_within = float(len(value) - len(bots) - n_raters + groups)
     return _Raters(table, shrink, inverse, effect, spread, error, (df_between, df_within))
 
 
@@ -300,8 +300,8 @@ def _groups(table: np.ndarray) -> int:
     from scipy.sparse import bmat, csr_matrix
     from scipy.sparse.csgraph import connected_components
 
-    there = csr_matrix(table[table.sum(axis=1) > 0])
-    return int(connected_components(bmat([[None, there], [there.T, None]]), directed=False)[0])
+    bot_table = csr_matrix(table[table.sum(axis=1) > 0])
+    return int(connected_components(bmat([[None, bot_table], [bot_table.T, None]]), directed=False)[0])
 
 
 def _icc(ratings: RatingNoise, keep: np.ndarray, less: np.ndarray, members: np.ndarray) -> float:
@@ -334,9 +334,9 @@ def _parts(
     table = raters.table
     averaged = np.zeros_like(table)
     np.add.at(averaged, (bot[known], rater), weight[known])  # P Z
-    taken = averaged * raters.shrink
-    f = taken @ table.T @ raters.inverse
-    h = taken + f @ (table * raters.shrink)
+    shrunk = averaged * raters.shrink
+    f = shrunk @ table.T @ raters.inverse
+    h = shrunk + f @ (table * raters.shrink)
 
     nobody = np.bincount(bot[~known], weights=weight[~known] ** 2, minlength=len(table))
     moved = averaged + f @ table - h * table.sum(axis=0)  # A Z
@@ -347,9 +347,9 @@ def _parts(
     np.add.at(of_row, place[known], (f[:, bot[known]] - h[:, rater]).T)
     together = of_row.T @ of_row
 
-    own = np.bincount(bot, weights=weight**2, minlength=len(table))
+    squared_weights = np.bincount(bot, weights=weight**2, minlength=len(table))
     once = averaged.sum(axis=1)[:, None] * f.T - averaged @ h.T - f @ table @ h.T
-    alike = np.diag(own) + once + once.T
+    alike = np.diag(squared_weights) + once + once.T
     alike += (f * table.sum(axis=1)) @ f.T + (h * table.sum(axis=0)) @ h.T
     return between, together, alike
 
@@ -363,7 +363,7 @@ def _freedom(variances: np.ndarray, shares: np.ndarray, raters: _Raters, free: f
     """
     if not raters.spread > 0:
         return np.full(len(variances), max(free, 1.0))
-    df_between, df_within = (max(one, 1.0) for one in raters.df)
+    df_between, df_within = (max(df, 1.0) for df in raters.df)
     # Between raters the mean square is about size · tau² + error.
     size = float(raters.table.sum()) / raters.table.shape[1]
     between = size * raters.spread + raters.error

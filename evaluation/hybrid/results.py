@@ -57,13 +57,13 @@ class FeatureCoefficient:
     reason: Reason | None = None
 
     def to_json(self) -> dict[str, Any]:
-        found: dict[str, Any] = {
+        fields: dict[str, Any] = {
             "mean": self.mean,
             "ci90": _pair(self.low, self.high),
             "scaled_mean": self.scaled_mean,
             "scaled_ci90": _pair(self.scaled_low, self.scaled_high),
         }
-        return with_reason(found, self.reason)
+        return with_reason(fields, self.reason)
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +113,7 @@ class BotResult:
         return self.human_mean if self.adjusted_mean is None else self.adjusted_mean
 
     def to_json(self) -> dict[str, Any]:
-        found: dict[str, Any] = {
+        fields: dict[str, Any] = {
             "human_mean": self.human_mean,
             "predicted": self.predicted,
             "predicted_selfplay": self.predicted_selfplay,
@@ -124,18 +124,18 @@ class BotResult:
             "predicted_selfplay_ci90": _list(self.selfplay_interval),
         }
         if self.rank is not None or self.rank_selfplay is not None:
-            found |= {"rank": self.rank, "rank_selfplay": self.rank_selfplay}
+            fields |= {"rank": self.rank, "rank_selfplay": self.rank_selfplay}
         if self.adjusted_mean is not None:
-            found["adjusted_mean"] = self.adjusted_mean
-            found["adjusted_ci95"] = _list(self.adjusted_interval)
+            fields["adjusted_mean"] = self.adjusted_mean
+            fields["adjusted_ci95"] = _list(self.adjusted_interval)
         if self.expected is not None:
-            found |= self.expected.to_json()
+            fields |= self.expected.to_json()
         if self.combined is not None:
-            found["combined"] = self.combined.to_json()
+            fields["combined"] = self.combined.to_json()
         if self.expected_selfplay is not None:
-            found["selfplay"] = self.expected_selfplay.to_json()
+            fields["selfplay"] = self.expected_selfplay.to_json()
         reasons = [reason.to_json() for reason in self.reasons]
-        return {**found, "reasons": reasons} if reasons else found
+        return {**fields, "reasons": reasons} if reasons else fields
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,16 +151,16 @@ class Fold:
 
     def to_json(self) -> dict[str, Any]:
         infinite = self.condition is not None and not math.isfinite(self.condition)
-        found: dict[str, Any] = {
+        fields: dict[str, Any] = {
             "bot": self.bot,
             "n": self.n,
             "condition": None if infinite else self.condition,
             "dropped": list(self.dropped),
         }
         if self.penalty is not None:
-            found |= {"penalty": self.penalty, "blocks": list(self.blocks)}
-        why = "a feature is a sum of others: the condition number is infinite"
-        return with_reason(found, Reason("sum_of_features", why) if infinite else None)
+            fields |= {"penalty": self.penalty, "blocks": list(self.blocks)}
+        explanation = "a feature is a sum of others: the condition number is infinite"
+        return with_reason(fields, Reason("sum_of_features", explanation) if infinite else None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,7 +218,7 @@ class KeptFit:
     centre: np.ndarray
     scale: np.ndarray
     target_mean: float
-    whole: LinearPredictor
+    full_line: LinearPredictor
     folds: Mapping[str, LinearPredictor]
     draws: np.ndarray
     commons: Mapping[str, LinearPredictor] = field(default_factory=dict)
@@ -230,7 +230,7 @@ class KeptFit:
     rivals: KeptRivals | None = None
 
     @property
-    def shown(self) -> list[str]:
+    def shown_features(self) -> list[str]:
         """The features, each block of embeddings named once."""
         return shown_names(self.features)
 
@@ -241,7 +241,7 @@ class KeptFit:
         """
         line = self.folds.get(bot)
         if line is None:
-            return self.whole.predict(x)
+            return self.full_line.predict(x)
         if self.intercept == "fold":
             return line.predict(x)
         if bot in self.commons:
@@ -260,7 +260,7 @@ class KeptFit:
             "centre": self.centre.tolist(),
             "scale": self.scale.tolist(),
             "target_mean": self.target_mean,
-            "whole": line_to_json(self.whole),
+            "whole": line_to_json(self.full_line),
             "folds": {bot: line_to_json(line) for bot, line in self.folds.items()},
             "draws": self.draws.tolist(),
             "commons": {bot: line_to_json(line) for bot, line in self.commons.items()},
@@ -280,8 +280,8 @@ class KeptFit:
             HybridError: for anything else.
         """
         if not isinstance(value, Mapping) or value.get("format") != FORMAT:
-            found = value.get("format") if isinstance(value, Mapping) else type(value).__name__
-            raise HybridError(f"not a kept hybrid fit: its format is {quote(found)}, it must be {quote(FORMAT)}")
+            found_format = value.get("format") if isinstance(value, Mapping) else type(value).__name__
+            raise HybridError(f"not a kept hybrid fit: its format is {quote(found_format)}, it must be {quote(FORMAT)}")
         try:
             features = tuple(str(name) for name in value["features"])
             fit = cls(
@@ -293,7 +293,7 @@ class KeptFit:
                 centre=np.array(value["centre"], dtype=float),
                 scale=np.array(value["scale"], dtype=float),
                 target_mean=float(value["target_mean"]),
-                whole=line_from_json(value["whole"]),
+                full_line=line_from_json(value["whole"]),
                 folds={bot: line_from_json(line) for bot, line in value["folds"].items()},
                 draws=np.array(value["draws"], dtype=float).reshape(-1, len(features) + 1),
                 commons={bot: line_from_json(line) for bot, line in value.get("commons", {}).items()},
@@ -308,7 +308,7 @@ class KeptFit:
             )
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise HybridError(f"the kept hybrid fit is damaged: {quote(error)}") from error
-        sizes = {len(fit.centre), len(fit.whole.slopes), *(len(f.slopes) for f in fit.folds.values())}
+        sizes = {len(fit.centre), len(fit.full_line.slopes), *(len(f.slopes) for f in fit.folds.values())}
         if sizes != {len(features)} or fit.intercept not in INTERCEPTS:
             raise HybridError("the kept hybrid fit is damaged: its parts do not fit together")
         return fit
@@ -400,9 +400,9 @@ class HybridResult:
             "n_bots": self.n_bots,
             "held_against": self.held_against,
             "target": ",".join(self.fit.targets),
-            "features": self.fit.shown,
+            "features": self.fit.shown_features,
             "coefficients": {name: c.to_json() for name, c in self.coefficients.items()},
-            "bots": {bot: found.to_json() for bot, found in self.bots.items()},
+            "bots": {bot: bot_result.to_json() for bot, bot_result in self.bots.items()},
             "intercept": self.fit.intercept,
             "conversation_level": {m: c.to_json() for m, c in self.conversation_level.items()},
             "bot_level": _levels(self.bot_level),
@@ -417,19 +417,20 @@ class HybridResult:
             if played is None
             else {name: rival.to_json() for name, rival in played.rivals.items()},
             "influence_selfplay": None if played is None else dict(played.influence),
-            "selfplay_shifts": {} if played is None else {name: dict(found) for name, found in played.shifts.items()},
+            "selfplay_shifts": {} if played is None else {name: dict(shift) for name, shift in played.shifts.items()},
             "values_selfplay": None
             if played is None or played.values is None
             else {**played.values.to_json(), "added_variance": played.added},
             "dimensions": {
-                name: {source: _counted(found) for source, found in sources.items()}
+                name: {source: _correlations_to_json(found) for source, found in sources.items()}
                 for name, sources in self.dimensions.items()
             },
             "dimensions_conversation_level": {
-                name: _counted(found) for name, found in self.dimensions_conversation_level.items()
+                name: _correlations_to_json(correlations)
+                for name, correlations in self.dimensions_conversation_level.items()
             },
             "dropped": {"conversations": self.n_dropped, "undefined": dict(self.dropped)},
-            "cautions": [found.to_json() for found in self.cautions],
+            "cautions": [caution.to_json() for caution in self.cautions],
             **self.frame.to_json(),
             **self.values.to_json(),
             "carrying": None if self.carrying is None else self.carrying.to_json(),
@@ -438,16 +439,16 @@ class HybridResult:
         }
 
 
-def _levels(found: Mapping[str, BotLevel]) -> dict[str, Any]:
-    return {method: level.to_json() for method, level in found.items()}
+def _levels(levels: Mapping[str, BotLevel]) -> dict[str, Any]:
+    return {method: level.to_json() for method, level in levels.items()}
 
 
-def _baselines(found: Mapping[str, Mapping[str, BotLevel]]) -> dict[str, Any]:
-    return {name: {"bot_level": _levels(levels)} for name, levels in found.items()}
+def _baselines(baselines: Mapping[str, Mapping[str, BotLevel]]) -> dict[str, Any]:
+    return {name: {"bot_level": _levels(levels)} for name, levels in baselines.items()}
 
 
-def _counted(found: Mapping[str, Correlation]) -> dict[str, Any]:
-    return {method: {**value.to_json(), "n": value.n} for method, value in found.items()}
+def _correlations_to_json(correlations: Mapping[str, Correlation]) -> dict[str, Any]:
+    return {method: {**value.to_json(), "n": value.n} for method, value in correlations.items()}
 
 
 def _pair(low: float | None, high: float | None) -> list[float] | None:

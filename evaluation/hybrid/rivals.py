@@ -84,21 +84,23 @@ def error_ratio(predicted: np.ndarray, rival: np.ndarray, human: np.ndarray) -> 
     from scipy import stats
 
     e, f = human - predicted, human - rival
-    n, own, other, both = len(human), float(e @ e), float(f @ f), float(e @ f)
-    if own == other == 0:
+    n, fit_error, rival_error, cross_error = len(human), float(e @ e), float(f @ f), float(e @ f)
+    if fit_error == rival_error == 0:
         return ErrorRatio(1.0, None, None)
-    own, other = max(own, _LEAST * other), max(other, _LEAST * own)
-    value = float(np.sqrt(own / other))
+    fit_error, rival_error = max(fit_error, _LEAST * rival_error), max(rival_error, _LEAST * fit_error)
+    value = float(np.sqrt(fit_error / rival_error))
     if n < FEWEST_BOTS:
         return ErrorRatio(value, None, None)
     free = n - LOST_DEGREES
     t = float(stats.t.ppf((1 + LEVEL) / 2, free))
-    times = float(np.exp(0.5 * np.arccosh(1 + 2 * t**2 * max(0.0, 1 - both**2 / own / other) / free)))
+    times = float(
+        np.exp(0.5 * np.arccosh(1 + 2 * t**2 * max(0.0, 1 - cross_error**2 / fit_error / rival_error) / free))
+    )
     return ErrorRatio(value, value / times, value * times)
 
 
 def rival_folds(
-    rated: Design, means: FoldMeans | None, groups: Sequence[str] = (), at: Design | None = None
+    rated: Design, means: FoldMeans | None, groups: Sequence[str] = (), selfplay: Design | None = None
 ) -> dict[str, tuple[FoldMeans, dict[str, np.ndarray]]]:
     """Return by rival its process without each bot, and the mean features to predict each bot from.
 
@@ -109,39 +111,41 @@ def rival_folds(
         means: the ratings' means and noise in each fold, where the fit has them; None: as if each conversation had
             one rating, by a person of its own.
         groups: names of the 0/1 columns of the bots' groups, if there are any.
-        at: self-play to predict from, in place of the rated conversations.
+        selfplay: self-play to predict from, in place of the rated conversations.
     """
     names, codes = np.unique(rated.bots.astype(str), return_inverse=True)
     if len(names) < FEWEST_BOTS_COMPARED:
         return {}
     if means is None:
-        noise = RatingNoise.of(None, (), np.arange(len(codes)), codes, rated.y)
+        noise = RatingNoise.match(None, (), np.arange(len(codes)), codes, rated.y)
         try:
             means = fold_means(BotSums(np.zeros((len(codes), 0)), rated.y, codes, names.tolist(), noise), {})
         except NoNoise:
             return {}
-    found = {}
+    folds = {}
     for name, parts in {**LENGTH_RIVALS, **({"group": tuple(groups)} if groups else {})}.items():
         x = column_means(rated, parts)
-        points = x if at is None else column_means(at, parts)
+        points = x if selfplay is None else column_means(selfplay, parts)
         blocks: dict[str, tuple[int, ...]] = {part: (k,) for k, part in enumerate(parts)}
         if name == "group":
             # Its columns mean nothing one by one, and self-play is of the same bots.
             blocks = {name: tuple(range(len(parts)))}
-            points = x if at is None else {bot: x[bot] for bot in at.bots.astype(str) if bot in x}
+            points = x if selfplay is None else {bot: x[bot] for bot in selfplay.bots.astype(str) if bot in x}
         if len(x) == len(names):
-            found[name] = _with_features(means, x, blocks), {bot: points[bot] for bot in x if bot in points}
-    return found
+            folds[name] = _with_features(means, x, blocks), {bot: points[bot] for bot in x if bot in points}
+    return folds
 
 
 def _with_features(means: FoldMeans, x: Mapping[str, np.ndarray], blocks: Mapping[str, tuple[int, ...]]) -> FoldMeans:
     """Return the same ratings with other features; kernels have the same trace whatever the unit of a column."""
 
-    def other(of: BotFeatureMeans) -> BotFeatureMeans:
-        found = np.stack([x[bot] for bot in of.bots])
-        return replace(of, x=found, scale=np.ones(found.shape[1]))
+    def replace_features(bot_means: BotFeatureMeans) -> BotFeatureMeans:
+        features = np.stack([x[bot] for bot in bot_means.bots])
+        return replace(bot_means, x=features, scale=np.ones(features.shape[1]))
 
-    return FoldMeans(blocks, other(means.whole), {bot: other(of) for bot, of in means.folds.items()})
+    return FoldMeans(
+        blocks, replace_features(means.all_bots), {bot: replace_features(fold) for bot, fold in means.folds.items()}
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,26 +161,26 @@ class KeptRivals:
     x: Mapping[str, Mapping[str, np.ndarray]]
 
     @classmethod
-    def of(
+    def from_folds(
         cls, folds: Mapping[str, tuple[FoldMeans, Mapping[str, np.ndarray]]], means: FoldMeans | None
     ) -> KeptRivals | None:
         """Keep rivals, as of `rival_folds`; None without any."""
-        kept = {
-            name: dict(zip(fitted.whole.bots, fitted.whole.x, strict=True))
+        features = {
+            name: dict(zip(fitted.all_bots.bots, fitted.all_bots.x, strict=True))
             for name, (fitted, _points) in folds.items()
             if name in LENGTH_RIVALS
         }
-        if not kept:
+        if not features:
             return None
         if means is None:
-            first = next(folds[name][0] for name in kept)
-            nothing = {bot: np.zeros(0) for bot in first.whole.bots}
+            first = next(folds[name][0] for name in features)
+            nothing = {bot: np.zeros(0) for bot in first.all_bots.bots}
             means_kept: FoldMeans | None = _with_features(first, nothing, {})
         else:
             means_kept = None
-        return cls(means_kept, kept)
+        return cls(means_kept, features)
 
-    def folds_at(self, means: FoldMeans | None, at: Design) -> dict[str, tuple[FoldMeans, dict[str, np.ndarray]]]:
+    def folds_for(self, means: FoldMeans | None, design: Design) -> dict[str, tuple[FoldMeans, dict[str, np.ndarray]]]:
         """Return the same as `rival_folds`, to predict the bots of other conversations that the fit has seen.
 
         Args:
@@ -185,12 +189,12 @@ class KeptRivals:
         base = self.means or means
         if base is None:
             return {}
-        found = {}
+        folds = {}
         for name, x in self.x.items():
-            points = column_means(at, LENGTH_RIVALS[name])
+            points = column_means(design, LENGTH_RIVALS[name])
             blocks = {part: (k,) for k, part in enumerate(LENGTH_RIVALS[name])}
-            found[name] = _with_features(base, x, blocks), {bot: points[bot] for bot in x if bot in points}
-        return found
+            folds[name] = _with_features(base, x, blocks), {bot: points[bot] for bot in x if bot in points}
+        return folds
 
     def to_json(self) -> dict[str, Any]:
         """Return plain JSON values that `from_json` reads back."""
@@ -223,7 +227,7 @@ def compare_rivals(
         folds: as of `rival_folds`.
         predicted: by the fit, with the intercept of each fold.
     """
-    found = {}
+    rivals = {}
     for name, (means, points) in folds.items():
         bots = [bot for bot in points if bot in predicted and bot in human]
         y = np.array([human[bot] for bot in bots])
@@ -231,10 +235,10 @@ def compare_rivals(
             continue
         fold, common = np.array([means.left_out(bot, points[bot]) for bot in bots])[:, :, 0].T
         r = float(rowwise(common, y, "pearson")[0])
-        found[name] = Rival(
+        rivals[name] = Rival(
             r if np.isfinite(r) else None,
             float(q_squared(fold[None], y[None])[0]),
             float(np.abs(y - fold).mean()),
             error_ratio(np.array([predicted[bot] for bot in bots]), fold, y),
         )
-    return found
+    return rivals

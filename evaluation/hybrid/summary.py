@@ -36,20 +36,20 @@ def points_of(result: Mapping[str, Any], source: str) -> list[ScatterPoint]:
     if ranks_only(result):
         return _points_of_ranks(result, source)
     points = []
-    for slot, (bot, found) in zip(slots_of(len(result["bots"])), result["bots"].items(), strict=True):
-        if found[source] is None:
+    for slot, (bot, row) in zip(slots_of(len(result["bots"])), result["bots"].items(), strict=True):
+        if row[source] is None:
             continue
         points.append(
             ScatterPoint(
                 title=bot,
                 slot=slot,
                 is_control=False,
-                human=human_mean(found),
-                human_span=_human_span(found),
-                predicted=found[source],
-                predicted_span=_predicted_span(found, source),
-                n=found["n"] if source == "predicted" else found.get("n_selfplay", 0),
-                says=f"{bot}\nhuman mean {figure(human_mean(found))}\npredicted {figure(found[source])}",
+                human=human_mean(row),
+                human_span=_human_span(row),
+                predicted=row[source],
+                predicted_span=_predicted_span(row, source),
+                n=row["n"] if source == "predicted" else row.get("n_selfplay", 0),
+                says=f"{bot}\nhuman mean {figure(human_mean(row))}\npredicted {figure(row[source])}",
             )
         )
     return sorted(points, key=lambda point: (point.human is None, -(point.human or 0)))
@@ -57,23 +57,23 @@ def points_of(result: Mapping[str, Any], source: str) -> list[ScatterPoint]:
 
 def ranks_only(result: Mapping[str, Any]) -> bool:
     """Return True if the bots have ranks and no values, because the fit is of another study."""
-    return any("rank" in found for found in result["bots"].values())
+    return any("rank" in row for row in result["bots"].values())
 
 
 def _points_of_ranks(result: Mapping[str, Any], source: str) -> list[ScatterPoint]:
     """Return the rated bots by their places among each other: by people, and by the predictions. 1 is best."""
     key = RANKS[source]
     rated = {
-        bot: (mean, found[key])
-        for bot, found in result["bots"].items()
-        if found.get(key) is not None and (mean := human_mean(found)) is not None
+        bot: (mean, row[key])
+        for bot, row in result["bots"].items()
+        if row.get(key) is not None and (mean := human_mean(row)) is not None
     }
     slots = dict(zip(result["bots"], slots_of(len(result["bots"])), strict=True))
     points = []
     for bot, (mean, rank) in rated.items():
-        by_people = 1 + sum(other > mean for other, _ in rated.values())
-        predicted = 1 + sum(other < rank for _, other in rated.values())
-        found = result["bots"][bot]
+        by_people = 1 + sum(other_mean > mean for other_mean, _ in rated.values())
+        predicted = 1 + sum(other_rank < rank for _, other_rank in rated.values())
+        row = result["bots"][bot]
         points.append(
             ScatterPoint(
                 title=bot,
@@ -83,40 +83,40 @@ def _points_of_ranks(result: Mapping[str, Any], source: str) -> list[ScatterPoin
                 human_span=None,
                 predicted=predicted,
                 predicted_span=None,
-                n=found["n"] if source == "predicted" else found.get("n_selfplay", 0),
+                n=row["n"] if source == "predicted" else row.get("n_selfplay", 0),
                 says=f"{bot}\nby people {by_people}\npredicted {predicted}",
             )
         )
     return sorted(points, key=lambda point: point.human or 0)
 
 
-def human_mean(found: Mapping[str, Any]) -> float | None:
+def human_mean(row: Mapping[str, Any]) -> float | None:
     """Return the mean that a bot's prediction is compared with, less its raters' effects where the fit has them."""
-    adjusted: float | None = found.get("adjusted_mean", found["human_mean"])
+    adjusted: float | None = row.get("adjusted_mean", row["human_mean"])
     return adjusted
 
 
-def _predicted_span(found: Mapping[str, Any], source: str) -> tuple[float, float] | None:
+def _predicted_span(row: Mapping[str, Any], source: str) -> tuple[float, float] | None:
     """Return the 90 % interval of the bot's true mean about a prediction; None of a fit that states none.
 
     Those fits state one of the mean prediction itself, which would look like it: of a bot without ratings alone it is
     shown, and named.
     """
-    expected = found if source == "predicted" else found.get("selfplay") or {}
-    if human_mean(found) is not None and not expected.get("interval95"):
+    expected = row if source == "predicted" else row.get("selfplay") or {}
+    if human_mean(row) is not None and not expected.get("interval95"):
         return None
-    return _pair(found.get(f"{source}_ci90"))
+    return _pair(row.get(f"{source}_ci90"))
 
 
-def _human_span(found: Mapping[str, Any]) -> tuple[float, float] | None:
+def _human_span(row: Mapping[str, Any]) -> tuple[float, float] | None:
     """Return the 90 % interval of that mean, from the 95 % interval of its normal distribution in the document."""
     # Fits of earlier versions have this interval next to the combined mean alone.
-    ends = found.get("adjusted_ci95") or (found.get("combined") or {}).get("ratings_ci95")
-    if not ends or found.get("adjusted_mean") is None:
-        return _pair(found.get("human_ci90"))
+    ends = row.get("adjusted_ci95") or (row.get("combined") or {}).get("ratings_ci95")
+    if not ends or row.get("adjusted_mean") is None:
+        return _pair(row.get("human_ci90"))
     normal = NormalDist()
     half = (ends[1] - ends[0]) / 2 * normal.inv_cdf(0.95) / normal.inv_cdf(0.975)
-    return found["adjusted_mean"] - half, found["adjusted_mean"] + half
+    return row["adjusted_mean"] - half, row["adjusted_mean"] + half
 
 
 WEIGHT_UNIT = "Points of the rating per standard deviation of the feature"
@@ -125,9 +125,9 @@ WEIGHT_UNIT = "Points of the rating per standard deviation of the feature"
 def weights_of(result: Mapping[str, Any]) -> list[Weight]:
     """Return the features' weights per standard deviation, largest first, titled by their names."""
     weights = [
-        Weight(name, found["scaled_mean"], *(found.get("scaled_ci90") or (None, None)))
-        for name, found in result["coefficients"].items()
-        if found.get("scaled_mean") is not None
+        Weight(name, coefficient["scaled_mean"], *(coefficient.get("scaled_ci90") or (None, None)))
+        for name, coefficient in result["coefficients"].items()
+        if coefficient.get("scaled_mean") is not None
     ]
     return sorted(weights, key=lambda weight: -weight.mean)
 
@@ -227,7 +227,7 @@ def summary_of(result: Mapping[str, Any]) -> str:
         *_bots(result["bots"]),
         *_combined_note(result["bots"]),
         *_selfplay(result),
-        *_carrying(result.get("carrying")),
+        *_influence(result.get("carrying")),
     ]
     if result["cautions"]:
         lines += ["", "Cautions", *_indented(findings_printed(result["cautions"]))]
@@ -257,8 +257,8 @@ def _levels(result: Mapping[str, Any]) -> list[str]:
     lines = []
     for level, title in LEVELS.items():
         pearson = (result.get(level) or {}).get("pearson") or {}
-        told = level == "conversation_level" or result["n_bots"] >= FEW_BOTS
-        if told and pearson.get("r") is not None:
+        is_listed = level == "conversation_level" or result["n_bots"] >= FEW_BOTS
+        if is_listed and pearson.get("r") is not None:
             ends = span(*(pearson.get("ci95") or (None, None)), shares=True)
             chance = share(pearson.get("null95"))
             lines.append(f"  {title:28} {share(pearson['r']):>6} {ends:>14} {chance:>7}")
@@ -297,25 +297,27 @@ def _values(result: Mapping[str, Any]) -> list[str]:
         by_error = "" if worth["by_error"] is None else f"by its errors {worth['by_error']:.0f}"
         stated = counted(round(worth["stated"]), "rating")
         lines.append(("a prediction is worth", stated, by_error))
-    told = [f"  {title:32} {value:>8}  {beside}".rstrip() for title, value, beside in lines]
+    text_lines = [f"  {title:32} {value:>8}  {note}".rstrip() for title, value, note in lines]
     shares = [
-        f"{name} {percent(found['share'])} ({percent(found['share_flat_prior'])})"
-        for name, found in result["block_shares"].items()
+        f"{name} {percent(block_shares['share'])} ({percent(block_shares['share_flat_prior'])})"
+        for name, block_shares in result["block_shares"].items()
     ]
     if shares:
-        told.append(f"  of the variance between bots: {', '.join(shares)}; in brackets")
-        told.append("  by another prior: with few bots these shares depend on it")
-    return told
+        text_lines.append(f"  of the variance between bots: {', '.join(shares)}; in brackets")
+        text_lines.append("  by another prior: with few bots these shares depend on it")
+    return text_lines
 
 
 def _rivals(result: Mapping[str, Any]) -> list[str]:
     """Return a line for each rival; fits of earlier versions have none."""
     lines = []
-    for name, one in (result.get("rivals") or {}).items():
-        ratio = one["error_ratio"]
-        told = f"r {share(one['r'])}, Q² {share(one['q2'])}, the fit errs {figure(ratio['value'])} times as much"
+    for name, rival in (result.get("rivals") or {}).items():
+        ratio = rival["error_ratio"]
+        accuracy = (
+            f"r {share(rival['r'])}, Q² {share(rival['q2'])}, the fit errs {figure(ratio['value'])} times as much"
+        )
         ends = f" {span(*ratio['ci95'])}" if ratio["ci95"] else ""
-        lines.append(f"  {name.replace('_', ' '):28} {told}{ends}")
+        lines.append(f"  {name.replace('_', ' '):28} {accuracy}{ends}")
     return lines
 
 
@@ -325,44 +327,44 @@ def _ends(ends: list[float] | None) -> str:
 
 def _bots(bots: Mapping[str, Any]) -> list[str]:
     lines = []
-    for bot, found in bots.items():
-        means = [figure(human_mean(found)), *(_predicted(found, source) for source in RANKS)]
+    for bot, row in bots.items():
+        means = [figure(human_mean(row)), *(_predicted(row, source) for source in RANKS)]
         cells = " ".join(f"{mean:>{width}}" for mean, width in zip(means, (8, 10, 10), strict=True))
-        ends = found.get("predicted_selfplay_ci90")
-        beside = f" {span(*ends)}" if ends else ""
-        if found.get("interval95_new"):
-            beside += f"  by its fold's intercept {figure(found.get('predicted_fold'))}, 95 % "
-            if found["interval95"]:
-                beside += f"{span(*found['interval95'])}, "
-            beside += f"of {found['n_new']} further ratings {span(*found['interval95_new'])}"
-        for reason in found.get("reasons", []):
+        ends = row.get("predicted_selfplay_ci90")
+        notes = f" {span(*ends)}" if ends else ""
+        if row.get("interval95_new"):
+            notes += f"  by its fold's intercept {figure(row.get('predicted_fold'))}, 95 % "
+            if row["interval95"]:
+                notes += f"{span(*row['interval95'])}, "
+            notes += f"of {row['n_new']} further ratings {span(*row['interval95_new'])}"
+        for reason in row.get("reasons", []):
             if reason["code"] == "selfplay_unchecked":
-                beside += (
+                notes += (
                     f"  no interval: {reason['n_bots']} of {reason['needed']} other bots with ratings and self-play"
                 )
-        if found.get("combined"):
-            beside += _combined(found["combined"])
-        lines.append(f"  {bot:24} {cells}{beside}")
+        if row.get("combined"):
+            notes += _combined(row["combined"])
+        lines.append(f"  {bot:24} {cells}{notes}")
     return lines
 
 
-def _predicted(found: Mapping[str, Any], source: str) -> str:
+def _predicted(row: Mapping[str, Any], source: str) -> str:
     """Return a predicted value, or the place by it where a fit of another study gives no values."""
-    rank = found.get(RANKS[source])
-    return figure(found[source]) if rank is None else f"rank {rank}"
+    rank = row.get(RANKS[source])
+    return figure(row[source]) if rank is None else f"rank {rank}"
 
 
 def _selfplay(result: Mapping[str, Any]) -> list[str]:
     """Return lines on the accuracy of self-play predictions and the distance of self-play from people's chats."""
     values, lines = result.get("values_selfplay"), []
     if values is not None and values["q2"]["value"] is not None:
-        told = f"  from self-play: Q² {share(values['q2']['value'])}, mean absolute error {figure(values['mae'])}"
+        accuracy = f"  from self-play: Q² {share(values['q2']['value'])}, mean absolute error {figure(values['mae'])}"
         if values["coverage95"]:
-            told += ", {inside} of {of} in their 95 % interval".format(**values["coverage95"])
-        lines.append(told)
+            accuracy += ", {inside} of {of} in their 95 % interval".format(**values["coverage95"])
+        lines.append(accuracy)
     shifts = [
-        f"{name} {share(one['shift'])} ({share(one['widest'])})"
-        for name, one in (result.get("selfplay_shifts") or {}).items()
+        f"{name} {share(shift['shift'])} ({share(shift['widest'])})"
+        for name, shift in (result.get("selfplay_shifts") or {}).items()
     ]
     if shifts:
         lines.append(
@@ -371,15 +373,15 @@ def _selfplay(result: Mapping[str, Any]) -> list[str]:
     return ["", *lines] if lines else []
 
 
-def _carrying(found: Mapping[str, Any] | None) -> list[str]:
+def _influence(influence: Mapping[str, Any] | None) -> list[str]:
     """Return lines on the influence of each bot and of one conversation on a fit by least squares."""
-    if not found:
+    if not influence:
         return []
-    bots = sorted(found["bots"].items(), key=lambda one: -(one[1]["cooks_distance"] or 0.0))
-    told = [f"{bot} {figure(one['cooks_distance'])}" for bot, one in bots]
-    lines = ["", f"  Cook's distance of leaving a bot out: {', '.join(told)}"]
-    if found["conversations"]:
-        first = found["conversations"][0]
+    bots = sorted(influence["bots"].items(), key=lambda pair: -(pair[1]["cooks_distance"] or 0.0))
+    distances = [f"{bot} {figure(bot_influence['cooks_distance'])}" for bot, bot_influence in bots]
+    lines = ["", f"  Cook's distance of leaving a bot out: {', '.join(distances)}"]
+    if influence["conversations"]:
+        first = influence["conversations"][0]
         lines.append(
             f"  the conversation that moves the fit most: {first['conversation']} of {first['bot']}, "
             f"{figure(first['cooks_distance'])}"
@@ -387,14 +389,14 @@ def _carrying(found: Mapping[str, Any] | None) -> list[str]:
     return lines
 
 
-def _combined(found: Mapping[str, Any]) -> str:
-    told = f"; with its ratings {figure(found['mean'])} {span(*found['ci95'])}"
-    return told + (" (they contradict each other)" if found["conflict"] else "")
+def _combined(combined: Mapping[str, Any]) -> str:
+    text = f"; with its ratings {figure(combined['mean'])} {span(*combined['ci95'])}"
+    return text + (" (they contradict each other)" if combined["conflict"] else "")
 
 
 def _combined_note(bots: Mapping[str, Any]) -> list[str]:
     """Return a warning about means by ratings and prediction together, if there are any."""
-    if not any(found.get("combined") for found in bots.values()):
+    if not any(row.get("combined") for row in bots.values()):
         return []
     return [
         '  a mean with its ratings (empirical Bayes) never stands alone behind "A is better than B": that needs the '

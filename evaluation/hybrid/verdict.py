@@ -1,4 +1,4 @@
-"""Verdict on a fit: a standing for each kind of conversation, and the findings it rests on."""
+"""Verdict on a fit: a conclusion for each kind of conversation, and the findings behind it."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from evaluation.hybrid.calibration import PredictionAccuracy
 from evaluation.hybrid.rivals import Rival
 
 FEW_BOTS = 5
-"""Below so many bots no correlation over bots is told."""
+"""With fewer bots no correlation over bots is reported."""
 MUCH = 0.1
-"""From such a change of r on something is said of the bot that makes it."""
+"""Smallest change of r for which the influential bot is named."""
 
-Standing = Literal["undefined", "few_bots", "chance", "baseline", "unsettled", "ranking"]
-"""What a correlation over bots is good for, with one intercept for all folds.
+Conclusion = Literal["undefined", "few_bots", "chance", "baseline", "unsettled", "ranking"]
+"""Use that a correlation over bots supports, with one intercept for all folds.
 
 - `undefined`: there is none; `few_bots`: too few points for one to mean anything.
 - `chance`: it, or Q² by the fold's own intercept, is not above what chance passes once in twenty: no ground for using
@@ -62,7 +62,8 @@ class Evidence:
     def strongest(self) -> str | None:
         """The rival that is hardest to beat, by the upper end of the interval; None without rivals."""
         ends = {
-            name: one.ratio.value if one.ratio.high is None else one.ratio.high for name, one in self.rivals.items()
+            name: rival.ratio.value if rival.ratio.high is None else rival.ratio.high
+            for name, rival in self.rivals.items()
         }
         return max(ends, key=lambda name: ends[name], default=None)
 
@@ -72,8 +73,8 @@ class Evidence:
         better = {rival.ratio.is_better for rival in self.rivals.values()}
         return False if False in better else True if better == {True} else None
 
-    def standing(self, n_bots: int) -> Standing:
-        """Return the standing that r over so many bots supports."""
+    def draw_conclusion(self, n_bots: int) -> Conclusion:
+        """Return the conclusion that r over this many bots supports."""
         if self.r is None:
             return "undefined"
         if n_bots < FEW_BOTS:
@@ -88,25 +89,25 @@ class FitVerdict:
     """Verdict that the numbers of a fit support.
 
     Attributes:
-        standing: of the prediction from conversations with people.
-        findings: reasons for the standing; an inconclusive standing has one with the cause.
-        selfplay: standing of the prediction from self-play; None without any, or where `standing` is inconclusive.
+        conclusion: about the prediction from conversations with people.
+        findings: reasons for the conclusion; an inconclusive one has a single finding with the cause.
+        selfplay: conclusion about the prediction from self-play; None without any, or if `conclusion` is inconclusive.
         findings_selfplay: reasons for `selfplay`.
     """
 
-    standing: Standing
+    conclusion: Conclusion
     findings: tuple[Finding, ...]
-    selfplay: Standing | None = None
+    selfplay: Conclusion | None = None
     findings_selfplay: tuple[Finding, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """Return plain JSON values."""
         return {
             "intercept": "common",
-            "standing": self.standing,
-            "findings": [found.to_json() for found in self.findings],
+            "standing": self.conclusion,
+            "findings": [reason.to_json() for reason in self.findings],
             "standing_selfplay": self.selfplay,
-            "findings_selfplay": [found.to_json() for found in self.findings_selfplay],
+            "findings_selfplay": [reason.to_json() for reason in self.findings_selfplay],
         }
 
 
@@ -126,30 +127,32 @@ def verdict_of(
         selfplay: the same bots predicted from their conversations with themselves.
         n_selfplay: rated bots that have some.
     """
-    standing = left_out.standing(n_bots)
-    if standing in ("undefined", "few_bots"):
-        return FitVerdict(standing, _told(left_out, n_bots))
-    found = [*_told(left_out, n_bots, frame.over_conversations)]
-    found += _values(left_out.values)
-    found += _limits(frame, left_out.r or 0.0)
+    conclusion = left_out.draw_conclusion(n_bots)
+    if conclusion in ("undefined", "few_bots"):
+        return FitVerdict(conclusion, _correlation_findings(left_out, n_bots))
+    findings = [*_correlation_findings(left_out, n_bots, frame.over_conversations)]
+    findings += _values(left_out.values)
+    findings += _limits(frame, left_out.r or 0.0)
     if selfplay is None:
-        return FitVerdict(standing, tuple(found))
+        return FitVerdict(conclusion, tuple(findings))
     # With few bots their number is the reason for a missing correlation, so it is said first.
-    played: Standing = "few_bots" if n_selfplay < FEW_BOTS else selfplay.standing(n_selfplay)
-    told = _told(selfplay, n_selfplay)
+    played: Conclusion = "few_bots" if n_selfplay < FEW_BOTS else selfplay.draw_conclusion(n_selfplay)
+    findings_selfplay = _correlation_findings(selfplay, n_selfplay)
     if played != "few_bots":
-        told = (*told, *_values(selfplay.values))
-    return FitVerdict(standing, tuple(found), played, told)
+        findings_selfplay = (*findings_selfplay, *_values(selfplay.values))
+    return FitVerdict(conclusion, tuple(findings), played, findings_selfplay)
 
 
-def _told(found: Evidence, n_bots: int, over_conversations: tuple[float, float] | None = None) -> tuple[Finding, ...]:
+def _correlation_findings(
+    evidence: Evidence, n_bots: int, over_conversations: tuple[float, float] | None = None
+) -> tuple[Finding, ...]:
     """Return findings about r: its intervals, chance and rivals, the pairs, and the bot on which most hangs."""
-    r, correlation, null95 = found.r, found.level.correlation, found.level.null95
+    r, correlation, null95 = evidence.r, evidence.level.correlation, evidence.level.null95
     if n_bots < FEW_BOTS or r is None:
-        why = correlation.reason.to_json() if correlation.reason is not None else None
-        return (finding("no_correlation", n_bots=n_bots, reason=why),)
+        reason = correlation.reason.to_json() if correlation.reason is not None else None
+        return (finding("no_correlation", n_bots=n_bots, reason=reason),)
     known = correlation.low is not None and correlation.high is not None
-    told = [
+    findings = [
         finding(
             "correlation",
             n_bots=n_bots,
@@ -159,13 +162,13 @@ def _told(found: Evidence, n_bots: int, over_conversations: tuple[float, float] 
         )
     ]
     if r < 0:
-        told.append(finding("wrong_order", r=r))
+        findings.append(finding("wrong_order", r=r))
     if null95 is not None:
-        told.append(finding("chance", null95=null95, passed=r > null95))
-    if (name := found.strongest) is not None:
-        rival = found.rivals[name]
+        findings.append(finding("chance", null95=null95, passed=r > null95))
+    if (name := evidence.strongest) is not None:
+        rival = evidence.rivals[name]
         ratio = rival.ratio.to_json()
-        told.append(
+        findings.append(
             finding(
                 "rival",
                 name=name,
@@ -174,24 +177,24 @@ def _told(found: Evidence, n_bots: int, over_conversations: tuple[float, float] 
                 mae=rival.mae,
                 error_ratio=ratio["value"],
                 ci95=ratio["ci95"],
-                passed=found.beats_rivals,
+                passed=evidence.beats_rivals,
             )
         )
-    if found.pairs.resolvable:
-        told.append(
+    if evidence.pairs.resolvable:
+        findings.append(
             finding(
                 "pairs",
-                resolvable=found.pairs.resolvable,
-                ordered=found.pairs.resolvable_ordered,
-                alpha=found.pairs.alpha,
-                test=found.pairs.test,
+                resolvable=evidence.pairs.resolvable,
+                ordered=evidence.pairs.resolvable_ordered,
+                alpha=evidence.pairs.alpha,
+                test=evidence.pairs.test,
             )
         )
-    bot = most_influential(found.influence)
-    change = None if bot is None else found.influence[bot]
+    bot = most_influential(evidence.influence)
+    change = None if bot is None else evidence.influence[bot]
     if change is not None and abs(change) > MUCH:
-        told.append(finding("influential_bot", bot=bot, r_without=r + change))
-    return tuple(told)
+        findings.append(finding("influential_bot", bot=bot, r_without=r + change))
+    return tuple(findings)
 
 
 def _values(values: PredictionAccuracy | None) -> list[Finding]:
@@ -208,7 +211,7 @@ def _values(values: PredictionAccuracy | None) -> list[Finding]:
             slope=values.slope,
             slope_ci95=None if ends is None else list(ends),
             inside=values.inside,
-            of=values.of,
+            of=values.n_intervals,
         )
     ]
 
@@ -220,12 +223,12 @@ def values_count(values: PredictionAccuracy) -> bool:
 
 def _limits(frame: BotLevelDiagnostics, r: float) -> list[Finding]:
     """Return findings on how good a prediction could be at best, and on what is left within groups of bots."""
-    found = []
+    findings = []
     if frame.ceiling.best_r is not None:
-        found.append(finding("ceiling", best_r=frame.ceiling.best_r))
+        findings.append(finding("ceiling", best_r=frame.ceiling.best_r))
     elif frame.ceiling.reliability is not None:
-        found.append(finding("halves_disagree", reliability=frame.ceiling.reliability))
+        findings.append(finding("halves_disagree", reliability=frame.ceiling.reliability))
     if frame.within_group is not None and frame.within_group.r is not None:
         within = frame.within_group.r
-        found.append(finding("within_groups", r=within, mostly_between=within < r / 2))
-    return found
+        findings.append(finding("within_groups", r=within, mostly_between=within < r / 2))
+    return findings

@@ -56,7 +56,7 @@ def bench_leave_bot_out(n: int = 100_000, n_bots: int = 30, p: int = 20) -> None
     for _ in range(REPEATS):
         start = time.process_time()
         factors = Factors(x, y, bots)
-        lines = [factors.line(factors.without(k)) for k in range(n_bots)]
+        lines = [factors.line(factors.leave_out(k)) for k in range(n_bots)]
         own.append(time.process_time() - start)
         start = time.process_time()
         solved = downdated(x, y, bots)

@@ -55,9 +55,11 @@ def study(n_bots: int, n: int, design: str, rng: np.random.Generator) -> dict[st
 
 def judged(made: Mapping[str, FoldMeans]) -> tuple[bool, bool, bool, bool]:
     """Say whether the fit beats log turns, loses to them, beats all rivals, and loses to one."""
-    human = made["fit"].whole.rating
+    human = made["fit"].all_bots.rating
     predicted = {
-        name: np.array([means.left_out(bot, x)[0][0] for bot, x in zip(means.whole.bots, means.whole.x, strict=True)])
+        name: np.array(
+            [means.left_out(bot, x)[0][0] for bot, x in zip(means.all_bots.bots, means.all_bots.x, strict=True)]
+        )
         for name, means in made.items()
     }
     better = {name: error_ratio(predicted["fit"], predicted[name], human).is_better for name in LENGTH_RIVALS}

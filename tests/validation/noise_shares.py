@@ -43,7 +43,7 @@ def noise_shares(tables: Tables, per_bot: int, n_samples: int) -> dict[str, np.n
     found: dict[str, list[tuple[float, float]]] = {name: [] for name in ("ceiling", *CASES)}
     for seed in range(n_samples):
         part = _means(subsample(tables, per_bot, seed))
-        targets = part.whole.rating, whole.whole.rating
+        targets = part.all_bots.rating, whole.all_bots.rating
         found["ceiling"].append((1.0, _r(*targets)))
         for name, (predicted, features, ratings) in CASES.items():
             values = _predicted(whole if predicted else part, whole if features else part, whole if ratings else part)
@@ -66,11 +66,11 @@ def _predicted(predicted: FoldMeans, features: FoldMeans, ratings: FoldMeans) ->
     """
     blocks = [np.array(columns, dtype=int) for columns in features.blocks.values()]
     found = []
-    for k, bot in enumerate(features.whole.bots):
+    for k, bot in enumerate(features.all_bots.bots):
         process = BotGaussianProcess(_mixed(features.folds[bot], ratings.folds[bot]), blocks)
         posterior = process.posterior(process.means.rating[None])
-        at, own = predicted.whole.x[k], ratings.whole
-        mu = process.mu_with(posterior, at, own.rating[k, None], *own.noise_beside(k, process.means))
+        at, own = predicted.all_bots.x[k], ratings.all_bots
+        mu = process.mu_with(posterior, at, own.rating[k, None], *own.noise_for_fold(k, process.means))
         line = process.line(process.answers(posterior, mu), 0, ())
         found.append(float(line.predict(at[None])[0]))
     return np.array(found)

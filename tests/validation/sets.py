@@ -128,7 +128,7 @@ def permuted_verdicts(tables: Tables, preset: str, seed: int = 0) -> Counter[str
     passed = (r > max(0.0, null_point(r) or 0.0)) & (q2 > max(0.0, null_point(q2) or 0.0))
     rivals = rival_folds(rated, means)
     predicted = [
-        np.stack([one.left_out(bot, points[bot], human[passed])[0] for bot in one.whole.bots], axis=1)
+        np.stack([one.left_out(bot, points[bot], human[passed])[0] for bot in one.all_bots.bots], axis=1)
         for one, points in rivals.values()
     ]
     found: Counter[str] = Counter(chance=int((~passed).sum()))

@@ -121,7 +121,7 @@ def _batches(n_studies: int, n_ratings: int, seed: int, batch: int) -> Iterator[
             now = true[:, N_BOTS + k]
             ratings = now + rng.normal(scale=noise, size=n)
             expected = process.expected(posterior, x[N_BOTS + k])
-            together = expected.given(ratings, Noise.alone(error**2))
+            together = expected.updated(ratings, Noise.alone(error**2))
             both[:, 0, k], both[:, 1, k] = together.mean - now, ratings - now
             if k:
                 continue  # one bot a study, so that studies are independent
@@ -138,7 +138,7 @@ def _batches(n_studies: int, n_ratings: int, seed: int, batch: int) -> Iterator[
             # A bot unlike the others: three standard deviations from where the others say it is.
             odd = expected.mean + 3 * np.sqrt(expected.variance)
             ratings = odd + rng.normal(scale=noise, size=n)
-            ends = expected.given(ratings, Noise.alone(error**2)).interval(0.95)
+            ends = expected.updated(ratings, Noise.alone(error**2)).interval(0.95)
             told["together, a bot unlike the others"] = _held(*ends, odd)
         yield {**told, "errors": both}
 
@@ -183,12 +183,12 @@ def simulated_raters(name: str, n_studies: int, seed: int = 0, share: float = 0.
         true = 50 + (1 - share) ** 0.5 * apart
         # Twice, by other raters: further ratings are the second time.
         sums, again = (_rated(rng, x, true, bot, rater, share) for _ in range(2))
-        means, fold = sums.of(everybody), replace(sums.of(others), scale=np.ones(5))
+        means, fold = sums.compute_means(everybody), replace(sums.compute_means(others), scale=np.ones(5))
         told = FoldMeans({str(k): tuple(block.tolist()) for k, block in enumerate(BLOCKS)}, means, {"b0": fold})
         expected = told.expected("b0", x[:1])
-        _, variance = told.whole.new_ratings("b0")
+        _, variance = told.all_bots.new_ratings("b0")
         noise = told.noise("b0", x[:1])
-        combined = combine(expected, float(means.rating[0]), noise, 1, variance=variance, df=told.whole.df_of("b0"))
+        combined = combine(expected, float(means.rating[0]), noise, 1, variance=variance, df=told.all_bots.df_of("b0"))
         further = float(again.of(everybody).rating[0])
         gap = float(means.rating[0] - means.rating[1])
         half = 1.96 * np.sqrt(means.variance * (means.noise[0, 0] + means.noise[1, 1] - 2 * means.noise[0, 1]))

@@ -46,10 +46,10 @@ def training_noise(tables: Tables, n_draws: int = N_DRAWS, seed: int = 0) -> Tra
     kept, _ = fit_process(rated, preset, tables.targets, "fold", tables.ratings, None)
     assert kept.means is not None
     rng = np.random.default_rng(seed)
-    drawn = _drawn_means(rated, kept.means.whole.bots, n_draws, rng)  # (D, K, p)
+    drawn = _drawn_means(rated, kept.means.all_bots.bots, n_draws, rng)  # (D, K, p)
     blocks = [np.array(columns, dtype=int) for columns in kept.means.blocks.values()]
     stated, found, inside, inside_with = [], [], [], []
-    for k, bot in enumerate(kept.means.whole.bots):
+    for k, bot in enumerate(kept.means.all_bots.bots):
         mine = rated.x[rated.bots == bot]
         means, at = kept.means.folds[bot], mine.mean(axis=0)
         predicted = []
@@ -58,12 +58,12 @@ def training_noise(tables: Tables, n_draws: int = N_DRAWS, seed: int = 0) -> Tra
             answers = process.answers(process.posterior(means.rating[None]))
             predicted.append(float(process.line(answers, 0, ()).predict(at[None])[0]))
         expected = kept.means.expected(bot, mine)
-        noise = kept.means.whole.new_ratings(bot)[1]
+        noise = kept.means.all_bots.new_ratings(bot)[1]
         stated.append(float(expected.variance[0]))
         found.append(float(np.var(predicted)))
         for variance, into in ((noise, inside), (noise + found[-1], inside_with)):
             low, high = expected.widened(variance).first_interval(0.95)
-            into.append(low <= kept.means.whole.rating[k] <= high)
+            into.append(low <= kept.means.all_bots.rating[k] <= high)
     return TrainingNoise(float(np.mean(found) / np.mean(stated)), float(np.mean(inside)), float(np.mean(inside_with)))
 
 

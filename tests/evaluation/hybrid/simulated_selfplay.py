@@ -97,7 +97,7 @@ def add_study(rng: np.random.Generator, sizes: Sizes, moved: Moved, found: Held)
     labels = np.array([*names, "new"])[rows]
     told = from_selfplay(means, _design(played, labels))
     for what, bot, number in (("of a rated bot", "b0", 0), ("of a new bot", "new", k)):
-        interval = told.interval(means.whole, bot) if number in at else None
+        interval = told.interval(means.all_bots, bot) if number in at else None
         if interval is None:
             continue
         again = true[number] + SPREAD * rng.normal() / sizes.each**0.5

@@ -94,11 +94,11 @@ def test_errors_of_the_other_bots_on_self_play_widen_the_intervals(study_of_self
     means = found.fit.means
     at = {bot: played.loc[played["bot"] == bot, FEATURES_OF_SELFPLAY_VALUES].to_numpy() for bot in [*bots, "new"]}
     stated = {bot: means.expected(bot, rows) for bot, rows in at.items()}
-    ratings = means.whole.by_bot()
+    ratings = means.all_bots.by_bot()
 
     def weighed(others):
         """Return the added variances that are tried, and their weights by the errors of these bots, point by point."""
-        noisy = {bot: stated[bot].widened(means.whole.new_ratings(bot)[1]) for bot in others}
+        noisy = {bot: stated[bot].widened(means.all_bots.new_ratings(bot)[1]) for bot in others}
         tried = np.mean([one.variance[0] for one in noisy.values()]) * np.array([0, *(2.0 ** np.linspace(-3, 8, 12))])
         log = [
             sum(
@@ -131,7 +131,7 @@ def test_errors_of_the_other_bots_on_self_play_widen_the_intervals(study_of_self
     assert values["added_variance"] == found.selfplay.added
     assert values["coverage95"]["of"] == 8
     by_fold = {bot: document["bots"][bot]["selfplay"]["predicted_fold"] for bot in bots}
-    human_means = np.array([means.whole.by_bot()[bot] for bot in bots])
+    human_means = np.array([means.all_bots.by_bot()[bot] for bot in bots])
     others = (human_means.sum() - human_means) / 7
     error = ((human_means - list(by_fold.values())) ** 2).sum()
     assert values["q2"]["value"] == pytest.approx(1 - error / ((human_means - others) ** 2).sum(), rel=1e-9)
@@ -164,7 +164,7 @@ def test_where_few_rated_bots_have_self_play_nothing_but_the_order_is_told(study
     away = (
         far[FEATURES_OF_SELFPLAY_VALUES].mean() - human.groupby("bot")[FEATURES_OF_SELFPLAY_VALUES].mean().mean()
     ).to_numpy()
-    assert alone["shift"] == pytest.approx(np.sqrt(((away / fit.means.whole.scale) ** 2).mean()))
+    assert alone["shift"] == pytest.approx(np.sqrt(((away / fit.means.all_bots.scale) ** 2).mean()))
     assert alone["shift"] > alone["widest"]
 
 

@@ -210,7 +210,7 @@ def test_a_kept_fit_is_held_against_ratings_of_few_bots(preset, n_bots):
     human.loc[~human["bot"].isin([f"bot{k}" for k in range(n_bots)]), "quality"] = np.nan
     found = apply_fit(kept, human=human, study="here")
     assert found.n_bots == n_bots
-    assert found.verdict.standing == ("undefined" if n_bots < 3 else "few_bots")
+    assert found.verdict.conclusion == ("undefined" if n_bots < 3 else "few_bots")
     assert set(found.rivals) == (set() if n_bots < 3 else {"log_turns", "log_words", "log_turns_and_words"})
 
 
@@ -219,7 +219,7 @@ def test_bots_without_a_defined_feature_do_not_count_for_the_verdict():
     human.loc[human["bot"].isin(["bot4", "bot5"]), "f"] = np.nan
     found = fit_hybrid(human, features=FEATURES)
     assert len([bot for bot in found.bots.values() if bot.human_mean is not None]) == 6
-    assert (found.n_bots, found.verdict.standing) == (4, "few_bots")
+    assert (found.n_bots, found.verdict.conclusion) == (4, "few_bots")
 
 
 def test_uninformative_features_and_the_two_intercepts():

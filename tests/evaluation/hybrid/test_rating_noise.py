@@ -43,7 +43,7 @@ def rated(seed=0, n_bots=4, n=60, raters=12, per=3, habit=2.0, noise=1.0, talk=1
     table["bot"] = codes[rows]
     y = table.groupby(rows)["quality"].mean().to_numpy()
     ids = np.arange(len(codes)).astype(str)
-    return RatingNoise.of(ratings_of(table), ["quality"], ids, codes, y), habits, table, codes, y
+    return RatingNoise.match(ratings_of(table), ["quality"], ids, codes, y), habits, table, codes, y
 
 
 def ratings_of(table):
@@ -85,10 +85,10 @@ def test_effects_solve_hendersons_equations():
 def test_unknown_raters_and_single_ratings_have_no_effect():
     ratings, _, table, codes, y = rated()
     ids = np.arange(len(codes)).astype(str)
-    nobody = RatingNoise.of(ratings_of(table.assign(rater=None)), ["quality"], ids, codes, y)
+    nobody = RatingNoise.match(ratings_of(table.assign(rater=None)), ["quality"], ids, codes, y)
     assert not nobody.rater_effects(ALL).any()
     once = table.assign(rater=range(len(table)))
-    assert not RatingNoise.of(ratings_of(once), ["quality"], ids, codes, y).rater_effects(ALL).any()
+    assert not RatingNoise.match(ratings_of(once), ["quality"], ids, codes, y).rater_effects(ALL).any()
     assert ratings.rater_effects(ALL).any()
 
 
@@ -103,7 +103,7 @@ def test_reliability_is_the_share_of_the_conversation():
 
 def test_without_single_ratings_every_conversation_counts_alike():
     y, codes = np.arange(6.0), np.array([0, 0, 1, 1, 2, 2])
-    ratings = RatingNoise.of(None, ["quality"], np.arange(6).astype(str), codes, y)
+    ratings = RatingNoise.match(None, ["quality"], np.arange(6).astype(str), codes, y)
     assert ratings.counts.tolist() == [1] * 6
     assert ratings.precision(np.ones(3, dtype=bool))[1] == 1.0
 
@@ -117,7 +117,7 @@ def test_a_rating_that_lacks_a_dimension_tells_nothing_about_noise():
             "fluency": [1.0, np.nan, 5.0, 9.0],
         }
     )
-    ratings = RatingNoise.of(
+    ratings = RatingNoise.match(
         ratings_of(table), ["quality", "fluency"], np.array(["0", "1"]), np.array([0, 1]), np.array([1.25, 4.0])
     )
     assert ratings.value.tolist() == [1.0, 4.0]
@@ -381,7 +381,7 @@ def test_ratings_by_people_who_rated_the_others_are_combined_as_by_dense_algebra
         told.append((mean, left[0, 0] - left[0, 1] ** 2 / left[1, 1]))
     weights = np.array(weights) / sum(weights)
     means_told, variances = np.array(told).T
-    together = expected.given(rating, own)
+    together = expected.updated(rating, own)
     assert n == 7
     assert together.mean[0] == pytest.approx(weights @ means_told, rel=1e-5)
     spread = weights @ (variances + (means_told - weights @ means_told) ** 2)
@@ -389,7 +389,7 @@ def test_ratings_by_people_who_rated_the_others_are_combined_as_by_dense_algebra
     # Who shares no rater has a noise of its own.
     apart = process.noise_at(posterior, at, noise, np.zeros(n))
     alone = Noise.alone(means.variance * noise)
-    assert expected.given(rating, apart).mean == pytest.approx(expected.given(rating, alone).mean)
+    assert expected.updated(rating, apart).mean == pytest.approx(expected.updated(rating, alone).mean)
 
 
 @pytest.mark.slow
@@ -425,7 +425,7 @@ def test_a_mean_is_worth_as_many_ratings_as_worked_out_by_hand() -> None:
     codes = np.array([0, 0, 1, 1])
     noise = noise_of([1, 3, 5, 7] * 2, [0, 0, 1, 1, 2, 2, 3, 3], codes)
     x = np.array([[0.0, 5.0], [2.0, 5.0], [1.0, 6.0], [5.0, 6.0]])
-    found = BotSums(x, np.array([2.0, 6.0, 2.0, 6.0]), codes, ["a", "b"], noise).of(np.ones(2, dtype=bool))
+    found = BotSums(x, np.array([2.0, 6.0, 2.0, 6.0]), codes, ["a", "b"], noise).compute_means(np.ones(2, dtype=bool))
     # Mean squares: within conversations 2, between them 16; of the latter (16 − 2) / 2 = 7 is theirs: ICC 7 / 9.
     assert found.n.tolist() == [4, 4]
     assert found.n_eff == pytest.approx([4 / (1 + 7 / 9)] * 2)
@@ -453,10 +453,10 @@ def test_a_fold_learns_raters_and_means_without_its_bot() -> None:
     assert fold.intercept == pytest.approx(alone.intercept)
 
     # A permutation weighs the grid anew: the same as a process made for its means.
-    at = {bot: whole.means.whole.x[k] for k, bot in enumerate(names)}
+    at = {bot: whole.means.all_bots.x[k] for k, bot in enumerate(names)}
     predicted, shuffled = whole.permuted(at, common=False, seed=3)
     order = permutations(5, len(shuffled), 3)[7]
-    assert shuffled[7] == pytest.approx(whole.means.whole.rating[order])
+    assert shuffled[7] == pytest.approx(whole.means.all_bots.rating[order])
     process = BotGaussianProcess(whole.means.folds["b1"], [np.array(c) for c in blocks.values()])
     again = process.answers(process.posterior(np.delete(shuffled[7], 1)[None]))
     line = process.line(again, 48, list(blocks))
@@ -467,7 +467,7 @@ def test_ratings_that_never_differ_within_a_bot_are_refused() -> None:
     codes = np.array([0, 0, 1, 1])
     sums = BotSums(np.eye(4), codes + 1.0, codes, ["a", "b"], noise_of(codes + 1, range(4), codes))
     with pytest.raises(HybridError, match="no bot has two ratings that differ"):
-        sums.of(np.ones(2, dtype=bool))
+        sums.compute_means(np.ones(2, dtype=bool))
 
 
 def normal(mean, variance):
@@ -500,7 +500,7 @@ def test_a_mixture_is_the_posterior_that_integration_finds() -> None:
         for w, m, v in zip(*(a[0] for a in (mixture.weights, mixture.means, mixture.variances)), strict=True)
     ) * stats.norm(3.0, 0.7).pdf(at)
     density /= density.sum()
-    given = mixture.given(3.0, Noise.alone(0.7**2))
+    given = mixture.updated(3.0, Noise.alone(0.7**2))
     mean = (at * density).sum()
     assert given.mean[0] == pytest.approx(mean, abs=1e-6)
     assert given.variance[0] == pytest.approx(((at - mean) ** 2 * density).sum(), rel=1e-6)

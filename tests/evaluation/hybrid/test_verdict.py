@@ -73,7 +73,7 @@ def codes(findings):
 def test_the_standing_follows_from_the_numbers(r, ratios, above_chance, above_rival, standing):
     said = verdict(evidence(r, *ratios), r=r)
     found = codes(said.findings)
-    assert said.standing == standing
+    assert said.conclusion == standing
     assert found["correlation"] == {
         "n_bots": 8,
         "r": r,
@@ -94,7 +94,7 @@ def test_the_standing_follows_from_the_numbers(r, ratios, above_chance, above_ri
 
 def test_without_a_rival_nothing_is_known_of_lengths():
     said = verdict(replace(evidence(0.9), rivals={}))
-    assert said.standing == "unsettled"
+    assert said.conclusion == "unsettled"
     assert "rival" not in codes(said.findings)
 
 
@@ -145,7 +145,7 @@ def test_what_is_left_within_groups_is_compared_with_r():
 )
 def test_self_play_has_a_standing_of_its_own(left_out, played, standings):
     said = verdict(left_out, selfplay=played, n_selfplay=8)
-    assert (said.standing, said.selfplay) == standings
+    assert (said.conclusion, said.selfplay) == standings
     found = codes(said.findings_selfplay)
     assert found["correlation"]["r"] == played.r
     assert {"chance", "rival"} <= found.keys()
@@ -160,11 +160,11 @@ def test_self_play_of_few_bots_is_counted_and_not_judged():
 
 def test_few_bots_and_no_correlation_end_it():
     few = verdict(evidence(0.9), 4)
-    assert few.standing == "few_bots"
+    assert few.conclusion == "few_bots"
     assert codes(few.findings) == {"no_correlation": {"n_bots": 4, "reason": None}}
     none = BotLevel(Correlation(None, None, None, None, 2, reason=Reason("few_pairs", "only 2 of 3", n_pairs=2)), None)
     said = verdict(Evidence(none, OrderedPairs(1, 0, 0, 0), {}, {}))
-    assert said.standing == "undefined"
+    assert said.conclusion == "undefined"
     assert codes(said.findings)["no_correlation"]["reason"] == {"code": "few_pairs", "n_pairs": 2}
 
 
@@ -174,7 +174,7 @@ def test_values_are_argued_from_the_gain_over_the_mean_of_the_other_bots(shift, 
     values = prediction_accuracy({bot: mean + shift for bot, mean in human.items()}, human, {})
     said = verdict(replace(evidence(0.9), values=values))
     found = codes(said.findings)["values"]
-    assert said.standing == ("ranking" if passed else "chance"), "r alone is one look of two"
+    assert said.conclusion == ("ranking" if passed else "chance"), "r alone is one look of two"
     # The mean of the other bots misses by 6 / 5 of the distance to the mean of all: 25.2 in squares.
     assert found["q2"] == pytest.approx(1 - 6 * shift**2 / 25.2)
     assert (found["passed"], found["slope"]) == (passed, pytest.approx(1.0))
@@ -187,7 +187,7 @@ def test_values_are_argued_from_the_gain_over_the_mean_of_the_other_bots(shift, 
 def test_a_ranking_needs_q2_beyond_chance(q2, null95, standing):
     human = {bot: float(place) for place, bot in enumerate("abcdef")}
     values = replace(prediction_accuracy(human, human, {}), q2=q2, q2_null95=null95)
-    assert verdict(replace(evidence(0.9), values=values)).standing == standing
+    assert verdict(replace(evidence(0.9), values=values)).conclusion == standing
 
 
 def test_a_slope_has_no_interval_that_would_hold_too_little() -> None:
@@ -220,7 +220,7 @@ def test_a_permuted_study_does_not_pass() -> None:
 
     def believed(given: Tables) -> bool:
         fit = fit_hybrid(given.human, features=["f", "g"], preset="strong", ratings=given.ratings)
-        return fit.verdict.standing == "ranking"
+        return fit.verdict.conclusion == "ranking"
 
     assert believed(tables)
     assert sum(believed(permuted(tables, seed)) for seed in range(4)) == 0
