@@ -189,7 +189,7 @@ def simulated_raters(name: str, n_studies: int, seed: int = 0, share: float = 0.
         _, variance = told.all_bots.new_ratings("b0")
         noise = told.noise("b0", x[:1])
         combined = combine(expected, float(means.rating[0]), noise, 1, variance=variance, df=told.all_bots.df_of("b0"))
-        further = float(again.of(everybody).rating[0])
+        further = float(again.compute_means(everybody).rating[0])
         gap = float(means.rating[0] - means.rating[1])
         half = 1.96 * np.sqrt(means.variance * (means.noise[0, 0] + means.noise[1, 1] - 2 * means.noise[0, 1]))
         for what, ends, value in (

@@ -168,7 +168,7 @@ class HybridFitJob(JobKind[HybridFit, HybridFitParams]):
         if stored_fit is None:
             features = params.features or list(preset_get(params.preset).features)
         else:
-            features = [name for name in stored_fit.shown if name in stored_fit.features]
+            features = [name for name in stored_fit.shown_features if name in stored_fit.features]
         features, out = features_held(fit, features, may_leave_out=stored_fit is None)
         tables = FitTables(fit, features)
         identities: dict[str, Any] = {"metrics": tables.identities}
