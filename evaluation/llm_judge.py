@@ -179,7 +179,7 @@ def pairs_judged(judge: JudgeMetric, items: Sequence[ReplyItem | ChatPair]) -> J
     found, weighted = np.full((0, 2), np.nan), np.zeros((0, 2), dtype=bool)
     if prompts:
         whole = any(isinstance(item, ChatPair) for item in asked)
-        found = judge.chances(prompts, ("A", "B"), whole=whole)[:, 0].reshape(-1, 2)
+        found = judge.chances(prompts, ("A", "B"), read_all=whole)[:, 0].reshape(-1, 2)
         weighted = judge.weighted.reshape(-1, 2)
     answered = np.isfinite(found).all(axis=1)
     kinds = Counter(PAIRS_WEIGHTED if all(one) else PAIRS_WRITTEN for one in weighted[answered])

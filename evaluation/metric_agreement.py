@@ -29,7 +29,7 @@ from evaluation.formats.base import Skipped
 from evaluation.items import VOTE, VOTE_SCALE, JudgedItem, JudgedLine, detokenise_reply, judged_lines
 from evaluation.metrics.base import Metric
 from evaluation.metrics.registry import metric_and_columns
-from evaluation.metrics.replies import Progress, ReplyMetric, item_scores, lacking_in
+from evaluation.metrics.replies import Progress, ReplyMetric, item_scores, missing_reasons
 from evaluation.metrics.text_cache import TextCache
 from evaluation.paired_comparison import PairedComparison
 from evaluation.paired_comparison import compare_paired as against_column
@@ -393,7 +393,8 @@ def _judged(
                         scores[column][k] = value
     firsts = [several[0] for several in replies]
     lacking = {
-        column: lacking_in(metric, firsts, column, values, told & judged, shared) for column, values in scores.items()
+        column: missing_reasons(metric, firsts, column, values, told & judged, shared)
+        for column, values in scores.items()
     }
     signs = {one.name: -1.0 if one.direction == "lower" else 1.0 for one in metric.columns if one.name in scores}
     return [

@@ -168,7 +168,7 @@ def score_gold(
             if judge.n_requests + len(batch) > options.max_requests:
                 reasons[CAPPED] += n - begin if judge.repeat == 0 else 0
                 break
-            points = judge.chances(batch, [str(number) for number in numbers], whole=is_chat) @ numbers
+            points = judge.chances(batch, [str(number) for number in numbers], read_all=is_chat) @ numbers
             share = (points - options.low) / (options.high - options.low)
             row[begin : begin + len(batch)] = gold.dimension.low + share * gold.width
             if judge.repeat == 0:

@@ -124,8 +124,8 @@ class MetricDefaults:
     @property
     def device(self) -> str:
         """Device that it computes on; empty: the device of the run (`CONFAB_DEVICE`)."""
-        own = str(getattr(getattr(self, "options", None), "device", ""))
-        return own or ("" if self.has_network else "cpu")
+        device = str(getattr(getattr(self, "options", None), "device", ""))
+        return device or ("" if self.has_network else "cpu")
 
     @property
     def params(self) -> dict[str, Any]:
@@ -146,7 +146,7 @@ class MetricDefaults:
     def compute(
         self, conversations: Sequence[Conversation], *, self_play: bool = False, shared: TextCache | None = None
     ) -> MetricTable:
-        layout = Layout.of(conversations, self_play=self_play)
+        layout = Layout.from_conversations(conversations, self_play=self_play)
         return table_of(self.columns, layout, self.measure(layout, shared or TextCache()))
 
 
@@ -190,17 +190,17 @@ def table_of(columns: Sequence[Column], layout: Layout, measured: Measured) -> M
             values = measured.conversations[column.name]
         else:
             values = layout.mean(_finite(measured.turns[column.name]))
-        found = _finite(values)
-        why = reasons.setdefault(column.name, [])
-        why.extend(measured.reasons.get(column.name, ()))
+        finite = _finite(values)
+        clauses_of_column = reasons.setdefault(column.name, [])
+        clauses_of_column.extend(measured.reasons.get(column.name, ()))
         if np.isinf(np.asarray(values, dtype=float)).any():
-            why.append(NOT_FINITE)
-        if np.isnan(found).any():
+            clauses_of_column.append(NOT_FINITE)
+        if np.isnan(finite).any():
             if column.level == "turn":
-                why.append(OTHER_TURNS)
+                clauses_of_column.append(OTHER_TURNS)
             elif column.name in measured.turns:
-                why.append(NO_TURN)
-        (turns if column.level == "turn" else conversations)[column.name] = found
+                clauses_of_column.append(NO_TURN)
+        (turns if column.level == "turn" else conversations)[column.name] = finite
 
     ids = pd.array([conversation.id for conversation in layout.conversations], dtype="str")
     index = pd.MultiIndex.from_arrays([ids[layout.conversation_of], layout.turn_of], names=["conversation", "turn"])

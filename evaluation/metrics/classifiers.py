@@ -118,17 +118,17 @@ class Toxicity(ClassifierMetric):
 
     def measure(self, layout: Layout, shared: TextCache) -> Measured:
         texts = layout.texts_at(layout.bot)
-        told = np.array([not blank(text) for text in texts], dtype=bool)
-        found = np.full(len(texts), np.nan)
-        found[told] = self.probabilities([text for text in texts if not blank(text)], shared)
+        is_text = np.array([not blank(text) for text in texts], dtype=bool)
+        probabilities = np.full(len(texts), np.nan)
+        probabilities[is_text] = self.probabilities([text for text in texts if not blank(text)], shared)
         depressed = np.array(["depressed" in text for text in texts], dtype=bool)
-        as_in_2019 = np.where(depressed, -0.2, -found)
+        as_in_2019 = np.where(depressed, -0.2, -probabilities)
         return Measured(
             {
-                f"{self.name}_bot": layout.spread(layout.bot, found),
+                f"{self.name}_bot": layout.spread(layout.bot, probabilities),
                 f"compat_{self.name}_bot": layout.spread(layout.bot, as_in_2019),
             },
-            reasons=dict.fromkeys((f"{self.name}_bot", f"compat_{self.name}_bot"), missing(found, BLANK)),
+            reasons=dict.fromkeys((f"{self.name}_bot", f"compat_{self.name}_bot"), missing(probabilities, BLANK)),
         )
 
 
@@ -152,15 +152,15 @@ class Contradiction(ClassifierMetric):
         )
 
     def measure(self, layout: Layout, shared: TextCache) -> Measured:
-        told = np.array([i for i in layout.said if not blank(layout.texts[i])], dtype=int)
-        at: list[int] = []
+        turns = np.array([i for i in layout.bot_utterances if not blank(layout.texts[i])], dtype=int)
+        later_turns: list[int] = []
         pairs: list[tuple[str, str]] = []
-        for own in layout.by_conversation(told):
-            for k, later in enumerate(own.tolist()):
-                at.extend([later] * k)
-                pairs.extend((layout.texts[i], layout.texts[later]) for i in own[:k])
+        for conversation_turns in layout.by_conversation(turns):
+            for k, later in enumerate(conversation_turns.tolist()):
+                later_turns.extend([later] * k)
+                pairs.extend((layout.texts[i], layout.texts[later]) for i in conversation_turns[:k])
         values = np.full(len(layout.texts), -np.inf)
-        np.maximum.at(values, np.array(at, dtype=int), self.probabilities(pairs, shared))
+        np.maximum.at(values, np.array(later_turns, dtype=int), self.probabilities(pairs, shared))
         values[values == -np.inf] = np.nan
         missed = np.isnan(values[layout.bot]).any()
         return Measured(
@@ -194,8 +194,8 @@ class Coherence(ClassifierMetric):
             for message, reply in layout.exchanges.tolist()
             if not blank(layout.texts[message]) and not blank(layout.texts[reply])
         ]
-        found = self.probabilities([(layout.texts[m], layout.texts[r]) for m, r in pairs], shared)
+        probabilities = self.probabilities([(layout.texts[m], layout.texts[r]) for m, r in pairs], shared)
         return Measured(
-            {f"{self.name}_user_bot": layout.spread(np.array([r for _, r in pairs], dtype=int), found)},
+            {f"{self.name}_user_bot": layout.spread(np.array([r for _, r in pairs], dtype=int), probabilities)},
             reasons={f"{self.name}_user_bot": (BLANK,) if len(pairs) < len(layout.exchanges) else ()},
         )

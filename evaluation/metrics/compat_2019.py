@@ -62,9 +62,9 @@ _ROWS: dict[str, tuple[tuple[str, tuple[float | None, float | None]], str, str]]
         f"word_coherence_{kind}_{name}": (
             _COSINE,
             f"{_WORDS_MATCHED[kind]} word coherence, {title}",
-            f"{_WORDS_MATCHED[kind]} word coherence of {what}, 0 where a side has no known word{more}",
+            f"{_WORDS_MATCHED[kind]} word coherence of {description}, 0 where a side has no known word{extra}",
         )
-        for name, title, what in (
+        for name, title, description in (
             ("user_bot", "message and response", "message and response"),
             (
                 "bot_next",
@@ -72,7 +72,7 @@ _ROWS: dict[str, tuple[tuple[str, tuple[float | None, float | None]], str, str]]
                 "response and next message, split at white space (the later variant)",
             ),
         )
-        for kind, more in (
+        for kind, extra in (
             ("average", ""),
             ("extrema", ""),
             ("greedy", "; in one direction, from the first text to the second"),
@@ -100,8 +100,8 @@ _ROWS: dict[str, tuple[tuple[str, tuple[float | None, float | None]], str, str]]
     "vote_bot": (_SCORE, "Vote", "Vote on the response, 0 in self-play"),
     "debugging_bot": (_SHARE, "Has the letters 'you'", "1 if the response has the letters 'you'"),
     **{
-        f"{kind}_bot": (_SHARE, title, f"1 if the lower-cased response has the letters of a {what} phrase")
-        for kind, title, what in (
+        f"{kind}_bot": (_SHARE, title, f"1 if the lower-cased response has the letters of a {phrases} phrase")
+        for kind, title, phrases in (
             ("compliment", "Compliment, bot", "complimenting"),
             ("politeness", "Politeness, bot", "polite"),
             ("support", "Supportiveness, bot", "supportive"),
@@ -143,9 +143,9 @@ def _columns() -> tuple[Column, ...]:
             unit,
             range,
             "neither",
-            f"{what} (2019 code{', mean over its rows' if name in _ROWS else ''}).",
+            f"{description} (2019 code{', mean over its rows' if name in _ROWS else ''}).",
         )
-        for name, ((unit, range), title, what) in {**_ROWS, **_WHOLE}.items()
+        for name, ((unit, range), title, description) in {**_ROWS, **_WHOLE}.items()
     )
 
 
@@ -178,15 +178,18 @@ class Compat2019(MetricDefaults):
 
     def measure(self, layout: Layout, shared: TextCache) -> Measured:
         n = len(layout.conversations)
-        rows = TableRows2019.of(layout.conversations, self_play=layout.self_play)
+        rows = TableRows2019.from_conversations(layout.conversations, self_play=layout.self_play)
         values = row_values(rows, shared)
-        whole = conversation_values(rows, values, n)
+        conversation_scores = conversation_values(rows, values, n)
         count = np.bincount(rows.conversation_of, minlength=n)
-        for name, found in values.items():
-            total = np.bincount(rows.conversation_of, weights=found, minlength=n)
-            whole[name] = np.divide(total, count, out=np.full(n, np.nan), where=count > 0)
+        for name, scores in values.items():
+            total = np.bincount(rows.conversation_of, weights=scores, minlength=n)
+            conversation_scores[name] = np.divide(total, count, out=np.full(n, np.nan), where=count > 0)
         return Measured(
             turns={},
-            conversations={f"compat_{name}": found for name, found in whole.items()},
-            reasons={f"compat_{name}": missing(found, "no message with a reply") for name, found in whole.items()},
+            conversations={f"compat_{name}": scores for name, scores in conversation_scores.items()},
+            reasons={
+                f"compat_{name}": missing(scores, "no message with a reply")
+                for name, scores in conversation_scores.items()
+            },
         )

@@ -68,13 +68,13 @@ class EncoderEmotionSource:
 
     def read(self, texts: Sequence[str], shared: TextCache) -> tuple[np.ndarray, np.ndarray]:
         encoder = self._encoder()
-        told = np.array([not blank(text) for text in texts], dtype=bool)
+        is_text = np.array([not blank(text) for text in texts], dtype=bool)
         score = np.full(len(texts), np.nan)
         share = np.full((len(texts), len(encoder.labels)), np.nan)
-        if told.any():
-            p = emotions([t for t, keep in zip(texts, told, strict=True) if keep], encoder, shared)
-            share[told] = p
-            score[told] = encoder.sentiment(p)
+        if is_text.any():
+            p = emotions([t for t, keep in zip(texts, is_text, strict=True) if keep], encoder, shared)
+            share[is_text] = p
+            score[is_text] = encoder.sentiment(p)
         return score, share
 
 
@@ -88,8 +88,8 @@ def emotions(texts: Sequence[str], encoder: EmotionEncoder, shared: TextCache) -
 
     if isinstance(encoder, EmotionHead):
         return encoder.from_embeddings(shared.encode(texts))
-    found = shared.once(encoder.identity.key, texts, encoder.encode, keep=True)
-    return np.array(found).reshape(-1, len(encoder.labels))
+    distributions = shared.once(encoder.identity.key, texts, encoder.encode, keep=True)
+    return np.array(distributions).reshape(-1, len(encoder.labels))
 
 
 class VaderEmotionSource:
@@ -107,8 +107,8 @@ class VaderEmotionSource:
     def read(self, texts: Sequence[str], shared: TextCache) -> tuple[np.ndarray, np.ndarray]:
         from chatbots.encoders.emotion import vader_details
 
-        found = shared.once(self.identity.key, texts, vader_details)
-        details = np.array(found, dtype=float).reshape(-1, 4)
+        scores = shared.once(self.identity.key, texts, vader_details)
+        details = np.array(scores, dtype=float).reshape(-1, 4)
         details[[blank(text) for text in texts]] = np.nan
         return details[:, 0], details[:, 1:]
 
@@ -129,13 +129,13 @@ def slope_min_max(scores: np.ndarray) -> float:
     Returns:
         The slope, or NaN with fewer than two defined scores.
     """
-    at = np.flatnonzero(~np.isnan(scores))
-    if len(at) < 2:
+    positions = np.flatnonzero(~np.isnan(scores))
+    if len(positions) < 2:
         return float("nan")
-    defined = scores[at]
+    defined = scores[positions]
     low = int(np.argmin(defined))
     high = len(defined) - 1 - int(np.argmax(defined[::-1]))
-    return float((defined[low] - defined[high]) / (at[low] - at[high]))
+    return float((defined[low] - defined[high]) / (positions[low] - positions[high]))
 
 
 def variance(scores: np.ndarray) -> float:
@@ -148,44 +148,44 @@ def cosine(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """Compute the cosine of the rows of two (K, D) arrays: (K,), NaN where a row has no length."""
     norms = np.linalg.norm(a, axis=1) * np.linalg.norm(b, axis=1)
     dots = np.einsum("kd,kd->k", a, b)
-    found = np.divide(dots, norms, out=np.full(len(dots), np.nan), where=norms > 0)
-    return np.clip(found, -1.0, 1.0)
+    cosines = np.divide(dots, norms, out=np.full(len(dots), np.nan), where=norms > 0)
+    return np.clip(cosines, -1.0, 1.0)
 
 
-def sentiment_columns(prefix: str, by: str, title: str, shares: str) -> tuple[Column, ...]:
+def sentiment_columns(prefix: str, score: str, title: str, shares: str) -> tuple[Column, ...]:
     """Return the columns of one family.
 
     Args:
         prefix: beginning of all names.
-        by: the score, for descriptions: "VADER's compound score".
+        score: the score, for descriptions: "VADER's compound score".
         title: appended to titles, to distinguish families; "" for the default one.
         shares: the distribution whose cosine is the coherence.
     """
 
-    def named(text: str) -> str:
+    def make_title(text: str) -> str:
         return f"{text} ({title})" if title else text
 
     return (
         *per_turn(
             f"{prefix}_user",
-            named("Sentiment, participant"),
+            make_title("Sentiment, participant"),
             unit="1",
             range=(-1, 1),
             direction="higher",
-            description=f"{by} of a participant's answer to the bot (Sentiment -U). The first message, "
+            description=f"{score} of a participant's answer to the bot (Sentiment -U). The first message, "
             "which answers nothing, is left out. In self-play: of the next utterance.",
         ),
         *per_turn(
             f"{prefix}_bot",
-            named("Sentiment, bot"),
+            make_title("Sentiment, bot"),
             unit="1",
             range=(-1, 1),
             direction="neither",
-            description=f"{by} of the bot's turn (Sentiment -B).",
+            description=f"{score} of the bot's turn (Sentiment -B).",
         ),
         *per_turn(
             f"{prefix}_transition",
-            named("Sentiment transition, participant"),
+            make_title("Sentiment transition, participant"),
             unit="1",
             range=(-2, 2),
             direction="higher",
@@ -196,7 +196,7 @@ def sentiment_columns(prefix: str, by: str, title: str, shares: str) -> tuple[Co
         Column(
             f"{prefix}_minmax",
             "conversation",
-            named("Sentiment min-max slope, participant"),
+            make_title("Sentiment min-max slope, participant"),
             "1 per exchange",
             (-2, 2),
             "higher",
@@ -205,7 +205,7 @@ def sentiment_columns(prefix: str, by: str, title: str, shares: str) -> tuple[Co
         ),
         *per_turn(
             f"{prefix}_coherence_user_bot",
-            named("Sentiment coherence, participant and bot"),
+            make_title("Sentiment coherence, participant and bot"),
             unit="cosine",
             range=(0, 1),
             direction="neither",
@@ -216,7 +216,7 @@ def sentiment_columns(prefix: str, by: str, title: str, shares: str) -> tuple[Co
         Column(
             f"{prefix}_variance_user",
             "conversation",
-            named("Sentiment variance, participant"),
+            make_title("Sentiment variance, participant"),
             "1",
             (0, 1),
             "neither",
@@ -225,7 +225,7 @@ def sentiment_columns(prefix: str, by: str, title: str, shares: str) -> tuple[Co
         Column(
             f"{prefix}_auc_user",
             "conversation",
-            named("Sentiment gained, participant"),
+            make_title("Sentiment gained, participant"),
             "1",
             (None, None),
             "higher",
@@ -262,9 +262,9 @@ class SentimentFamily(MetricDefaults):
         slopes = np.array([slope_min_max(scores) for scores in answers])
         spreads = np.array([variance(scores) for scores in answers])
         n = len(layout.conversations)
-        told = ~np.isnan(transition)
-        owner = layout.conversation_of[after[told]]
-        gained = np.bincount(owner, weights=transition[told], minlength=n).astype(float)
+        is_defined = ~np.isnan(transition)
+        owner = layout.conversation_of[after[is_defined]]
+        gained = np.bincount(owner, weights=transition[is_defined], minlength=n).astype(float)
         gained[np.bincount(owner, minlength=n) == 0] = np.nan
         by_name = {
             "user": (layout.user, score[layout.user], BLANK),
@@ -272,7 +272,7 @@ class SentimentFamily(MetricDefaults):
             "transition": (after, transition, BLANK),
             "coherence_user_bot": (reply, coherence, "a text is blank or has no word in it"),
         }
-        whole = {
+        by_conversation = {
             "minmax": (slopes, FEW_ANSWERS),
             "variance_user": (spreads, FEW_ANSWERS),
             "auc_user": (gained, "no message before and after a turn of the bot"),
@@ -281,10 +281,13 @@ class SentimentFamily(MetricDefaults):
             turns={
                 f"{self.prefix}_{name}": layout.spread(turns, values) for name, (turns, values, _) in by_name.items()
             },
-            conversations={f"{self.prefix}_{name}": values for name, (values, _) in whole.items()},
+            conversations={f"{self.prefix}_{name}": values for name, (values, _) in by_conversation.items()},
             reasons={
                 **{f"{self.prefix}_{name}": missing(values, reason) for name, (_, values, reason) in by_name.items()},
-                **{f"{self.prefix}_{name}": missing(values, reason) for name, (values, reason) in whole.items()},
+                **{
+                    f"{self.prefix}_{name}": missing(values, reason)
+                    for name, (values, reason) in by_conversation.items()
+                },
             },
         )
 

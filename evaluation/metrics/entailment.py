@@ -80,7 +80,7 @@ class Entailment(TrainedMetric):
             ),
             *(
                 column
-                for name, told in (
+                for name, meaning in (
                     ("entailment", "it fits"),
                     ("neutral", "it is off-topic or dull"),
                     ("contradiction", "it makes no sense here"),
@@ -91,7 +91,7 @@ class Entailment(TrainedMetric):
                     unit="probability",
                     range=(0, 1),
                     direction="higher" if name == "entailment" else "lower",
-                    description=f"Probability of the class {name} for the bot's turn: {told}.",
+                    description=f"Probability of the class {name} for the bot's turn: {meaning}.",
                 )
             ),
             *per_turn(
@@ -148,26 +148,28 @@ class Entailment(TrainedMetric):
         if config.own.network == "lite":
             from chatbots.encoders.sentence import encoder_get
 
-            encoder = encoder_get(config.backbone.model, self.where(shared.device))
+            encoder = encoder_get(config.backbone.model, self.choose_device(shared.device))
             texts = list(dict.fromkeys(text for text in (*premises, *hypotheses) if text))
             place = {text: k for k, text in enumerate(texts)}
             vectors = shared.encode(texts, encoder)
-            said = vectors[[place[text] for text in hypotheses]]
+            hypothesis_vectors = vectors[[place[text] for text in hypotheses]]
             if config.own.hypothesis_only:
-                before = np.zeros_like(said)
+                premise_vectors = np.zeros_like(hypothesis_vectors)
             else:
-                before = vectors[[place[text] for text in premises]]
+                premise_vectors = vectors[[place[text] for text in premises]]
             with torch.inference_mode():
-                found = network.probabilities(torch.from_numpy(before), torch.from_numpy(said))
-            return found.double().cpu().numpy()
+                batch_probabilities = network.probabilities(
+                    torch.from_numpy(premise_vectors), torch.from_numpy(hypothesis_vectors)
+                )
+            return batch_probabilities.double().cpu().numpy()
         order = sorted(range(len(premises)), key=lambda k: len(premises[k]) + len(hypotheses[k]))
-        made = np.zeros((len(premises), 3))
+        probabilities = np.zeros((len(premises), 3))
         for start in range(0, len(order), ROWS):
             part = order[start : start + ROWS]
             with torch.inference_mode():
-                found = network.probabilities([premises[k] for k in part], [hypotheses[k] for k in part])
-            made[part] = found.double().cpu()
-        return made
+                batch_probabilities = network.probabilities([premises[k] for k in part], [hypotheses[k] for k in part])
+            probabilities[part] = batch_probabilities.double().cpu()
+        return probabilities
 
 
 metrics.add(Entailment(name="entailment_lite", title="Entailment-lite", checkpoint="entailment-lite"))

@@ -45,8 +45,8 @@ class _Grade(TrainedMetric):
         self._reader: Any = None
         if self.options is not None and super().unavailable_reason() is None:
             # Of the manifest as it is: reading the config would load the network's code, and torch.
-            told = self.checkpoint.manifest.config["data"]["corpora"]
-            licences = {corpus.get("licence") or "not stated" for corpus in told}
+            corpora = self.checkpoint.manifest.config["data"]["corpora"]
+            licences = {corpus.get("licence") or "not stated" for corpus in corpora}
             edges = graph_licences(self.checkpoint.manifest.config["options"])
             self.licence = "; ".join([f"of the training text: {', '.join(sorted(licences))}", *edges])
 
@@ -87,11 +87,11 @@ class _Grade(TrainedMetric):
 
     def remarks(self, scores: Mapping[str, np.ndarray]) -> dict[str, int]:
         nothing = np.array([])
-        found = {
+        counts = {
             NO_KEYWORD: int((scores.get(f"{self.name}_keywords_bot", nothing) == 0).sum()),
             UNKNOWN: int((scores.get(f"{self.name}_unknown_bot", nothing) > 0).sum()),
         }
-        return {what: n for what, n in found.items() if n}
+        return {remark: n for remark, n in counts.items() if n}
 
     def logits(self, replies: Sequence[ReplyInContext], shared: TextCache) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return three (N,): scores before the sigmoid, keywords of each reply, and keywords unknown to the graph."""
@@ -104,17 +104,17 @@ class _Grade(TrainedMetric):
         with self._lock:
             network = self.restored(shared.device)
             reader = self._reader = self._reader or reader_restored(self.checkpoint)
-            own = self.checkpoint.config.own
+            options = self.checkpoint.config.own
             pairs = [(reply.context[-UTTERANCES:], reply.response) for reply in replies]
-            texts = list(dict.fromkeys(t for context, one in pairs for t in (*context, one)))
+            texts = list(dict.fromkeys(t for context, response in pairs for t in (*context, response)))
             name = reader.keywords.analyser
             tokens = shared.once(f"grade tokens {name}", texts, lambda few: [tokens_of(text, name) for text in few])
             reader.tell(dict(zip(texts, map(reader.keywords.among, tokens), strict=True)))
             vectors = None
-            if own.text == "two":
+            if options.text == "two":
                 from chatbots.encoders.sentence import encoder_get
 
-                encoder = encoder_get(self.checkpoint.config.backbone.model, self.where(shared.device))
+                encoder = encoder_get(self.checkpoint.config.backbone.model, self.choose_device(shared.device))
                 vectors = dict(zip(texts, shared.encode(texts, encoder), strict=True))
             order = sorted(range(len(pairs)), key=lambda k: sum(map(len, pairs[k][0])))
             scores, counts, unknown = np.zeros((3, len(pairs)))
@@ -122,8 +122,8 @@ class _Grade(TrainedMetric):
                 part = order[start : start + ROWS]
                 few = [pairs[k] for k in part]
                 with torch.inference_mode():
-                    found = network.logits(reader.batch(few, text_of(few, vectors)))
-                scores[part] = found.double().cpu()
+                    logits = network.logits(reader.batch(few, text_of(few, vectors)))
+                scores[part] = logits.double().cpu()
                 counts[part] = [reader.n_reply_keywords(pair) for pair in few]
                 unknown[part] = [reader.n_unknown_keywords(pair) for pair in few]
         return scores, counts, unknown
@@ -173,8 +173,8 @@ class GradePmi(WithPmi, _Grade):
 
     @property
     def params(self) -> dict[str, Any]:
-        found = super().params
-        return {**found, "scale": [*found["scale"], *self._scale()]} if self.options else found
+        params = super().params
+        return {**params, "scale": [*params["scale"], *self._scale()]} if self.options else params
 
     def unavailable_reason(self) -> str | None:
         reason = super().unavailable_reason()
@@ -186,9 +186,9 @@ class GradePmi(WithPmi, _Grade):
         """Return mean and standard deviation of the network's scores over held-out pairs; none where unknown."""
         if _Grade.unavailable_reason(self) is not None:
             return []
-        told = self.checkpoint.manifest.metrics
-        found = [told.get("test_level"), told.get("test_spread")]
-        return [float(one) for one in found if one is not None]
+        measured = self.checkpoint.manifest.metrics
+        scale = [measured.get("test_level"), measured.get("test_spread")]
+        return [float(number) for number in scale if number is not None]
 
     def network_scores(
         self, replies: Sequence[ReplyInContext], shared: TextCache

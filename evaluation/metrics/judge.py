@@ -156,8 +156,8 @@ class JudgeMetric(ReplyMetric, ConfiguredMetric):
 
     def __init__(self, name: str = "", title: str = "", **options: Any) -> None:
         super().__init__(name, title, **options)
-        asked = self.options
-        self.window = asked.window if asked else 5
+        chosen = self.options
+        self.window = chosen.window if chosen else 5
         self.n_requests = 0
         self.repeat = 0
         self.cost: float | None = 0.0
@@ -169,11 +169,11 @@ class JudgeMetric(ReplyMetric, ConfiguredMetric):
         self.problems: list[str] = []
         self.examples: dict[str, str] = {}
         self.weighted = np.ones(0, dtype=bool)
-        self._model = Continuations(asked.model, asked.device) if asked and asked.model else None
-        low, high = (asked.low, asked.high) if asked else (1, 5)
+        self._model = Continuations(chosen.model, chosen.device) if chosen and chosen.model else None
+        low, high = (chosen.low, chosen.high) if chosen else (1, 5)
         self.columns = tuple(
             column
-            for key, question in (asked.rubric if asked else {"overall": "How good is it?"}).items()
+            for key, question in (chosen.rubric if chosen else {"overall": "How good is it?"}).items()
             for column in per_turn(
                 f"{self.name}_{key}_bot",
                 f"{self.title}, {key}",
@@ -196,13 +196,13 @@ class JudgeMetric(ReplyMetric, ConfiguredMetric):
     def params(self) -> dict[str, Any]:
         if self.options is None:
             return {"model": None}
-        asked = self.options.model_dump(exclude={"bot", "model", "device", "max_requests", "chat_prompt"})
-        digest = hashlib.sha256(repr(sorted(asked.items())).encode()).hexdigest()[:16]
+        prompt_options = self.options.model_dump(exclude={"bot", "model", "device", "max_requests", "chat_prompt"})
+        digest = hashlib.sha256(repr(sorted(prompt_options.items())).encode()).hexdigest()[:16]
         if self._model is not None:
-            return {"model": self._model.identity.as_dict(), "prompt": digest, **asked}
+            return {"model": self._model.identity.as_dict(), "prompt": digest, **prompt_options}
         bot = _bot(self.options.bot)
         known = self.options.bot if bot is None else bot.identity.as_dict()
-        return {"model": known, "prompt": digest, **asked}
+        return {"model": known, "prompt": digest, **prompt_options}
 
     def unavailable_reason(self) -> str | None:
         if self.options is None:
@@ -232,28 +232,28 @@ class JudgeMetric(ReplyMetric, ConfiguredMetric):
         assert self.options is not None, "asked although it is unavailable"
         self._begin(shared)
         keys = list(self.options.rubric)
-        left = (self.options.max_requests - self.n_requests) // len(keys)
-        asked = replies[: max(left, 0)]
-        self._capped.update(replies[len(asked) :])
-        found = np.full((len(replies), len(keys)), np.nan)
-        if asked:
-            prompts = [self.reply_prompt(reply, key) for reply in asked for key in keys]
+        n_left = (self.options.max_requests - self.n_requests) // len(keys)
+        requested = replies[: max(n_left, 0)]
+        self._capped.update(replies[len(requested) :])
+        scores = np.full((len(replies), len(keys)), np.nan)
+        if requested:
+            prompts = [self.reply_prompt(reply, key) for reply in requested for key in keys]
             numbers = [str(n) for n in range(self.options.low, self.options.high + 1)]
             chances = self.chances(prompts, numbers)
-            is_weighted = np.atleast_1d(self.weighted.reshape(len(asked), -1).all(axis=1))
+            is_weighted = np.atleast_1d(self.weighted.reshape(len(requested), -1).all(axis=1))
             points = chances @ np.arange(self.options.low, self.options.high + 1)
-            found[: len(asked)] = points.reshape(len(asked), len(keys))
-            unread = np.isnan(found[: len(asked)]).all(axis=1)
+            scores[: len(requested)] = points.reshape(len(requested), len(keys))
+            unread = np.isnan(scores[: len(requested)]).all(axis=1)
             self._kinds.update(
                 {
                     reply: (FORCED if self._model else WEIGHTED) if weighted else WRITTEN
-                    for reply, weighted, nothing in zip(asked, is_weighted, unread, strict=True)
+                    for reply, weighted, nothing in zip(requested, is_weighted, unread, strict=True)
                     if not nothing
                 }
             )
             problems = [next(filter(None, row), NO_NUMBER) for row in _rows(self.problems, len(keys))]
-            self._unread.update({reply: problems[k] for k, reply in enumerate(asked) if unread[k]})
-        return {f"{self.name}_{key}_bot": found[:, k] for k, key in enumerate(keys)}
+            self._unread.update({reply: problems[k] for k, reply in enumerate(requested) if unread[k]})
+        return {f"{self.name}_{key}_bot": scores[:, k] for k, key in enumerate(keys)}
 
     def _begin(self, shared: TextCache) -> None:
         """Count requests from 0 in a new run: one has one `Shared`."""
@@ -291,29 +291,29 @@ class JudgeMetric(ReplyMetric, ConfiguredMetric):
         scale = self.options.model_dump(include={"low", "high", "low_label", "high_label"})
         return fence(prompt, RATING_FORM, texts, question=self.options.rubric[key], **scale)
 
-    def chances(self, prompts: Sequence[str], answers: Sequence[str], *, whole: bool = False) -> np.ndarray:
+    def chances(self, prompts: Sequence[str], answers: Sequence[str], *, read_all: bool = False) -> np.ndarray:
         """Request the probability of each answer after each prompt: (N, A), rows that sum to 1, or NaN.
 
         Without log-probabilities the answer that was written has all of the probability. `problems` then holds the
         reasons of the rows without an answer.
 
         Args:
-            whole: a local model reads a long prompt to its end or not at all; else it reads the end of it.
+            read_all: a local model reads a long prompt to its end or not at all; else it reads the end of it.
         """
         self.n_requests += len(prompts)
         self.weighted = np.ones(len(prompts), dtype=bool)
         if self._model is not None:
             label = _label(answers)
             rows = [((prompt,), f"{label}: {answer}") for prompt in prompts for answer in answers]
-            total, _n = self._model.log_probabilities(rows, whole=whole)
+            total, _n = self._model.log_probabilities(rows, read_all=read_all)
             logs = total.reshape(len(prompts), len(answers))
             self.problems = [TOO_LONG if is_missing else "" for is_missing in np.isnan(logs).any(axis=1)]
             self.trouble = next(filter(None, self.problems), "")
             shares = np.exp(logs - logs.max(axis=1, keepdims=True))
             return np.asarray(shares / shares.sum(axis=1, keepdims=True))
-        return self._asked_of_bot(prompts, answers)
+        return self._request_chances(prompts, answers)
 
-    def _asked_of_bot(self, prompts: Sequence[str], answers: Sequence[str]) -> np.ndarray:
+    def _request_chances(self, prompts: Sequence[str], answers: Sequence[str]) -> np.ndarray:
         from chatbots.endpoints.metering import PaidBot
         from chatbots.registry import bot_load
         from chatbots.serving import reply
@@ -321,33 +321,33 @@ class JudgeMetric(ReplyMetric, ConfiguredMetric):
         assert self.options is not None
         bot: Any = bot_load(self.options.bot, "cpu")
         name = f"judge-{self.repeat}" if self.repeat else "judge"  # another seed in each repeat
-        asked = [Conversation.from_texts([prompt], id=f"{name}-{k}") for k, prompt in enumerate(prompts)]
-        found = np.full((len(prompts), len(answers)), np.nan)
+        contexts = [Conversation.from_texts([prompt], id=f"{name}-{k}") for k, prompt in enumerate(prompts)]
+        found_chances = np.full((len(prompts), len(answers)), np.nan)
         self.trouble = ""
         self.problems = [""] * len(prompts)
-        for context in asked:
+        for context in contexts:
             bot.likely_want(context, _response_format(answers))
-        for k, (context, said) in enumerate(zip(asked, reply(bot, asked), strict=True)):
+        for k, (context, answer) in enumerate(zip(contexts, reply(bot, contexts), strict=True)):
             tokens = bot.likely_take(context)
             spent = bot.cost_take(context) if isinstance(bot, PaidBot) else None
             price = spent.cost if spent is not None else None
             self.cost = None if self.cost is None or price is None else self.cost + price
-            if said.error:
+            if answer.error:
                 self.weighted[k] = False
-                self.problems[k] = f"the judge did not answer: {said.error}"
+                self.problems[k] = f"the judge did not answer: {answer.error}"
                 self.trouble = self.trouble or self.problems[k]
                 continue
-            verdict = read_verdict(said.text or "", answers)
+            verdict = read_verdict(answer.text or "", answers)
             if verdict.label is None:
                 self.weighted[k], self.problems[k] = False, verdict.problem
-                example = quote(" ".join((said.text or "").split())[:_LONGEST_EXAMPLE]).replace(";", ",")
+                example = quote(" ".join((answer.text or "").split())[:_LONGEST_EXAMPLE]).replace(";", ",")
                 self.examples.setdefault(verdict.problem, example.strip("'\"“”"))
                 self.trouble = self.trouble or self.with_example(verdict.problem)
                 continue
             chances = _weighted(tokens, verdict.label, answers)
             self.weighted[k] = chances is not None
-            found[k] = [float(answer == verdict.label) for answer in answers] if chances is None else chances
-        return found
+            found_chances[k] = [float(answer == verdict.label) for answer in answers] if chances is None else chances
+        return found_chances
 
 
 def _rows(problems: Sequence[str], n_columns: int) -> list[Sequence[str]]:
@@ -404,9 +404,9 @@ def lines(context: Sequence[str]) -> str:
 
 def chat_lines(chat: Conversation, *, self_play: bool = False) -> str:
     """Write a conversation with a chatbot, a line for each turn; of one with itself both speakers are the chatbot."""
-    said = [(turn.speaker, " ".join(turn.text.split())) for turn in chat.turns]
+    lines = [(turn.speaker, " ".join(turn.text.split())) for turn in chat.turns]
     names = {"human": "Chatbot, as the other" if self_play else "Other", "bot": "Chatbot"}
-    return "\n".join(f"{names[who]}: {text}" for who, text in said if text) or _NOTHING_BEFORE
+    return "\n".join(f"{names[speaker]}: {text}" for speaker, text in lines if text) or _NOTHING_BEFORE
 
 
 def _weighted(

@@ -100,8 +100,8 @@ class WordCounts(MetricDefaults):
     )
 
     def measure(self, layout: Layout, shared: TextCache) -> Measured:
-        def count(turns: np.ndarray, how: Callable[[str], int] = n_words) -> np.ndarray:
-            return layout.spread(turns, [how(text) for text in layout.texts_at(turns)])
+        def count(turns: np.ndarray, measure_text: Callable[[str], int] = n_words) -> np.ndarray:
+            return layout.spread(turns, [measure_text(text) for text in layout.texts_at(turns)])
 
         return Measured(
             turns={
@@ -184,10 +184,10 @@ def _columns(speaker: str, whose: str) -> tuple[Column, ...]:
             "share",
             (0, 1),
             "neither",
-            f"Different {what} among all {what} of the {whose}'s turns, whatever their case. It falls as "
+            f"Different {units} among all {units} of the {whose}'s turns, whatever their case. It falls as "
             "texts grow longer.",
         )
-        for n, what in ((1, "words"), (2, "pairs of neighbouring words"))
+        for n, units in ((1, "words"), (2, "pairs of neighbouring words"))
     )
 
 
@@ -208,13 +208,16 @@ class Distinct(MetricDefaults):
         values: dict[str, np.ndarray] = {}
         reasons: dict[str, tuple[str, ...]] = {}
         for speaker, turns in (("bot", layout.bot), ("user", layout.user)):
-            found = np.array(
-                [distinct(lower_tokens(layout.texts_at(own), shared)) for own in layout.by_conversation(turns)]
+            shares = np.array(
+                [
+                    distinct(lower_tokens(layout.texts_at(conversation_turns), shared))
+                    for conversation_turns in layout.by_conversation(turns)
+                ]
             ).reshape(-1, 2)
-            for n, what in ((1, "word"), (2, "pair of neighbouring words")):
+            for n, unit in ((1, "word"), (2, "pair of neighbouring words")):
                 column = f"distinct_{n}_{speaker}"
-                values[column] = found[:, n - 1]
-                reasons[column] = missing(found[:, n - 1], f"no {what}")
+                values[column] = shares[:, n - 1]
+                reasons[column] = missing(shares[:, n - 1], f"no {unit}")
         return Measured(turns={}, conversations=values, reasons=reasons)
 
 
@@ -269,7 +272,7 @@ def reading_grade(n_words: int, n_sentences: int, n_syllables: int) -> float:
     return 0.39 * n_words / n_sentences + 11.8 * n_syllables / n_words - 15.59
 
 
-def _readability_columns(speaker: str, whose: str, what: str) -> tuple[Column, ...]:
+def _readability_columns(speaker: str, whose: str, subject: str) -> tuple[Column, ...]:
     return (
         *per_turn(
             f"reading_ease_{speaker}",
@@ -277,7 +280,7 @@ def _readability_columns(speaker: str, whose: str, what: str) -> tuple[Column, .
             unit="1",
             range=(None, None),
             direction="neither",
-            description=f"Flesch reading ease of {what}: about 90 easy, 30 hard. Undefined without a word.",
+            description=f"Flesch reading ease of {subject}: about 90 easy, 30 hard. Undefined without a word.",
         ),
         *per_turn(
             f"reading_grade_{speaker}",
@@ -285,7 +288,7 @@ def _readability_columns(speaker: str, whose: str, what: str) -> tuple[Column, .
             unit="school years",
             range=(None, None),
             direction="neither",
-            description=f"Flesch–Kincaid grade of {what}: years of (American) school needed to read it; a "
+            description=f"Flesch–Kincaid grade of {subject}: years of (American) school needed to read it; a "
             "word or two can be below 0. Undefined without a word.",
         ),
     )
@@ -306,10 +309,10 @@ class Readability(MetricDefaults):
     def measure(self, layout: Layout, shared: TextCache) -> Measured:
         turns: dict[str, np.ndarray] = {}
         reasons: dict[str, tuple[str, ...]] = {}
-        for speaker, at in (("bot", layout.bot), ("user", layout.user)):
-            found = [counts(text) for text in layout.texts_at(at)]
+        for speaker, speaker_turns in (("bot", layout.bot), ("user", layout.user)):
+            text_counts = [counts(text) for text in layout.texts_at(speaker_turns)]
             for name, formula in (("ease", reading_ease), ("grade", reading_grade)):
-                values = np.array([formula(*of) for of in found], dtype=float)
-                turns[f"reading_{name}_{speaker}"] = layout.spread(at, values)
+                values = np.array([formula(*text_count) for text_count in text_counts], dtype=float)
+                turns[f"reading_{name}_{speaker}"] = layout.spread(speaker_turns, values)
                 reasons[f"reading_{name}_{speaker}"] = missing(values, "the text has no word")
         return Measured(turns, reasons=reasons)

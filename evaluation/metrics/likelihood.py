@@ -76,47 +76,47 @@ class Continuations(LocalModel):
         return reason
 
     def log_probabilities(
-        self, asked: Sequence[tuple[Sequence[str], str]], *, whole: bool = False
+        self, continuations: Sequence[tuple[Sequence[str], str]], *, read_all: bool = False
     ) -> tuple[np.ndarray, np.ndarray]:
         """Return the log-probability of each text after the lines before it.
 
         Args:
-            asked: (lines before, text); no line before: the text on its own.
-            whole: read all lines before it; a text whose lines the model cannot hold has no log-probability.
+            continuations: (lines before, text); no line before: the text on its own.
+            read_all: read all lines before it; a text whose lines the model cannot hold has no log-probability.
 
         Returns:
             (N,) sums over tokens in nats, and (N,) the number of tokens; NaN and 0 for a text without tokens.
         """
         with self._lock:
             loaded = self.load("AutoModelForCausalLM")
-            read = self._whole_row if whole else self._row
-            rows = [read(loaded, before, text) for before, text in asked]
+            read = self._whole_row if read_all else self._row
+            rows = [read(loaded, before, text) for before, text in continuations]
             total = np.full(len(rows), np.nan)
-            told = [k for k, row in enumerate(rows) if row.text]
-            for part in _steps(rows, told):
+            rows_with_text = [k for k, row in enumerate(rows) if row.text]
+            for part in _steps(rows, rows_with_text):
                 total[part] = self._step(loaded.model, [rows[k] for k in part])
         return total, np.array([len(row.text) for row in rows], dtype=int)
 
     def _row(self, loaded: Any, before: Sequence[str], text: str) -> ContinuationRow:
         tokenizer, limit = loaded.tokenizer, most_tokens(loaded)
-        said = self._text(tokenizer, text)[: min(MOST_TEXT, limit // 2)]
-        room = min(MOST_BEFORE, limit - len(said))
+        text_tokens = self._text(tokenizer, text)[: min(MOST_TEXT, limit // 2)]
+        room = min(MOST_BEFORE, limit - len(text_tokens))
         lines = list(before)
-        while len(told := self._prompt(tokenizer, lines)) > room and lines:
+        while len(prompt := self._prompt(tokenizer, lines)) > room and lines:
             if len(lines) > 1:
                 lines = lines[1:]
             else:  # keep the end of a single long line
-                kept = int(0.9 * len(lines[0]) * room / len(told))
-                lines = [lines[0][-kept:]] if kept else []
-        return ContinuationRow(told[-room:], tuple(said))
+                n_kept = int(0.9 * len(lines[0]) * room / len(prompt))
+                lines = [lines[0][-n_kept:]] if n_kept else []
+        return ContinuationRow(prompt[-room:], tuple(text_tokens))
 
     def _whole_row(self, loaded: Any, before: Sequence[str], text: str) -> ContinuationRow:
         tokenizer = loaded.tokenizer
         limits = (n_positions(loaded.config), tokenizer.model_max_length, MOST_WHOLE)
-        told = self._prompt(tokenizer, before)
-        said = self._text(tokenizer, text)
-        fits = len(told) + len(said) <= min(limit for limit in limits if limit)
-        return ContinuationRow(told, tuple(said)) if fits else ContinuationRow(told[-1:], ())
+        prompt = self._prompt(tokenizer, before)
+        text_tokens = self._text(tokenizer, text)
+        fits = len(prompt) + len(text_tokens) <= min(limit for limit in limits if limit)
+        return ContinuationRow(prompt, tuple(text_tokens)) if fits else ContinuationRow(prompt[-1:], ())
 
     def _text(self, tokenizer: Any, text: str) -> list[int]:
         return list(tokenizer(text, add_special_tokens=False)["input_ids"])
@@ -125,11 +125,11 @@ class Continuations(LocalModel):
         """Return the tokens that stand before a text: messages for a model made for chats, otherwise lines."""
         if getattr(tokenizer, "chat_template", None):
             return tuple(_chat(tokenizer, lines))
-        given = (tokenizer.bos_token_id, tokenizer.eos_token_id)
-        first = next((token for token in given if token is not None), 0)
+        special_tokens = (tokenizer.bos_token_id, tokenizer.eos_token_id)
+        first = next((token for token in special_tokens if token is not None), 0)
         before = "".join(f"{line}\n" for line in lines)
-        told = tokenizer(before, add_special_tokens=False)["input_ids"] if before else []
-        return (first, *told)
+        tokens = tokenizer(before, add_special_tokens=False)["input_ids"] if before else []
+        return (first, *tokens)
 
     def _step(self, model: Any, rows: Sequence[ContinuationRow]) -> np.ndarray:
         """Return the log-probability of each row's text: the distinct beginnings first, then all texts at once."""
@@ -137,49 +137,49 @@ class Continuations(LocalModel):
 
         begins = list(dict.fromkeys(row.before for row in rows))
         place = {before: k for k, before in enumerate(begins)}
-        ids, there = self._padded(begins, left=True)
+        ids, mask = self._padded(begins, pads_left=True)
         with torch.inference_mode():
             read = model(
                 input_ids=ids,
-                attention_mask=there,
-                position_ids=(there.cumsum(-1) - 1).clamp(min=0),
+                attention_mask=mask,
+                position_ids=(mask.cumsum(-1) - 1).clamp(min=0),
                 use_cache=True,
                 logits_to_keep=1,
             )
-            at = torch.tensor([place[row.before] for row in rows]).to(self.device)
+            begin_rows = torch.tensor([place[row.before] for row in rows]).to(self.device)
             first = torch.log_softmax(read.logits[:, -1].float(), dim=-1)  # (P, V)
             starts = torch.tensor([row.text[0] for row in rows]).to(self.device)
-            total = first[at, starts].double()
+            total = first[begin_rows, starts].double()
             if max(len(row.text) for row in rows) == 1:
                 return total.cpu().numpy()
             cache = read.past_key_values
-            cache.batch_select_indices(at)
-            texts, said = self._padded([row.text for row in rows], left=False)
-            before = there[at]
+            cache.batch_select_indices(begin_rows)
+            texts, text_mask = self._padded([row.text for row in rows], pads_left=False)
+            before = mask[begin_rows]
             positions = before.sum(-1, keepdim=True) + torch.arange(texts.shape[1] - 1).to(self.device)
             logits = model(
                 input_ids=texts[:, :-1],
-                attention_mask=torch.cat([before, said[:, :-1]], dim=1),
+                attention_mask=torch.cat([before, text_mask[:, :-1]], dim=1),
                 position_ids=positions,
                 past_key_values=cache,
                 use_cache=True,
             ).logits.float()  # (B, T−1, V)
             chosen = logits.gather(-1, texts[:, 1:, None])[..., 0] - logits.logsumexp(dim=-1)
-            total += (chosen.double() * said[:, 1:]).sum(dim=-1)
+            total += (chosen.double() * text_mask[:, 1:]).sum(dim=-1)
             return total.cpu().numpy()
 
-    def _padded(self, rows: Sequence[Sequence[int]], *, left: bool) -> tuple[Any, Any]:
+    def _padded(self, rows: Sequence[Sequence[int]], *, pads_left: bool) -> tuple[Any, Any]:
         """Return token ids (B, W), padded at one side, and 1 where a token stands."""
         import torch
 
         width = max(map(len, rows))
         ids = torch.zeros(len(rows), width, dtype=torch.long)
-        there = torch.zeros(len(rows), width, dtype=torch.long)
+        mask = torch.zeros(len(rows), width, dtype=torch.long)
         for k, row in enumerate(rows):
-            at = slice(width - len(row), width) if left else slice(0, len(row))
-            ids[k, at] = torch.tensor(row)
-            there[k, at] = 1
-        return ids.to(self.device), there.to(self.device)
+            columns = slice(width - len(row), width) if pads_left else slice(0, len(row))
+            ids[k, columns] = torch.tensor(row)
+            mask[k, columns] = 1
+        return ids.to(self.device), mask.to(self.device)
 
 
 class DialogueContinuations(Continuations):
@@ -193,8 +193,8 @@ class DialogueContinuations(Continuations):
         return super()._text(tokenizer, f" {text}" if text else "")
 
     def _prompt(self, tokenizer: Any, lines: Sequence[str]) -> tuple[int, ...]:
-        said = [f"{'AB'[(len(lines) - k) % 2]}: {' '.join(line.split())}\n" for k, line in enumerate(lines)]
-        return tuple(tokenizer("".join([*said, "A:"]))["input_ids"])
+        chat_lines = [f"{'AB'[(len(lines) - k) % 2]}: {' '.join(line.split())}\n" for k, line in enumerate(lines)]
+        return tuple(tokenizer("".join([*chat_lines, "A:"]))["input_ids"])
 
 
 def _chat(tokenizer: Any, lines: Sequence[str]) -> list[int]:
@@ -203,41 +203,41 @@ def _chat(tokenizer: Any, lines: Sequence[str]) -> list[int]:
     The system message is empty, so that a template puts none of its own there. Templates that refuse one, or a chat
     that the assistant begins, get neither; where nothing was said, the user's message is empty.
     """
-    said = [{"role": "user" if (len(lines) - k) % 2 else "assistant", "content": line} for k, line in enumerate(lines)]
-    opened = said if not said or said[0]["role"] == "user" else said[1:]
+    turns = [{"role": "user" if (len(lines) - k) % 2 else "assistant", "content": line} for k, line in enumerate(lines)]
+    opened = turns if not turns or turns[0]["role"] == "user" else turns[1:]
     tries = (
-        [{"role": "system", "content": ""}, *said],
+        [{"role": "system", "content": ""}, *turns],
         [{"role": "system", "content": ""}, *opened],
         opened or [{"role": "user", "content": ""}],
     )
     for k, messages in enumerate(tries):
         try:
-            made = tokenizer.apply_chat_template(
+            encoded = tokenizer.apply_chat_template(
                 messages, add_generation_prompt=True, tokenize=True, return_dict=True, enable_thinking=False
             )
-            return list(made["input_ids"])
+            return list(encoded["input_ids"])
         except Exception:  # whatever a template's author raises
             if k + 1 == len(tries):
                 raise
     raise AssertionError("the loop returns or raises")
 
 
-def _steps(rows: Sequence[ContinuationRow], told: Sequence[int]) -> Iterator[list[int]]:
+def _steps(rows: Sequence[ContinuationRow], indices: Sequence[int]) -> Iterator[list[int]]:
     """Group rows that are computed together: those of one beginning side by side, of like length, not too many."""
-    order = sorted(told, key=lambda k: (len(rows[k].before), rows[k].before, len(rows[k].text), rows[k].text))
+    order = sorted(indices, key=lambda k: (len(rows[k].before), rows[k].before, len(rows[k].text), rows[k].text))
     part: list[int] = []
     longest = 0
     begins: set[tuple[int, ...]] = set()
     for k in order:
         row = rows[k]
         wider = max(longest, len(row.text))
-        more = begins | {row.before}
-        tokens = (len(part) + 1) * wider + len(more) * len(row.before)
+        wider_begins = begins | {row.before}
+        tokens = (len(part) + 1) * wider + len(wider_begins) * len(row.before)
         if part and tokens > _STEP_TOKENS:
             yield part
-            part, wider, more = [], len(row.text), {row.before}
+            part, wider, wider_begins = [], len(row.text), {row.before}
         part.append(k)
-        longest, begins = wider, more
+        longest, begins = wider, wider_begins
     if part:
         yield part
 
@@ -307,27 +307,27 @@ class Perplexity(ConfiguredMetric):
             )
         return self._replies.unavailable_reason()
 
-    def _surprise(self, asked: list[tuple[tuple[str, ...], str]]) -> Iterable[tuple[float, float]]:
+    def _surprise(self, continuations: list[tuple[tuple[str, ...], str]]) -> Iterable[tuple[float, float]]:
         """Return the nats and the number of tokens of each reply."""
         assert self._replies is not None, "asked although it is unavailable"
-        return zip(*self._replies.surprise(asked), strict=True)
+        return zip(*self._replies.surprise(continuations), strict=True)
 
     def measure(self, layout: Layout, shared: TextCache) -> Measured:
         n = len(layout.conversations)
-        asked = [(tuple(layout.texts[i - layout.turn_of[i] : i]), layout.texts[i]) for i in layout.bot.tolist()]
+        continuations = [(tuple(layout.texts[i - layout.turn_of[i] : i]), layout.texts[i]) for i in layout.bot.tolist()]
         total, count = np.zeros(0), np.zeros(0)
-        if asked:
+        if continuations:
             assert self._replies is not None, "asked although it is unavailable"
-            surprise = shared.once(self._replies.identity.key, asked, self._surprise)
+            surprise = shared.once(self._replies.identity.key, continuations, self._surprise)
             total, count = np.array(surprise, dtype=float).T
-        told = count > 0
-        mean = np.divide(total, count, out=np.full(len(total), np.nan), where=told)
-        owner = layout.conversation_of[layout.bot[told]]
-        tokens = np.bincount(owner, weights=count[told], minlength=n)
-        nats = np.bincount(owner, weights=total[told], minlength=n)
+        has_tokens = count > 0
+        mean = np.divide(total, count, out=np.full(len(total), np.nan), where=has_tokens)
+        owner = layout.conversation_of[layout.bot[has_tokens]]
+        tokens = np.bincount(owner, weights=count[has_tokens], minlength=n)
+        nats = np.bincount(owner, weights=total[has_tokens], minlength=n)
         with np.errstate(over="ignore"):  # infinite becomes NaN with its reason
             pooled = np.exp(np.divide(nats, tokens, out=np.full(n, np.nan), where=tokens > 0))
-        reason = (BLANK,) if not told.all() else ()
+        reason = (BLANK,) if not has_tokens.all() else ()
         return Measured(
             {f"{self.name}_nll_bot": layout.spread(layout.bot, mean)},
             {f"{self.name}_bot": pooled},
@@ -411,18 +411,18 @@ class ReplyPmi(ReplyMetric, ConfiguredMetric):
         return self._model.unavailable_reason()
 
     def score(self, replies: Sequence[ReplyInContext], shared: TextCache) -> dict[str, np.ndarray]:
-        asked: list[tuple[tuple[str, ...], str]] = [(r.context, r.response) for r in replies]
-        asked += [((), r.response) for r in replies]
+        continuations: list[tuple[tuple[str, ...], str]] = [(r.context, r.response) for r in replies]
+        continuations += [((), r.response) for r in replies]
         # Without an entry in metrics.yaml the run says where it computes.
         model = self._model if self.options else self._model.on(shared.device)
 
         def likelihoods(few: list[tuple[tuple[str, ...], str]]) -> Iterable[tuple[float, float]]:
             return zip(*model.log_probabilities(few), strict=True)
 
-        found = np.array(shared.once(model.identity.key, asked, likelihoods), dtype=float)
-        (given, tokens), (alone, _) = found[: len(replies)].T, found[len(replies) :].T
+        likelihood_rows = np.array(shared.once(model.identity.key, continuations, likelihoods), dtype=float)
+        (in_context, tokens), (alone, _) = likelihood_rows[: len(replies)].T, likelihood_rows[len(replies) :].T
         tokens = np.where(tokens > 0, tokens, np.nan)
-        return {f"{self.name}_bot": (given - alone) / tokens, f"{self.name}_given_bot": given / tokens}
+        return {f"{self.name}_bot": (in_context - alone) / tokens, f"{self.name}_given_bot": in_context / tokens}
 
 
 @register_metric

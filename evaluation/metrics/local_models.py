@@ -208,21 +208,21 @@ class LocalClassifier(LocalModel):
             loaded = self.load("AutoModelForSequenceClassification")
             longest, model = most_tokens(loaded), loaded.model
             n_rows = rows_that_fit(self.device, transformer_row_bytes(loaded.config, longest))
-            found = np.empty(len(distinct))
+            probabilities = np.empty(len(distinct))
             # Texts of like length together: little padding.
             order = sorted(range(len(distinct)), key=lambda i: len("".join(distinct[i])))
             several = model.config.problem_type == "multi_label_classification"
             for start in range(0, len(order), n_rows):
                 part = order[start : start + n_rows]
-                given = loaded.tokenizer(
+                encoded = loaded.tokenizer(
                     [distinct[i] for i in part], padding=True, truncation=True, max_length=longest, return_tensors="pt"
                 ).to(self.device)
                 with torch.inference_mode():
-                    logits = model(**given).logits.double()
+                    logits = model(**encoded).logits.double()
                 shares = torch.sigmoid(logits) if several else torch.softmax(logits, dim=-1)
-                found[part] = shares[:, self._index()].cpu().numpy()
+                probabilities[part] = shares[:, self._index()].cpu().numpy()
         place = {text: k for k, text in enumerate(distinct)}
-        return found[[place[text] for text in texts]]
+        return probabilities[[place[text] for text in texts]]
 
 
 class LocalLanguageModel(LocalModel):
@@ -272,12 +272,12 @@ class LocalLanguageModel(LocalModel):
         """Return the tokens of one row, and where those of the reply begin that have something before them."""
         context = "".join(f"{text}\n" for text in list(before)[max(0, len(before) - self.window) :])
         first = [] if tokenizer.bos_token_id is None else [tokenizer.bos_token_id]
-        told = tokenizer(context, add_special_tokens=False)["input_ids"] if context else []
-        said = tokenizer(reply, add_special_tokens=False)["input_ids"][: limit - len(first)]
-        room = limit - len(first) - len(said)
-        told = told[len(told) - room :] if len(told) > room else told
-        start = len(first) + len(told)
-        return [*first, *told, *said], max(start, 1)
+        context_tokens = tokenizer(context, add_special_tokens=False)["input_ids"] if context else []
+        reply_tokens = tokenizer(reply, add_special_tokens=False)["input_ids"][: limit - len(first)]
+        room = limit - len(first) - len(reply_tokens)
+        context_tokens = context_tokens[len(context_tokens) - room :] if len(context_tokens) > room else context_tokens
+        start = len(first) + len(context_tokens)
+        return [*first, *context_tokens, *reply_tokens], max(start, 1)
 
     def _sums(self, model: Any, rows: Sequence[tuple[list[int], int]]) -> np.ndarray:
         """Return the (B,) negative log-likelihood of each row's tokens from its start on, in nats."""
@@ -285,17 +285,17 @@ class LocalLanguageModel(LocalModel):
 
         width = max(len(tokens) for tokens, _ in rows)
         ids = torch.zeros(len(rows), width, dtype=torch.long)
-        there = torch.zeros(len(rows), width, dtype=torch.long)
-        counted = torch.zeros(len(rows), width, dtype=torch.bool)
+        mask = torch.zeros(len(rows), width, dtype=torch.long)
+        is_counted = torch.zeros(len(rows), width, dtype=torch.bool)
         for row, (tokens, start) in enumerate(rows):
             ids[row, : len(tokens)] = torch.tensor(tokens)
-            there[row, : len(tokens)] = 1
-            counted[row, start : len(tokens)] = True
-        ids, there, counted = (x.to(self.device) for x in (ids, there, counted))
+            mask[row, : len(tokens)] = 1
+            is_counted[row, start : len(tokens)] = True
+        ids, mask, is_counted = (x.to(self.device) for x in (ids, mask, is_counted))
         with torch.inference_mode():
-            logits = model(input_ids=ids, attention_mask=there).logits[:, :-1].float()  # (B, W−1, V)
+            logits = model(input_ids=ids, attention_mask=mask).logits[:, :-1].float()  # (B, W−1, V)
             losses = torch.nn.functional.cross_entropy(logits.transpose(1, 2), ids[:, 1:], reduction="none")  # (B, W−1)
-            return (losses.double() * counted[:, 1:]).sum(dim=1).cpu().numpy()
+            return (losses.double() * is_counted[:, 1:]).sum(dim=1).cpu().numpy()
 
 
 def _model_of_bot(name: str) -> str | None:

@@ -64,28 +64,29 @@ class Rade(TrainedMetric):
 
     def __init__(self, name: str = "", title: str = "", **options: Any) -> None:
         super().__init__(name, title, **options)
-        made = self.options is not None and self.options.references != "people"
-        self.needs_reference, self.reads_reference = not made, True
-        self._made: Any = None
-        if made and self.options is not None:
+        makes_references = self.options is not None and self.options.references != "people"
+        self.needs_reference, self.reads_reference = not makes_references, True
+        self._reference_maker: Any = None
+        if makes_references and self.options is not None:
             chosen = self.options
             source = (
                 f"what {chosen.bot} says in place of a reference"
                 if chosen.references == "generated"
                 else f"the corpus {chosen.corpus}, where a person's reference is missing"
             )
-            self.needs = (*(one for one in self.needs if one != "a reference"), source)
+            self.needs = (*(need for need in self.needs if need != "a reference"), source)
         self.columns = tuple(
             column
-            for what, told in (("bot", "the bot's turn"), ("reference", "the reference beside it"))
+            for kind, subject in (("bot", "the bot's turn"), ("reference", "the reference beside it"))
             for column in per_turn(
-                f"{self.name}_{what}",
-                f"{self.title}, {what}",
+                f"{self.name}_{kind}",
+                f"{self.title}, {kind}",
                 unit="points",
                 range=(None, None),
-                direction="higher" if what == "bot" else "neither",
-                description=f"Score of {told} on the scale of the people it learnt from (1 to 5), not clipped to it. "
-                f"{'Undefined' if made else 'Needs a reference; undefined'} for a turn that opens the conversation.",
+                direction="higher" if kind == "bot" else "neither",
+                description=f"Score of {subject} on the scale of the people it learnt from (1 to 5), "
+                f"not clipped to it. {'Undefined' if makes_references else 'Needs a reference; undefined'} for a turn "
+                "that opens the conversation.",
             )
         )
         if self.options is not None and super().unavailable_reason() is None:
@@ -98,10 +99,10 @@ class Rade(TrainedMetric):
             return super().params
         chosen = self.options
         if chosen.references == "generated":
-            made: Any = {"bot": self._bot().identity.as_dict() if self._bot() else chosen.bot}
+            references: Any = {"bot": self._bot().identity.as_dict() if self._bot() else chosen.bot}
         else:
-            made = {"corpus": self._corpus_digest(), "index": chosen.index}
-        return {**super().params, "references": made}
+            references = {"corpus": self._corpus_digest(), "index": chosen.index}
+        return {**super().params, "references": references}
 
     def unavailable_reason(self) -> str | None:
         reason = super().unavailable_reason()
@@ -124,20 +125,20 @@ class Rade(TrainedMetric):
         from evaluation.training.rade_data import RatedPair
 
         complete = self._with_references(replies, shared)
-        told = [k for k, reply in enumerate(complete) if reply.reference]
-        found = np.full((len(replies), 2), np.nan)
+        complete_rows = [k for k, reply in enumerate(complete) if reply.reference]
+        scores = np.full((len(replies), 2), np.nan)
         network = self.restored(shared.device)
-        for at in range(0, len(told), _ROWS):
-            rows = told[at : at + _ROWS]
+        for start in range(0, len(complete_rows), _ROWS):
+            rows = complete_rows[start : start + _ROWS]
             pairs = [
-                RatedPair(one.context, one.response, one.reference or "", 0.0, 0.0)
-                for one in (complete[k] for k in rows)
+                RatedPair(reply.context, reply.response, reply.reference or "", 0.0, 0.0)
+                for reply in (complete[k] for k in rows)
             ]
             lite = self.checkpoint.config.own.network == "lite"
             with torch.inference_mode():
-                made = network.scored(lite_batch(pairs, shared) if lite else pairs)
-            found[rows] = made.double().cpu().numpy()
-        return {f"{self.name}_bot": found[:, 1], f"{self.name}_reference": found[:, 0]}
+                batch_scores = network.scored(lite_batch(pairs, shared) if lite else pairs)
+            scores[rows] = batch_scores.double().cpu().numpy()
+        return {f"{self.name}_bot": scores[:, 1], f"{self.name}_reference": scores[:, 0]}
 
     def _with_references(self, replies: Sequence[ReplyInContext], shared: TextCache) -> list[ReplyInContext]:
         """Return the replies; those without a person's reference with a made one, where the options say so."""
@@ -145,9 +146,9 @@ class Rade(TrainedMetric):
         complete = list(replies)
         if lacking and not self.needs_reference:
             with self._lock:
-                if self._made is None:
-                    self._made = self._maker(self.where(shared.device))
-            for k, text in zip(lacking, self._made.of([replies[k] for k in lacking]), strict=True):
+                if self._reference_maker is None:
+                    self._reference_maker = self._maker(self.choose_device(shared.device))
+            for k, text in zip(lacking, self._reference_maker.of([replies[k] for k in lacking]), strict=True):
                 complete[k] = replies[k]._replace(reference=text)
         return complete
 
@@ -167,7 +168,7 @@ class Rade(TrainedMetric):
         place = EVERYDAY if self.options.corpus == "everyday" else Path(self.options.corpus)
         try:
             seen = [(file, file.stat()) for file in corpus_files(place)]
-            return _digest(place, tuple((f, one.st_mtime_ns, one.st_size) for f, one in seen))
+            return _digest(place, tuple((path, status.st_mtime_ns, status.st_size) for path, status in seen))
         except (CorpusError, OSError):
             return None
 

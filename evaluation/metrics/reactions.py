@@ -142,11 +142,11 @@ def sentiment_slope(scores: np.ndarray) -> float:
     Args:
         scores: (n,) in order, NaN where undefined; such a score keeps its place and is passed over.
     """
-    at = np.flatnonzero(~np.isnan(scores))
-    if len(at) < 2:
+    positions = np.flatnonzero(~np.isnan(scores))
+    if len(positions) < 2:
         return float("nan")
-    place = at - at.mean()
-    return float(place @ scores[at] / (place @ place))
+    place = positions - positions.mean()
+    return float(place @ scores[positions] / (place @ place))
 
 
 def last_score(scores: np.ndarray) -> float:
@@ -169,19 +169,19 @@ def mean_similarity(vectors: np.ndarray) -> float:
 
 def taken_up(answer: str, before: str) -> float:
     """Return the share of an answer's different content words that the turn before has, NaN where it has none."""
-    said = set(content_words(answer))
-    return len(said & set(content_words(before))) / len(said) if said else float("nan")
+    answer_words = set(content_words(answer))
+    return len(answer_words & set(content_words(before))) / len(answer_words) if answer_words else float("nan")
 
 
 def _share(kind: str) -> tuple[Column, Column]:
-    what, _ = _SHARES[kind]
+    predicate, _ = _SHARES[kind]
     return per_turn(
         f"reaction_{kind}_user",
         f"{_TITLES[kind]}, participant",
         unit="1",
         range=(0, 1),
         direction="neither",
-        description=f"1 if a participant's answer to the bot {what}; else 0. In self-play: the next utterance.",
+        description=f"1 if a participant's answer to the bot {predicate}; else 0. In self-play: the next utterance.",
     )
 
 
@@ -263,12 +263,12 @@ class Reactions(MetricDefaults):
         plain = [straightened(text) for text in texts]
         turns = {"reaction_log_words_user": layout.spread(layout.user, np.log1p([n_words(text) for text in texts]))}
         for kind, (_, holds) in _SHARES.items():
-            found = (
+            values = (
                 [holds(text) for text in texts]
                 if holds is not None
                 else [_FOUND[kind].search(text) is not None for text in plain]
             )
-            turns[f"reaction_{kind}_user"] = layout.spread(layout.user, found)
+            turns[f"reaction_{kind}_user"] = layout.spread(layout.user, values)
 
         felt, _ = EncoderEmotionSource(default_emotions).read(texts, shared)
         sentiment = layout.spread(layout.user, felt)
@@ -277,14 +277,14 @@ class Reactions(MetricDefaults):
         place = np.full(len(layout.texts), -1)
         place[layout.user] = np.arange(len(texts))
         parts = layout.by_conversation(layout.user)
-        told = [part[~np.isnan(sentiment[part])] for part in parts]
+        turns_with_text = [part[~np.isnan(sentiment[part])] for part in parts]
 
         before, after = layout.answers.T
         overlap = [
             taken_up(layout.texts[answer], layout.texts[turn]) for turn, answer in zip(before, after, strict=True)
         ]
         turns["reaction_overlap_user"] = layout.spread(after, overlap)
-        whole = {
+        by_conversation = {
             "reaction_sentiment_slope_user": (
                 np.array([sentiment_slope(sentiment[part]) for part in parts], dtype=float),
                 FEW_ANSWERS,
@@ -294,17 +294,17 @@ class Reactions(MetricDefaults):
                 "no answer to the bot that is not blank",
             ),
             "reaction_self_similarity_user": (
-                np.array([mean_similarity(vectors[place[part]]) for part in told], dtype=float),
+                np.array([mean_similarity(vectors[place[part]]) for part in turns_with_text], dtype=float),
                 FEW_ANSWERS,
             ),
         }
         return Measured(
             turns=turns,
-            conversations={name: values for name, (values, _) in whole.items()},
+            conversations={name: values for name, (values, _) in by_conversation.items()},
             reasons={
                 "reaction_sentiment_user": missing(felt, BLANK),
                 "reaction_overlap_user": missing(np.array(overlap, dtype=float), "an answer has no content word"),
-                **{name: missing(values, reason) for name, (values, reason) in whole.items()},
+                **{name: missing(values, reason) for name, (values, reason) in by_conversation.items()},
             },
         )
 

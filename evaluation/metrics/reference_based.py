@@ -76,8 +76,8 @@ class Bleu(_Overlap):
 
     def together(self, replies: Sequence[ReplyInContext]) -> dict[str, float]:
         references = [_reference(reply).split() for reply in replies]
-        found = sentence_bleu(replies[0].response.split(), *references)
-        return {f"bleu_{n}": found[n - 1] for n in (1, 2, 3, 4)}
+        scores = sentence_bleu(replies[0].response.split(), *references)
+        return {f"bleu_{n}": scores[n - 1] for n in (1, 2, 3, 4)}
 
 
 @register_metric
@@ -89,8 +89,8 @@ class RougeL(_Overlap):
     columns = _column("rouge_l", "ROUGE-L", f"F of the longest common subsequence, recall weighted by 1.2 {_COCO}")
 
     def score(self, replies: Sequence[ReplyInContext], shared: TextCache) -> dict[str, np.ndarray]:
-        found = [rouge_l(r.response.split(" "), _reference(r).split(" ")) for r in replies]
-        return {"rouge_l": np.array(found)}
+        scores = [rouge_l(r.response.split(" "), _reference(r).split(" ")) for r in replies]
+        return {"rouge_l": np.array(scores)}
 
     def together(self, replies: Sequence[ReplyInContext]) -> dict[str, float]:
         references = [_reference(reply).split(" ") for reply in replies]
@@ -128,8 +128,8 @@ class Rouge(_Overlap):
         from rouge_score.rouge_scorer import RougeScorer
 
         scorer = RougeScorer(["rouge1", "rouge2"], use_stemmer=False)
-        found = [scorer.score(_reference(reply), reply.response) for reply in replies]
-        return {f"rouge_{n}": np.array([one[f"rouge{n}"].fmeasure for one in found]) for n in (1, 2)}
+        scores = [scorer.score(_reference(reply), reply.response) for reply in replies]
+        return {f"rouge_{n}": np.array([reply_scores[f"rouge{n}"].fmeasure for reply_scores in scores]) for n in (1, 2)}
 
 
 def sentence_bleu(response: Sequence[str], *references: Sequence[str]) -> list[float]:
@@ -138,19 +138,19 @@ def sentence_bleu(response: Sequence[str], *references: Sequence[str]) -> list[f
     Of several references a run of words counts as often as the one that has it most often, and the length is that of
     the one nearest to the response's, the shorter of two that are equally near.
     """
-    product, found = 1.0, []
-    _, length = min((abs(len(one) - len(response)), len(one)) for one in references)
+    product, scores = 1.0, []
+    _, length = min((abs(len(reference) - len(response)), len(reference)) for reference in references)
     ratio = (len(response) + _TINY) / (length + _SMALL)
     penalty = float(np.exp(1 - 1 / ratio)) if ratio < 1 else 1.0
     for n in (1, 2, 3, 4):
-        said, wanted = _runs(response, n), Counter[tuple[str, ...]]()
+        response_runs, reference_runs = _runs(response, n), Counter[tuple[str, ...]]()
         for reference in references:
-            wanted |= _runs(reference, n)
-        correct = sum((said & wanted).values())
+            reference_runs |= _runs(reference, n)
+        correct = sum((response_runs & reference_runs).values())
         guesses = max(0, len(response) - n + 1)
         product *= (correct + _TINY) / (guesses + _SMALL)
-        found.append(product ** (1 / n) * penalty)
-    return found
+        scores.append(product ** (1 / n) * penalty)
+    return scores
 
 
 def rouge_l(response: Sequence[str], *references: Sequence[str]) -> float:
@@ -170,13 +170,13 @@ def _runs(tokens: Sequence[str], n: int) -> Counter[tuple[str, ...]]:
     return Counter(tuple(tokens[i : i + n]) for i in range(len(tokens) - n + 1))
 
 
-def _longest_common(one: Sequence[str], other: Sequence[str]) -> int:
-    lengths = [0] * (len(other) + 1)
-    for token in one:
+def _longest_common(first: Sequence[str], second: Sequence[str]) -> int:
+    lengths = [0] * (len(second) + 1)
+    for token in first:
         before = 0
-        for k, wanted in enumerate(other, start=1):
+        for k, other_token in enumerate(second, start=1):
             above = lengths[k]
-            lengths[k] = before + 1 if token == wanted else max(above, lengths[k - 1])
+            lengths[k] = before + 1 if token == other_token else max(above, lengths[k - 1])
             before = above
     return lengths[-1]
 
@@ -233,10 +233,10 @@ class _Program:
         watch = threading.Timer(_PATIENCE_S, process.kill)
         watch.start()
         try:
-            said = [self._asked(f"SCORE ||| {_line(wanted)} ||| {_line(reply)}") for reply, wanted in pairs]
-            found = [float(self._asked(" ||| ".join(["EVAL", *said])))]
-            found += [float(self._answer()) for _ in pairs]
-            return found[:-1]  # the last is of all together
+            statistics = [self._request(f"SCORE ||| {_line(wanted)} ||| {_line(reply)}") for reply, wanted in pairs]
+            scores = [float(self._request(" ||| ".join(["EVAL", *statistics])))]
+            scores += [float(self._answer()) for _ in pairs]
+            return scores[:-1]  # the last is of all together
         finally:
             watch.cancel()
 
@@ -254,7 +254,7 @@ class _Program:
             )
         return self._process
 
-    def _asked(self, line: str) -> str:
+    def _request(self, line: str) -> str:
         assert self._process is not None
         assert self._process.stdin is not None
         self._process.stdin.write(f"{line}\n")

@@ -67,11 +67,11 @@ class _Learned(ReplyMetric, ConfiguredMetric):
         assert self._model is not None, "asked although it is unavailable"
         loaded = self._model.load(kind)
         distinct = sorted(dict.fromkeys(pairs), key=lambda pair: len(pair[0]) + len(pair[1]))
-        found: dict[tuple[str, str], float] = {}
+        scores: dict[tuple[str, str], float] = {}
         for start in range(0, len(distinct), _ROWS):
             part = distinct[start : start + _ROWS]
-            found.update(zip(part, compute(loaded, part), strict=True))
-        return found
+            scores.update(zip(part, compute(loaded, part), strict=True))
+        return scores
 
 
 @register_metric
@@ -89,7 +89,7 @@ class BartScore(_Learned):
         self.reference_columns = (f"{self.name}_precision", f"{self.name}_recall")
         self.columns = tuple(
             column
-            for kind, what in (
+            for kind, subject in (
                 ("context", "the reply given the context"),
                 ("precision", "the reply given the reference"),
                 ("recall", "the reference given the reply"),
@@ -100,7 +100,7 @@ class BartScore(_Learned):
                 unit="nats",
                 range=(None, 0),
                 direction="higher",
-                description=f"Mean log-likelihood per token of {what}, by the chosen encoder-decoder."
+                description=f"Mean log-likelihood per token of {subject}, by the chosen encoder-decoder."
                 + (" Needs a reference." if kind != "context" else ""),
             )
         )
@@ -116,16 +116,16 @@ class BartScore(_Learned):
         return super().lacking(reply, column)
 
     def score(self, replies: Sequence[ReplyInContext], shared: TextCache) -> dict[str, np.ndarray]:
-        asked = {
+        pairs_by_kind = {
             "context": [("\n".join(r.context), r.response) if r.context else None for r in replies],
             "precision": [(r.reference, r.response) if r.reference else None for r in replies],
             "recall": [(r.response, r.reference) if r.reference else None for r in replies],
         }
-        pairs = [pair for column in asked.values() for pair in column if pair]
+        pairs = [pair for column in pairs_by_kind.values() for pair in column if pair]
         known = self._batches("AutoModelForSeq2SeqLM", pairs, _mean_log_likelihoods)
         return {
             f"{self.name}_{kind}": np.array([known[pair] if pair else np.nan for pair in column])
-            for kind, column in asked.items()
+            for kind, column in pairs_by_kind.items()
         }
 
 
@@ -171,11 +171,11 @@ def _mean_log_likelihoods(loaded: Any, pairs: Sequence[tuple[str, str]]) -> list
         ).to(loaded.device)
 
     # Of a context that is too long the oldest goes, of a text that is scored its end.
-    given, wanted = tokens([a for a, _ in pairs], "left"), tokens([b for _, b in pairs], "right")
-    labels = wanted["input_ids"].masked_fill(wanted["attention_mask"] == 0, -100)
+    source, target = tokens([a for a, _ in pairs], "left"), tokens([b for _, b in pairs], "right")
+    labels = target["input_ids"].masked_fill(target["attention_mask"] == 0, -100)
     with torch.inference_mode():
         logits = loaded.model(
-            input_ids=given["input_ids"], attention_mask=given["attention_mask"], labels=labels
+            input_ids=source["input_ids"], attention_mask=source["attention_mask"], labels=labels
         ).logits.float()
         losses = torch.nn.functional.cross_entropy(
             logits.transpose(1, 2), labels, reduction="none", ignore_index=-100
@@ -187,7 +187,7 @@ def _outputs(loaded: Any, pairs: Sequence[tuple[str, str]]) -> list[float]:
     """Return the model's single output for each pair."""
     import torch
 
-    given = loaded.tokenizer(
+    encoded = loaded.tokenizer(
         [a for a, _ in pairs],
         [b for _, b in pairs],
         padding=True,
@@ -196,4 +196,4 @@ def _outputs(loaded: Any, pairs: Sequence[tuple[str, str]]) -> list[float]:
         return_tensors="pt",
     ).to(loaded.device)
     with torch.inference_mode():
-        return loaded.model(**given).logits[:, 0].double().cpu().tolist()
+        return loaded.model(**encoded).logits[:, 0].double().cpu().tolist()

@@ -79,34 +79,34 @@ class EncoderTokenVectors(LocalModel):
         """
         import torch
 
-        found: list[tuple[np.ndarray, np.ndarray]] = [(np.zeros((0, 1)), np.zeros(0, bool))] * len(texts)
+        text_vectors: list[tuple[np.ndarray, np.ndarray]] = [(np.zeros((0, 1)), np.zeros(0, bool))] * len(texts)
         with self._lock:
             loaded = self.load("AutoModel")
             order = sorted(range(len(texts)), key=lambda k: len(texts[k]))
             for start in range(0, len(order), _ROWS):
                 part = order[start : start + _ROWS]
-                given = loaded.tokenizer(
-                    [_begun(loaded.tokenizer, texts[k]) for k in part],
+                encoded = loaded.tokenizer(
+                    [_with_leading_blank(loaded.tokenizer, texts[k]) for k in part],
                     padding="longest",
                     truncation=True,
                     max_length=most_tokens(loaded),
                     return_special_tokens_mask=True,
                     return_tensors="pt",
                 )
-                marks = given.pop("special_tokens_mask").numpy().astype(bool)
-                there = given["attention_mask"].numpy().astype(bool)
+                marks = encoded.pop("special_tokens_mask").numpy().astype(bool)
+                is_token = encoded["attention_mask"].numpy().astype(bool)
                 with torch.inference_mode():
-                    made = loaded.model(**given.to(self.device), output_hidden_states=True)
-                    states = made.hidden_states[self.layer or -1].float()
+                    outputs = loaded.model(**encoded.to(self.device), output_hidden_states=True)
+                    states = outputs.hidden_states[self.layer or -1].float()
                     if unit:
                         states = torch.nn.functional.normalize(states, dim=-1)
                     states = states.cpu().numpy()
                 for row, k in enumerate(part):
-                    found[k] = states[row][there[row]], ~marks[row][there[row]]
-        return found
+                    text_vectors[k] = states[row][is_token[row]], ~marks[row][is_token[row]]
+        return text_vectors
 
 
-def _begun(tokenizer: Any, text: str) -> str:
+def _with_leading_blank(tokenizer: Any, text: str) -> str:
     """Return the text as the authors' code gives it to RoBERTa and GPT-2: a blank before its first word.
 
     Their vocabularies hold a word within a text together with the blank before it, so that without one the first word
@@ -126,8 +126,8 @@ def bert_score(
     cosines = x @ y.T
     precision = float(cosines.max(axis=1)[own_x].mean())
     recall = float(cosines.max(axis=0)[own_y].mean())
-    both = precision + recall
-    return precision, recall, 2 * precision * recall / both if both else 0.0
+    total = precision + recall
+    return precision, recall, 2 * precision * recall / total if total else 0.0
 
 
 class BertScoreOptions(InputModel):
@@ -193,8 +193,8 @@ class BertScore(ReplyMetric, ConfiguredMetric):
         # Without an entry in metrics.yaml the run says where it computes.
         vectors = self._vectors if self.options else self._vectors.on(shared.device)
         known = dict(zip(texts, vectors.vectors(texts), strict=True))
-        found = np.array([bert_score(known[r.response], known[r.reference or ""]) for r in replies])
-        return {f"{self.name}_{kind}": found[:, k] for k, kind in enumerate(("precision", "recall", "f"))}
+        scores = np.array([bert_score(known[r.response], known[r.reference or ""]) for r in replies])
+        return {f"{self.name}_{kind}": scores[:, k] for k, kind in enumerate(("precision", "recall", "f"))}
 
 
 NO_WORD = "scored 0, as no word of the reply or none of the reference has a vector"
@@ -248,14 +248,14 @@ class EmbeddingMatch(ReplyMetric, ConfiguredMetric):
             self.licence = "Apache-2.0 (MiniLM, of which the vectors are made)"
         else:
             self.licence = CHOSEN_LICENCE
-        own = self.name != self.kind
-        self._prefix = self.name if own else "embedding"
+        is_configured = self.name != self.kind
+        self._prefix = self.name if is_configured else "embedding"
         self.columns = tuple(
             column
             for kind, formula in _FORMULAS.items()
             for column in per_turn(
                 f"{self._prefix}_{kind}",
-                f"{self.title}, {kind}" if own else f"Embedding {kind}",
+                f"{self.title}, {kind}" if is_configured else f"Embedding {kind}",
                 unit="cosine",
                 range=(-1, 1),
                 direction="higher",
@@ -284,22 +284,22 @@ class EmbeddingMatch(ReplyMetric, ConfiguredMetric):
     def score(self, replies: Sequence[ReplyInContext], shared: TextCache) -> dict[str, np.ndarray]:
         pairs = [(reply.response, reply.reference or "") for reply in replies]
         if self._tokens is not None:
-            return self._named(_of_tokens(pairs, self._tokens.on(shared.device)))
+            return self._to_columns(_of_tokens(pairs, self._tokens.on(shared.device)))
         rows = self.options.rows if self.options else ROWS
         vectors = self._file.table(first=rows) if self._file else word_vectors()
-        return self._named(pair_similarities(pairs, vectors, tokens_of(shared)))
+        return self._to_columns(pair_similarities(pairs, vectors, tokens_of(shared)))
 
-    def _named(self, values: np.ndarray) -> dict[str, np.ndarray]:
+    def _to_columns(self, values: np.ndarray) -> dict[str, np.ndarray]:
         """Return the columns of (N, 4) values in the order of `KINDS`, 0 where undefined."""
-        found = np.nan_to_num(values, nan=0.0)
-        return {f"{self._prefix}_{kind}": found[:, SIMILARITY_KINDS.index(kind)] for kind in _FORMULAS}
+        defined = np.nan_to_num(values, nan=0.0)
+        return {f"{self._prefix}_{kind}": defined[:, SIMILARITY_KINDS.index(kind)] for kind in _FORMULAS}
 
 
 def _of_tokens(pairs: Sequence[tuple[str, str]], tokens: EncoderTokenVectors) -> np.ndarray:
     """Return the (N, 4) measures of pairs by the vectors of an encoder's tokens, marks at the ends left out."""
     texts = list(dict.fromkeys(text for pair in pairs for text in pair))
     words = {
-        text: TextWords.of(vectors[own])
-        for text, (vectors, own) in zip(texts, tokens.vectors(texts, unit=False), strict=True)
+        text: TextWords.of(vectors[is_of_text])
+        for text, (vectors, is_of_text) in zip(texts, tokens.vectors(texts, unit=False), strict=True)
     }
-    return np.array([astuple(word_similarity(words[one], words[other])) for one, other in pairs])
+    return np.array([astuple(word_similarity(words[reply], words[reference])) for reply, reference in pairs])

@@ -58,7 +58,7 @@ def metric_get(name: str) -> Metric:
     return metrics.get(name)
 
 
-def metric_and_columns(one: Metric | str, level: Level = "turn") -> tuple[Metric, tuple[str, ...]]:
+def metric_and_columns(name: Metric | str, level: Level = "turn") -> tuple[Metric, tuple[str, ...]]:
     """Return the metric, or the one with the column of this name, and which of its columns are wanted; none: all.
 
     Args:
@@ -67,14 +67,14 @@ def metric_and_columns(one: Metric | str, level: Level = "turn") -> tuple[Metric
     Raises:
         UnknownName: there is neither; the message names the nearest metrics.
     """
-    if not isinstance(one, str):
-        return one, ()
+    if not isinstance(name, str):
+        return name, ()
     try:
-        return metric_get(one), ()
+        return metric_get(name), ()
     except UnknownName:
         for metric in metric_list():
-            if any((column.name, column.level) == (one, level) for column in metric.columns):
-                return metric, (one,)
+            if any((column.name, column.level) == (name, level) for column in metric.columns):
+                return metric, (name,)
         raise
 
 
@@ -181,5 +181,5 @@ def joined(tables: Sequence[MetricTable]) -> MetricTable:
     return MetricTable(
         turns=pd.concat([table.turns for table in tables]),
         conversations=pd.concat([table.conversations for table in tables]),
-        reasons={name: "; ".join(sorted(found)) for name, found in clauses.items()},
+        reasons={name: "; ".join(sorted(parts)) for name, parts in clauses.items()},
     )

@@ -104,30 +104,30 @@ class Repetition(MetricDefaults):
     )
 
     def measure(self, layout: Layout, shared: TextCache) -> Measured:
-        said, similar = layout.said, layout.answers
-        again = np.full((len(said), 4), np.nan)
-        words = [set(content_words(text)) for text in layout.texts_at(said)]
+        utterances, similar = layout.bot_utterances, layout.answers
+        again = np.full((len(utterances), 4), np.nan)
+        words = [set(content_words(text)) for text in layout.texts_at(utterances)]
         row = 0
-        for own in layout.by_conversation(said):
+        for conversation_turns in layout.by_conversation(utterances):
             used: set[str] = set()
             turns: set[str] = set()
-            for k, i in enumerate(own.tolist()):
-                text, mine = layout.texts[i], words[row]
+            for k, i in enumerate(conversation_turns.tolist()):
+                text, turn_words = layout.texts[i], words[row]
                 folded = " ".join(text.casefold().split())
-                repeated = len(used & mine)
+                repeated = len(used & turn_words)
                 again[row, :2] = -repeated, utterance_repetition(text)
-                if k and mine:
-                    again[row, 2] = repeated / len(mine)
+                if k and turn_words:
+                    again[row, 2] = repeated / len(turn_words)
                 if k and folded:
                     again[row, 3] = folded in turns
-                used |= mine
+                used |= turn_words
                 turns.add(folded)
                 row += 1
-        described = np.isin(said, layout.bot)  # in self-play not the first utterance
-        again, turns_of = again[described], said[described]
+        described = np.isin(utterances, layout.bot)  # in self-play not the first utterance
+        again, turns_of = again[described], utterances[described]
         similarity = [word_similarity(layout.texts[bot], layout.texts[user]) for bot, user in similar.tolist()]
         names = ("conversation_repetition_bot", "utterance_repetition_bot", "self_repetition_bot", "repeated_turn_bot")
-        why_not: dict[str, Sequence[str]] = {
+        missing_reasons: dict[str, Sequence[str]] = {
             "self_repetition_bot": (_FIRST, _NO_WORD),
             "repeated_turn_bot": (_FIRST, BLANK),
         }
@@ -138,9 +138,9 @@ class Repetition(MetricDefaults):
             },
             reasons={
                 **{
-                    name: why_not[name] if np.isnan(again[:, k]).any() else ()
+                    name: missing_reasons[name] if np.isnan(again[:, k]).any() else ()
                     for k, name in enumerate(names)
-                    if name in why_not
+                    if name in missing_reasons
                 },
                 "word_similarity_bot_user": missing(np.array(similarity), BLANK),
             },
@@ -179,16 +179,16 @@ class SelfSimilarity(MetricDefaults):
 
     def measure(self, layout: Layout, shared: TextCache) -> Measured:
         values = np.full(len(layout.texts), np.nan)
-        told = np.array([i for i in layout.said if not blank(layout.texts[i])], dtype=int)
-        if len(told):
-            vectors = dict(zip(told.tolist(), shared.encode(layout.texts_at(told)), strict=True))
-            for own in layout.by_conversation(told):
-                if len(own) < 2:
+        turns = np.array([i for i in layout.bot_utterances if not blank(layout.texts[i])], dtype=int)
+        if len(turns):
+            vectors = dict(zip(turns.tolist(), shared.encode(layout.texts_at(turns)), strict=True))
+            for conversation_turns in layout.by_conversation(turns):
+                if len(conversation_turns) < 2:
                     continue
-                x = np.stack([vectors[i] for i in own.tolist()])
-                for k in range(1, len(own)):
+                x = np.stack([vectors[i] for i in conversation_turns.tolist()])
+                for k in range(1, len(conversation_turns)):
                     # Row by row: all pairs at once would fill the memory of a conversation of 10,000 turns.
-                    values[own[k]] = min(1.0, float((x[:k] @ x[k]).max()))
+                    values[conversation_turns[k]] = min(1.0, float((x[:k] @ x[k]).max()))
         missed = np.isnan(values[layout.bot]).any()
         return Measured(
             {"self_similarity_bot": values}, reasons={"self_similarity_bot": (_FIRST, BLANK) if missed else ()}

@@ -101,15 +101,15 @@ class ReplyMetric(MetricDefaults):
     def scored(self, replies: Sequence[ReplyInContext], shared: TextCache) -> dict[str, np.ndarray]:
         """Score replies, equal ones once; NaN for those that lack something."""
         seen = [self.seen(reply) for reply in replies]
-        asked = [one for one in dict.fromkeys(seen) if self.lacking(one) is None]
-        found = {name: np.full(len(replies), np.nan) for name in self.turn_columns}
-        if asked:
-            made = self.score(asked, shared)
-            place = {one: k for k, one in enumerate(asked)}
-            at = np.array([place.get(one, -1) for one in seen])
-            for name, values in found.items():
-                values[at >= 0] = np.asarray(made[name], dtype=float)[at[at >= 0]]
-        return found
+        complete = [reply for reply in dict.fromkeys(seen) if self.lacking(reply) is None]
+        scores = {name: np.full(len(replies), np.nan) for name in self.turn_columns}
+        if complete:
+            complete_scores = self.score(complete, shared)
+            place = {reply: k for k, reply in enumerate(complete)}
+            indices = np.array([place.get(reply, -1) for reply in seen])
+            for name, values in scores.items():
+                values[indices >= 0] = np.asarray(complete_scores[name], dtype=float)[indices[indices >= 0]]
+        return scores
 
     def measure(self, layout: Layout, shared: TextCache) -> Measured:
         begins = np.arange(len(layout.texts)) - layout.turn_of
@@ -117,10 +117,12 @@ class ReplyMetric(MetricDefaults):
             ReplyInContext(tuple(text for text in layout.texts[begins[i] : i] if not blank(text)), layout.texts[i])
             for i in layout.bot.tolist()
         ]
-        found = self.scored(replies, shared)
+        scores = self.scored(replies, shared)
         return Measured(
-            {name: layout.spread(layout.bot, values) for name, values in found.items()},
-            reasons={name: sorted({why for reply in replies if (why := self.lacking(reply, name))}) for name in found},
+            {name: layout.spread(layout.bot, values) for name, values in scores.items()},
+            reasons={
+                name: sorted({reason for reply in replies if (reason := self.lacking(reply, name))}) for name in scores
+            },
         )
 
 
@@ -148,30 +150,30 @@ def item_scores(
     values = {name: np.full(len(distinct), np.nan) for name in names}
     for start in range(0, len(order), batch):
         part = order[start : start + batch]
-        asked = [distinct[k] for k in part]
-        made = (
-            metric.scored(asked, shared)
+        chunk = [distinct[k] for k in part]
+        chunk_scores = (
+            metric.scored(chunk, shared)
             if isinstance(metric, ReplyMetric)
-            else _as_conversations(metric, asked, shared)
+            else _as_conversations(metric, chunk, shared)
         )
         for name in names:
-            values[name][part] = made[name]
+            values[name][part] = chunk_scores[name]
         if progress is not None:
             progress(min(start + batch, len(order)), len(order))
     if isinstance(metric, ReplyMetric):
         values.update(metric.over_all(values))
     defined = [name for name in names if np.isfinite(values[name]).any()]
-    place = {one: k for k, one in enumerate(distinct)}
-    at = [place[one] for one in replies]
-    return {name: values[name][at] for name in defined or names[:1]}
+    place = {reply: k for k, reply in enumerate(distinct)}
+    indices = [place[reply] for reply in replies]
+    return {name: values[name][indices] for name in defined or names[:1]}
 
 
-def lacking_in(
+def missing_reasons(
     metric: Metric,
     replies: Sequence[ReplyInContext],
     column: str,
     values: np.ndarray,
-    asked: np.ndarray,
+    was_scored: np.ndarray,
     shared: TextCache,
 ) -> list[str | None]:
     """Return the reason why each reply has no value in a column; None where it has one, or none is known.
@@ -180,22 +182,22 @@ def lacking_in(
 
     Args:
         values: (N,) of the column.
-        asked: (N,) whether a reply was scored.
+        was_scored: (N,) whether a reply was scored.
     """
     if isinstance(metric, ReplyMetric):
         return [metric.lacking(metric.seen(reply), column) for reply in replies]
-    found: list[str | None] = [None] * len(replies)
+    reasons: list[str | None] = [None] * len(replies)
     if not np.isfinite(values).any():
-        return found
-    told: dict[ReplyInContext, str] = {}
-    for k in np.flatnonzero(asked & ~np.isfinite(values)).tolist():
+        return reasons
+    reasons_by_reply: dict[ReplyInContext, str] = {}
+    for k in np.flatnonzero(was_scored & ~np.isfinite(values)).tolist():
         reply = replies[k]
-        if reply not in told:
+        if reply not in reasons_by_reply:
             table = metric.compute([_conversation_of(reply, "0")], shared=shared)
             clauses = table.reasons.get(column, "").split("; ")
-            told[reply] = "; ".join(x for x in clauses if x not in ("", OTHER_TURNS, NO_TURN))
-        found[k] = told[reply] or (None if reply.context else NO_CONTEXT)
-    return found
+            reasons_by_reply[reply] = "; ".join(x for x in clauses if x not in ("", OTHER_TURNS, NO_TURN))
+        reasons[k] = reasons_by_reply[reply] or (None if reply.context else NO_CONTEXT)
+    return reasons
 
 
 def _place(reply: ReplyInContext) -> tuple[int, tuple[str, ...], int]:
@@ -206,7 +208,7 @@ def _as_conversations(metric: Metric, replies: Sequence[ReplyInContext], shared:
     """Compute a metric on conversations that end with the reply, said by the bot, and read the last turn."""
     conversations = [_conversation_of(reply, str(k)) for k, reply in enumerate(replies)]
     turns = metric.compute(conversations, shared=shared).turns
-    last = np.cumsum([len(one.turns) for one in conversations]) - 1
+    last = np.cumsum([len(conversation.turns) for conversation in conversations]) - 1
     return {str(name): turns[name].to_numpy(dtype=float)[last] for name in turns.columns}
 
 

@@ -47,30 +47,30 @@ class PoneScores(TrainedMetric):
         super().__init__(name, title, **options)
         if self.options is None or super().unavailable_reason():
             return
-        found = self.checkpoint
+        checkpoint = self.checkpoint
         # Of the manifest as it is: reading the config would load the network's code, and torch.
-        self.window = int(found.manifest.config["options"].get("window", 1))
-        licences = found.manifest.facts.get("licences") or ["not stated"]
+        self.window = int(checkpoint.manifest.config["options"].get("window", 1))
+        licences = checkpoint.manifest.facts.get("licences") or ["not stated"]
         self.licence = f"of the training text: {', '.join(licences)}"
 
     def logits(self, replies: Sequence[ReplyInContext], shared: TextCache) -> np.ndarray:
         """Return (N,) scores before the sigmoid."""
         import torch
 
-        own = self.checkpoint.config.own
+        options = self.checkpoint.config.own
         network = self.restored(shared.device)
-        asked = [reply.context[-int(own.window) :] for reply in replies]
-        recurrent = own.sentences == "recurrent"
+        queries = [reply.context[-int(options.window) :] for reply in replies]
+        recurrent = options.sentences == "recurrent"
         if recurrent:
-            asked = [(" ".join(said),) for said in asked]
-        texts = list(dict.fromkeys(t for r, q in zip(replies, asked, strict=True) for t in (*q, r.response)))
+            queries = [(" ".join(lines),) for lines in queries]
+        texts = list(dict.fromkeys(t for r, q in zip(replies, queries, strict=True) for t in (*q, r.response)))
         if recurrent:
             vectors = _read(network, texts)
         else:
-            encoder = encoder_get(self.checkpoint.config.backbone.model, self.where(shared.device))
+            encoder = encoder_get(self.checkpoint.config.backbone.model, self.choose_device(shared.device))
             vectors = shared.encode(texts, encoder)
         place = {text: k for k, text in enumerate(texts)}
-        query = np.stack([vectors[[place[text] for text in said]].mean(axis=0) for said in asked])
+        query = np.stack([vectors[[place[text] for text in lines]].mean(axis=0) for lines in queries])
         response = vectors[[place[reply.response] for reply in replies]]
         with torch.inference_mode():
             scores = network(torch.from_numpy(query), torch.from_numpy(response))
@@ -89,9 +89,9 @@ def _read(network: Any, texts: Sequence[str]) -> np.ndarray:
     with torch.inference_mode():
         for start in range(0, len(order), ROWS):
             rows.append(network.vectors(words[order[start : start + ROWS]]).cpu().numpy())
-    found = np.concatenate(rows)
-    vectors = np.empty_like(found)
-    vectors[order] = found
+    sorted_vectors = np.concatenate(rows)
+    vectors = np.empty_like(sorted_vectors)
+    vectors[order] = sorted_vectors
     return vectors
 
 
@@ -151,7 +151,7 @@ class _Ruber(PoneScores):
     """Both parts and their blend.
 
     Attributes:
-        wanted: the options of the training that is such a metric.
+        trained_options: options of the trainings that make such a metric.
         vectors: what the referenced part compares, for people.
     """
 
@@ -160,13 +160,13 @@ class _Ruber(PoneScores):
     needs = (CHECKPOINT_NEEDED, "a reference for all but its unreferenced part")
     options_type = RuberOptions
     options: RuberOptions | None
-    wanted: Mapping[str, str]
+    trained_options: Mapping[str, str]
     vectors: str
 
     def __init__(self, name: str = "", title: str = "", **options: Any) -> None:
         super().__init__(name, title, **options)
-        how = self.options.blend if self.options else "min"
-        told = {"min": "The lower", "max": "The higher"}.get(how, f"The {how} mean")
+        blend = self.options.blend if self.options else "min"
+        blend_text = {"min": "The lower", "max": "The higher"}.get(blend, f"The {blend} mean")
         self._blend, self._fit, self._like = (f"{self.name}_{part}bot" for part in ("blend_", "", "referenced_"))
         self.reference_columns = (self._blend, self._like)
         self.columns = self._ordered(
@@ -176,7 +176,7 @@ class _Ruber(PoneScores):
                 unit="1",
                 range=(0, 1),
                 direction="higher",
-                description=f"{told} of the unreferenced and the referenced part, each scaled to 0 … 1 over the "
+                description=f"{blend_text} of the unreferenced and the referenced part, each scaled to 0 … 1 over the "
                 "replies that are scored together. Needs a reference.",
             ),
             per_turn(
@@ -205,18 +205,18 @@ class _Ruber(PoneScores):
     @classmethod
     def is_of(cls, manifest: MetricManifest) -> bool:
         options = {"sentences": "frozen", "negatives": "weighted", "positives": "none", **manifest.config["options"]}
-        return all(options[key] == value for key, value in cls.wanted.items())
+        return all(options[key] == value for key, value in cls.trained_options.items())
 
     @property
     def checkpoint(self) -> Checkpoint:
-        found = super().checkpoint
-        if not self.is_of(found.manifest):
-            wanted = ", ".join(f"{key}: {value}" for key, value in self.wanted.items())
+        checkpoint = super().checkpoint
+        if not self.is_of(checkpoint.manifest):
+            option_text = ", ".join(f"{key}: {value}" for key, value in self.trained_options.items())
             raise CheckpointError(
-                f"{found.folder} was trained with other options than {self.usual_title} ({wanted}); name it under "
-                "kind: pone"
+                f"{checkpoint.folder} was trained with other options than {self.usual_title} ({option_text}); name it "
+                "under kind: pone"
             )
-        return found
+        return checkpoint
 
     @property
     def params(self) -> dict[str, Any]:
@@ -224,10 +224,10 @@ class _Ruber(PoneScores):
 
     def score(self, replies: Sequence[ReplyInContext], shared: TextCache) -> dict[str, np.ndarray]:
         like = np.full(len(replies), np.nan)
-        told = [k for k, reply in enumerate(replies) if reply.reference is not None]
-        if told:
-            pairs = [(replies[k].response, replies[k].reference or "") for k in told]
-            like[told] = self.likeness(pairs, shared)
+        indices = [k for k, reply in enumerate(replies) if reply.reference is not None]
+        if indices:
+            pairs = [(replies[k].response, replies[k].reference or "") for k in indices]
+            like[indices] = self.likeness(pairs, shared)
         return {
             self._blend: np.full(len(replies), np.nan),  # by `over_all`
             self._fit: 1 / (1 + np.exp(-self.logits(replies, shared))),
@@ -242,11 +242,11 @@ class _Ruber(PoneScores):
         from evaluation.models.pone import ruber_blend
 
         fit, like = scores[self._fit], scores[self._like]
-        both = np.isfinite(fit) & np.isfinite(like)
+        is_defined = np.isfinite(fit) & np.isfinite(like)
         blend = np.full(len(fit), np.nan)
-        if both.any():
-            how = self.options.blend if self.options else "min"
-            blend[both] = ruber_blend(fit[both], like[both], how)
+        if is_defined.any():
+            kind = self.options.blend if self.options else "min"
+            blend[is_defined] = ruber_blend(fit[is_defined], like[is_defined], kind)
         return {self._blend: blend}
 
 
@@ -256,7 +256,7 @@ class Ruber(_Ruber):
 
     kind = "ruber"
     usual_title = "RUBER"
-    wanted = {"sentences": "recurrent", "negatives": "random", "positives": "none"}
+    trained_options = {"sentences": "recurrent", "negatives": "random", "positives": "none"}
     vectors = "the greatest and the smallest values of the word vectors"
 
     def remarks(self, scores: Mapping[str, np.ndarray]) -> dict[str, int]:
@@ -272,7 +272,7 @@ class Ruber(_Ruber):
             text: pooled_words(words) if len(words) else np.zeros(2 * words.shape[1])
             for text, words in zip(texts, known, strict=True)
         }
-        return _cosines([(pooled[one], pooled[other]) for one, other in pairs])
+        return _cosines([(pooled[reply], pooled[reference]) for reply, reference in pairs])
 
 
 @register_metric
@@ -281,7 +281,7 @@ class BertRuber(_Ruber):
 
     kind = "bert_ruber"
     usual_title = "BERT-RUBER"
-    wanted = {"sentences": "frozen", "negatives": "random", "positives": "none"}
+    trained_options = {"sentences": "frozen", "negatives": "random", "positives": "none"}
     vectors = "the encoder's vectors"
 
     def _ordered(self, blend: Sequence[Column], fit: Sequence[Column], like: Sequence[Column]) -> tuple[Column, ...]:
@@ -289,14 +289,14 @@ class BertRuber(_Ruber):
 
     def likeness(self, pairs: Sequence[tuple[str, str]], shared: TextCache) -> np.ndarray:
         texts = list(dict.fromkeys(text for pair in pairs for text in pair))
-        encoder = encoder_get(self.checkpoint.config.backbone.model, self.where(shared.device))
+        encoder = encoder_get(self.checkpoint.config.backbone.model, self.choose_device(shared.device))
         vectors = dict(zip(texts, shared.encode(texts, encoder), strict=True))
-        return _cosines([(vectors[one], vectors[other]) for one, other in pairs])
+        return _cosines([(vectors[reply], vectors[reference]) for reply, reference in pairs])
 
 
 def _cosines(pairs: Sequence[tuple[np.ndarray, np.ndarray]]) -> np.ndarray:
     """Return (N,) cosines; 0 where a vector is all zeros, of a text without a known word."""
     x, y = (np.stack([pair[k] for pair in pairs]).astype(float) for k in (0, 1))
     lengths = np.linalg.norm(x, axis=1) * np.linalg.norm(y, axis=1)
-    found = (x * y).sum(axis=1) / np.where(lengths > 0, lengths, 1)
-    return np.clip(np.where(lengths > 0, found, 0.0), -1, 1)
+    cosines = (x * y).sum(axis=1) / np.where(lengths > 0, lengths, 1)
+    return np.clip(np.where(lengths > 0, cosines, 0.0), -1, 1)

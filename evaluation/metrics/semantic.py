@@ -31,13 +31,13 @@ if TYPE_CHECKING:
     from chatbots.encoders.word_vectors import WordVectors
 
 
-def similarity_columns(prefix: str, by: str = "") -> tuple[Column, ...]:
-    """Return the columns of one sentence encoder; `by` is appended to titles, "" for the default one."""
-    more = f" ({by})" if by else ""
+def similarity_columns(prefix: str, encoder_title: str = "") -> tuple[Column, ...]:
+    """Return the columns of one sentence encoder; `encoder_title` is appended to titles, "" for the default one."""
+    suffix = f" ({encoder_title})" if encoder_title else ""
     return (
         *per_turn(
             f"{prefix}_user_bot",
-            f"Semantic similarity{more}, participant and bot",
+            f"Semantic similarity{suffix}, participant and bot",
             unit="cosine",
             range=(-1, 1),
             direction="neither",
@@ -47,7 +47,7 @@ def similarity_columns(prefix: str, by: str = "") -> tuple[Column, ...]:
         ),
         *per_turn(
             f"{prefix}_bot_user",
-            f"Semantic similarity{more}, bot and answer",
+            f"Semantic similarity{suffix}, bot and answer",
             unit="cosine",
             range=(-1, 1),
             direction="neither",
@@ -68,17 +68,17 @@ class SimilarityFamily(MetricDefaults):
         raise NotImplementedError
 
     def measure(self, layout: Layout, shared: TextCache) -> Measured:
-        told = ~np.array([blank(text) for text in layout.texts], dtype=bool)
+        is_text = ~np.array([blank(text) for text in layout.texts], dtype=bool)
         turns, reasons = {}, {}
         for name, pairs in (("user_bot", layout.exchanges), ("bot_user", layout.answers)):
-            defined = told[pairs].all(axis=1)
+            defined = is_text[pairs].all(axis=1)
             values = np.full(len(pairs), np.nan)
             if defined.any():
                 used, place = np.unique(pairs[defined], return_inverse=True)
                 vectors = self.encode(layout.texts_at(used), shared)
-                one, other = vectors[place.reshape(-1, 2)].transpose(1, 0, 2)  # (K, D) each
+                first, second = vectors[place.reshape(-1, 2)].transpose(1, 0, 2)  # (K, D) each
                 # The rows have length 1, so the dot product is the cosine.
-                dots = np.einsum("kd,kd->k", one, other, dtype=float)
+                dots = np.einsum("kd,kd->k", first, second, dtype=float)
                 values[defined] = np.clip(dots, -1.0, 1.0)
             turns[f"{self.prefix}_{name}"] = layout.spread(pairs[:, 1], values)
             reasons[f"{self.prefix}_{name}"] = missing(values, BLANK)
@@ -191,14 +191,14 @@ _FORMULAS = {
 }
 
 
-def coherence_columns(prefix: str, by: str = "") -> tuple[Column, ...]:
-    """Return the columns of one set of word vectors; `by` is appended to titles, "" for the default one."""
+def coherence_columns(prefix: str, vectors_title: str = "") -> tuple[Column, ...]:
+    """Return the columns of one set of word vectors; `vectors_title` is appended to titles, "" for the default one."""
     return tuple(
         column
         for kind, (title, formula) in _FORMULAS.items()
         for column in per_turn(
             f"{prefix}_{kind}_user_bot",
-            f"{title}{' by ' + by if by else ''}, participant and bot",
+            f"{title}{' by ' + vectors_title if vectors_title else ''}, participant and bot",
             unit="cosine",
             range=(-1, 1),
             direction="neither",

@@ -135,27 +135,27 @@ class SemanticDistance(ReplyMetric, ConfiguredMetric):
         return reason
 
     def score(self, replies: Sequence[ReplyInContext], shared: TextCache) -> dict[str, np.ndarray]:
-        texts = list(dict.fromkeys(text for one in replies for text in (one.response, *_references(one)) if text))
+        texts = list(dict.fromkeys(text for reply in replies for text in (reply.response, *_references(reply)) if text))
         place = {text: k for k, text in enumerate(texts)}
         vectors = shared.encode(texts, encoder_get(self._encoder, shared.device))
         factor = np.array(
-            [dull_factor(tokens, self._dull) for tokens in lower_tokens([one.response for one in replies], shared)]
+            [dull_factor(tokens, self._dull) for tokens in lower_tokens([reply.response for reply in replies], shared)]
         )
-        found = {name: np.full(len(replies), np.nan) for name in self.turn_columns}
-        for row, one in enumerate(replies):
-            own = vectors[place[one.response]].astype(float)
-            for key, text in zip(_COLUMNS, _references(one), strict=True):
+        scores = {name: np.full(len(replies), np.nan) for name in self.turn_columns}
+        for row, reply in enumerate(replies):
+            vector = vectors[place[reply.response]].astype(float)
+            for key, text in zip(_COLUMNS, _references(reply), strict=True):
                 if text:
-                    alike = float(np.clip(own @ vectors[place[text]].astype(float), -1.0, 1.0))
-                    found[f"{self.name}_{key}_bot"][row] = (1 - alike) * factor[row]
-            found[f"{self.name}_echo_bot"][row] = _echo(*lower_tokens([one.response, *one.context], shared))
-        return found
+                    alike = float(np.clip(vector @ vectors[place[text]].astype(float), -1.0, 1.0))
+                    scores[f"{self.name}_{key}_bot"][row] = (1 - alike) * factor[row]
+            scores[f"{self.name}_echo_bot"][row] = _echo(*lower_tokens([reply.response, *reply.context], shared))
+        return scores
 
 
-def _references(one: ReplyInContext) -> tuple[str, str, str, str]:
+def _references(reply: ReplyInContext) -> tuple[str, str, str, str]:
     """Return the texts that a reply is compared with, in the order of the columns; empty where there is none."""
-    said = one.context
-    return said[-1], " ".join(said[-2:]), said[-2] if len(said) > 1 else "", " ".join(said)
+    context = reply.context
+    return context[-1], " ".join(context[-2:]), context[-2] if len(context) > 1 else "", " ".join(context)
 
 
 def dull_factor(tokens: Sequence[str], patterns: Sequence[str]) -> float:
@@ -165,8 +165,8 @@ def dull_factor(tokens: Sequence[str], patterns: Sequence[str]) -> float:
         tokens: of the reply, in lower case.
         patterns: as `dull_replies`.
     """
-    beside = words_beside_dull(tokens, patterns)
-    return float(1 + np.log10((2 + _n_words(tokens)) / (2 + _n_words(beside))))
+    other_words = words_beside_dull(tokens, patterns)
+    return float(1 + np.log10((2 + _n_words(tokens)) / (2 + _n_words(other_words))))
 
 
 def words_beside_dull(tokens: Sequence[str], patterns: Sequence[str]) -> list[str]:
@@ -174,14 +174,14 @@ def words_beside_dull(tokens: Sequence[str], patterns: Sequence[str]) -> list[st
 
     Where it fits several, those that leave the least count.
     """
-    said = [token for token in tokens if token]
-    while said and not any(map(str.isalnum, said[-1])):
-        said.pop()
-    text = " ".join(said)
+    words = [token for token in tokens if token]
+    while words and not any(map(str.isalnum, words[-1])):
+        words.pop()
+    text = " ".join(words)
     captured = [
         " ".join(match.groups()).split() for pattern in patterns if (match := _expression(pattern).fullmatch(text))
     ]
-    return min(captured, key=lambda words: (_n_words(words), len(words)), default=said)
+    return min(captured, key=lambda words: (_n_words(words), len(words)), default=words)
 
 
 @lru_cache(maxsize=4096)
@@ -204,4 +204,4 @@ def _echo(response: Sequence[str], *context: Sequence[str]) -> float:
     words = {token for token in response if any(map(str.isalnum, token))}
     if not words:
         return float("nan")
-    return max(len(words.intersection(said)) / len(words) for said in context)
+    return max(len(words.intersection(utterance)) / len(words) for utterance in context)

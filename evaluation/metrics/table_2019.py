@@ -94,12 +94,12 @@ class TableRows2019:
     vote: np.ndarray
 
     @classmethod
-    def of(cls, conversations: Sequence[Conversation], *, self_play: bool = False) -> TableRows2019:
+    def from_conversations(cls, conversations: Sequence[Conversation], *, self_play: bool = False) -> TableRows2019:
         """Write conversations as rows; of a speaker's run of turns the last counts.
 
         Messages that no bot answers, at the end, have no row of their own, as in the released table.
         """
-        layout = Layout.of(conversations, self_play=self_play)
+        layout = Layout.from_conversations(conversations, self_play=self_play)
         votes = [turn.vote for talk in conversations for turn in talk.turns]
         owner: list[int] = []
         texts: list[tuple[str, str, str]] = []
@@ -109,22 +109,22 @@ class TableRows2019:
         everything = layout.by_conversation(np.arange(len(layout.texts)))
         for number, replies in enumerate(by_conversation):
             pairs = [(message_of[reply], reply) for reply in replies.tolist()]
-            said = [(layout.texts[m], cleaned(layout.texts[r])) for m, r in pairs]
+            rows = [(layout.texts[m], cleaned(layout.texts[r])) for m, r in pairs]
             marks = [0 if self_play else votes[reply] for _, reply in pairs]
             if self_play and len(everything[number]):
-                said.append((layout.texts[everything[number][-1]], ""))
+                rows.append((layout.texts[everything[number][-1]], ""))
                 marks.append(0)
-            after = [message for message, _ in said[1:]] + [""]
-            owner.extend([number] * len(said))
-            texts.extend((q, r, u) for (q, r), u in zip(said, after, strict=False))
+            after = [message for message, _ in rows[1:]] + [""]
+            owner.extend([number] * len(rows))
+            texts.extend((q, r, u) for (q, r), u in zip(rows, after, strict=False))
             vote.extend(marks)
-        of = np.array(owner, dtype=int)
-        n_rows = np.bincount(of, minlength=len(conversations))
+        conversation_of = np.array(owner, dtype=int)
+        n_rows = np.bincount(conversation_of, minlength=len(conversations))
         position = np.concatenate([np.arange(n) for n in n_rows] or [np.zeros(0, dtype=int)])
         return cls(
-            conversation_of=of,
+            conversation_of=conversation_of,
             position=position,
-            is_last=position == n_rows[of] - 1,
+            is_last=position == n_rows[conversation_of] - 1,
             message=[q for q, _, _ in texts],
             response=[r for _, r, _ in texts],
             following=[u for _, _, u in texts],
@@ -199,29 +199,31 @@ def row_values(
             [word_similarity(*pair) for pair in zip(rows.response, rows.following, strict=True)]
         ),
     }
-    return {name: np.asarray(found, dtype=float).reshape(len(rows)) for name, found in values.items()}
+    return {name: np.asarray(scores, dtype=float).reshape(len(rows)) for name, scores in values.items()}
 
 
 def conversation_values(
     rows: TableRows2019, values: dict[str, np.ndarray], n_conversations: int
 ) -> dict[str, np.ndarray]:
     """Compute the quantities of a whole conversation: name to (C,), NaN for one without a row."""
-    own = np.split(np.arange(len(rows)), np.searchsorted(rows.conversation_of, np.arange(1, n_conversations)))
-    found = np.full((3, n_conversations), np.nan)
-    for number, at in enumerate(own[:n_conversations]):
-        if len(at):
-            scores = values["sentiment_user"][at]
+    rows_by_conversation = np.split(
+        np.arange(len(rows)), np.searchsorted(rows.conversation_of, np.arange(1, n_conversations))
+    )
+    statistics = np.full((3, n_conversations), np.nan)
+    for number, indices in enumerate(rows_by_conversation[:n_conversations]):
+        if len(indices):
+            scores = values["sentiment_user"][indices]
             slope = slope_min_max(scores)
-            found[:, number] = (
+            statistics[:, number] = (
                 0.0 if np.isnan(slope) else slope,
                 np.var(scores),
-                values["sentiment_transition"][at].sum(),
+                values["sentiment_transition"][indices].sum(),
             )
     n_rows = np.bincount(rows.conversation_of, minlength=n_conversations).astype(float)
     return {
-        "sentiment_minmax": found[0],
-        "sentiment_variance_user": found[1],
-        "sentiment_auc_user": found[2],
+        "sentiment_minmax": statistics[0],
+        "sentiment_variance_user": statistics[1],
+        "sentiment_auc_user": statistics[2],
         "n_rows": n_rows,
     }
 
@@ -253,10 +255,10 @@ def table_2019(
     """
     import pandas as pd
 
-    rows = TableRows2019.of(conversations, self_play=self_play)
+    rows = TableRows2019.from_conversations(conversations, self_play=self_play)
     values = row_values(rows, shared or TextCache(), feelings=feelings, vectors=vectors)
-    whole = conversation_values(rows, values, len(conversations))
-    normalised = {f"{name}_z": how(values[name]) for name, how in NORMALISED.items()}
+    conversation_scores = conversation_values(rows, values, len(conversations))
+    normalised = {f"{name}_z": normalise(values[name]) for name, normalise in NORMALISED.items()}
     normalised["words_user_minmax"] = min_max(values["words_clipped_user"])
     return pd.DataFrame(
         {
@@ -264,7 +266,7 @@ def table_2019(
             "message": rows.message,
             "response": rows.response,
             **values,
-            **{name: found[rows.conversation_of] for name, found in whole.items()},
+            **{name: scores[rows.conversation_of] for name, scores in conversation_scores.items()},
             **normalised,
         }
     )
@@ -279,8 +281,8 @@ def _has_letters(phrases: Sequence[str], text: str) -> bool:
     return any(phrase in text.lower() for phrase in phrases)
 
 
-def _each(how: Callable[[str], float], texts: Sequence[str]) -> np.ndarray:
-    return np.array([how(text) for text in texts], dtype=float)
+def _each(measure: Callable[[str], float], texts: Sequence[str]) -> np.ndarray:
+    return np.array([measure(text) for text in texts], dtype=float)
 
 
 def _coherences(
@@ -291,20 +293,20 @@ def _coherences(
     tokenise: Callable[[str], Sequence[str]],
 ) -> dict[str, np.ndarray]:
     """Average, extrema and one-directional greedy; 0 where a side has no known word."""
-    found = pair_similarities(list(zip(references, samples, strict=True)), vectors, tokenise)
-    found = np.nan_to_num(found)
+    similarities = pair_similarities(list(zip(references, samples, strict=True)), vectors, tokenise)
+    similarities = np.nan_to_num(similarities)
     return {
-        f"word_coherence_{kind}_{name}": found[:, column]
+        f"word_coherence_{kind}_{name}": similarities[:, column]
         for column, kind in ((0, "average"), (1, "extrema"), (3, "greedy"))
     }
 
 
 def _conversation_repetitions(rows: TableRows2019) -> np.ndarray:
-    found = np.zeros(len(rows))
+    repetitions = np.zeros(len(rows))
     used: set[str] = set()
     for row, text in enumerate(rows.response):
         if rows.position[row] == 0:
             used = set()
-        found[row] = conversation_repetition(used, text)
+        repetitions[row] = conversation_repetition(used, text)
         used.update(content_words(text))
-    return found
+    return repetitions

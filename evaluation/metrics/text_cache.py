@@ -77,10 +77,10 @@ class TextCache:
                 known.update(store.get(key, new))  # type: ignore[arg-type]
                 new = [text for text in new if text not in known]
             if new:
-                made = dict(zip(new, compute(new), strict=True))
-                known.update(made)
+                computed = dict(zip(new, compute(new), strict=True))
+                known.update(computed)
                 if store is not None:
-                    store.put(key, made)  # type: ignore[arg-type]
+                    store.put(key, computed)  # type: ignore[arg-type]
             return [known[text] for text in texts]
 
     @property
@@ -136,8 +136,8 @@ def tokenised(texts: Sequence[str]) -> Iterator[tuple[str, ...]]:
     return (tuple(tokenise(text)) for text in texts)
 
 
-def _lowered(found: Sequence[tuple[str, ...]]) -> Iterator[tuple[str, ...]]:
-    return (tuple(token.lower() for token in words) for words in found)
+def _lowered(token_lists: Sequence[tuple[str, ...]]) -> Iterator[tuple[str, ...]]:
+    return (tuple(token.lower() for token in words) for words in token_lists)
 
 
 QUESTION_WORDS = frozenset({"who", "what", "why", "where", "how", "when"})
@@ -166,10 +166,10 @@ _AROUND = re.compile(r"^[\W_]+|[\W_]+$")
 
 def content_words(text: str) -> list[str]:
     """Return the content words of a text, in lower case, in order and with repeats."""
-    found = []
+    words = []
     for token in text.lower().translate(_CURLY).split():
         if token not in UNKNOWN:
             token = _AROUND.sub("", _ENDING.sub("", token.rstrip(".,!?;:\"')…")))
         if token and token not in STOPWORDS:
-            found.append(token)
-    return found
+            words.append(token)
+    return words

@@ -90,7 +90,7 @@ class TrainedMetric(ReplyMetric, ConfiguredMetric):
     def __init__(self, name: str = "", title: str = "", **options: Any) -> None:
         super().__init__(name, title, **options)
         if self.options is not None and self.options.checkpoint in shipped_names():
-            self.needs = tuple(one for one in self.needs if one != CHECKPOINT_NEEDED)
+            self.needs = tuple(need for need in self.needs if need != CHECKPOINT_NEEDED)
         if self.options is not None and self.options.checkpoint.removeprefix(f"{SHIPPED}/") in shipped_names():
             self.seen_sets = ("grade",)  # designs were compared there
         self._networks: dict[str, tuple[MetricManifest, Any]] = {}  # by place
@@ -113,12 +113,14 @@ class TrainedMetric(ReplyMetric, ConfiguredMetric):
                 f"no checkpoint is named; train one with `manage.py train_metric`, or name one in metrics.yaml "
                 f"(kind: {self.kind}, params: {{checkpoint: folder}})"
             )
-        named = self.options.checkpoint
-        found = checkpoint_read(SHIPPED / named if named in shipped_names() else named)
-        wanted = self.trained or self.kind
-        if found.manifest.metric != wanted:
-            raise CheckpointError(f"{found.folder} holds a checkpoint of {found.manifest.metric}, not of {wanted}")
-        return found
+        name = self.options.checkpoint
+        checkpoint = checkpoint_read(SHIPPED / name if name in shipped_names() else name)
+        metric = self.trained or self.kind
+        if checkpoint.manifest.metric != metric:
+            raise CheckpointError(
+                f"{checkpoint.folder} holds a checkpoint of {checkpoint.manifest.metric}, not of {metric}"
+            )
+        return checkpoint
 
     @property
     def params(self) -> dict[str, Any]:
@@ -129,13 +131,13 @@ class TrainedMetric(ReplyMetric, ConfiguredMetric):
 
     def unavailable_reason(self) -> str | None:
         try:
-            found = self.checkpoint
+            checkpoint = self.checkpoint
         except CheckpointError as error:
             return str(error)
-        backbone = values_read(BackboneConfig, dict(found.manifest.config["backbone"]))
-        return checkpoint_missing(found.folder) or backbone_missing(backbone)
+        backbone = values_read(BackboneConfig, dict(checkpoint.manifest.config["backbone"]))
+        return checkpoint_missing(checkpoint.folder) or backbone_missing(backbone)
 
-    def where(self, device: str) -> str:
+    def choose_device(self, device: str) -> str:
         """Return the device to compute on: the one of its options, else that of the run."""
         return (self.options.device if self.options else "") or device
 
@@ -144,7 +146,7 @@ class TrainedMetric(ReplyMetric, ConfiguredMetric):
         from evaluation.training.loop import restored
 
         with self._lock:
-            place, checkpoint = self.where(device), self.checkpoint
+            place, checkpoint = self.choose_device(device), self.checkpoint
             manifest, network = self._networks.get(place, (None, None))
             if manifest != checkpoint.manifest:  # the first use, or trained again since
                 network = restored(checkpoint, place)
@@ -161,15 +163,15 @@ def trained_register(folder: Path, device: str = "") -> list[Metric]:
         folder: holds one folder per training; not there: no metric.
         device: where they compute; empty: where each run says.
     """
-    made = []
+    registered = []
     for place in sorted(folder.glob("[!._]*")):
         try:
             manifest = checkpoint_read(place).manifest
             name = place.name.replace("-", "_")
             if manifest.metric not in metric_kinds:
                 continue
-            there = metrics.get(name) if name in metrics else None
-            if there is not None and (not isinstance(there, TrainedMetric) or there.options is not None):
+            known = metrics.get(name) if name in metrics else None
+            if known is not None and (not isinstance(known, TrainedMetric) or known.options is not None):
                 continue
             metric = metric_kinds.get(_kind(manifest)).make(
                 name=name, title=manifest.title, checkpoint=str(place), device=device
@@ -179,8 +181,8 @@ def trained_register(folder: Path, device: str = "") -> list[Metric]:
             level = logging.DEBUG if checkpoint_awaited(place) else logging.WARNING
             log.log(level, "%s is left out: %s", place, error)
             continue
-        made.append(metrics.put(metric))
-    return made
+        registered.append(metrics.put(metric))
+    return registered
 
 
 class TrainedLook:
@@ -204,9 +206,9 @@ class TrainedLook:
             if time.monotonic() - self._looked_at < LOOKED_EVERY_S:
                 return
             self._looked_at = time.monotonic()
-            found = {str(place): _stamp(place) for place in folder.glob("[!._]*")}
-            if found != self._seen:
-                self._seen = found
+            stamps = {str(place): _stamp(place) for place in folder.glob("[!._]*")}
+            if stamps != self._seen:
+                self._seen = stamps
                 trained_register(folder, device)
         finally:
             self._lock.release()
@@ -226,12 +228,12 @@ def _stamp(place: Path) -> tuple[int, ...]:
 def _kind(manifest: MetricManifest) -> str:
     """Return the kind of metric that a checkpoint is: the learned metric's, or that of a special case of it."""
     for kind in metric_kinds:
-        made = kind.make
+        metric_type = kind.make
         if (
-            isinstance(made, type)
-            and issubclass(made, TrainedMetric)
-            and made.trained == manifest.metric
-            and made.is_of(manifest)
+            isinstance(metric_type, type)
+            and issubclass(metric_type, TrainedMetric)
+            and metric_type.trained == manifest.metric
+            and metric_type.is_of(manifest)
         ):
             return kind.name
     return manifest.metric
@@ -280,7 +282,7 @@ class WithPmi(TrainedMetric):
             "opens the conversation.",
         )
         model = self.options.model if self.options else SMOLLM2
-        self._pmi = ReplyPmi(model=model, device=self.where("cpu"))
+        self._pmi = ReplyPmi(model=model, device=self.choose_device("cpu"))
         self.licence = f"{self.licence}; {self._pmi.licence}"
         self.window = max(self.window or 0, self._pmi.window or 0)
 
@@ -303,5 +305,5 @@ class WithPmi(TrainedMetric):
         assert self.options is not None, "asked although it is unavailable"
         pmi = self._pmi.scored(replies, shared)["reply_pmi_bot"]
         pmi = (pmi - self.options.pmi_level) / self.options.pmi_spread
-        scores, more = self.network_scores(replies, shared)
-        return {f"{self.name}_bot": (scores + pmi) / 2, **more}
+        scores, extra_scores = self.network_scores(replies, shared)
+        return {f"{self.name}_bot": (scores + pmi) / 2, **extra_scores}

@@ -135,16 +135,16 @@ def _labels(text: str, answers: Sequence[str]) -> Iterator[str]:
 
 def _last_json(text: str) -> Any:
     """Return the last JSON object or list in the text; None if there is none."""
-    decoder, data, at = json.JSONDecoder(), None, 0
-    while (begin := re.search(r"[{\[]", text[at:])) is not None:
-        at += begin.start()
+    decoder, data, position = json.JSONDecoder(), None, 0
+    while (begin := re.search(r"[{\[]", text[position:])) is not None:
+        position += begin.start()
         try:
-            value, end = decoder.raw_decode(text, at)
+            value, end = decoder.raw_decode(text, position)
         except (ValueError, RecursionError):
-            at += 1
+            position += 1
             continue
         data = value if isinstance(value, dict) or data is None else data
-        at = end
+        position = end
     return data if isinstance(data, dict) else None
 
 
@@ -171,8 +171,8 @@ def _read_number(line: str, answers: Sequence[str]) -> str | None:
     rest = line[begin.end() :]
     if re.match(r"\s*(?:/|-\s*\d|–|—\s*\d|~|\+|to\s+\d|or\b|out of|of\s+\d|,\s*\d)", rest, re.I):
         return None
-    others = {match[1] for match in re.finditer(_NUMBER, rest)} & set(answers)
-    return number if not others - {number} else None
+    other_numbers = {match[1] for match in re.finditer(_NUMBER, rest)} & set(answers)
+    return number if not other_numbers - {number} else None
 
 
 def _numbers(text: str, answers: Sequence[str]) -> Iterator[str]:
@@ -241,8 +241,8 @@ def _letters(text: str, answers: Sequence[str]) -> Iterator[str]:
     last = text.rsplit("\n", 1)[-1].strip(" .()[]\"'!")
     if re.fullmatch(_REPLY + r"[AB]", last, re.I) and not last.islower():
         yield last[-1].upper()
-    for one, sign, other in re.findall(r"\b([AB])\s*([<>])+\s*([AB])\b", text):
-        yield one if sign == ">" else other
+    for first, sign, second in re.findall(r"\b([AB])\s*([<>])+\s*([AB])\b", text):
+        yield first if sign == ">" else second
     for sentence in re.split(r"(?<=[.!?;])\s+|\n", text):
         for match in [*_STATES.finditer(sentence), *_CHOOSES.finditer(sentence), *_WINS.finditer(sentence)]:
             is_doubted = bool(_DOUBT.search(sentence[: match.end()])) or sentence.rstrip().endswith("?")

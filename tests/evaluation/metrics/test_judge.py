@@ -288,7 +288,7 @@ def test_whole_chats_are_judged_in_both_orders_or_not_at_all(tmp_path):
     for first, second in (told, told[::-1]):
         prompt = fence(CHATS_PROMPT, PAIR_FORM, {"first": first, "second": second}, what="chatbot")
         asked = [((prompt,), f"Better: {letter}") for letter in "AB"]
-        logs, _n = Continuations(str(folder), "cpu").log_probabilities(asked, whole=True)
+        logs, _n = Continuations(str(folder), "cpu").log_probabilities(asked, read_all=True)
         likely.append(1 / (1 + np.exp(logs[1] - logs[0])))
     assert one.preference == pytest.approx((likely[0] + 1 - likely[1]) / 2)
     assert one.first_place == pytest.approx(sum(likely) / 2)
