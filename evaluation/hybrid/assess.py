@@ -6,23 +6,20 @@ same way.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from evaluation.findings import Finding, Reason, finding
+from evaluation.hybrid.assessment_data import Baselines, HumanData, HumanMeans, SelfPlayData
 from evaluation.hybrid.bot_level import (
     INTERCEPTS,
     BotLevel,
     BotLevelDiagnostics,
-    Intercept,
     NullOf,
     OrderedPairs,
     ceiling_of,
-    influence_of,
     interval_over_conversations,
     within_groups_of,
 )
@@ -47,154 +44,22 @@ from evaluation.hybrid.cautions import (
     with_errors,
 )
 from evaluation.hybrid.features import Design, lengths_by_bot
-from evaluation.hybrid.gaussian_process_folds import FromSelfPlay, from_selfplay
+from evaluation.hybrid.gaussian_process_folds import from_selfplay
 from evaluation.hybrid.levels import (
-    SignificantPairs,
-    bot_levels,
     bot_score,
     coefficients_of,
     dimensions_of,
     dimensions_of_conversations,
     features_by_bot,
     interval_of,
-    pairs_of,
     scored_conversations,
     shifted_interval,
     units_of,
 )
 from evaluation.hybrid.results import BotResult, Fold, HybridResult, KeptFit, SelfPlayPrediction
-from evaluation.hybrid.rivals import Rival, compare_rivals
+from evaluation.hybrid.rivals import Rival
 from evaluation.hybrid.verdict import Evidence, FitVerdict, verdict_of
-from evaluation.stats.correlation import METHODS, Correlation, Method, correlate_all, within_groups
-
-BaselineLevels = Mapping[str, dict[str, BotLevel]]
-"""Correlation over bots, by baseline and method."""
-RivalsOf = Callable[[Design | None], Mapping[str, Any]]
-"""Fits the rivals like `rival_folds`; takes the self-play to predict from, None for the rated conversations."""
-
-
-@dataclass(frozen=True)
-class HumanData:
-    """Conversations with people, and their ratings.
-
-    Attributes:
-        design: the conversations; None without any.
-        adjusted: (n,) targets of the rated conversations less their raters' effects, for fits that estimate these.
-            Comparisons over bots and within bots use them; single conversations are compared with their own ratings.
-        means: the bots' means by the same ratings; None without ratings, or for a fit that estimates no rater effects.
-        significant: pairs of bots whose ratings differ significantly.
-        dimensions: rating dimensions to correlate the predictions with.
-        groups: label of each bot.
-        is_fitted: True if the fit was fitted to these ratings.
-    """
-
-    design: Design | None
-    adjusted: np.ndarray | None = None
-    means: BotFeatureMeans | None = None
-    significant: SignificantPairs = field(default_factory=SignificantPairs)
-    dimensions: Sequence[str] = ()
-    groups: Mapping[str, str] = field(default_factory=dict)
-    is_fitted: bool = True
-
-    @cached_property
-    def rated(self) -> Design | None:
-        """Rated conversations; None without any."""
-        if self.design is None:
-            return None
-        rated = self.design.rows(np.isfinite(self.design.y))
-        return rated if len(rated.y) else None
-
-    @cached_property
-    def target(self) -> Design | None:
-        """Rated conversations with the adjusted targets, if there are any."""
-        if self.rated is None or self.adjusted is None:
-            return self.rated
-        return replace(self.rated, y=self.adjusted)
-
-    def ratings_by_bot(self) -> dict[str, np.ndarray]:
-        """Return the targets of each bot's rated conversations, adjusted where the fit does so."""
-        ratings = {} if self.design is None else {bot: values for bot, (values, _) in self.design.rated.items()}
-        if self.target is not None and self.adjusted is not None:
-            ratings = {bot: self.target.y[self.target.bots == bot] for bot in ratings}
-        return ratings
-
-
-@dataclass(frozen=True, slots=True)
-class SelfPlayData:
-    """Self-play, and the bot means that a Gaussian process predicts from it.
-
-    Attributes:
-        process: None for other fits, and for a fit of another study.
-    """
-
-    design: Design
-    process: FromSelfPlay | None
-
-
-@dataclass(frozen=True, slots=True)
-class Baselines:
-    """Simple predictors to compare a fit with.
-
-    Attributes:
-        human: trivial predictors, applied to conversations with people.
-        selfplay: the same, applied to self-play.
-        rivals: fits the rivals; None without any.
-    """
-
-    human: BaselineLevels = field(default_factory=dict)
-    selfplay: BaselineLevels = field(default_factory=dict)
-    rivals: RivalsOf | None = None
-
-    def compare(
-        self, selfplay: Design | None, predicted: Mapping[str, float], human: Mapping[str, float]
-    ) -> dict[str, Rival]:
-        """Compare the rivals with the fit's predictions.
-
-        Args:
-            selfplay: as in `RivalsOf`.
-            predicted: by the fit, with the intercept of each fold.
-        """
-        return {} if self.rivals is None else compare_rivals(self.rivals(selfplay), predicted, human)
-
-
-@dataclass(frozen=True, slots=True)
-class _HumanMeans:
-    """Mean rating of each bot, with the tests for scores that predict it."""
-
-    by_bot: Mapping[str, float]
-    significant: SignificantPairs
-    seed: int
-    null: NullOf | None
-
-    def correlate(
-        self,
-        scores: Mapping[str, float],
-        design: Design | None,
-        intercept: Intercept,
-        methods: Sequence[Method] = METHODS,
-    ) -> dict[str, BotLevel]:
-        """Correlate scores with the means over bots.
-
-        Args:
-            design: conversations behind the scores; without them the null permutes the bots' means alone.
-        """
-        bots = [bot for bot in scores if bot in self.by_bot]
-        refit = None
-        if self.null is not None and design is not None:
-            features = {bot: mean for bot, mean in features_by_bot(design).items() if bot in bots}
-            refit = partial(self.null, features, common=intercept == "common")
-        predicted, human = [scores[bot] for bot in bots], [self.by_bot[bot] for bot in bots]
-        return bot_levels(predicted, human, seed=self.seed, null=refit, methods=methods)
-
-    def measure_influence(self, scores: Mapping[str, float]) -> dict[str, float | None]:
-        bots = [bot for bot in scores if bot in self.by_bot]
-        return influence_of([scores[bot] for bot in bots], [self.by_bot[bot] for bot in bots], bots)
-
-    def count_pairs(self, scores: Mapping[str, float]) -> OrderedPairs:
-        return pairs_of(scores, self.by_bot, self.significant)
-
-    def count_bots(self, scores: Mapping[str, float]) -> int:
-        return sum(bot in self.by_bot for bot in scores)
+from evaluation.stats.correlation import METHODS, Correlation, correlate_all, within_groups
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,8 +80,8 @@ class _HumanPrediction:
 def assess(
     fit: KeptFit,
     human: HumanData,
-    selfplay: Design | None = None,
-    baselines: Baselines = Baselines(),
+    selfplay: Design | None,
+    baselines: Baselines,
     *,
     seed: int,
     null: NullOf | None,
@@ -241,7 +106,7 @@ def assess(
         bots = with_errors(bots, _bot_scores(replace(fit, intercept="fold"), human.design))
     rated, predictions = human.rated, _predictions(fit, human.rated)
     by_bot = {bot: result.target for bot, result in bots.items() if result.target is not None}
-    means = _HumanMeans(by_bot, human.significant, seed, null)
+    means = HumanMeans(by_bot, human.significant, seed, null)
     scores = {
         "predicted": {bot: r.predicted for bot, r in bots.items() if r.predicted is not None},
         "predicted_selfplay": {
@@ -300,7 +165,7 @@ def _assess_human(
     fit: KeptFit,
     human: HumanData,
     baselines: Baselines,
-    means: _HumanMeans,
+    means: HumanMeans,
     bots: Mapping[str, BotResult],
     scores: Mapping[str, float],
     *,
@@ -341,7 +206,7 @@ def _assess_selfplay(
     fit: KeptFit,
     played: SelfPlayData,
     baselines: Baselines,
-    means: _HumanMeans,
+    means: HumanMeans,
     bots: Mapping[str, BotResult],
     scores: Mapping[str, float],
 ) -> SelfPlayPrediction:
@@ -369,7 +234,7 @@ def _reach_verdict(
     fit: KeptFit,
     human: HumanData,
     selfplay: Design | None,
-    means: _HumanMeans,
+    means: HumanMeans,
     from_people: _HumanPrediction,
     from_played: SelfPlayPrediction | None,
 ) -> FitVerdict:
@@ -427,7 +292,7 @@ def _collect_cautions(
     return tuple(cautions)
 
 
-def _over_conversations(fit: KeptFit, target: Design | None, means: _HumanMeans) -> tuple[float, float] | None:
+def _over_conversations(fit: KeptFit, target: Design | None, means: HumanMeans) -> tuple[float, float] | None:
     if target is None:
         return None
     predicted = _predict(fit, target)
@@ -435,7 +300,7 @@ def _over_conversations(fit: KeptFit, target: Design | None, means: _HumanMeans)
     return interval_over_conversations([(predicted[rows], target.y[rows]) for rows in rows_by_bot], means.seed)
 
 
-def _values(fit: KeptFit, human: HumanData, means: _HumanMeans, bots: Mapping[str, BotResult]) -> PredictionAccuracy:
+def _values(fit: KeptFit, human: HumanData, means: HumanMeans, bots: Mapping[str, BotResult]) -> PredictionAccuracy:
     """Compare the predicted values with the human means.
 
     Args:
@@ -469,7 +334,7 @@ def _values(fit: KeptFit, human: HumanData, means: _HumanMeans, bots: Mapping[st
 
 
 def _values_selfplay(
-    fit: KeptFit, played: Design, means: _HumanMeans, bots: Mapping[str, BotResult]
+    fit: KeptFit, played: Design, means: HumanMeans, bots: Mapping[str, BotResult]
 ) -> PredictionAccuracy:
     """Compare the values that self-play predicts of rated bots, each by the fold without it."""
     permuted = None

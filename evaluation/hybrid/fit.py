@@ -21,7 +21,8 @@ import numpy as np
 from chatbots import Identity
 from chatbots.text import quote
 from evaluation.findings import finding
-from evaluation.hybrid.assess import Baselines, HumanData, assess
+from evaluation.hybrid.assess import assess
+from evaluation.hybrid.assessment_data import Baselines, HumanData
 from evaluation.hybrid.baselines import GROUP, MIN_BOTS, baselines_of, with_indicators
 from evaluation.hybrid.bot_level import INTERCEPTS, PREFERRED_INTERCEPT, Intercept, NullOf
 from evaluation.hybrid.bot_means import BotFeatureMeans, BotSums, NoNoise
