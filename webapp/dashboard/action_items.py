@@ -69,15 +69,15 @@ def action_items(*, may_pay: bool = True) -> list[ActionItem]:
     Args:
         may_pay: as `pay_action_items`.
     """
-    found: list[ActionItem] = []
-    found += pay_action_items(may_pay=may_pay)
-    found += pay_waits() if may_pay else []
-    found += alert_action_items()
-    found += _system()
+    items: list[ActionItem] = []
+    items += pay_action_items(may_pay=may_pay)
+    items += pay_waits() if may_pay else []
+    items += alert_action_items()
+    items += _system()
     collecting = list(Study.objects.filter(state=Study.State.COLLECTING))
     entries = {entry.id: entry for entry in bot_entry_list()}
-    found += _unavailable(collecting, entries)
-    found += [
+    items += _unavailable(collecting, entries)
+    items += [
         ActionItem(
             "warn",
             ", ".join(beyond),
@@ -88,10 +88,10 @@ def action_items(*, may_pay: bool = True) -> list[ActionItem]:
         for study in collecting
         if (beyond := bots_beyond_cap(study))
     ]
-    found += _behind(collecting)
-    found += _reported()
+    items += _behind(collecting)
+    items += _reported()
     since = database_now() - timedelta(days=2)
-    found += [
+    items += [
         ActionItem(
             "warn",
             job_title(job),
@@ -106,7 +106,7 @@ def action_items(*, may_pay: bool = True) -> list[ActionItem]:
         model._default_manager.filter(state=State.FAILED, ended_at__gte=since).count() for model in job_models()
     )
     if n_failed:
-        found.append(
+        items.append(
             ActionItem(
                 "bad",
                 plural(n_failed, "%(n)d job", "%(n)d jobs") % {"n": n_failed},
@@ -115,7 +115,7 @@ def action_items(*, may_pay: bool = True) -> list[ActionItem]:
                 ("dashboard:jobs", {}, ""),
             )
         )
-    return sorted(found, key=lambda item: _TONES.index(item.tone))
+    return sorted(items, key=lambda item: _TONES.index(item.tone))
 
 
 def pay_action_items(*, may_pay: bool, study: Study | None = None) -> list[ActionItem]:
@@ -132,7 +132,7 @@ def pay_action_items(*, may_pay: bool, study: Study | None = None) -> list[Actio
     if study is not None:
         people = people.filter(study=study)
     failed_in = StudyVersion.objects.filter(tasks__state=Task.State.FAILED).distinct()
-    promising = [one.pk for one in failed_in.only("values") if promises_pay(one.values)]
+    promising = [version.pk for version in failed_in.only("values") if promises_pay(version.values)]
     lost = (
         people.filter(tasks__state=Task.State.FAILED, tasks__version__in=promising)
         .exclude(tasks__completion_code__isnull=False)
@@ -143,21 +143,21 @@ def pay_action_items(*, may_pay: bool, study: Study | None = None) -> list[Actio
     )
     if study is not None:
         early = early.filter(participant__study=study)
-    counted = Counter[int]()
+    n_people_by_study = Counter[int]()
     for pk, n in lost.order_by().values_list("study").annotate(n=Count("pk", distinct=True)):
-        counted[pk] = n
+        n_people_by_study[pk] = n
     undecided = early.order_by().values_list("participant__study")
     for pk, n in undecided.annotate(n=Count("participant", distinct=True)):
-        counted[pk] += n
-    names = Study.objects.in_bulk(list(counted))
-    found = []
-    for pk, n in counted.most_common():
+        n_people_by_study[pk] += n
+    names = Study.objects.in_bulk(list(n_people_by_study))
+    items = []
+    for pk, n in n_people_by_study.most_common():
         href = (
             ("dashboard:study_people", {"key": names[pk].key}, "show=ours")
             if may_pay
             else ("dashboard:study_conversations", {"key": names[pk].key}, "state=failed")
         )
-        found.append(
+        items.append(
             ActionItem(
                 "warn",
                 plural(n, "%(n)d person", "%(n)d people") % {"n": n},
@@ -168,7 +168,7 @@ def pay_action_items(*, may_pay: bool, study: Study | None = None) -> list[Actio
                 href,
             )
         )
-    return found
+    return items
 
 
 def pay_waits(study: Study | None = None) -> list[ActionItem]:
@@ -187,7 +187,7 @@ def pay_waits(study: Study | None = None) -> list[ActionItem]:
         waiting.order_by().values_list("participant__study").annotate(n=Count("participant", distinct=True))
     )
     studies = Study.objects.in_bulk([*n_unsent, *n_waiting])
-    found = [
+    items = [
         ActionItem(
             "warn",
             plural(n, "%(n)d decision", "%(n)d decisions") % {"n": n},
@@ -199,7 +199,7 @@ def pay_waits(study: Study | None = None) -> list[ActionItem]:
         )
         for pk, n in n_unsent.items()
     ]
-    found += [
+    items += [
         ActionItem(
             "info",
             plural(n, "%(n)d person", "%(n)d people") % {"n": n},
@@ -209,7 +209,7 @@ def pay_waits(study: Study | None = None) -> list[ActionItem]:
         )
         for pk, n in n_waiting.items()
     ]
-    return found
+    return items
 
 
 def tasks_waiting(among: Q) -> QuerySet[Task]:
@@ -244,10 +244,14 @@ def alert_action_items() -> list[ActionItem]:
 def _system() -> list[ActionItem]:
     """Return problems of the installation and queues that wait; failed jobs have their own need."""
     page: tuple[str, dict[str, str], str] = ("dashboard:system", {}, "")
-    found = [one for one in find_problems() if one.kind != FAILED]
-    problems = [ActionItem("bad", f"{one.title}.", one.words, "See the system", page) for one in found]
-    told = {(one.kind, one.subject) for one in found}
-    return problems + [ActionItem("warn", "", words, "See the system", page) for words in queue_waits(told)]
+    open_problems = [problem for problem in find_problems() if problem.kind != FAILED]
+    problem_items = [
+        ActionItem("bad", f"{problem.title}.", problem.words, "See the system", page) for problem in open_problems
+    ]
+    problem_keys = {(problem.kind, problem.subject) for problem in open_problems}
+    return problem_items + [
+        ActionItem("warn", "", words, "See the system", page) for words in queue_waits(problem_keys)
+    ]
 
 
 def _reported() -> list[ActionItem]:
@@ -260,12 +264,12 @@ def _reported() -> list[ActionItem]:
     return [
         ActionItem(
             "warn",
-            plural(n, f"%(n)d {one}", f"%(n)d {many}") % {"n": n},
+            plural(n, f"%(n)d {noun}", f"%(n)d {nouns}") % {"n": n},
             rest.format(studies[pk].name),
             action,
             ("dashboard:study_people", {"key": studies[pk].key}, f"show={show}"),
         )
-        for counts, (one, many, rest, action, show) in (
+        for counts, (noun, nouns, rest, action, show) in (
             (reports_unseen(every), reports),
             (messages_waiting(people, by="participant__study"), written),
         )
@@ -280,13 +284,13 @@ def _unavailable(studies: Sequence[Study], entries: dict[str, BotEntry]) -> list
     """
     studies = [study for study in studies if talks_to_bots(study)]
     reports = heartbeat_bots()
-    found: list[ActionItem] = []
+    items: list[ActionItem] = []
     asides = bots_aside()
     missing: dict[str, None] = {}
     for study in studies:
         is_offered = [bot_id in entries and bot_state(entries[bot_id], reports).is_offered for bot_id in study.bots]
         if not any(is_offered):
-            found.append(
+            items.append(
                 ActionItem(
                     "bad",
                     study.name,
@@ -301,28 +305,28 @@ def _unavailable(studies: Sequence[Study], entries: dict[str, BotEntry]) -> list
         if state.reason:
             # A failing bot is still offered, so it asks for a look and not for help.
             if state.is_offered:
-                why = f"{state.reason}."
+                rest = f"{state.reason}."
             elif entries[bot_id].is_set_aside:
                 aside = asides.get(bot_id)
-                said = (
+                sentence = (
                     "{trouble}; new participants do not get it until you put it back."
                     if aside is not None and aside.needs_person
                     else "{trouble}; new participants do not get it until a reply works."
                 )
-                why = said.format(trouble=state.reason)
+                rest = sentence.format(trouble=state.reason)
             else:
-                why = f"is not offered to participants: {state.reason}."
+                rest = f"is not offered to participants: {state.reason}."
             href = ("dashboard:bot", {"bot_id": bot_id}, "")
-            found.append(ActionItem(state.tone, bot_id, why, "See the bot", href))
+            items.append(ActionItem(state.tone, bot_id, rest, "See the bot", href))
     if missing:
-        why = plural(
+        rest = plural(
             len(missing),
             "is in a collecting study, but no bot of this name is registered here.",
             "are in collecting studies, but no bots of these names are registered here.",
         )
         names = ", ".join(sorted(missing))
-        found.append(ActionItem("bad", names, why, "See bots", ("dashboard:bots", {}, "")))
-    return found
+        items.append(ActionItem("bad", names, rest, "See bots", ("dashboard:bots", {}, "")))
+    return items
 
 
 def _behind(studies: Iterable[Study]) -> list[ActionItem]:
@@ -339,12 +343,12 @@ def _behind(studies: Iterable[Study]) -> list[ActionItem]:
         .annotate(n=Count("pk"))
     ):
         counts[row["task__participant__study"]][row["bot_id"]] = row["n"]
-    found = []
+    items = []
     for study in studies:
         late = bot_behind({bot_id: counts[study.pk].get(bot_id, 0) for bot_id in study.bots})
         if late is not None:
             bot_id, gap = late
-            found.append(
+            items.append(
                 ActionItem(
                     "info",
                     bot_id,
@@ -353,7 +357,7 @@ def _behind(studies: Iterable[Study]) -> list[ActionItem]:
                     ("dashboard:study_people", {"key": study.key}, ""),
                 )
             )
-    return found
+    return items
 
 
 def bot_behind(counts: Mapping[str, int]) -> tuple[str, int] | None:
@@ -361,9 +365,9 @@ def bot_behind(counts: Mapping[str, int]) -> tuple[str, int] | None:
 
     None if counts are about even, or so small that chance alone makes them uneven.
     """
-    most = max(counts.values(), default=0)
-    late = {bot_id: most - n for bot_id, n in counts.items() if most - n >= _BEHIND}
-    if not late or most < 2 * _BEHIND:
+    leading_count = max(counts.values(), default=0)
+    late = {bot_id: leading_count - n for bot_id, n in counts.items() if leading_count - n >= _BEHIND}
+    if not late or leading_count < 2 * _BEHIND:
         return None
     return max(late.items(), key=lambda item: item[1])
 

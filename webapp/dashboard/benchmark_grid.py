@@ -57,10 +57,14 @@ class DataSet:
         return published_of(self.origin, self.target)
 
     @property
-    def whole(self) -> int | None:
+    def published_size(self) -> int | None:
         """The replies that it has as it was published, where that is known and these are fewer."""
-        found = published_sets().get(self.origin) if self.published else None
-        return found.whole if found and found.whole and found.whole > self.n_items else None
+        published_set = published_sets().get(self.origin) if self.published else None
+        return (
+            published_set.whole
+            if published_set and published_set.whole and published_set.whole > self.n_items
+            else None
+        )
 
     def ceiling(self) -> Mapping[str, Any] | None:
         """Return the highest correlation that a perfect metric could reach here, or None without any."""
@@ -69,35 +73,35 @@ class DataSet:
 
     def remarks(self, metric: str) -> Mapping[str, int]:
         """Return counts of remarks on a metric's replies, over the whole file or study."""
-        return self._whole(metric).get("remarks", {})
+        return self._full_agreement(metric).get("remarks", {})
 
     def column(self, metric: str) -> str:
         """Return the column that stands for a metric; empty where it was not computed."""
-        return str(self._whole(metric).get("column", ""))
+        return str(self._full_agreement(metric).get("column", ""))
 
     @property
     def result(self) -> Mapping[str, Any]:
         """Result of the job; empty without one."""
-        found: Mapping[str, Any] = self.job.result or {}
-        return found
+        job_result: Mapping[str, Any] = self.job.result or {}
+        return job_result
 
     def part(self, metric: str) -> Mapping[str, Any] | None:
         """Return the agreement of a metric here; None where it was not computed."""
-        whole = self._whole(metric)
-        if not self.source or "unavailable" in whole:
-            return whole or None
-        return whole.get("sources", {}).get(self.source) or None
+        agreement = self._full_agreement(metric)
+        if not self.source or "unavailable" in agreement:
+            return agreement or None
+        return agreement.get("sources", {}).get(self.source) or None
 
     def system_test(self, metric: str) -> Mapping[str, Any] | None:
         """Return the test of a metric's soft pairwise accuracy here; None where there is none."""
-        found: Mapping[str, Any] = self.result.get("system_tests", {}).get(self.target, {}).get(metric, {})
-        return found.get(self.source)
+        tests: Mapping[str, Any] = self.result.get("system_tests", {}).get(self.target, {}).get(metric, {})
+        return tests.get(self.source)
 
-    def _whole(self, metric: str) -> Mapping[str, Any]:
+    def _full_agreement(self, metric: str) -> Mapping[str, Any]:
         """Return the agreement of a metric over the whole file or study; empty where it was not computed."""
         rows = [row["agreement"] for row in self.result["metrics"] if row["metric"] == metric]
-        found: Mapping[str, Any] = rows[0].get(self.target) or {} if rows else {}
-        return found
+        agreement: Mapping[str, Any] = rows[0].get(self.target) or {} if rows else {}
+        return agreement
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +160,7 @@ class GridRow:
 
     Attributes:
         rank: the mean of its places among the metrics that have a number there; None without any number.
-        standing: its median over held-out data sets, beside the cosine's.
+        held_out: its median over held-out data sets, beside the cosine's.
     """
 
     name: str
@@ -165,7 +169,7 @@ class GridRow:
     versions: str
     cells: tuple[GridCell, ...]
     rank: float | None = None
-    standing: Standing = NO_STANDING
+    held_out: Standing = NO_STANDING
 
     @property
     def is_baseline(self) -> bool:
@@ -199,20 +203,20 @@ class Grid:
     @property
     def n_items(self) -> int:
         """Items of all data sets."""
-        return sum(one.n_items for one in self.sets)
+        return sum(dataset.n_items for dataset in self.sets)
 
     @property
     def ceilings(self) -> list[tuple[str, str]]:
         """Highest correlation possible on each data set and its interval; empty where unknown."""
-        found = []
-        for one in self.sets:
-            ceiling = one.ceiling()
+        ceilings = []
+        for dataset in self.sets:
+            ceiling = dataset.ceiling()
             if ceiling is None or ceiling["r"] is None:
-                found.append(("", ""))
+                ceilings.append(("", ""))
             else:
                 low, high = ceiling["ci95"] or (None, None)
-                found.append((share(ceiling["r"]), _interval(low, high)))
-        return found
+                ceilings.append((share(ceiling["r"]), _interval(low, high)))
+        return ceilings
 
     def table(self) -> PageTable:
         """Return the same as a plain table, for files: each data set whole, then by dialogue model."""
@@ -223,7 +227,7 @@ class Grid:
         )
         rows = [
             [
-                Cell(row.title), Cell(one.title), Cell(model), Cell(one.target),
+                Cell(row.title), Cell(dataset.title), Cell(model), Cell(dataset.target),
                 Cell(cell.number, reason=cell.reason, raw=(cell.r,)),
                 Cell(cell.interval, raw=(cell.low, cell.high)),
                 Cell(share(cell.p, 3), raw=(cell.p,)), Cell(str(cell.n), raw=(cell.n,)),
@@ -232,25 +236,25 @@ class Grid:
                 Cell(cell.published.title if cell.published and cell.printed else ""),
                 Cell(cell.published.place if cell.published and cell.printed else ""),
                 Cell("; ".join(caveats_of([cell.published])) if cell.published and cell.printed else ""),
-                Cell(one.language), Cell(row.rank_shown, raw=(row.rank,)),
-                share_cell(row.standing.median), Cell(row.standing.sets), Cell(row.standing.note),
+                Cell(dataset.language), Cell(row.rank_shown, raw=(row.rank,)),
+                share_cell(row.held_out.median), Cell(row.held_out.sets), Cell(row.held_out.note),
             ]
             for row in self.rows
-            for one, whole in zip(self.sets, row.cells, strict=True)
-            for model, cell, part in _parts(row, one, whole)
+            for dataset, overall_cell in zip(self.sets, row.cells, strict=True)
+            for model, cell, part in _parts(row, dataset, overall_cell)
         ]  # fmt: skip
         return PageTable(headers, rows)
 
 
-def _parts(row: GridRow, one: DataSet, whole: GridCell) -> Iterator[tuple[str, GridCell, Mapping[str, Any]]]:
+def _parts(row: GridRow, dataset: DataSet, overall_cell: GridCell) -> Iterator[tuple[str, GridCell, Mapping[str, Any]]]:
     """Yield a cell as it is shown and what is known of it, then the same of each dialogue model."""
-    part = one.part(row.name) or {}
-    yield "", whole, part
-    for model, found in part.get("models", {}).items():
-        low, high = found[whole.method]["ci95"] or (None, None)
-        published = matching_row(one.published, one.column(row.name), model)
-        r, p = found[whole.method]["r"], found[whole.method]["p"]
-        yield model, GridCell(r, low, high, p, found["n"], "", "", published, whole.method), found
+    part = dataset.part(row.name) or {}
+    yield "", overall_cell, part
+    for model, model_part in part.get("models", {}).items():
+        low, high = model_part[overall_cell.method]["ci95"] or (None, None)
+        published = matching_row(dataset.published, dataset.column(row.name), model)
+        r, p = model_part[overall_cell.method]["r"], model_part[overall_cell.method]["p"]
+        yield model, GridCell(r, low, high, p, model_part["n"], "", "", published, overall_cell.method), model_part
 
 
 def _of_cell(part: Mapping[str, Any]) -> list[Cell]:
@@ -283,38 +287,43 @@ def grid_of(jobs: Sequence[Job], *, method: Method, target: str, language: str =
             baseline stays last.
     """
     done = [job for job in jobs if job.state == State.DONE and job.result and "questions" not in job.result]
-    all_sets = [one for job in done for one in _sets(job, target)]
-    languages = tuple(sorted({one.language for one in all_sets if one.language}))
-    sets = tuple(one for one in all_sets if not language or one.language == language)
-    shown = [job for job in done if any(one.job.pk == job.pk for one in sets)]
+    all_sets = [dataset for job in done for dataset in _sets(job, target)]
+    languages = tuple(sorted({dataset.language for dataset in all_sets if dataset.language}))
+    sets = tuple(dataset for dataset in all_sets if not language or dataset.language == language)
+    shown_jobs = [job for job in done if any(dataset.job.pk == job.pk for dataset in sets)]
     titles: dict[str, dict[str, Any]] = {}
-    for job in shown:
-        for found in (job.result or {})["metrics"]:
-            titles.setdefault(found["metric"], found)
+    for job in shown_jobs:
+        for metric_result in (job.result or {})["metrics"]:
+            titles.setdefault(metric_result["metric"], metric_result)
     rows = [
         GridRow(
             name,
-            found["title"],
-            "baseline" if name == BASELINE else f"version {found['version']}",
-            ", ".join(sorted(set(_versions(shown, name)))),
-            tuple(_cell(one, name, method, target) for one in sets),
+            metric_result["title"],
+            "baseline" if name == BASELINE else f"version {metric_result['version']}",
+            ", ".join(sorted(set(_versions(shown_jobs, name)))),
+            tuple(_cell(dataset, name, method, target) for dataset in sets),
         )
-        for name, found in titles.items()
+        for name, metric_result in titles.items()
     ]
-    signs = {name: -1.0 if found.get("lower_is_better") else 1.0 for name, found in titles.items()}
+    signs = {name: -1.0 if metric_result.get("lower_is_better") else 1.0 for name, metric_result in titles.items()}
     bar = next(([cell.r for cell in row.cells] for row in rows if row.name == BAR), None)
     rows = [
-        replace(row, rank=_mean_rank(row, rows), standing=_standing(row, sets, signs[row.name], bar)) for row in rows
+        replace(row, rank=_mean_rank(row, rows), held_out=_compute_held_out(row, sets, signs[row.name], bar))
+        for row in rows
     ]
-    places = {one.name: place for place, one in enumerate(sets)}
+    places = {dataset.name: place for place, dataset in enumerate(sets)}
     rows.sort(key=lambda row: (row.is_baseline, *_order(row, sort, places), row.title))
     targets = dict.fromkeys(name for job in done for name in (job.result or {})["targets"])
     return Grid(sets, tuple(rows), tuple(targets), languages)
 
 
-def _standing(row: GridRow, sets: Sequence[DataSet], sign: float, bar: Sequence[float | None] | None) -> Standing:
-    own = [None if cell.r is None else sign * cell.r for cell in row.cells]
-    return standing_of(metric_known(row.name), [one.origin for one in sets], own, None if row.name == BAR else bar)
+def _compute_held_out(
+    row: GridRow, sets: Sequence[DataSet], sign: float, bar: Sequence[float | None] | None
+) -> Standing:
+    scores = [None if cell.r is None else sign * cell.r for cell in row.cells]
+    return standing_of(
+        metric_known(row.name), [dataset.origin for dataset in sets], scores, None if row.name == BAR else bar
+    )
 
 
 def _order(row: GridRow, sort: str, places: Mapping[str, int]) -> tuple[float, ...]:
@@ -326,7 +335,7 @@ def _order(row: GridRow, sort: str, places: Mapping[str, int]) -> tuple[float, .
     if sort in places:
         r = row.cells[places[sort]].r
         return (-(_BELOW if r is None else r),)
-    return (-row.mean,) if sort == MEAN else (row.standing.place,)
+    return (-row.mean,) if sort == MEAN else (row.held_out.place,)
 
 
 def _mean_rank(row: GridRow, rows: Sequence[GridRow]) -> float | None:
@@ -334,18 +343,18 @@ def _mean_rank(row: GridRow, rows: Sequence[GridRow]) -> float | None:
     places = []
     for k, cell in enumerate(row.cells):
         if cell.r is not None:
-            others = [one.cells[k].r for one in rows if one.cells[k].r is not None]
-            above = sum(r > cell.r for r in others if r is not None)
-            same = sum(r == cell.r for r in others)
+            all_scores = [other_row.cells[k].r for other_row in rows if other_row.cells[k].r is not None]
+            above = sum(r > cell.r for r in all_scores if r is not None)
+            same = sum(r == cell.r for r in all_scores)
             places.append(above + (same + 1) / 2)
     return sum(places) / len(places) if places else None
 
 
 def _versions(jobs: Sequence[Job], metric: str) -> Iterator[str]:
     for job in jobs:
-        for found in (job.result or {})["metrics"]:
-            if found["metric"] == metric:
-                yield f"{found['version']} {found['identity'][:8]}"
+        for metric_result in (job.result or {})["metrics"]:
+            if metric_result["metric"] == metric:
+                yield f"{metric_result['version']} {metric_result['identity'][:8]}"
 
 
 def _sets(job: Job, target: str) -> Iterator[DataSet]:
@@ -360,9 +369,9 @@ def _sets(job: Job, target: str) -> Iterator[DataSet]:
     if chosen not in result["targets"]:
         chosen = ""
     if not sources:
-        [origin, *others] = dict.fromkeys(result["sources"]) or [""]
-        language = _most_told(result.get("languages", {}).values())
-        origin = "" if others else origin
+        [origin, *further_origins] = dict.fromkeys(result["sources"]) or [""]
+        language = _most_common_language(result.get("languages", {}).values())
+        origin = "" if further_origins else origin
         yield DataSet(job, title, "", chosen, result["n_items"], origin, language)
     for source in sources:
         # Of a long set some items are kept for plots: the share of these stands for that of all.
@@ -378,30 +387,30 @@ def _sets(job: Job, target: str) -> Iterator[DataSet]:
         )
 
 
-def _most_told(languages: Iterable[str]) -> str:
+def _most_common_language(languages: Iterable[str]) -> str:
     """Return the language that most sources of one data set are in; empty without any."""
-    counted = Counter(languages).most_common(1)
-    return counted[0][0] if counted else ""
+    most_common = Counter(languages).most_common(1)
+    return most_common[0][0] if most_common else ""
 
 
-def _cell(one: DataSet, metric: str, method: Method, target: str) -> GridCell:
-    if not one.target:
+def _cell(dataset: DataSet, metric: str, method: Method, target: str) -> GridCell:
+    if not dataset.target:
         return GridCell(reason="not judged on it")
-    part = one.part(metric)
+    part = dataset.part(metric)
     if part is None:
         return GridCell(reason="not computed")
     if "unavailable" in part:
         return GridCell(reason="cannot be computed here")
-    query = {"source": one.source, "target": one.target}
-    where = reverse("dashboard:benchmark_cell", args=[one.job.pk, metric])
-    href = f"{where}?{urlencode({k: v for k, v in query.items() if v})}"
-    found, n = part[method], part["n"]
-    if found["r"] is None:
+    query = {"source": dataset.source, "target": dataset.target}
+    address = reverse("dashboard:benchmark_cell", args=[dataset.job.pk, metric])
+    href = f"{address}?{urlencode({k: v for k, v in query.items() if v})}"
+    correlation, n = part[method], part["n"]
+    if correlation["r"] is None:
         skipped = part["skipped"]
         if not n and skipped:
-            why = max(skipped, key=skipped.get)
-            return GridCell(reason="no reference" if why == NO_REFERENCE else why, href=href)
-        return GridCell(n=n, reason=reason_text(found.get("reason")), href=href)
-    low, high = found["ci95"] or (None, None)
-    published = matching_row(one.published, one.column(metric))
-    return GridCell(found["r"], low, high, found["p"], n, "", href, published, method)
+            reason = max(skipped, key=skipped.get)
+            return GridCell(reason="no reference" if reason == NO_REFERENCE else reason, href=href)
+        return GridCell(n=n, reason=reason_text(correlation.get("reason")), href=href)
+    low, high = correlation["ci95"] or (None, None)
+    published = matching_row(dataset.published, dataset.column(metric))
+    return GridCell(correlation["r"], low, high, correlation["p"], n, "", href, published, method)

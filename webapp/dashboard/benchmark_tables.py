@@ -31,7 +31,7 @@ def choice_sets(jobs: Iterable[Job], target: str) -> list[ChoiceSet]:
     Args:
         target: the question, where a study has it; else its leading one.
     """
-    found = []
+    sets = []
     for job in jobs:
         result = job.result
         if job.state != State.DONE or not result or "questions" not in result:
@@ -40,8 +40,10 @@ def choice_sets(jobs: Iterable[Job], target: str) -> list[ChoiceSet]:
         question = target if target in questions else next(iter(questions))
         judge = result["judge"]
         choosers = [] if judge is None else [(f"{judge['title']} (judge)", judge)]
-        metrics = sorted(result["metrics"], key=lambda one: (one["metric"] == BASELINE, -_agreed(one, question)))
-        choosers += [(one["title"], one) for one in metrics]
+        metrics = sorted(
+            result["metrics"], key=lambda metric: (metric["metric"] == BASELINE, -_agreed(metric, question))
+        )
+        choosers += [(metric["title"], metric) for metric in metrics]
         method = (
             f"{phrases.pairs_text(int(result['n_items']))} of replies, “{questions[question]}”. Of the answers that "
             "chose a reply: the share that chose the same one as people; half would be the same by chance. Two people: "
@@ -58,19 +60,19 @@ def choice_sets(jobs: Iterable[Job], target: str) -> list[ChoiceSet]:
         remarks = [*(_biases(judge) if judge is not None else ()), *_left_out(choosers, question)]
         table = _table(choosers, question)
         name = f"Which of two is better: {title}"
-        found.append(ChoiceSet(questions, NamedTable(f"choices-{job.pk}", name, table, method, remarks=remarks)))
-    return found
+        sets.append(ChoiceSet(questions, NamedTable(f"choices-{job.pk}", name, table, method, remarks=remarks)))
+    return sets
 
 
 def _biases(judge: Mapping[str, Any]) -> Iterator[str]:
     """Yield sentences on a judge's position and length bias; none for older results without them."""
-    found = judge.get("biases")
-    if not found or not found["n"]:
+    biases = judge.get("biases")
+    if not biases or not biases["n"]:
         return
-    place, changed, length = found["position_bias"], found["changed"], found["length_bias"]
+    place, changed, length = biases["position_bias"], biases["changed"], biases["length_bias"]
     yield (
         f"Position bias of {judge['title']}: {_printed(place, 'value')}, how much likelier it prefers what stands "
-        f"first (−.5 to .5, 0 is none); in {_printed(changed, 'value')} of {found['n']} pairs its choice changes with "
+        f"first (−.5 to .5, 0 is none); in {_printed(changed, 'value')} of {biases['n']} pairs its choice changes with "
         "the order."
     )
     if length["r"] is None:
@@ -82,13 +84,13 @@ def _biases(judge: Mapping[str, Any]) -> Iterator[str]:
         )
 
 
-def _printed(found: Mapping[str, Any], key: str) -> str:
-    return f"{share(found[key])} {span(*(found['ci95'] or (None, None)), shares=True)}"
+def _printed(estimate: Mapping[str, Any], key: str) -> str:
+    return f"{share(estimate[key])} {span(*(estimate['ci95'] or (None, None)), shares=True)}"
 
 
 def _agreed(chooser: Mapping[str, Any], question: str) -> float:
-    one = chooser["choices"][question]
-    value = None if "unavailable" in one else one["agreed"]["value"]
+    choices = chooser["choices"][question]
+    value = None if "unavailable" in choices else choices["agreed"]["value"]
     return -1.0 if value is None else float(value)
 
 
@@ -98,13 +100,13 @@ def _table(choosers: Sequence[tuple[str, Mapping[str, Any]]], question: str) -> 
         *("Only people said “the same”", "Only it said “the same”", "Both said “the same”"),
     )
 
-    def numbers(one: Mapping[str, Any]) -> list[Cell]:
-        if "unavailable" in one:
-            return [Cell("–", reason=f"cannot be computed here: {one['unavailable']}")] * len(titles)
-        ties = one["counts"]
-        counts = [one[name] for name in ("n", "n_pairs", "n_raters")]
+    def numbers(choices: Mapping[str, Any]) -> list[Cell]:
+        if "unavailable" in choices:
+            return [Cell("–", reason=f"cannot be computed here: {choices['unavailable']}")] * len(titles)
+        ties = choices["counts"]
+        counts = [choices[name] for name in ("n", "n_pairs", "n_raters")]
         counts += [ties[name] for name in ("people_tied", "chooser_tied", "both_tied")]
-        estimates = [cell for name in ("agreed", "people", "kappa") for cell in _estimate(one[name])]
+        estimates = [cell for name in ("agreed", "people", "kappa") for cell in _estimate(choices[name])]
         return [*estimates, *map(count_cell, counts)]
 
     return page_table(
@@ -112,21 +114,21 @@ def _table(choosers: Sequence[tuple[str, Mapping[str, Any]]], question: str) -> 
     )
 
 
-def _estimate(found: Mapping[str, Any]) -> list[Cell]:
-    (low, high), why = found["ci95"] or (None, None), reason_text(found.get("reason"))
-    return [share_cell(found["value"], reason=why), span_cell(low, high, shares=True, reason=why)]
+def _estimate(estimate: Mapping[str, Any]) -> list[Cell]:
+    (low, high), reason = estimate["ci95"] or (None, None), reason_text(estimate.get("reason"))
+    return [share_cell(estimate["value"], reason=reason), span_cell(low, high, shares=True, reason=reason)]
 
 
 def _left_out(choosers: Sequence[tuple[str, Mapping[str, Any]]], question: str) -> list[str]:
     """Return sentences on pairs that lack a choice; those that all lack alike are told once."""
-    told: dict[tuple[str, int], list[str]] = {}
+    titles_by_reason: dict[tuple[str, int], list[str]] = {}
     for title, chooser in choosers:
-        for why, n in chooser["choices"][question].get("skipped", {}).items():
-            told.setdefault((why, n), []).append(title)
+        for reason, n in chooser["choices"][question].get("skipped", {}).items():
+            titles_by_reason.setdefault((reason, n), []).append(title)
     return [
-        f"{phrases.pairs_text(n)} left out: {reason_text(why)} "
+        f"{phrases.pairs_text(n)} left out: {reason_text(reason)} "
         f"({'all' if len(titles) == len(choosers) else ', '.join(titles)})."
-        for (why, n), titles in told.items()
+        for (reason, n), titles in titles_by_reason.items()
     ]
 
 
@@ -140,7 +142,7 @@ class SetPublished:
     """
 
     name: str
-    found: PublishedSet
+    published_set: PublishedSet
     table: PageTable
     ceilings: str
     caveats: list[str]
@@ -148,12 +150,12 @@ class SetPublished:
 
 def sets_published() -> list[SetPublished]:
     """Return every set with its published figures."""
-    found = []
-    for name, one in published_sets().items():
+    sets = []
+    for name, published_set in published_sets().items():
         rows = [row for row in published_rows() if row.set == name]
-        ceilings = ", ".join(f"{_in_words(model)} {share(value)}" for model, value in one.ceilings.items())
-        found.append(SetPublished(name, one, published_table(rows), ceilings, caveats_of(rows)))
-    return found
+        ceilings = ", ".join(f"{_in_words(model)} {share(value)}" for model, value in published_set.ceilings.items())
+        sets.append(SetPublished(name, published_set, published_table(rows), ceilings, caveats_of(rows)))
+    return sets
 
 
 def published_table(rows: Sequence[Published]) -> PageTable:
@@ -183,8 +185,8 @@ def _in_words(model: str) -> str:
 
 def _with_interval(row: Published, method: Method) -> Cell:
     value = row.values.get(method)
-    shown = "–" if value is None else f"{share(value)} {span(*row.interval(method), shares=True)}"
-    return Cell(shown, raw=(value,))
+    text = "–" if value is None else f"{share(value)} {span(*row.interval(method), shares=True)}"
+    return Cell(text, raw=(value,))
 
 
 _VERDICTS = {"better_than_chance": "better than chance", "not_shown": "not shown", "not_known": "not known"}
@@ -192,24 +194,24 @@ _VERDICTS = {"better_than_chance": "better than chance", "not_shown": "not shown
 
 def systems_table(grid: Grid, method: Method) -> NamedTable | None:
     """Tabulate the order of systems by metric, for each data set with several; None without one."""
-    found = [
-        (row, one, part["system_level"], one.system_test(row.name))
-        for one in grid.sets
+    rows = [
+        (row, dataset, part["system_level"], dataset.system_test(row.name))
+        for dataset in grid.sets
         for row in grid.rows
-        if one.target and (part := one.part(row.name)) and part.get("system_level")
+        if dataset.target and (part := dataset.part(row.name)) and part.get("system_level")
     ]
-    if not found:
+    if not rows:
         return None
     table = page_table(
-        found,
-        (("Data", "Metric"), lambda one: [Cell(one[1].title), Cell(one[0].title)]),
-        (("Systems", "Contexts"), lambda one: [count_cell(one[2]["n_systems"]), count_cell(one[2]["n_contexts"])]),
-        ("Order of systems", lambda one: Cell(_VERDICTS[one[2]["verdict"]])),
-        ((METHODS[method], "95 %"), lambda one: _estimate(one[2][method])),
-        (("Pairwise accuracy", "95 %"), lambda one: _estimate(one[2]["pairwise_accuracy"])),
-        (("Soft pairwise accuracy", "95 %"), lambda one: _estimate(one[2]["soft_pairwise_accuracy"])),
-        ("p beside the bar", lambda one: _tested(one[3])),
-        (("acc_eq", "ε"), lambda one: _ties(one[2]["ties"])),
+        rows,
+        (("Data", "Metric"), lambda row: [Cell(row[1].title), Cell(row[0].title)]),
+        (("Systems", "Contexts"), lambda row: [count_cell(row[2]["n_systems"]), count_cell(row[2]["n_contexts"])]),
+        ("Order of systems", lambda row: Cell(_VERDICTS[row[2]["verdict"]])),
+        ((METHODS[method], "95 %"), lambda row: _estimate(row[2][method])),
+        (("Pairwise accuracy", "95 %"), lambda row: _estimate(row[2]["pairwise_accuracy"])),
+        (("Soft pairwise accuracy", "95 %"), lambda row: _estimate(row[2]["soft_pairwise_accuracy"])),
+        ("p beside the bar", lambda row: _tested(row[3])),
+        (("acc_eq", "ε"), lambda row: _ties(row[2]["ties"])),
     )
     words = (
         "Pairwise accuracy: the share of pairs of systems that the metric orders as people do. Soft: 1 less the mean "
@@ -225,20 +227,20 @@ def systems_table(grid: Grid, method: Method) -> NamedTable | None:
 
 def _bar_title(grid: Grid) -> str:
     """Name what metrics are tested against."""
-    bars = {str(one.result.get("system_bar", "")) for one in grid.sets}
+    bars = {str(dataset.result.get("system_bar", "")) for dataset in grid.sets}
     titles = [row.title for row in grid.rows if row.name in bars]
     return phrases.listed(titles) or "the bar"
 
 
-def _tested(found: Mapping[str, Any] | None) -> Cell:
-    if not found:
+def _tested(test: Mapping[str, Any] | None) -> Cell:
+    if not test:
         return Cell("–")
-    return phrases.p_cell(found["p"], reason_text(found.get("reason")))
+    return phrases.p_cell(test["p"], reason_text(test.get("reason")))
 
 
-def _ties(found: Mapping[str, Any]) -> list[Cell]:
-    why = reason_text(found.get("reason"))
-    return [share_cell(found["acc_eq"], reason=why), phrases.number_cell(found["epsilon"], 3, why)]
+def _ties(ties: Mapping[str, Any]) -> list[Cell]:
+    reason = reason_text(ties.get("reason"))
+    return [share_cell(ties["acc_eq"], reason=reason), phrases.number_cell(ties["epsilon"], 3, reason)]
 
 
 def beside_ours(grid: Grid, method: Method) -> NamedTable | None:
@@ -246,26 +248,30 @@ def beside_ours(grid: Grid, method: Method) -> NamedTable | None:
 
     Shown are the metrics that are computed here or have a form that is; the others have a page of their own.
     """
-    found = list(_pairs(grid, method))
-    if not found:
+    pairs = list(_pairs(grid, method))
+    if not pairs:
         return None
     table = page_table(
-        found,
-        (("Data", "Published metric"), lambda one: [Cell(one[0]), Cell(one[1].title)]),
-        (("r", "95 %"), lambda one: _cells(one[1].values[method], *one[1].interval(method))),
-        ("n", lambda one: Cell(str(one[1].n or ""), raw=(one[1].n,))),
-        ("Published by", lambda one: Cell(one[1].place)),
-        ("Here", lambda one: Cell(one[2].title, href=one[2].cells[one[3]].href)),
-        (("r", "95 %"), lambda one: _cells(one[2].cells[one[3]].r, *one[2].cells[one[3]].ends)),
-        ("n", lambda one: count_cell(one[2].cells[one[3]].n)),
-        ("Same formula", lambda one: Cell("yes" if one[1].is_same else "no")),
+        pairs,
+        (("Data", "Published metric"), lambda pair: [Cell(pair[0]), Cell(pair[1].title)]),
+        (("r", "95 %"), lambda pair: _cells(pair[1].values[method], *pair[1].interval(method))),
+        ("n", lambda pair: Cell(str(pair[1].n or ""), raw=(pair[1].n,))),
+        ("Published by", lambda pair: Cell(pair[1].place)),
+        ("Here", lambda pair: Cell(pair[2].title, href=pair[2].cells[pair[3]].href)),
+        (("r", "95 %"), lambda pair: _cells(pair[2].cells[pair[3]].r, *pair[2].cells[pair[3]].ends)),
+        ("n", lambda pair: count_cell(pair[2].cells[pair[3]].n)),
+        ("Same formula", lambda pair: Cell("yes" if pair[1].is_same else "no")),
     )
-    parts = [f"{one.title}: {one.n_items} of {one.whole} replies are here." for one in grid.sets if one.whole]
+    parts = [
+        f"{dataset.title}: {dataset.n_items} of {dataset.published_size} replies are here."
+        for dataset in grid.sets
+        if dataset.published_size
+    ]
     words = (
         "Papers print no intervals; theirs are by r and n, as if replies were independent. “Same formula”: the "
         "published metric itself, checked to three decimals; else the one that ours is nearest to."
     )
-    remarks = [*parts, *caveats_of([row for _t, row, _o, _k in found])]
+    remarks = [*parts, *caveats_of([row for _t, row, _o, _k in pairs])]
     return NamedTable("beside", "Published figures beside these", table, words, remarks=remarks)
 
 
@@ -275,10 +281,10 @@ def _cells(value: float | None, low: float | None, high: float | None) -> list[C
 
 def _pairs(grid: Grid, method: Method) -> Iterator[tuple[str, Published, GridRow, int]]:
     """Return each published row of all dialogue models with the row and the cell's number of ours."""
-    for k, one in enumerate(grid.sets):
-        for row in one.published:
+    for k, dataset in enumerate(grid.sets):
+        for row in dataset.published:
             if row.system or method not in row.values:
                 continue
             for ours in grid.rows:
-                if one.column(ours.name) in row.ours and ours.cells[k].r is not None:
-                    yield one.title, row, ours, k
+                if dataset.column(ours.name) in row.ours and ours.cells[k].r is not None:
+                    yield dataset.title, row, ours, k

@@ -112,8 +112,8 @@ class BotForm(forms.Form):
     @property
     def rest(self) -> list[forms.BoundField]:
         """The fields below it."""
-        there = {field.name for field in self.main}
-        return [self[name] for name in self.fields if name not in there]
+        main_names = {field.name for field in self.main}
+        return [self[name] for name in self.fields if name not in main_names]
 
     @property
     def bot_id_meant(self) -> str:
@@ -122,22 +122,22 @@ class BotForm(forms.Form):
 
     def clean(self) -> dict[str, Any]:
         """Make the bot, and sort its mistakes to the fields they belong to."""
-        self.made: Bot | None = None
+        self.bot: Bot | None = None
         self.secret: Secret | None = None
         try:
-            more = plain_read(self.cleaned_data.get("more", "")) or {}
+            extra_params = plain_read(self.cleaned_data.get("more", "")) or {}
         except NotPlain as error:
             self.add_error("more", capfirst(str(error)))
-            more = {}
-        if not isinstance(more, dict):
+            extra_params = {}
+        if not isinstance(extra_params, dict):
             self.add_error("more", "Write one parameter a line, such as “top_k: 20”.")
-            more = {}
-        if twice := [str(name) for name in more if name in FIELDS[self.kind]]:
+            extra_params = {}
+        if twice := [str(name) for name in extra_params if name in FIELDS[self.kind]]:
             self.add_error("more", f"{', '.join(twice)} has a field of its own.")
-        self.params = {**{str(name): value for name, value in more.items()}, **self._own_params()}
+        self.params = {**{str(name): value for name, value in extra_params.items()}, **self._own_params()}
         key = self._take_key()
         try:
-            self.made = declared_bot_make(
+            self.bot = declared_bot_make(
                 bot_id=self.bot_id_meant,
                 kind=self.kind,
                 title=self.cleaned_data.get("title", ""),
@@ -151,14 +151,14 @@ class BotForm(forms.Form):
 
     def _own_params(self) -> dict[str, Any]:
         """Return the options that were filled in, numbers as numbers."""
-        found = {}
+        filled_params = {}
         for name in FIELDS[self.kind]:
             value = self.cleaned_data.get(name, "")
             if isinstance(value, str) and name not in _TEXTS:
                 value = _number(value)
             if value != "" and value is not False:
-                found[name] = value
-        return found
+                filled_params[name] = value
+        return filled_params
 
     def _take_key(self) -> str | None:
         """Take the chosen key over; return one that was written in, which is not stored yet."""
@@ -185,9 +185,9 @@ class BotForm(forms.Form):
 
     def save(self) -> DeclaredBot | None:
         """Store the bot with its new key; None where that is refused, which the form then says."""
-        if self.row is not None and self.made is not None and self.row.bot_id in registry:
+        if self.row is not None and self.bot is not None and self.row.bot_id in registry:
             using = studies_collecting_with(self.row.bot_id)
-            if using and registry.get(self.row.bot_id).identity.key != self.made.identity.key:
+            if using and registry.get(self.row.bot_id).identity.key != self.bot.identity.key:
                 names = ", ".join(f"“{study.name}”" for study in using)
                 self.add_error(None, f"{names} gives this bot to people now. Duplicate the bot, or pause the study.")
                 return None
@@ -215,26 +215,26 @@ class BotForm(forms.Form):
 
 def _initial(kind: str, entry: Mapping[str, Any] | None, row: DeclaredBot | None) -> dict[str, Any]:
     options = bot_kinds.get(kind).options.model_fields
-    own = {name: options[name].default for name in FIELDS[kind] if not options[name].is_required()}
-    found = {name: "" if value is None else value for name, value in own.items()}
+    defaults = {name: options[name].default for name in FIELDS[kind] if not options[name].is_required()}
+    initial = {name: "" if value is None else value for name, value in defaults.items()}
     if entry is None:
-        return found
+        return initial
     params = dict(entry["params"])
     variable = params.pop("api_key_env", "")
-    found |= {name: params.pop(name) for name in FIELDS[kind] if name in params}
+    initial |= {name: params.pop(name) for name in FIELDS[kind] if name in params}
     if variable:
-        found["key"] = f"env:{variable}"
+        initial["key"] = f"env:{variable}"
     elif entry["secret"] is not None:
-        found["key"] = f"secret:{entry['secret'].name}"
-    found["more"] = plain_text(params) if params else ""
-    found["title"] = entry["title"] if row is not None else f"{entry['title']} (copy)"[:200]
-    return found
+        initial["key"] = f"secret:{entry['secret'].name}"
+    initial["more"] = plain_text(params) if params else ""
+    initial["title"] = entry["title"] if row is not None else f"{entry['title']} (copy)"[:200]
+    return initial
 
 
 def _key_choices() -> list[tuple[str, str]]:
-    found = [(f"secret:{one.name}", f"{one.name}, for {one.address}") for one in Secret.objects.all()]
-    found += [(f"env:{name}", f"the variable {name}") for name in settings.CONFAB_BOT_KEY_VARIABLES]
-    return [("new", "a new one"), *found] if can_store_secrets() else found
+    choices = [(f"secret:{secret.name}", f"{secret.name}, for {secret.address}") for secret in Secret.objects.all()]
+    choices += [(f"env:{name}", f"the variable {name}") for name in settings.CONFAB_BOT_KEY_VARIABLES]
+    return [("new", "a new one"), *choices] if can_store_secrets() else choices
 
 
 def _field(name: str, option: Any) -> forms.Field:

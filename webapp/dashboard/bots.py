@@ -88,8 +88,10 @@ def bot_state(entry: BotEntry, reports: Mapping[str, Mapping[str, Any]]) -> BotS
         return BotState("Not tried", "", "", is_offered=True, is_loaded=is_loaded)
     took = "" if health.answer_s is None else f"{health.answer_s:.1f} s, "
     when = date_format(timezone.localtime(health.answered_at), "j M, H:i")
-    without = f", without {', '.join(health.rejected_params)} (rejected by its model)" if health.rejected_params else ""
-    return BotState("Answers", "good", "", True, is_loaded, f"{took}{when}{without}")
+    rejected = (
+        f", without {', '.join(health.rejected_params)} (rejected by its model)" if health.rejected_params else ""
+    )
+    return BotState("Answers", "good", "", True, is_loaded, f"{took}{when}{rejected}")
 
 
 def troubled_bots() -> list[tuple[BotEntry, BotState]]:
@@ -122,14 +124,14 @@ class BotRole:
 def roles_of_bot(bot_id: str) -> list[BotRole]:
     """Return the bot's role in every study with conversations of it."""
     versions = BotVersion.objects.filter(bot_id=bot_id)
-    own = Conversation.objects.filter(study=OuterRef("pk"), bot__in=versions).order_by()
+    bot_conversations = Conversation.objects.filter(study=OuterRef("pk"), bot__in=versions).order_by()
     by_code = "in the bot’s own code" if versions.filter(is_control=True).exists() else ""
-    found = []
-    for study in Study.objects.filter(Exists(own)).order_by("name"):
+    roles = []
+    for study in Study.objects.filter(Exists(bot_conversations)).order_by("name"):
         columns = BotColumns.from_json(study.bot_columns)
         by_table = "in the study’s table of bots" if bot_id in columns.control else ""
-        found.append(BotRole(study, bot_id in columns.marked, by_code or by_table))
-    return found
+        roles.append(BotRole(study, bot_id in columns.marked, by_code or by_table))
+    return roles
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,14 +156,16 @@ def bots_spent(bot_ids: Collection[str] | None = None) -> dict[str, Spent]:
     bots_discover()
     paid = [bot for bot in bot_list() if isinstance(bot, PaidBot) and (bot_ids is None or bot.name in bot_ids)]
     accounts = spending_by_key(Spending.Of.BOT, [bot.name for bot in paid]) if paid else {}
-    found = {}
+    spending = {}
     for bot in paid:
         account = accounts.get(bot.name)
         spent = account.spent if account is not None else 0.0
         least = bot.least_bound.cost
         reached = bot.max_cost is not None and spent + (least or 0.0) > bot.max_cost
-        found[bot.name] = Spent(None if least is None and not spent else spent, bot.max_cost, reached, _about(account))
-    return found
+        spending[bot.name] = Spent(
+            None if least is None and not spent else spent, bot.max_cost, reached, _about(account)
+        )
+    return spending
 
 
 def study_spent(study: Study) -> Spent | None:
@@ -222,7 +226,7 @@ class Samples:
     pairs: list[str]
     lines: list[tuple[BotInfo, str]]
     is_middle: bool
-    most: float
+    max_rating: float
 
 
 def samples_of(
@@ -233,7 +237,7 @@ def samples_of(
     *,
     seed: int,
     synthetic: bool,
-    without: Sequence[str],
+    excluded_flags: Sequence[str],
 ) -> Samples | None:
     """Draw conversations of two bots, in a constant number of queries; None where items are judged, not chats.
 
@@ -246,48 +250,48 @@ def samples_of(
         return None
     dimensions = study_dimensions(study)
     numbers = Numbers(dimensions)
-    asked = next((d for d in dimensions if d.key == key and not d.reversed), None)
-    number = numbers.get(f"rating.{key}") if asked is not None else None
-    kept = [("synthetic", "1")] if synthetic else []
-    kept += [("without", ",".join(without))] if without else []
-    drawn, lines = [], []
-    chats = filter_conversations(conversations_of_study(study), synthetic=synthetic, excluded_flags=without)
+    dimension = next((d for d in dimensions if d.key == key and not d.reversed), None)
+    number = numbers.get(f"rating.{key}") if dimension is not None else None
+    params = [("synthetic", "1")] if synthetic else []
+    params += [("without", ",".join(excluded_flags))] if excluded_flags else []
+    samples, lines = [], []
+    chats = filter_conversations(conversations_of_study(study), synthetic=synthetic, excluded_flags=excluded_flags)
     for bot in bots:
         line = _line(bot, means, number, seed)
-        asking = parse_query(line, numbers, bots=[one.bot_id for one in bots], study=study)
-        found = page_of(Listing(chats, asking), [number] if number else [], size=EACH, total=EACH)
-        drawn.append(found.rows)
-        where = reverse("dashboard:study_conversations", args=[study.key])
-        lines.append((bot, f"{where}?{urlencode([('q', line), *kept], safe=',:')}"))
-    said = _middle_replies([row.conversation.pk for rows in drawn for row in rows])
+        asking = parse_query(line, numbers, bots=[candidate.bot_id for candidate in bots], study=study)
+        page = page_of(Listing(chats, asking), [number] if number else [], size=EACH, total=EACH)
+        samples.append(page.rows)
+        address = reverse("dashboard:study_conversations", args=[study.key])
+        lines.append((bot, f"{address}?{urlencode([('q', line), *params], safe=',:')}"))
+    middle_replies = _middle_replies([row.conversation.pk for rows in samples for row in rows])
     quotes = []
     for n in range(SHOWN):
-        for bot, rows in zip(bots, drawn, strict=True):
+        for bot, rows in zip(bots, samples, strict=True):
             if n < len(rows):
                 chat = rows[n].conversation
                 quotes.append(
                     Quote(
                         bot,
                         chat.pk,
-                        _reader(chat, kept),
-                        said.get(chat.pk, ""),
+                        _reader(chat, params),
+                        middle_replies.get(chat.pk, ""),
                         rows[n].figures[0] if rows[n].figures else None,
                     )
                 )
     pairs = [
         reverse("dashboard:side_by_side", args=[a.conversation.pk, b.conversation.pk])
-        for a, b in zip(*drawn, strict=False)
+        for a, b in zip(*samples, strict=False)
     ]
-    return Samples(quotes, pairs, lines, number is not None, asked.high if asked else 0.0)
+    return Samples(quotes, pairs, lines, number is not None, dimension.high if dimension else 0.0)
 
 
 def _line(bot: BotInfo, means: BotMeans, number: Number | None, seed: int) -> str:
     """Return the line of the workbench that draws a bot's conversations."""
     terms = [QueryTerm(bot.bot_id, "bot", ":")]
-    found = means.rows.get((bot.bot_id, number.name)) if number is not None else None
-    if found is not None and found.quantiles:
-        low, high = found.quantiles[1], found.quantiles[3]
-        terms.append(QueryTerm(f"{low:g}..{high:g}", f"rating.{found.dimension}", ":"))
+    mean_row = means.rows.get((bot.bot_id, number.name)) if number is not None else None
+    if mean_row is not None and mean_row.quantiles:
+        low, high = mean_row.quantiles[1], mean_row.quantiles[3]
+        terms.append(QueryTerm(f"{low:g}..{high:g}", f"rating.{mean_row.dimension}", ":"))
     else:
         terms.append(QueryTerm("rated", "is", ":"))
     return line_of([*terms, QueryTerm(str(EACH), "sample", ":"), QueryTerm(str(seed), "seed", ":")])
@@ -302,6 +306,6 @@ def _middle_replies(chats: Sequence[UUID]) -> dict[UUID, str]:
     return {chat: texts[len(texts) // 2] for chat, texts in replies.items()}
 
 
-def _reader(chat: Conversation, kept: Sequence[tuple[str, str]]) -> str:
+def _reader(chat: Conversation, params: Sequence[tuple[str, str]]) -> str:
     address = reverse("dashboard:conversation", args=[chat.pk])
-    return f"{address}?{urlencode(kept)}" if kept else address
+    return f"{address}?{urlencode(params)}" if params else address

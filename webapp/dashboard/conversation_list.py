@@ -72,12 +72,12 @@ def _with(line: str, terms: Sequence[QueryTerm]) -> str:
     """Return a line with these parts, in place of those that say something else of the same fields."""
     if not terms:
         return line
-    said = {term.field for term in terms} - {""}
+    fields = {term.field for term in terms} - {""}
     try:
-        kept = [term for term in terms_of(line) if term.field not in said or term.is_not]
+        other_terms = [term for term in terms_of(line) if term.field not in fields or term.is_not]
     except Unreadable:  # it is told when the whole is read
         return " ".join([line, *map(str, terms)])
-    return line_of([*kept, *terms])
+    return line_of([*other_terms, *terms])
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,29 +94,29 @@ class Workbench:
 
     Attributes:
         line: the query as it was typed.
-        asked: the parsed query; None if it cannot be read: then `wrong` gives the reason.
+        search: the parsed query; None if it cannot be read: then `wrong` gives the reason.
         columns: the numbers that the list and the reader show, six at most.
-        kept: parts of the address other than query and columns, kept in every link of the page.
+        kept_params: parts of the address other than query and columns, kept in every link of the page.
     """
 
     line: str
-    asked: SearchQuery | None
+    search: SearchQuery | None
     wrong: Unreadable | None
     columns: tuple[Number, ...]
     chosen: str
-    kept: tuple[tuple[str, str], ...]
+    kept_params: tuple[tuple[str, str], ...]
     synthetic: bool
-    without: tuple[str, ...]
+    excluded_flags: tuple[str, ...]
     study: Study | None
 
     @property
     def narrows(self) -> bool:
         """True if the query excludes any conversation."""
-        return self.asked is not None and self.asked.narrows
+        return self.search is not None and self.search.narrows
 
-    def address(self, **other: str) -> str:
+    def address(self, **changes: str) -> str:
         """Return the address part of this page with other values; an empty one leaves its part out."""
-        parts = {"q": self.line, "columns": self.chosen, **dict(self.kept), **other}
+        parts = {"q": self.line, "columns": self.chosen, **dict(self.kept_params), **changes}
         query = urlencode({name: value for name, value in parts.items() if value}, safe=",:~")
         return f"?{query}" if query else "?"
 
@@ -140,20 +140,20 @@ class Workbench:
 
     def listing(self, rows: QuerySet[Conversation]) -> Listing:
         """Return the conversations that the page lists; none where the line cannot be read."""
-        if self.asked is None:
+        if self.search is None:
             return Listing(rows.none(), SearchQuery())
-        kept = filter_conversations(rows, synthetic=self.synthetic, excluded_flags=self.without)
-        return Listing(kept, self.asked, self.study)
+        counted_rows = filter_conversations(rows, synthetic=self.synthetic, excluded_flags=self.excluded_flags)
+        return Listing(counted_rows, self.search, self.study)
 
 
 def export_query(bench: Workbench) -> str:
     """Return the address part by which the export page takes what the list shows, chats that a bot broke too."""
-    kept = dict(bench.kept)
+    kept_params = dict(bench.kept_params)
     parts = {
         "q": bench.line,
         "include_failed": "on",
         "include_synthetic": "on" if bench.synthetic else "",
-        "without": kept.get("without", ""),
+        "without": kept_params.get("without", ""),
     }
     return urlencode({name: value for name, value in parts.items() if value}, safe=",:")
 
@@ -174,47 +174,50 @@ def workbench_of(
     """
     leading = dimensions[0].key if dimensions else ""
     line = line_asked(query, leading)
-    asked, wrong = None, None
+    search, wrong = None, None
     try:
-        asked = parse_query(line, numbers, bots=tuple(bots or ()), study=study)
+        search = parse_query(line, numbers, bots=tuple(bots or ()), study=study)
     except Unreadable as error:
         wrong = error
     chosen = ",".join(filter(None, query.getlist("columns")))
     synthetic = query.get("synthetic") == "1"
     try:
-        without = without_read(",".join(query.getlist("without")))
+        excluded_flags = without_read(",".join(query.getlist("without")))
     except UnknownName:  # pages refuse such an address
-        without = ()
+        excluded_flags = ()
     return Workbench(
         line=line,
-        asked=asked,
+        search=search,
         wrong=wrong,
-        columns=_columns(chosen, numbers, leading, asked),
+        columns=_columns(chosen, numbers, leading, search),
         chosen=chosen,
-        kept=(*((("synthetic", "1"),) if synthetic else ()), *((("without", ",".join(without)),) if without else ())),
+        kept_params=(
+            *((("synthetic", "1"),) if synthetic else ()),
+            *((("without", ",".join(excluded_flags)),) if excluded_flags else ()),
+        ),
         synthetic=synthetic,
-        without=without,
+        excluded_flags=excluded_flags,
         study=study,
     )
 
 
-def _columns(chosen: str, numbers: Numbers, leading: str, asked: SearchQuery | None) -> tuple[Number, ...]:
+def _columns(chosen: str, numbers: Numbers, leading: str, search: SearchQuery | None) -> tuple[Number, ...]:
     """Return the chosen numbers; by default the number sorted by or the leading rating, and those in the query."""
-    named = [numbers.get(name) for name in chosen.split(",") if name]
-    found = list(dict.fromkeys(one for one in named if one is not None))
-    if not found:
-        spoken = list(asked.numbers) if asked is not None else []
-        first = asked.sort if asked is not None else None
+    chosen_numbers = [numbers.get(name) for name in chosen.split(",") if name]
+    columns = list(dict.fromkeys(number for number in chosen_numbers if number is not None))
+    if not columns:
+        spoken = list(search.numbers) if search is not None else []
+        first = search.sort if search is not None else None
         lead = first or numbers.get(f"rating.{leading}")
-        found = list(dict.fromkeys([*([lead] if lead else []), *spoken]))
-    return tuple(found[:MOST_COLUMNS])
+        columns = list(dict.fromkeys([*([lead] if lead else []), *spoken]))
+    return tuple(columns[:MOST_COLUMNS])
 
 
 @dataclass(frozen=True, slots=True)
 class Wider:
     """A part of a line that finds nothing, and how many would be found without it."""
 
-    without: str
+    dropped_term: str
     href: str
     total: int
 
@@ -229,7 +232,7 @@ def wider(bench: Workbench, rows: QuerySet[Conversation], numbers: Numbers) -> W
         if term.field in ("sort", "limit", "seed"):
             continue
         line = line_of(terms[:i] + terms[i + 1 :])
-        total = replace(bench, line=line, asked=parse_query(line, numbers, study=bench.study)).listing(rows).count()
+        total = replace(bench, line=line, search=parse_query(line, numbers, study=bench.study)).listing(rows).count()
         if total and (best is None or total > best.total):
             best = Wider(str(term), bench.address(q=line), total)
     return best
@@ -238,13 +241,13 @@ def wider(bench: Workbench, rows: QuerySet[Conversation], numbers: Numbers) -> W
 def examples(numbers: Numbers, dimensions: Sequence[RatingDimension], bots: Sequence[str]) -> tuple[str, list[str]]:
     """Return a short example for the empty search box, and examples of every form that these conversations have."""
     measured = {number.name for number in numbers.measured()}
-    rated = next((one for one in dimensions if one.key in measured), None)
-    named = [f"bot:{','.join(bots[:2])}"] if bots else []
+    rated = next((dimension for dimension in dimensions if dimension.key in measured), None)
+    bot_terms = [f"bot:{','.join(bots[:2])}"] if bots else []
     low = f"{rated.low:g}..{(rated.low + rated.high) / 2:g}" if rated is not None else ""
-    by = rated.key if rated is not None else "exchanges"
-    found = [
-        *named,
-        f"{by}:{low}" if low else f"{by}>5",
+    key = rated.key if rated is not None else "exchanges"
+    lines = [
+        *bot_terms,
+        f"{key}:{low}" if low else f"{key}>5",
         *([f"{TELLING}>0.6"] if TELLING in measured else []),
         "-word",
         '"exact words"',
@@ -252,30 +255,30 @@ def examples(numbers: Numbers, dimensions: Sequence[RatingDimension], bots: Sequ
         "is:starred",
         "tag:name",
         *(("flag:fast", "rater:name") if rated is not None else ()),
-        f"sort:-{by}",
+        f"sort:-{key}",
         "limit:20",
         "sample:20",
         "seed:3",
     ]
     # The empty box is narrow.
-    return f"bot:{min(bots, key=len)}" if bots else found[0], found
+    return f"bot:{min(bots, key=len)}" if bots else lines[0], lines
 
 
 def orders(numbers: Numbers) -> list[tuple[str, str]]:
     """Return the orders that a reader may choose, each as `sort:` has it and its name."""
-    found = [("newest", "newest first"), ("oldest", "oldest first")]
+    choices = [("newest", "newest first"), ("oldest", "oldest first")]
     rising, falling = "{title}, lowest first", "{title}, highest first"
     for number in numbers.measured():
-        found.append((number.name, rising.format(title=number.title)))
-        found.append((f"-{number.name}", falling.format(title=number.title)))
-    return found
+        choices.append((number.name, rising.format(title=number.title)))
+        choices.append((f"-{number.name}", falling.format(title=number.title)))
+    return choices
 
 
-def order_now(asked: SearchQuery | None) -> str:
+def order_now(search: SearchQuery | None) -> str:
     """Return the order of a line, as `sort:` has it."""
-    if asked is None or asked.sort is None:
-        return "newest" if asked is None or asked.is_falling else "oldest"
-    return f"{'-' if asked.is_falling else ''}{asked.sort.name}"
+    if search is None or search.sort is None:
+        return "newest" if search is None or search.is_falling else "oldest"
+    return f"{'-' if search.is_falling else ''}{search.sort.name}"
 
 
 def dimensions_of(study: Study | None) -> list[RatingDimension]:
@@ -309,9 +312,9 @@ class Gathered:
         """Return the conversation browser with the query of an address."""
         return workbench_of(query, self.numbers, self.dimensions, self.bots, self.study)
 
-    def counted(self, bench: Workbench) -> QuerySet[Conversation]:
+    def get_counted_rows(self, bench: Workbench) -> QuerySet[Conversation]:
         """Return those that the pages count, whatever the line says."""
-        return filter_conversations(self.rows, synthetic=bench.synthetic, excluded_flags=bench.without)
+        return filter_conversations(self.rows, synthetic=bench.synthetic, excluded_flags=bench.excluded_flags)
 
     def address(self, part: str = "conversations") -> str:
         """Return the address of their workbench or of one of the pages beside it, such as `spread`."""

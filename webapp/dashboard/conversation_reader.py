@@ -125,7 +125,7 @@ def conversations_to_read() -> QuerySet[Conversation]:
 
 def read_conversation(
     conversation: Conversation,
-    wanted: Sequence[str] = (),
+    requested_series: Sequence[str] = (),
     chosen: str = "",
     words: Sequence[SearchWords] = (),
     first: Sequence[str] = (),
@@ -133,7 +133,7 @@ def read_conversation(
     """Return everything the reader shows, in a fixed number of queries.
 
     Args:
-        wanted: names of series to draw.
+        requested_series: names of series to draw.
         chosen: number of the turn to spell out; the first one that has the words, or the first reply, otherwise.
         words: to be marked in the turns.
         first: names of columns whose values of the whole conversation come before the others'.
@@ -146,31 +146,34 @@ def read_conversation(
     for result in results.values():
         values.update(result.turns)
         totals.update(result.values)
-        reasons.update({name: reason_text(found) for name, found in result.reasons.items()})
+        reasons.update({name: reason_text(reason) for name, reason in result.reasons.items()})
     declared = {(column.level, column.name): column for metric in metric_list() for column in metric.columns}
     series = series_of([column for (level, name), column in declared.items() if level == "turn" and name in values])
-    found = {one.name: _values(one, values, turns) for one in series}
-    why = {one.name: _why(one, reasons) for one in series}
-    tracks = _tracks(series, wanted, found)
+    series_values = {metric_series.name: _values(metric_series, values, turns) for metric_series in series}
+    missing_reasons = {metric_series.name: _get_missing_reason(metric_series, reasons) for metric_series in series}
+    tracks = _tracks(series, requested_series, series_values)
     speakers = [turn.speaker for turn in turns]
     cells = {
-        shown.chosen.name: track(found[shown.chosen.name], speakers, shown.chosen.columns[0], why[shown.chosen.name])
-        for shown in tracks
+        name: track(series_values[name], speakers, shown_track.chosen.columns[0], missing_reasons[name])
+        for shown_track in tracks
+        for name in [shown_track.chosen.name]
     }
     pieces = {turn.index: tuple(pieces_of(turn.text, words)) for turn in turns}
-    at = _chosen(chosen, turns, [i for i, found in pieces.items() if any(p.is_hit for p in found)])
+    chosen_index = _chosen(
+        chosen, turns, [i for i, turn_pieces in pieces.items() if any(p.is_hit for p in turn_pieces)]
+    )
     views, said_of, images = [], reported_of(conversation), images_of(conversation)
-    others = _other_replies(conversation) if any(turn.goes_on is not None for turn in turns) else {}
+    other_replies = _other_replies(conversation) if any(turn.goes_on is not None for turn in turns) else {}
     for i, turn in enumerate(turns):
         spelled = [
             TurnValue(
-                one.title,
-                printed(value, one.unit) if value is not None else "none",
-                "" if value is not None else why[one.name],
-                one.about,
+                metric_series.title,
+                printed(value, metric_series.unit) if value is not None else "none",
+                "" if value is not None else missing_reasons[metric_series.name],
+                metric_series.about,
             )
-            for one in series
-            for value in [found[one.name][i]]
+            for metric_series in series
+            for value in [series_values[metric_series.name][i]]
         ]
         is_bot = turn.speaker == Turn.Speaker.BOT
         html = reply_html(conversation, turn.text) if is_bot else ""
@@ -183,9 +186,9 @@ def read_conversation(
                 text=turn.text,
                 vote=turn.vote,
                 latency_s=None if turn.latency_ms is None else turn.latency_ms / 1000,
-                cells=[cells[shown.chosen.name][i] for shown in tracks],
+                cells=[cells[shown_track.chosen.name][i] for shown_track in tracks],
                 values=spelled,
-                chosen=turn.index == at,
+                chosen=turn.index == chosen_index,
                 answered_by=turn.answered_by,
                 said_of=tuple(said_of.get(turn.index, ())),
                 withheld_text=turn.withheld_text,
@@ -194,7 +197,7 @@ def read_conversation(
                 image=images.get(turn.index),
                 trace=turn.trace,
                 goes_on=turn.goes_on,
-                other_reply=others.get(turn.index, "") if turn.goes_on is not None else "",
+                other_reply=other_replies.get(turn.index, "") if turn.goes_on is not None else "",
                 is_refused=turn.is_refused,
                 rejected_params=turn.rejected_params,
             )
@@ -207,7 +210,7 @@ def read_conversation(
             column.description,
             name,
         )
-        for name, value in sorted(totals.items(), key=lambda one: _place(one[0], first))
+        for name, value in sorted(totals.items(), key=lambda total: _place(total[0], first))
         if (column := declared.get(("conversation", name))) is not None
     ]
     return ConversationReading(
@@ -217,7 +220,7 @@ def read_conversation(
         conversation_values=overall,
         ratings=_ratings(conversation),
         metrics=_about(results),
-        chosen=at,
+        chosen=chosen_index,
         condition=condition_said(conversation.study, conversation.condition),
     )
 
@@ -229,38 +232,41 @@ def _other_replies(conversation: Conversation) -> dict[int, str]:
     return dict(turns.exclude(conversation=conversation).values_list("index", "text"))
 
 
-def numbers_beside(both: Sequence[ConversationReading]) -> list[tuple[TurnValue, list[TurnValue | None]]]:
+def compare_numbers(readings: Sequence[ConversationReading]) -> list[tuple[TurnValue, list[TurnValue | None]]]:
     """Return the numbers of whole conversations that any of them has, each with its value in every one of them."""
-    named = [{value.name: value for value in one.conversation_values} for one in both]
-    every = {name: value for found in reversed(named) for name, value in found.items()}
-    order = dict.fromkeys(name for found in named for name in found)
-    return [(every[name], [found.get(name) for found in named]) for name in order]
+    values_by_name = [{value.name: value for value in reading.conversation_values} for reading in readings]
+    every = {name: value for values in reversed(values_by_name) for name, value in values.items()}
+    order = dict.fromkeys(name for values in values_by_name for name in values)
+    return [(every[name], [values.get(name) for values in values_by_name]) for name in order]
 
 
 def reported_of(conversation: Conversation) -> dict[int, list[str]]:
     """Return participants' reports, filters' marks and marked errors in words, by turn index, in three queries."""
-    found: dict[int, list[str]] = {}
+    remarks_by_turn: dict[int, list[str]] = {}
     reports = ReplyReport.objects.filter(turn__conversation=conversation).select_related("turn")
     for report in reports.order_by("pk"):
         assert report.turn is not None, "found by its turn"
-        told = f"Reported: {ReplyReport.Reason(report.reason).label}"
-        said = f"{told}. “{report.words}”"
-        found.setdefault(report.turn.index, []).append(said if report.words else told)
+        remark = f"Reported: {ReplyReport.Reason(report.reason).label}"
+        quoted_remark = f"{remark}. “{report.words}”"
+        remarks_by_turn.setdefault(report.turn.index, []).append(quoted_remark if report.words else remark)
     marks = ReplyMark.objects.filter(turn__conversation=conversation).select_related("turn")
     for mark in marks.order_by("pk"):
         words = ", ".join(f"“{word}”" for word in mark.found)
         title = title_of(reply_filters, mark.filter)
-        told = f"{title}: {mark.reason} {words}"
-        found.setdefault(mark.turn.index, []).append(told.strip())
+        remark = f"{title}: {mark.reason} {words}"
+        remarks_by_turn.setdefault(mark.turn.index, []).append(remark.strip())
     ratings = Rating.objects.filter(turn__conversation=conversation, other_answers__has_key=SPANS)
     for rating in ratings.select_related("turn").prefetch_related("rubric__dimensions").order_by("pk"):
         assert rating.turn is not None, "found by its turn"
-        titles = {one.key: one.title for one in rating.rubric.dimensions.all()}
-        for one in spans_stored(rating):
-            words, kind = rating.turn.text[one.start : one.end], titles.get(one.category, one.category)
-            told = f"{one.severity.capitalize()} error: “{words}” ({kind})"
-            found.setdefault(rating.turn.index, []).append(told)
-    return found
+        titles = {dimension.key: dimension.title for dimension in rating.rubric.dimensions.all()}
+        for dimension in spans_stored(rating):
+            words, kind = (
+                rating.turn.text[dimension.start : dimension.end],
+                titles.get(dimension.category, dimension.category),
+            )
+            remark = f"{dimension.severity.capitalize()} error: “{words}” ({kind})"
+            remarks_by_turn.setdefault(rating.turn.index, []).append(remark)
+    return remarks_by_turn
 
 
 def current_keys() -> dict[str, str]:
@@ -271,13 +277,13 @@ def current_keys() -> dict[str, str]:
 def results_of(conversation: Conversation) -> dict[str, MetricResult]:
     """Return one result per metric for a conversation: of the current version, else the newest."""
     keys = current_keys()
-    found: dict[str, MetricResult] = {}
+    results: dict[str, MetricResult] = {}
     rows = MetricResult.objects.filter(conversation=conversation).select_related("metric")
     for result in rows.order_by("created_at", "pk"):
         name = result.metric.name
-        if name not in found or found[name].metric.key != keys.get(name):
-            found[name] = result
-    return found
+        if name not in results or results[name].metric.key != keys.get(name):
+            results[name] = result
+    return results
 
 
 def _about(results: dict[str, MetricResult]) -> str:
@@ -291,12 +297,12 @@ def _about(results: dict[str, MetricResult]) -> str:
 
 
 def _tracks(
-    series: Sequence[MetricSeries], wanted: Sequence[str], values: dict[str, list[float | None]]
+    series: Sequence[MetricSeries], requested_series: Sequence[str], values: dict[str, list[float | None]]
 ) -> list[Track]:
-    by_name = {one.name: one for one in series}
-    names = [name for name in dict.fromkeys(wanted) if name in by_name][:N_TRACKS]
-    filled = sorted(series, key=lambda one: -sum(v is not None for v in values[one.name]))
-    for name in [*_DEFAULT, *(one.name for one in filled)]:
+    by_name = {metric_series.name: metric_series for metric_series in series}
+    names = [name for name in dict.fromkeys(requested_series) if name in by_name][:N_TRACKS]
+    filled = sorted(series, key=lambda metric_series: -sum(v is not None for v in values[metric_series.name]))
+    for name in [*_DEFAULT, *(metric_series.name for metric_series in filled)]:
         if len(names) >= N_TRACKS:
             break
         if name in by_name and name not in names:
@@ -310,12 +316,12 @@ def _values(series: MetricSeries, values: dict[str, list[float | None]], turns: 
     for column in series.columns:
         stored = iter(values[column.name])
         rows.append([None if turn.is_refused else next(stored, None) for turn in turns])
-    return [next((v for v in at if v is not None), None) for at in zip(*rows, strict=True)]
+    return [next((v for v in turn_values if v is not None), None) for turn_values in zip(*rows, strict=True)]
 
 
-def _why(series: MetricSeries, reasons: dict[str, str]) -> str:
-    told = [reasons[column.name] for column in series.columns if column.name in reasons]
-    return "; ".join(dict.fromkeys(told)) or "not one of the turns it describes"
+def _get_missing_reason(series: MetricSeries, reasons: dict[str, str]) -> str:
+    column_reasons = [reasons[column.name] for column in series.columns if column.name in reasons]
+    return "; ".join(dict.fromkeys(column_reasons)) or "not one of the turns it describes"
 
 
 USUAL = (
@@ -330,7 +336,7 @@ USUAL = (
 
 
 def _place(name: str, first: Sequence[str]) -> tuple[int, str]:
-    order = (*first, *(one for one in USUAL if one not in first))
+    order = (*first, *(usual_name for usual_name in USUAL if usual_name not in first))
     return (order.index(name) if name in order else len(order), name)
 
 
@@ -358,8 +364,8 @@ def _speaker(conversation: Conversation, turn: Turn) -> str:
 
 
 def _ratings(conversation: Conversation) -> list[RatingView]:
-    found = []
-    asked = other_questions_of_study(conversation.study) if conversation.study else []
+    views = []
+    questions = other_questions_of_study(conversation.study) if conversation.study else []
     rows = Rating.objects.filter(conversation=conversation).select_related("rubric")
     rows = rows.prefetch_related("rubric__dimensions").order_by("submitted_at", "pk")
     for number, rating in enumerate(rows, start=1):
@@ -375,11 +381,11 @@ def _ratings(conversation: Conversation) -> list[RatingView]:
                 low = rubric.low if dimension.low is None else dimension.low
                 percent = 100 * (value - low) / (high - low) if high > low else None
             answers.append(TurnValue(title_as_given(dimension), text, percent=percent))
-        for question in asked:
-            given = rating.other_answers.get(question.key)
-            if given is not None:
-                text = BETWEEN_CHOICES.join(given) if isinstance(given, list) else given
+        for question in questions:
+            answer = rating.other_answers.get(question.key)
+            if answer is not None:
+                text = BETWEEN_CHOICES.join(answer) if isinstance(answer, list) else answer
                 answers.append(TurnValue(question.short, text))
         rater = rating.rater or f"Rater {number}"
-        found.append(RatingView(rater, answers, rating.comment))
-    return found
+        views.append(RatingView(rater, answers, rating.comment))
+    return views

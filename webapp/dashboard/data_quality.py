@@ -49,7 +49,7 @@ class OwnShown:
     """Self-agreement of participants on one question; `reason` explains a missing value."""
 
     title: str
-    found: OwnAgreement
+    agreement: OwnAgreement
     reason: str
 
 
@@ -59,34 +59,34 @@ class ChecksShown:
 
     Attributes:
         kinds: kinds of check that at least one participant met.
-        own: self-agreement of participants on each question; empty without repeated items.
+        self_agreements: self-agreement of participants on each question; empty without repeated items.
         people: some of the participants who answered twice, the lowest share first.
         n_people: number of all participants who answered twice.
     """
 
     kinds: list[KindShown]
-    own: list[OwnShown]
+    self_agreements: list[OwnShown]
     people: list[dict[str, Any]]
     n_people: int
 
 
 def checks_shown(study: Study, state: FlagState | None) -> ChecksShown | None:
     """Return the results of checks when flags were last computed, or None before that."""
-    told = state.found.get(STATISTIC_NAME) if state is not None else None
-    if told is None:
+    statistics = state.found.get(STATISTIC_NAME) if state is not None else None
+    if statistics is None:
         return None
     titles = {dimension.key: dimension.title for dimension in study_dimensions(study)}
-    kinds = told["kinds"]
+    kinds = statistics["kinds"]
     return ChecksShown(
         kinds=[KindShown(title, **kinds[kind]) for kind, title in _KINDS.items() if kind in kinds],
-        own=[
-            OwnShown(titles[key], found, reason_text(found.same.reason))
-            for key, one in told["own"].items()
+        self_agreements=[
+            OwnShown(titles[key], agreement, reason_text(agreement.same.reason))
+            for key, stored in statistics["own"].items()
             if key in titles
-            for found in [result_load(one, OwnAgreement)]
+            for agreement in [result_load(stored, OwnAgreement)]
         ],
-        people=told["people"],
-        n_people=told["n_people"],
+        people=statistics["people"],
+        n_people=statistics["n_people"],
     )
 
 
@@ -95,7 +95,7 @@ class KindRow:
     """One kind of flag.
 
     Attributes:
-        n_tasks: that have it; of: that could have it.
+        n_tasks: that have it; n_possible: that could have it.
         share: of the tasks that could have it; empty where none could.
         why_none: why it could not be looked for; empty where it was.
     """
@@ -105,7 +105,7 @@ class KindRow:
     rule: Any
     n_people: int
     n_tasks: int
-    of: int
+    n_possible: int
     share: str
     why_none: Any
 
@@ -129,17 +129,17 @@ def flags_counted(study: Study, state: FlagState) -> FlagsCounted:
 
 
 def _kind(kind: Any, state: FlagState, n_people: int) -> KindRow:
-    told = state.of(kind.name)
-    why = told.get("why_none", "")
+    counts = state.of(kind.name)
+    reason_key = counts.get("why_none", "")
     return KindRow(
         name=kind.name,
         title=kind.title,
         rule=kind.rule,
         n_people=n_people,
-        n_tasks=told.get("n") or 0,
-        of=told.get("of") or 0,
-        share=percent(told["n"], told["of"]) if told.get("of") else "",
-        why_none=kind.reasons.get(why, "It was not looked for yet.") if why or not told else "",
+        n_tasks=counts.get("n") or 0,
+        n_possible=counts.get("of") or 0,
+        share=percent(counts["n"], counts["of"]) if counts.get("of") else "",
+        why_none=kind.reasons.get(reason_key, "It was not looked for yet.") if reason_key or not counts else "",
     )
 
 
@@ -163,17 +163,17 @@ class Marked:
 
 def reports_of_person(participant: UUID) -> list[tuple[ReplyReport, str, str]]:
     """Return the reports of a participant, unseen ones first: each with the reply's text, and its bot or model."""
-    found = ReplyReport.objects.filter(participant=participant).select_related("turn__conversation__bot", "item")
-    shown = []
-    for one in found.order_by(F("seen_at").asc(nulls_first=True), "-created_at", "-pk"):
-        if one.turn is not None:
-            shown.append((one, one.turn.withheld_text or one.turn.text, one.turn.conversation.bot.title))
+    reports = ReplyReport.objects.filter(participant=participant).select_related("turn__conversation__bot", "item")
+    rows = []
+    for report in reports.order_by(F("seen_at").asc(nulls_first=True), "-created_at", "-pk"):
+        if report.turn is not None:
+            rows.append((report, report.turn.withheld_text or report.turn.text, report.turn.conversation.bot.title))
             continue
-        assert one.item is not None, "a report is of a turn or of an item"
-        replies, at = one.item.responses, one.response or 0
-        reply = replies[at] if at < len(replies) else {}
-        shown.append((one, reply.get("text", ""), reply.get("model") or "unknown"))
-    return shown
+        assert report.item is not None, "a report is of a turn or of an item"
+        replies, position = report.item.responses, report.response or 0
+        reply = replies[position] if position < len(replies) else {}
+        rows.append((report, reply.get("text", ""), reply.get("model") or "unknown"))
+    return rows
 
 
 def reports_by_person(study: Study, *, include_synthetic: bool) -> dict[UUID, tuple[int, int]]:
@@ -181,8 +181,8 @@ def reports_by_person(study: Study, *, include_synthetic: bool) -> dict[UUID, tu
     rows = ReplyReport.objects.filter(participant__study=study).order_by()
     if not include_synthetic:
         rows = rows.filter(participant__is_synthetic=False)
-    counted = rows.values_list("participant").annotate(n=Count("pk"), unseen=Count("pk", filter=Q(seen_at=None)))
-    return {person: (n, unseen) for person, n, unseen in counted}
+    counts = rows.values_list("participant").annotate(n=Count("pk"), unseen=Count("pk", filter=Q(seen_at=None)))
+    return {person: (n, unseen) for person, n, unseen in counts}
 
 
 def reports_unseen(studies: Collection[Study]) -> dict[int, int]:
@@ -210,7 +210,7 @@ def marks_of_study(study: Study) -> list[Marked]:
 def marks_of_bots(bot_ids: Collection[str], name: str = NAMES_MODEL) -> dict[str, Marked]:
     """Return counts of these bots' replies that a filter matched, self-play included, in two queries."""
     replies = Q(conversation__bot__bot_id__in=list(bot_ids), speaker=Turn.Speaker.BOT)
-    return {one.bot_id: one for one in _marked(replies, name)}
+    return {marked.bot_id: marked for marked in _marked(replies, name)}
 
 
 def _marked(replies: Q, name: str = "") -> list[Marked]:
@@ -218,21 +218,21 @@ def _marked(replies: Q, name: str = "") -> list[Marked]:
     marks = ReplyMark.objects.filter(turn__in=Turn.objects.filter(replies))
     if name:
         marks = marks.filter(filter=name)
-    found = (
+    matches = (
         marks.order_by("turn__conversation__bot__bot_id", "filter")
         .values_list("turn__conversation__bot__bot_id", "filter")
         .annotate(n=Count("pk"), withheld=Count("pk", filter=Q(is_withheld=True)))
     )
-    rows = list(found)
+    rows = list(matches)
     if not rows:
         return []
-    counted = (
+    reply_counts = (
         Turn.objects.filter(replies, conversation__bot__bot_id__in={row[0] for row in rows})
         .order_by()
         .values_list("conversation__bot__bot_id")
         .annotate(n=Count("pk"))
     )
-    n_replies = dict(counted)
+    n_replies = dict(reply_counts)
     return [
         Marked(bot_id, title_of(reply_filters, name), n, withheld, n_replies[bot_id])
         for bot_id, name, n, withheld in rows

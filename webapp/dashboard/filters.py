@@ -81,7 +81,7 @@ class SearchForm:
 
     selects: dict[str, Select]
     ranges: list[Range]
-    shown: Range | None
+    shown_range: Range | None
     rater: str | None
     kinds: list[tuple[str, Any, bool]]
     sample: str
@@ -98,71 +98,74 @@ def search_form_of(
         has_raters: whether participants rate these conversations.
     """
     terms = _terms(line) or []
-    said = _said(terms)
+    chosen_values = _get_chosen_values(terms)
     titles = {"bot": "Bot", "first": "Begins", "condition": "Condition", "state": "State"}
     titles |= {"flag": "Flag of the participant", "tag": "Tag"}
     selects = {
-        name: Select(name, titles[name], found, said.get(name, ""), _otherwise(terms, name, said))
+        name: Select(name, titles[name], choices, chosen_values.get(name, ""), _otherwise(terms, name, chosen_values))
         for name, every in options.items()
-        if (found := _with_chosen(every, said.get(name, "")))
+        if (choices := _with_chosen(every, chosen_values.get(name, "")))
     }
     ranges = [
         Range(number, *range_of(terms, number, numbers), is_shown=False)
         for number in numbers.measured()
         if not number.is_time
     ]
-    shown = next((one for one in ranges if one.low or one.high), ranges[0] if ranges else None)
-    asked = _kinds(terms)
+    shown_range = next(
+        (number_range for number_range in ranges if number_range.low or number_range.high),
+        ranges[0] if ranges else None,
+    )
+    kinds = _kinds(terms)
     return SearchForm(
         selects=selects,
         ranges=ranges,
-        shown=shown,
-        rater=said.get("rater", "") if has_raters else None,
-        kinds=[(name, title, name in asked) for name, title in KINDS.items() if has_raters or name in OF_RUNS],
-        sample=said.get("sample", ""),
-        seed=said.get("seed", ""),
+        shown_range=shown_range,
+        rater=chosen_values.get("rater", "") if has_raters else None,
+        kinds=[(name, title, name in kinds) for name, title in KINDS.items() if has_raters or name in OF_RUNS],
+        sample=chosen_values.get("sample", ""),
+        seed=chosen_values.get("seed", ""),
     )
 
 
 def address_asked(query: QueryDict, numbers: Numbers) -> QueryDict:
     """Return the address that says by its line alone what the form was sent with."""
-    found = QueryDict(mutable=True)
-    found["q"] = line_narrowed(query, numbers)
+    address = QueryDict(mutable=True)
+    address["q"] = line_narrowed(query, numbers)
     for name in _KEPT:
         if query.get(name):
-            found.setlist(name, query.getlist(name))
-    return found
+            address.setlist(name, query.getlist(name))
+    return address
 
 
 def line_narrowed(query: QueryDict, numbers: Numbers) -> str:
     """Return the line of the form's `q` with what was chosen otherwise than it says."""
     line = " ".join(query.get("q", "").split())
     read = _terms(line)
-    kept = list(read or [])
-    said, added = _said(kept), []
+    terms = list(read or [])
+    chosen_values, added = _get_chosen_values(terms), []
     for name in CHOSEN:
         value = " ".join(query.get(name, "").split())
-        if name in query and value != said.get(name, ""):
-            kept = [term for term in kept if not _is_asked(term, name)]
+        if name in query and value != chosen_values.get(name, ""):
+            terms = [term for term in terms if not _is_asked(term, name)]
             added += [QueryTerm(value, name, ":")] if value else []
     number = numbers.get(query.get("number", ""))
     low, high = (query.get(name, "").strip() for name in ("low", "high"))
-    if number is not None and (low, high) != range_of(kept, number, numbers):
-        kept = [term for term in kept if not _is_range(term, number, numbers)]
+    if number is not None and (low, high) != range_of(terms, number, numbers):
+        terms = [term for term in terms if not _is_range(term, number, numbers)]
         if low or high:
             added.append(QueryTerm(low if low == high else f"{low}..{high}", number.name, ":"))
-    were, are = _kinds(kept), {name for name in query.getlist("is") if name in KINDS}
-    kept = [term for term in kept if not (_is_asked(term, "is") and term.value in were - are)]
+    were, are = _kinds(terms), {name for name in query.getlist("is") if name in KINDS}
+    terms = [term for term in terms if not (_is_asked(term, "is") and term.value in were - are)]
     added += [QueryTerm(name, "is", ":") for name in KINDS if name in are - were]
     sample, seed = (query.get(name, "").strip() for name in ("sample", "seed"))
     seed = seed if sample else ""  # a seed draws nothing by itself
     for name, value in (("sample", sample), ("seed", seed)):
-        if value != said.get(name, ""):
-            kept = [term for term in kept if term.field != name]
+        if value != chosen_values.get(name, ""):
+            terms = [term for term in terms if term.field != name]
             added += [QueryTerm(value, name, ":")] if value else []
     if read is None:  # what is wrong is told on the page, and what was chosen stays there
         return " ".join([line, *map(str, added)])
-    return line_of([*kept, *added])
+    return line_of([*terms, *added])
 
 
 def range_of(terms: Sequence[QueryTerm], number: Number, numbers: Numbers) -> tuple[str, str]:
@@ -208,35 +211,35 @@ def _is_range(term: QueryTerm, number: Number, numbers: Numbers) -> bool:
     return bool(term.field) and not term.is_not and numbers.get(term.field) == number
 
 
-def _said(terms: Sequence[QueryTerm]) -> dict[str, str]:
+def _get_chosen_values(terms: Sequence[QueryTerm]) -> dict[str, str]:
     """Return the values that controls of one value show."""
-    found = {}
+    values = {}
     for name in CHOSEN:
-        asked = [term.value for term in terms if _is_asked(term, name)]
+        term_values = [term.value for term in terms if _is_asked(term, name)]
         # Several raters can be written into their field; a list has one entry for each value.
-        if len(asked) == 1 and (name == "rater" or "," not in asked[0]):
-            found[name] = asked[0].lower() if name == "tag" else asked[0]
+        if len(term_values) == 1 and (name == "rater" or "," not in term_values[0]):
+            values[name] = term_values[0].lower() if name == "tag" else term_values[0]
     for term in terms:
         if term.field in ("sample", "seed"):
-            found[term.field] = term.value
-    return found
+            values[term.field] = term.value
+    return values
 
 
 def _kinds(terms: Sequence[QueryTerm]) -> set[str]:
     return {term.value for term in terms if _is_asked(term, "is") and term.value in KINDS}
 
 
-def _otherwise(terms: Sequence[QueryTerm], name: str, said: Mapping[str, str]) -> str:
-    if name in said:
+def _otherwise(terms: Sequence[QueryTerm], name: str, chosen_values: Mapping[str, str]) -> str:
+    if name in chosen_values:
         return ""
     return " ".join(term.value for term in terms if _is_asked(term, name))
 
 
 def _with_chosen(options: Iterable[tuple[str, Any]], chosen: str) -> tuple[tuple[str, Any], ...]:
     """Return the options, with the value that the line asks for among them whether it is there or not."""
-    found = tuple(options)
-    is_there = not chosen or chosen in {value for value, _title in found}
-    return found if is_there else ((chosen, chosen), *found)
+    all_options = tuple(options)
+    is_there = not chosen or chosen in {value for value, _title in all_options}
+    return all_options if is_there else ((chosen, chosen), *all_options)
 
 
 _NOT_KEPT = ("without", "after", "page")
@@ -257,10 +260,10 @@ def requested_flags(request: HttpRequest) -> tuple[str, ...]:
 
 def apply_flag_filter(request: HttpRequest, study: Study) -> tuple[str, ...]:
     """Return the same once the study's flags were looked for: before anything is counted."""
-    without = requested_flags(request)
-    if without:
+    excluded_flags = requested_flags(request)
+    if excluded_flags:
         refresh_flags(study)
-    return without
+    return excluded_flags
 
 
 @dataclass(frozen=True, slots=True)
@@ -281,51 +284,51 @@ class ExclusionNotice:
         words: number of excluded participants and the reasons; empty without any.
         all_in: address of the same page with all participants.
         choices: flags that at least one participant has, and those chosen.
-        kept: parts of the address that stay when other flags are chosen.
+        kept_params: parts of the address that stay when other flags are chosen.
         is_current: whether flags were computed from the current data.
     """
 
     words: str
     all_in: str
     choices: list[FlagFilterOption]
-    kept: list[tuple[str, str]]
+    kept_params: list[tuple[str, str]]
     is_current: bool
 
 
 def exclusion_notice(request: HttpRequest, study: Study) -> ExclusionNotice | None:
     """Return the excluded participants for a page; None without flags, had or chosen."""
-    without = requested_flags(request)
-    is_current = refresh_flags(study).is_current if without else True
-    if not without and flags_state(study) is None:
+    excluded_flags = requested_flags(request)
+    is_current = refresh_flags(study).is_current if excluded_flags else True
+    if not excluded_flags and flags_state(study) is None:
         return None
     counts = flag_counts(study)
     choices = [
-        FlagFilterOption(kind.name, kind.title, counts.get(kind.name, 0), kind.name in without)
+        FlagFilterOption(kind.name, kind.title, counts.get(kind.name, 0), kind.name in excluded_flags)
         for kind in flag_kinds
-        if counts.get(kind.name) or kind.name in without
+        if counts.get(kind.name) or kind.name in excluded_flags
     ]
     if not choices:
         return None
-    kept = [(name, value) for name, values in request.GET.lists() if name not in _NOT_KEPT for value in values]
+    kept_params = [(name, value) for name, values in request.GET.lists() if name not in _NOT_KEPT for value in values]
     return ExclusionNotice(
-        words=left_out_words(left_out_counts(study, without)) if without else "",
-        all_in=f"?{urlencode(kept)}",
+        words=left_out_words(left_out_counts(study, excluded_flags)) if excluded_flags else "",
+        all_in=f"?{urlencode(kept_params)}",
         choices=choices,
-        kept=kept,
+        kept_params=kept_params,
         is_current=is_current,
     )
 
 
-def left_out_words(found: FlagExclusions) -> str:
+def left_out_words(exclusions: FlagExclusions) -> str:
     """Compose a sentence on the number of excluded participants, by flag."""
-    flags = ", ".join(f"{title} ({n})" for title, n in found.by_flag)
-    people = plural(found.n_people, "person is", "people are")
-    return f"{found.n_left_out} of {found.n_people} {people} left out: {flags}."
+    flags = ", ".join(f"{title} ({n})" for title, n in exclusions.by_flag)
+    people = plural(exclusions.n_people, "person is", "people are")
+    return f"{exclusions.n_left_out} of {exclusions.n_people} {people} left out: {flags}."
 
 
-def left_out_sentence(study: Study, without: Sequence[str]) -> str:
+def left_out_sentence(study: Study, excluded_flags: Sequence[str]) -> str:
     """Say in a report who is left out; empty where nobody is."""
-    if not without:
+    if not excluded_flags:
         return ""
-    words = left_out_words(left_out_counts(study, without))
+    words = left_out_words(left_out_counts(study, excluded_flags))
     return f"{words} A person with several of these flags stands under each."

@@ -30,19 +30,22 @@ def judges_table(result: Row) -> NamedTable:
         "judges",
         "Judges side by side",
         result["judges"],
-        ("Judge", lambda one: Cell(one["title"])),
-        ("May replace a rater", lambda one: Cell(VERDICTS[one["verdict"]])),
-        ("Scored", lambda one: count_cell(one["n"])),
-        ("Of the rated", lambda one: share_cell(one["n_scored"] / one["n_rated"] if one.get("n_rated") else None)),
-        ("Rated items needed", lambda one: count_cell(one["alternative_test"].get("n_needed"))),
-        (["Agreement", "Agreement, 95 %"], lambda one: _estimate(one["agreement"])),
-        (["Winning rate", "Advantage"], lambda one: _of_test(one["alternative_test"])),
+        ("Judge", lambda judge: Cell(judge["title"])),
+        ("May replace a rater", lambda judge: Cell(VERDICTS[judge["verdict"]])),
+        ("Scored", lambda judge: count_cell(judge["n"])),
+        (
+            "Of the rated",
+            lambda judge: share_cell(judge["n_scored"] / judge["n_rated"] if judge.get("n_rated") else None),
+        ),
+        ("Rated items needed", lambda judge: count_cell(judge["alternative_test"].get("n_needed"))),
+        (["Agreement", "Agreement, 95 %"], lambda judge: _estimate(judge["agreement"])),
+        (["Winning rate", "Advantage"], lambda judge: _of_test(judge["alternative_test"])),
         *(([title, f"{title}, 95 %"], _bias(name)) for name, title in BIASES.items()),
         (["Same when repeated", "Same, 95 %"], _consistency),
-        ("Cost per 1,000", lambda one: number_cell(one["cost_per_1000"], 2, "no price is known")),
-        ("Seconds per 1,000", lambda one: number_cell(one["seconds_per_1000"], 0)),
-        ("Model", lambda one: Cell(one["model"])),
-        ("Words", lambda one: Cell(one["prompt"][:8])),
+        ("Cost per 1,000", lambda judge: number_cell(judge["cost_per_1000"], 2, "no price is known")),
+        ("Seconds per 1,000", lambda judge: number_cell(judge["seconds_per_1000"], 0)),
+        ("Model", lambda judge: Cell(judge["model"])),
+        ("Words", lambda judge: Cell(judge["prompt"][:8])),
         method="Agreement: Spearman’s coefficient with the mean rating, on a scale of two points Krippendorff’s alpha. "
         "Winning rate: share of the raters that the judge may stand for, by the alternative-annotator test; .5 is "
         "needed. Advantage: share of instances where it agrees with the others as well as a rater, or better. Biases: "
@@ -51,22 +54,25 @@ def judges_table(result: Row) -> NamedTable:
     )
 
 
-def _estimate(found: Row, *, shares: bool = True) -> list[Cell]:
-    cell, why = share_cell if shares else number_cell, found.get("reason", "")
-    return [cell(found["value"], 2, why), span_cell(found["low"], found["high"], shares=shares, reason=why)]
+def _estimate(estimate: Row, *, shares: bool = True) -> list[Cell]:
+    cell, reason = share_cell if shares else number_cell, estimate.get("reason", "")
+    return [
+        cell(estimate["value"], 2, reason),
+        span_cell(estimate["low"], estimate["high"], shares=shares, reason=reason),
+    ]
 
 
 def _bias(name: str) -> Callable[[Row], list[Cell]]:
-    return lambda one: _estimate(one["biases"][name], shares=name != "family")
+    return lambda judge: _estimate(judge["biases"][name], shares=name != "family")
 
 
-def _of_test(found: Row) -> list[Cell]:
-    return [share_cell(found[name], 2, found.get("reason", "")) for name in ("winning_rate", "advantage")]
+def _of_test(test: Row) -> list[Cell]:
+    return [share_cell(test[name], 2, test.get("reason", "")) for name in ("winning_rate", "advantage")]
 
 
-def _consistency(one: Row) -> list[Cell]:
-    found = one["consistency"]["same"] if one["consistency"] else {"mean": None, "low": None, "high": None}
-    return _estimate({**found, "value": found["mean"], "reason": one["consistency_reason"]})
+def _consistency(judge: Row) -> list[Cell]:
+    estimate = judge["consistency"]["same"] if judge["consistency"] else {"mean": None, "low": None, "high": None}
+    return _estimate({**estimate, "value": estimate["mean"], "reason": judge["consistency_reason"]})
 
 
 def detail_tables(result: Row) -> list[NamedTable]:
@@ -75,7 +81,7 @@ def detail_tables(result: Row) -> list[NamedTable]:
     raters = declared_table(
         "raters",
         "Alternative-annotator test, rater by rater",
-        [(one["title"], rater) for one in judges for rater in one["alternative_test"]["annotators"]],
+        [(judge["title"], rater) for judge in judges for rater in judge["alternative_test"]["annotators"]],
         ("Judge", lambda row: Cell(row[0])),
         ("Rater", lambda row: Cell(row[1]["annotator"])),
         ("Instances", lambda row: count_cell(row[1]["n"])),
@@ -87,10 +93,10 @@ def detail_tables(result: Row) -> list[NamedTable]:
         "confusion",
         "People’s answers and the judge’s",
         [
-            (one["title"], mine, its, n)
-            for one in judges
-            for mine, counts in zip(one["confusion"]["points"], one["confusion"]["counts"], strict=True)
-            for its, n in zip(one["confusion"]["points"], counts, strict=True)
+            (judge["title"], human_point, its, n)
+            for judge in judges
+            for human_point, counts in zip(judge["confusion"]["points"], judge["confusion"]["counts"], strict=True)
+            for its, n in zip(judge["confusion"]["points"], counts, strict=True)
             if n
         ],
         ("Judge", lambda row: Cell(row[0])),
@@ -102,9 +108,9 @@ def detail_tables(result: Row) -> list[NamedTable]:
         "worth",
         "What the scores are worth",
         [
-            (one["title"], SOURCES[source], bot or "–", row)
-            for one in judges
-            for source, means in one["worth"].items()
+            (judge["title"], SOURCES[source], bot or "–", row)
+            for judge in judges
+            for source, means in judge["worth"].items()
             for bot, row in means["bots"].items()
         ],
         ("Judge", lambda row: Cell(row[0])),
@@ -116,8 +122,8 @@ def detail_tables(result: Row) -> list[NamedTable]:
         ("With the judge, 90 %", lambda row: span_cell(row[3]["low"], row[3]["high"])),
         ("Ratings saved", lambda row: Cell(percent(row[3]["saved"]), raw=(row[3]["saved"],))),
         ("Shift, standard errors", lambda row: number_cell(row[3]["shift"], 1)),
-        method=" ".join(means["sentence"] for one in judges for means in one["worth"].values())
+        method=" ".join(means["sentence"] for judge in judges for means in judge["worth"].values())
         + " Prediction-powered means (PPI++) are right where rated and unrated instances are drawn alike: a shift "
         "beyond ±2.5 says that they are not, as scores of simulated chats may not be.",
     )
-    return [one for one in (raters, confusion, worth) if one.table.rows]
+    return [table for table in (raters, confusion, worth) if table.table.rows]

@@ -61,7 +61,7 @@ def bot_edit(request: HttpRequest, bot_id: str) -> HttpResponse:
 
 def _answer(request: HttpRequest, form: BotForm) -> HttpResponse:
     if request.method == "POST" and form.is_valid() and (row := form.save()) is not None:
-        seconds = _tried_s(request.POST.get("proof", ""), form.made)
+        seconds = _tried_s(request.POST.get("proof", ""), form.bot)
         if seconds is not None:
             bot_answered(bot_id=row.bot_id, seconds=seconds)
         then = "" if seconds is not None else " Write to it: studies open with bots that have answered."
@@ -122,7 +122,7 @@ def _bot_of_form(request: HttpRequest) -> tuple[StreamBot | None, str]:
     form = BotForm(request.POST, kind="endpoint", row=row)
     form.is_valid()
     told = [f"{form.fields[name].label}: {' '.join(map(str, errors))}" for name, errors in form.errors.items()]
-    bot: Any = form.made
+    bot: Any = form.bot
     return (bot, "") if bot is not None and not told else (None, " ".join(told))
 
 

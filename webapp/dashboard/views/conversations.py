@@ -104,14 +104,14 @@ def bench_context(request: HttpRequest, gathered: Gathered, bench: Workbench, n_
     bots, numbers = gathered.bots, gathered.numbers
     listing = bench.listing(gathered.rows)
     after, held = request.GET.get("after", ""), _uuid(request, "hold")
-    is_all = not bench.narrows and not bench.without and bench.wrong is None
+    is_all = not bench.narrows and not bench.excluded_flags and bench.wrong is None
     found = page_of(listing, bench.columns, after=after, total=n_all if is_all else None)
     chat = _uuid(request, "chat")
     shows_notes, pane = request.GET.get("notes") == "1", None
     if (found.rows or chat) and not shows_notes:
         first = chat or found.rows[0].conversation.pk
         pane = pane_of(request, bench, listing, first, None if after else found)
-    order, tags = conversation_list.order_now(bench.asked), tags_of(gathered.rows)
+    order, tags = conversation_list.order_now(bench.search), tags_of(gathered.rows)
     example, examples = conversation_list.examples(numbers, gathered.dimensions, list(bots))
     return {
         "bench": bench,
@@ -258,7 +258,7 @@ def side_by_side(request: HttpRequest, conversation_id: UUID, other_id: UUID) ->
     both = [get_object_or_404(conversation_reader.conversations_to_read(), pk=pk) for pk in (conversation_id, other_id)]
     dimensions = dimensions_of(both[0].study)
     bench = workbench_of(request.GET, Numbers(dimensions), dimensions, study=both[0].study)
-    words = bench.asked.words if bench.asked is not None else ()
+    words = bench.search.words if bench.search is not None else ()
     names = [one.name for one in bench.columns]
     sides = [(row, conversation_reader.read_conversation(row, words=words, first=names)) for row in both]
     study = both[0].study
@@ -269,7 +269,7 @@ def side_by_side(request: HttpRequest, conversation_id: UUID, other_id: UUID) ->
         "studies" if study is not None else "bots",
         study=study,
         sides=sides,
-        numbers=conversation_reader.numbers_beside([read for _row, read in sides]),
+        numbers=conversation_reader.compare_numbers([read for _row, read in sides]),
         back=f"{back}{bench.address()}" if back else "",
         query=bench.query,
     )
@@ -297,7 +297,7 @@ def _spread(request: HttpRequest, found: Gathered) -> HttpResponse:
     if number is None or number.is_time:
         raise Http404(f"no number {request.GET.get('of', '')}")
     bench = found.bench(request.GET)
-    rows = found.counted(bench)
+    rows = found.get_counted_rows(bench)
     if bench.wrong is None:
         rest = without_range(bench.line, number, found.numbers)
         rows = parse_query(rest, found.numbers, study=found.study).matching(rows)

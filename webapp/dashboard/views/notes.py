@@ -89,7 +89,7 @@ def _keep(request: HttpRequest, found: Gathered) -> HttpResponse:
 
 def noted_context(request: HttpRequest, found: Gathered, bench: Workbench) -> dict[str, Any]:
     """Return tags with their numbers and some notes, each with the address of the search that finds it."""
-    rows, listed = found.counted(bench), found.address()
+    rows, listed = found.get_counted_rows(bench), found.address()
     after, before = request.GET.get("tags", "").replace("\x00", ""), request.GET.get("before", "")
     tags = tags_of(rows, after=after, limit=MOST_TAGS + 1)
     more, tags = tags[MOST_TAGS:], tags[:MOST_TAGS]
