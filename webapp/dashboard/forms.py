@@ -115,9 +115,9 @@ class SimulationForm(forms.Form):
     def __init__(self, *args: Any, studies: Iterable[Study], **kwargs: Any) -> None:
         """Make the form; with a single study there is no field to choose it."""
         super().__init__(*args, **kwargs)
-        self.studies = {one.key: one for one in studies}
+        self.studies = {study.key: study for study in studies}
         self.fields["study"].choices = [  # type: ignore[attr-defined]
-            (key, one.name or key) for key, one in self.studies.items()
+            (key, study.name or key) for key, study in self.studies.items()
         ]
         if len(self.studies) == 1:
             del self.fields["study"]
@@ -129,7 +129,7 @@ class SimulationForm(forms.Form):
             return None
         data = dict(self.cleaned_data)
         study = self.studies[data.pop("study", next(iter(self.studies)))]
-        bots = [name for one in data.pop("bots").split(",") if (name := one.strip())]
+        bots = [name for part in data.pop("bots").split(",") if (name := part.strip())]
         try:
             return simulation_create(
                 study=study, participants=[data.pop("participant")], bots=bots, created_by=user, **data
@@ -294,9 +294,9 @@ class BenchmarkForm(forms.Form):
         super().__init__(*args, **kwargs)
         studies = Study.objects.order_by("name").values_list("key", "name")
         self.fields["study"].choices = [("", "none"), *studies]  # type: ignore[attr-defined]
-        there = [one for one in metrics if not one.reason]
-        self.fields["metrics"].choices = [(one.name, one.title) for one in there]  # type: ignore[attr-defined]
-        self.fields["metrics"].initial = [one.name for one in there if one.is_usual]
+        available = [metric for metric in metrics if not metric.reason]
+        self.fields["metrics"].choices = [(metric.name, metric.title) for metric in available]  # type: ignore[attr-defined]
+        self.fields["metrics"].initial = [metric.name for metric in available if metric.is_usual]
         styled(self)
 
     def clean_file(self) -> Any:
@@ -353,14 +353,14 @@ class JudgesForm(forms.Form):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         studies = [(f"study:{key}", name) for key, name in Study.objects.order_by("name").values_list("key", "name")]
-        files = [(f"file:{one.file}", one.title) for one in benchmark_uploads()]
+        files = [(f"file:{upload.file}", upload.title) for upload in benchmark_uploads()]
         runs = [(str(run.pk), str(run)) for run in SelfPlayRun.objects.order_by("-pk")[:50]]
-        usable = [(one.name, one.title) for one in judge_list() if one.unavailable_reason() is None]
+        usable = [(judge.name, judge.title) for judge in judge_list() if judge.unavailable_reason() is None]
         for name, choices in {"gold": studies + files, "run": [("", "none"), *runs], "judges": usable}.items():
             self.fields[name].choices = choices  # type: ignore[attr-defined]
         styled(self)
 
-    def asked(self) -> JudgesParams:
+    def to_params(self) -> JudgesParams:
         """Return the request."""
         data = dict(self.cleaned_data)
         gold = data.pop("gold")
@@ -422,7 +422,7 @@ class FormulaForm(forms.Form):
     def __init__(self, study: Study, data: Any = None) -> None:
         self.study, self.columns = study, formula_columns(study)
         led = dimensions_led(study_dimensions(study), study_whole(study))
-        outcomes = [(one.key if n else RESPONSE, one.title) for n, one in enumerate(led)]
+        outcomes = [(dimension.key if n else RESPONSE, dimension.title) for n, dimension in enumerate(led)]
         super().__init__(data, initial={"terms": usual_terms(study)})
         self.fields["outcome"].widget = forms.Select(choices=outcomes)
         styled(self)
@@ -434,14 +434,14 @@ class FormulaForm(forms.Form):
 
     def clean(self) -> dict[str, Any]:
         """Read the formula; an error names the word that is wrong and the columns."""
-        found = self.cleaned_data
-        asked = [found.get(name) for name in ("outcome", "terms", "kind")]
-        if all(asked) and asked != [RESPONSE, self.initial["terms"], "linear"]:
+        cleaned = self.cleaned_data
+        model_parts = [cleaned.get(name) for name in ("outcome", "terms", "kind")]
+        if all(model_parts) and model_parts != [RESPONSE, self.initial["terms"], "linear"]:
             try:
-                found["model"] = model_params(self.study, f"{asked[0]} ~ {asked[1]}", found["kind"])
+                cleaned["model"] = model_params(self.study, f"{model_parts[0]} ~ {model_parts[1]}", cleaned["kind"])
             except Refused as error:
                 self.add_error("terms", capfirst(error.message))
-        return found
+        return cleaned
 
 
 def study_targets(study: Study) -> Choices:

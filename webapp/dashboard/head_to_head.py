@@ -28,7 +28,7 @@ class QuestionComparison:
         gap, ends: the difference and its interval, formatted.
         reason: reason for a missing interval.
         is_apart: whether the two differ significantly in this question.
-        said: the same as a sentence.
+        sentence: the same as a sentence.
     """
 
     title: str
@@ -37,8 +37,8 @@ class QuestionComparison:
     ends: str
     reason: str
     is_apart: bool
-    said: str
-    drawn: Markup
+    sentence: str
+    drawing: Markup
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,17 +67,21 @@ class HeadToHead:
         Args:
             study: its name, for the title.
         """
-        asked = self.questions
-        heavy = frozenset(i for i, one in enumerate(asked) if one.is_apart)
+        questions = self.questions
+        heavy = frozenset(i for i, question in enumerate(questions) if question.is_apart)
         names = f"{self.first.title} against {self.second.title}"
-        gaps = [" ".join(filter(None, [one.gap, one.ends or one.reason])) for one in asked]
+        gaps = [" ".join(filter(None, [question.gap, question.ends or question.reason])) for question in questions]
         columns = [
-            Column("Question", [RowName(one.title) for one in asked]),
-            Column(f"{self.first.title} − {self.second.title}, {self.unit}", [one.drawn for one in asked], self.axis),
+            Column("Question", [RowName(question.title) for question in questions]),
+            Column(
+                f"{self.first.title} − {self.second.title}, {self.unit}",
+                [question.drawing for question in questions],
+                self.axis,
+            ),
             Column("Difference", gaps, align="end", bold=heavy),
         ]
-        said = f"Difference with {self.level} interval. Bold: the two differ significantly in this question."
-        return plot_alone(columns, f"{study}: {names}", f"{said} {self.lead} {self.need}", said)
+        caption = f"Difference with {self.level} interval. Bold: the two differ significantly in this question."
+        return plot_alone(columns, f"{study}: {names}", f"{caption} {self.lead} {self.need}", caption)
 
 
 def head_to_head(
@@ -91,23 +95,25 @@ def head_to_head(
     """
     if len(choice.against) < 2:
         return None
-    standing = [*headline.order, *headline.controls]
-    a, b = sorted(choice.against, key=lambda bot: standing.index(bot) if bot in standing else len(standing))
-    asked = [d for d in frame.all_dimensions if d.key in compared]
-    found = [_difference(compared[one.key], a, b) for one in asked]
+    bot_order = [*headline.order, *headline.controls]
+    a, b = sorted(choice.against, key=lambda bot: bot_order.index(bot) if bot in bot_order else len(bot_order))
+    dimensions = [d for d in frame.all_dimensions if d.key in compared]
+    differences = [_difference(compared[dimension.key], a, b) for dimension in dimensions]
     # Questions of different scales are drawn in shares of their scales.
-    is_one = len({(one.low, one.high) for one in asked}) == 1
-    units = [1.0 if is_one else (one.high - one.low) / 100 for one in asked]
-    drawn = [[None if v is None else v / unit for v in row] for row, unit in zip(found, units, strict=True)]
-    window = centred([v for row in drawn for v in row if v is not None])
+    is_one = len({(dimension.low, dimension.high) for dimension in dimensions}) == 1
+    units = [1.0 if is_one else (dimension.high - dimension.low) / 100 for dimension in dimensions]
+    scaled_differences = [
+        [None if v is None else v / unit for v in row] for row, unit in zip(differences, units, strict=True)
+    ]
+    window = centred([v for row in scaled_differences for v in row if v is not None])
     questions = [
-        _question(frame, (a, b), compared[d.key], d, row, interval_cell(window, *at, hollow=not apart))
-        for d, row, at in zip(asked, found, drawn, strict=True)
+        _question(frame, (a, b), compared[d.key], d, row, interval_cell(window, *scaled, hollow=not apart))
+        for d, row, scaled in zip(dimensions, differences, scaled_differences, strict=True)
         for apart in [compared[d.key].are_told_apart(a, b)]
     ]
-    titles = [d.title for d in asked]
-    apart = [d.title for d in asked if compared[d.key].are_told_apart(a, b)]
-    equal = [d.title for d in asked if _is_equal(compared[d.key], a, b)]
+    titles = [d.title for d in dimensions]
+    apart = [d.title for d in dimensions if compared[d.key].are_told_apart(a, b)]
+    equal = [d.title for d in dimensions if _is_equal(compared[d.key], a, b)]
     pair = headline.pair(a, b)
     need = ""
     if pair is not None and not pair.ordered:
@@ -121,9 +127,11 @@ def head_to_head(
         axis=axis_cell(window),
         unit="in points" if is_one else "in % of the scale",
         level=percent(1 - headline.alpha),
-        lead=questions_standing(apart, equal, [one for one in titles if one not in (*apart, *equal)], len(titles)),
+        lead=questions_standing(
+            apart, equal, [title for title in titles if title not in (*apart, *equal)], len(titles)
+        ),
         need=need,
-        effects=effects_table("Question", [(d.title, compared[d.key].effect(a, b)) for d in asked], headline),
+        effects=effects_table("Question", [(d.title, compared[d.key].effect(a, b)) for d in dimensions], headline),
     )
 
 
@@ -148,12 +156,12 @@ def _question(
     bots: tuple[str, str],
     compared: Comparisons,
     dimension: RatingDimension,
-    found: tuple[float | None, float | None, float | None],
-    drawn: Markup,
+    difference: tuple[float | None, float | None, float | None],
+    drawing: Markup,
 ) -> QuestionComparison:
     digits = digits_for(dimension.low, dimension.high)
     pair = compared.pair(*bots)
-    gap, low, high = found
+    gap, low, high = difference
     titles = {bot: frame.title(bot) for bot in bots}
     first, second = (figure(compared.means.get(bot), digits) for bot in bots)
     return QuestionComparison(
@@ -163,6 +171,6 @@ def _question(
         ends=span(low, high, digits) if low is not None else "",
         reason=reason_text(pair.reason) if pair is not None else "one of them has no rating of this",
         is_apart=compared.are_told_apart(*bots),
-        said=pair_verdict(pair, compared, titles, digits) if pair is not None else "",
-        drawn=drawn,
+        sentence=pair_verdict(pair, compared, titles, digits) if pair is not None else "",
+        drawing=drawing,
     )

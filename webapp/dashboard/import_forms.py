@@ -106,9 +106,13 @@ class ItemsForm(forms.Form):
 
     def __init__(self, data: Mapping[str, Any] | None, *, study: str) -> None:
         super().__init__(data, initial={"study": study})
-        found = [one for one in Study.objects.filter(archived_at=None, is_imported=False) if judges_items(one)]
+        studies = [
+            candidate
+            for candidate in Study.objects.filter(archived_at=None, is_imported=False)
+            if judges_items(candidate)
+        ]
         field: Any = self.fields["study"]
-        field.choices = [("", "Choose"), *((one.key, one.name) for one in found)]
+        field.choices = [("", "Choose"), *((candidate.key, candidate.name) for candidate in studies)]
         styled(self)
 
 
@@ -189,10 +193,10 @@ class ImportForm(forms.Form):
 
     def clean(self) -> dict[str, Any]:
         """Check that each scale has both ends or none, the lower one first."""
-        given = self.cleaned_data
+        cleaned = self.cleaned_data
         for key, proposal in self.proposals.items():
-            low, high = given.get(f"low-{key}"), given.get(f"high-{key}")
-            if low is None and high is None and given.get("accept"):
+            low, high = cleaned.get(f"low-{key}"), cleaned.get(f"high-{key}")
+            if low is None and high is None and cleaned.get("accept"):
                 low, high = proposal
             if (low is None) != (high is None):
                 self.add_error(f"low-{key}", f"{key}: give both ends of the scale, or none.")
@@ -200,19 +204,19 @@ class ImportForm(forms.Form):
                 self.add_error(
                     f"low-{key}", f"{key}: the scale goes from {low:g} to {high:g}; the first must be smaller."
                 )
-            given[f"low-{key}"], given[f"high-{key}"] = low, high
-        return given
+            cleaned[f"low-{key}"], cleaned[f"high-{key}"] = low, high
+        return cleaned
 
     def choices(self) -> dict[str, Any]:
         """Return the choices as fields of `ImportParams`; the form must be valid."""
-        given = self.cleaned_data
-        scales = {key: (given[f"low-{key}"], given[f"high-{key}"]) for key in self.proposals}
-        labels = {key: [given[f"low_label-{key}"], given[f"high_label-{key}"]] for key in self.proposals}
+        cleaned = self.cleaned_data
+        scales = {key: (cleaned[f"low-{key}"], cleaned[f"high-{key}"]) for key in self.proposals}
+        labels = {key: [cleaned[f"low_label-{key}"], cleaned[f"high_label-{key}"]] for key in self.proposals}
         return {
-            "language": given.get("language", ""),
+            "language": cleaned.get("language", ""),
             "scales": FileScales.read({key: ends for key, ends in scales.items() if ends[0] is not None}).texts(),
             "labels": {key: words for key, words in labels.items() if any(words)},
-            "reversed": [key for key in self.proposals if given[f"reversed-{key}"]],
-            "higher": [key for key in self.proposals if given[f"reversed-{key}"] is False],
-            "controls": given.get("controls"),
+            "reversed": [key for key in self.proposals if cleaned[f"reversed-{key}"]],
+            "higher": [key for key in self.proposals if cleaned[f"reversed-{key}"] is False],
+            "controls": cleaned.get("controls"),
         }

@@ -59,61 +59,61 @@ class BoardParams:
     """Options chosen in the address of the page.
 
     Attributes:
-        by: key of the question; empty for the question that bots are ranked by.
+        question: key of the question; empty for the question that bots are ranked by.
         is_whole: whether the whole scale is shown, not the range of the data.
         bots: bots shown; empty for all.
         against: bots compared as a pair, two at most.
         seed: seed of the sample of conversations.
-        kept: the other parts of the address.
+        kept_params: the other parts of the address.
         wrong: sentences on choices that cannot be applied.
     """
 
-    by: str = ""
+    question: str = ""
     is_whole: bool = False
     bots: tuple[str, ...] = ()
     against: tuple[str, ...] = ()
     seed: int = 1
-    kept: tuple[tuple[str, str], ...] = ()
+    kept_params: tuple[tuple[str, str], ...] = ()
     wrong: tuple[str, ...] = ()
 
     def parts(self, *but: str) -> list[tuple[str, str]]:
         """Return the parts of the address, without those of these names."""
-        found = [
-            ("by", self.by),
+        address_parts = [
+            ("by", self.question),
             ("zoom", "0" if self.is_whole else ""),
             *(("bots", bot) for bot in self.bots),
             *(("against", bot) for bot in self.against),
             ("seed", str(self.seed) if self.seed != 1 else ""),
-            *self.kept,
+            *self.kept_params,
         ]
-        return [(name, value) for name, value in found if value and name not in but]
+        return [(name, value) for name, value in address_parts if value and name not in but]
 
-    def address(self, **other: str) -> str:
+    def address(self, **changes: str) -> str:
         """Return the address of the page with other values; an empty one leaves its part out."""
-        parts = [*self.parts(*other), *((name, value) for name, value in other.items() if value)]
+        parts = [*self.parts(*changes), *((name, value) for name, value in changes.items() if value)]
         return f"?{urlencode(parts)}" if parts else "?"
 
 
-def board_params(request: HttpRequest, frame: StudyFrame, *, more: Sequence[str] = ()) -> BoardParams:
+def board_params(request: HttpRequest, frame: StudyFrame, *, extra_keys: Sequence[str] = ()) -> BoardParams:
     """Read what an address chooses; what cannot be done is said and left out.
 
     Args:
-        more: what bots can be seen by beside the questions.
+        extra_keys: what bots can be seen by beside the questions.
     """
     wrong = []
-    keys = [*(dimension.key for dimension in frame.all_dimensions), *more]
-    by = request.GET.get("by", "")
-    if by and by not in keys:
-        wrong.append(f"There is no question “{by}”; there are {', '.join(keys)}.")
-        by = ""
+    keys = [*(dimension.key for dimension in frame.all_dimensions), *extra_keys]
+    question = request.GET.get("by", "")
+    if question and question not in keys:
+        wrong.append(f"There is no question “{question}”; there are {', '.join(keys)}.")
+        question = ""
     chosen: dict[str, list[str]] = {}
     for name in ("bots", "against"):
-        asked = list(dict.fromkeys(filter(None, request.GET.getlist(name))))
-        unknown = [f"“{bot}”" for bot in asked if bot not in frame.rated_bots]
+        requested_bots = list(dict.fromkeys(filter(None, request.GET.getlist(name))))
+        unknown = [f"“{bot}”" for bot in requested_bots if bot not in frame.rated_bots]
         if unknown:
             known = ", ".join(frame.rated_bots)
             wrong.append(f"No rated bot of this study is called {listed(unknown)}; there are {known}.")
-        chosen[name] = [bot for bot in asked if bot in frame.rated_bots]
+        chosen[name] = [bot for bot in requested_bots if bot in frame.rated_bots]
     if (n := len(chosen["against"])) > 2:
         names = listed([frame.title(bot) for bot in chosen["against"][:2]])
         wrong.append(f"{n} bots are selected, and two can be compared: here are {names}.")
@@ -121,18 +121,18 @@ def board_params(request: HttpRequest, frame: StudyFrame, *, more: Sequence[str]
     if not (seed.isascii() and seed.isdigit() and len(seed) <= _LONGEST_SEED):
         wrong.append(f"“{seed}” is no seed; a whole number such as 7 would be.")
         seed = "1"
-    kept = [
+    kept_params = [
         (name, value)
         for name in ("failed", "synthetic", "without", "level")
         if (value := ",".join(request.GET.getlist(name)))
     ]
     return BoardParams(
-        by=by if by != keys[0] else "",
+        question=question if question != keys[0] else "",
         is_whole=request.GET.get("zoom") == "0",
         bots=tuple(chosen["bots"]),
         against=tuple(chosen["against"][:2]),
         seed=int(seed),
-        kept=tuple(kept),
+        kept_params=tuple(kept_params),
         wrong=tuple(wrong),
     )
 
@@ -170,7 +170,7 @@ class BoardRow:
     n: str
     mean: str
     ends: str
-    drawn: Markup
+    drawing: Markup
     n_said: str = ""
     ranks: str = ""
     ranks_said: str = ""
@@ -242,7 +242,7 @@ class Board:
             *ranks,
             Column("Bot", [row.name for row in self.rows]),
             Column(self.n_title, [row.n for row in self.rows], align="end"),
-            drawn_column(self.title, [row.drawn for row in self.rows], self.window),
+            drawn_column(self.title, [row.drawing for row in self.rows], self.window),
             Column(
                 self.mean_title,
                 [f"{row.mean} {row.ends}" for row in self.rows],
@@ -256,13 +256,15 @@ class Board:
             caption.append("Bars at the end join bots that do not differ significantly.")
         if any(row.bot.is_control for row in self.rows):
             caption.append("Hollow: control bot.")
-        told = f"{self.verdict} {self.caption} {self.method} {self.note}"
-        return plot_alone(columns, f"{study}: {self.title}", told, " ".join(caption))
+        description = f"{self.verdict} {self.caption} {self.method} {self.note}"
+        return plot_alone(columns, f"{study}: {self.title}", description, " ".join(caption))
 
 
-def plot_alone(columns: Sequence[Column], title: str, told: str, caption: str) -> Plot:
+def plot_alone(columns: Sequence[Column], title: str, description: str, caption: str) -> Plot:
     """Return rows as a picture with its caption printed below."""
-    return Plot.from_drawing(rows_drawing([columns], _WIDE, name=title, title=title, description=told, foot=caption))
+    return Plot.from_drawing(
+        rows_drawing([columns], _WIDE, name=title, title=title, description=description, foot=caption)
+    )
 
 
 def board_of(
@@ -273,9 +275,9 @@ def board_of(
     Args:
         dimension: that question, with its title for people.
     """
-    found = leaderboard(means, compared)
-    chosen = set(choice.bots or [place.bot for place in found.places])
-    places = [place for place in found.places if place.bot in chosen and place.bot in frame.bots]
+    ranking = leaderboard(means, compared)
+    chosen = set(choice.bots or [place.bot for place in ranking.places])
+    places = [place for place in ranking.places if place.bot in chosen and place.bot in frame.bots]
     window = rating_window(
         [(place.mean.mean, place.mean.low, place.mean.high) for place in places],
         dimension.low,
@@ -292,17 +294,17 @@ def board_of(
     notes += phrases.direction_sentences(mixed)
     if compared.rater_share > 0:
         notes.append("Tests and order take out who is strict or kind.")
-    if n_hidden := len(found.places) - len(places):
+    if n_hidden := len(ranking.places) - len(places):
         notes.append(f"{phrases.bots_text(n_hidden)} not shown here: ranks and tests count all.")
-    if any(place.is_control for place in found.places):
+    if any(place.is_control for place in ranking.places):
         notes.append("Hollow: control bot, which has no rank.")
-    what = "Mean of the conditions’ means" if compared.n_conditions else "Mean of all ratings"
+    mean_kind = "Mean of the conditions’ means" if compared.n_conditions else "Mean of all ratings"
     return Board(
         key=dimension.key,
         title=f"{dimension.head}, {dimension.low:g} to {dimension.high:g}"
         + (" (lowest and highest answer: the scale is not known)" if dimension.inferred else ""),
         verdict=conclusion(frame, compared, dimension),
-        caption=intervals_shown(what, compared.test, found.level),
+        caption=intervals_shown(mean_kind, compared.test, ranking.level),
         method=(
             "A range of ranks holds every place that the tests allow. "
             f"Bots joined by a bar do not differ significantly ({test_said(compared)}), which does not "
@@ -331,7 +333,7 @@ def _row(
         ends=span(mean.low, mean.high, digits),
         reason=reason_text(mean.reason),
         close=listed([frame.title(bot) for bot in place.too_close]),
-        drawn=interval_cell(window, mean.mean, mean.low, mean.high, hollow=info.is_control),
+        drawing=interval_cell(window, mean.mean, mean.low, mean.high, hollow=info.is_control),
         bars=bars,
         is_ticked=place.bot in choice.against,
     )
@@ -347,28 +349,30 @@ def _ranks_said(ranks: tuple[int, int] | None) -> str:
 def votes_board(frame: StudyFrame, votes: Mapping[str, BotVotes], choice: BoardParams) -> Board:
     """Return the chosen bots by the share of votes up, the highest first; without ranks, for nothing is tested."""
     chosen = [bot for bot in frame.rated_bots if not choice.bots or bot in choice.bots]
-    found = votes_ranked([bot for bot in chosen if bot in frame.bots], votes)
-    numbers = {one.bot_id: _in_percent(one) for one in found}
+    ranked_votes = votes_ranked([bot for bot in chosen if bot in frame.bots], votes)
+    numbers = {bot_votes.bot_id: _in_percent(bot_votes) for bot_votes in ranked_votes}
     window = rating_window(numbers.values(), 0, 100, is_whole=choice.is_whole)
-    n_votes = sum(one.n for one in found)
+    n_votes = sum(bot_votes.n for bot_votes in ranked_votes)
     rows = []
-    for one in found:
-        bot = frame.bots[one.bot_id]
+    for bot_votes in ranked_votes:
+        bot = frame.bots[bot_votes.bot_id]
         rows.append(
             BoardRow(
                 bot=bot,
                 href=frame.link(bot.bot_id),
-                n=f"{one.up:,} up, {one.down:,} down",
-                mean=percent(one.share),
-                ends=_votes_ends(one),
-                drawn=interval_cell(window, *numbers[bot.bot_id], hollow=bot.is_control),
+                n=f"{bot_votes.up:,} up, {bot_votes.down:,} down",
+                mean=percent(bot_votes.share),
+                ends=_votes_ends(bot_votes),
+                drawing=interval_cell(window, *numbers[bot.bot_id], hollow=bot.is_control),
             )
         )
-    said = plural(n_votes, "%(n)s vote on single replies.", "%(n)s votes on single replies.") % {"n": f"{n_votes:,}"}
+    sentence = plural(n_votes, "%(n)s vote on single replies.", "%(n)s votes on single replies.") % {
+        "n": f"{n_votes:,}"
+    }
     return Board(
         key=VOTES,
         title="Votes up, in %",
-        verdict=said,
+        verdict=sentence,
         caption=f"Share of votes up with {percent(VOTES_LEVEL)} interval.",
         method="The votes of one conversation count as belonging together.",
         note="People vote when they like, often on what annoys them, so there are no ranks here.",
@@ -384,46 +388,55 @@ def _in_percent(votes: BotVotes) -> tuple[float | None, float | None, float | No
     return share, low, high
 
 
-def _votes_ends(one: BotVotes) -> str:
-    if one.low is None or one.high is None:
-        return "no interval: votes in one conversation only" if one.n_chats else "no votes"
-    return f"[{100 * one.low:.0f}, {100 * one.high:.0f}]"
+def _votes_ends(votes: BotVotes) -> str:
+    if votes.low is None or votes.high is None:
+        return "no interval: votes in one conversation only" if votes.n_chats else "no votes"
+    return f"[{100 * votes.low:.0f}, {100 * votes.high:.0f}]"
 
 
-def pairs_board(found: PairResults, title: str, bots: Mapping[str, BotInfo], verdict: str) -> Board | None:
+def pairs_board(pair_results: PairResults, title: str, bots: Mapping[str, BotInfo], verdict: str) -> Board | None:
     """Return the bots by their strengths in comparisons of pairs; None where no strengths could be estimated.
 
     Args:
         title: of the question.
         verdict: the conclusion.
     """
-    ordered = sorted(found.strengths.bots, key=lambda bot: (-bot.strength, bot.bot))
-    if found.strengths.reason is not None or not ordered:
+    ordered = sorted(pair_results.strengths.bots, key=lambda bot: (-bot.strength, bot.bot))
+    if pair_results.strengths.reason is not None or not ordered:
         return None
-    window = unbounded([end for one in ordered for end in (one.low, one.strength, one.high) if end is not None])
-    ranks = found.strengths.rank_ranges()
+    window = unbounded(
+        [
+            end
+            for bot_strength in ordered
+            for end in (bot_strength.low, bot_strength.strength, bot_strength.high)
+            if end is not None
+        ]
+    )
+    ranks = pair_results.strengths.rank_ranges()
     rows = []
-    for one in ordered:
-        bot = bots.get(one.bot) or BotInfo(one.bot, one.bot, 0, is_control=False)
+    for bot_strength in ordered:
+        bot = bots.get(bot_strength.bot) or BotInfo(bot_strength.bot, bot_strength.bot, 0, is_control=False)
         rows.append(
             BoardRow(
                 bot=bot,
                 href="",
-                n=f"{one.wins:,}, {one.losses:,}, {one.ties:,}",
-                n_said=f"{one.wins:,} won, {one.losses:,} lost, {one.ties:,} the same",
-                ranks=ranks_shown(ranks[one.bot]),
-                ranks_said=_ranks_said(ranks[one.bot]),
-                mean=figure(one.strength),
-                ends=span(one.low, one.high),
-                drawn=interval_cell(window, one.strength, one.low, one.high, hollow=bot.is_control),
+                n=f"{bot_strength.wins:,}, {bot_strength.losses:,}, {bot_strength.ties:,}",
+                n_said=f"{bot_strength.wins:,} won, {bot_strength.losses:,} lost, {bot_strength.ties:,} the same",
+                ranks=ranks_shown(ranks[bot_strength.bot]),
+                ranks_said=_ranks_said(ranks[bot_strength.bot]),
+                mean=figure(bot_strength.strength),
+                ends=span(bot_strength.low, bot_strength.high),
+                drawing=interval_cell(
+                    window, bot_strength.strength, bot_strength.low, bot_strength.high, hollow=bot.is_control
+                ),
             )
         )
     return Board(
         key="strengths",
         title=f"Strength by {title.lower()}, log odds against the average bot",
         verdict=verdict,
-        caption=f"Bradley–Terry strength with {percent(found.level)} interval."
-        + (f" {one_look()} The always-valid test of pairs decides." if found.is_collecting else ""),
+        caption=f"Bradley–Terry strength with {percent(pair_results.level)} interval."
+        + (f" {one_look()} The always-valid test of pairs decides." if pair_results.is_collecting else ""),
         method=(
             "Bradley–Terry model with ties (Davidson, 1970); intervals with whole raters as units. A range of ranks "
             "holds every place that comparisons of two bots, corrected by Holm, leave open."

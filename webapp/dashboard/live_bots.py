@@ -47,7 +47,7 @@ class LiveBot:
     """A bot of the study.
 
     Attributes:
-        n_done: rated conversations; `wanted` of them, None without a limit; `n_held`: reserved by open tasks.
+        n_done: rated conversations; `n_wanted` of them, None without a limit; `n_held`: reserved by open tasks.
         median_s, most_s: seconds until a reply stood there, in the middle and in 95 % of cases; None without
             any, the latter with fewer than 20.
         n_replies, n_failed: of the window.
@@ -55,13 +55,13 @@ class LiveBot:
         n_naming: replies of the whole study that name their model, as its filter found them.
         words, tone, reason: its state, by its replies to anybody, scripted participants among them.
         aside: what set it aside.
-        told: whom Confab told of that, in a sentence; empty where nobody is told.
+        alert_sentence: whom Confab told of that, in a sentence; empty where nobody is told.
     """
 
     info: BotInfo
     n_done: int
     n_held: int
-    wanted: int | None
+    n_wanted: int | None
     median_s: float | None
     most_s: float | None
     n_replies: int
@@ -73,7 +73,7 @@ class LiveBot:
     tone: str
     reason: str
     aside: BotAside | None
-    told: str = ""
+    alert_sentence: str = ""
 
     @property
     def n_asked(self) -> int:
@@ -90,7 +90,7 @@ class LiveBot:
 class FailedReply:
     """A reply that failed: when, of which bot, why, and in which chat."""
 
-    at: datetime
+    failed_at: datetime
     bot: str
     reason: str
     chat: UUID
@@ -154,7 +154,7 @@ def _replies(talks: dict[str, Any], since: datetime) -> _Replies:
         if late_ms is not None:
             n_paced[bot_id] += 1
             n_late[bot_id] += late_ms > LATE_MS
-    n_replies = {bot_id: len(found) for bot_id, found in times.items()}
+    n_replies = {bot_id: len(latencies) for bot_id, latencies in times.items()}
     if len(latest) == MOST_REPLIES:
         by_bot = replies.order_by().values_list("conversation__bot__bot_id")
         n_replies = dict(by_bot.annotate(n=Count("pk")))
@@ -168,9 +168,9 @@ def bots_of(study: Study, *, include_synthetic: bool, now: datetime) -> list[Liv
     if not study.bots:
         return []
     talks = _talks(study, include_synthetic)
-    shown = _replies(talks, now - WINDOW)
+    replies = _replies(talks, now - WINDOW)
     # A bot is as well as it answers to anybody, scripted participants among them, whomever the page counts.
-    of_all = shown if include_synthetic else _replies(_talks(study, True), now - WINDOW)
+    of_all = replies if include_synthetic else _replies(_talks(study, True), now - WINDOW)
     naming = ReplyMark.objects.filter(
         filter=NAMES_MODEL, **{f"turn__{name}": value for name, value in talks.items()}
     ).order_by()
@@ -180,17 +180,17 @@ def bots_of(study: Study, *, include_synthetic: bool, now: datetime) -> list[Liv
     for bot_id, is_synthetic, n in counts.values_list("bot_id", "is_synthetic", "n_completed"):
         if include_synthetic or not is_synthetic:
             done[bot_id] += n
-    held = _held(study, now, include_synthetic=include_synthetic)
+    reserved = _count_reserved(study, now, include_synthetic=include_synthetic)
     entries = {entry.id: entry for entry in bot_entry_list()}
     reports, asides, beyond = heartbeat_bots(), bots_aside(study.bots), bots_beyond_cap(study)
     infos = study_bots(study)
-    told = alerts_of(asides.values()) if asides else {}
-    found = []
+    alerts = alerts_of(asides.values()) if asides else {}
+    live_bots = []
     for bot_id in study.bots:
-        own = sorted(shown.times.get(bot_id, []))
+        latencies = sorted(replies.times.get(bot_id, []))
         trouble = of_all.trouble(bot_id)
         state = bot_state(entries[bot_id], reports) if bot_id in entries else None
-        wanted = study.values.assignment.quota_of(bot_id)
+        n_wanted = study.values.assignment.quota_of(bot_id)
         if state is None:
             words, tone, reason = "Unknown", "bad", "no bot of this name is here"
         elif bot_id in asides:
@@ -201,34 +201,34 @@ def bots_of(study: Study, *, include_synthetic: bool, now: datetime) -> list[Liv
             words, tone, reason = "Cost is used up", "warn", beyond[bot_id]
         elif trouble is not None:
             (words, reason), tone = trouble, "warn"
-        elif wanted is not None and done[bot_id] >= wanted:
-            words, tone, reason = "Has all it needs" if wanted else "Closed", "", ""
+        elif n_wanted is not None and done[bot_id] >= n_wanted:
+            words, tone, reason = "Has all it needs" if n_wanted else "Closed", "", ""
         else:
             words, tone, reason = state.words, state.tone, ""
-        found.append(
+        live_bots.append(
             LiveBot(
                 infos[bot_id],
                 done[bot_id],
-                held[bot_id],
-                wanted,
-                shown.median_s(bot_id),
-                own[-(-len(own) * 95 // 100) - 1] if len(own) >= LEAST_FOR_95 else None,
-                shown.n_replies.get(bot_id, 0),
-                shown.n_failed.get(bot_id, 0),
-                shown.n_paced[bot_id],
-                shown.n_late[bot_id],
+                reserved[bot_id],
+                n_wanted,
+                replies.median_s(bot_id),
+                latencies[-(-len(latencies) * 95 // 100) - 1] if len(latencies) >= LEAST_FOR_95 else None,
+                replies.n_replies.get(bot_id, 0),
+                replies.n_failed.get(bot_id, 0),
+                replies.n_paced[bot_id],
+                replies.n_late[bot_id],
                 n_naming.get(bot_id, 0),
                 words,
                 tone,
                 reason,
                 asides.get(bot_id),
-                _told(told.get(asides[bot_id].pk, [])) if bot_id in asides else "",
+                _render_alerts(alerts.get(asides[bot_id].pk, [])) if bot_id in asides else "",
             )
         )
-    return found
+    return live_bots
 
 
-def _held(study: Study, now: datetime, *, include_synthetic: bool) -> Counter[str]:
+def _count_reserved(study: Study, now: datetime, *, include_synthetic: bool) -> Counter[str]:
     """Count the quota slots that open tasks reserve, by bot."""
     slots = Slot.objects.filter(
         task__participant__study=study,
@@ -240,17 +240,17 @@ def _held(study: Study, now: datetime, *, include_synthetic: bool) -> Counter[st
     return Counter(dict(slots.order_by().values_list("bot_id").annotate(n=Count("pk"))))
 
 
-def _told(alerts: list[Alert]) -> str:
+def _render_alerts(alerts: list[Alert]) -> str:
     """Say by which ways people were told, and which could not be told."""
-    said = []
+    sentences = []
     if sent := [str(alert.get_channel_display()).lower() for alert in alerts if alert.sent_at]:
-        said.append(f"You were told by {listed(sent)}.")
-    said += [
+        sentences.append(f"You were told by {listed(sent)}.")
+    sentences += [
         f"The {str(alert.get_channel_display()).lower()} could not be sent: {alert.error}"
         for alert in alerts
         if alert.error
     ]
-    return " ".join(said)
+    return " ".join(sentences)
 
 
 def failures_of(study: Study, bots: list[LiveBot], *, include_synthetic: bool, now: datetime) -> list[FailedReply]:
@@ -263,8 +263,8 @@ def failures_of(study: Study, bots: list[LiveBot], *, include_synthetic: bool, n
     titles = {bot.info.bot_id: bot.info.title for bot in bots}
     columns = ("at", "bot_id", "reason", "conversation")
     return [
-        FailedReply(at, titles.get(bot_id, bot_id), reason.removeprefix(f"{bot_id}: "), chat)
-        for at, bot_id, reason, chat in rows.order_by("-at", "-pk").values_list(*columns)[:_LISTED]
+        FailedReply(failed_at, titles.get(bot_id, bot_id), reason.removeprefix(f"{bot_id}: "), chat)
+        for failed_at, bot_id, reason, chat in rows.order_by("-at", "-pk").values_list(*columns)[:_LISTED]
     ]
 
 
@@ -283,14 +283,14 @@ def waiting_of(
         rows = rows.filter(is_synthetic=False)
     aside = {bot.info.bot_id for bot in bots if bot.aside is not None}
     titles = {bot.info.bot_id: bot.info.title for bot in bots}
-    found = [
+    waiting = [
         WaitingParticipant(pk, titles.get(bot_id, bot_id), since, bool(error), bot_id in aside)
         for pk, bot_id, since, error in rows.order_by("due_since", "pk").values_list(
             "pk", "bot__bot_id", "due_since", "due_error"
         )
         if since is not None
     ]
-    return found[:_LISTED], len(found)
+    return waiting[:_LISTED], len(waiting)
 
 
 @dataclass(frozen=True, slots=True)
@@ -306,10 +306,10 @@ class LiveActionItem:
 
 def live_action_items(study: Study, bots: list[LiveBot], *, may_pay: bool) -> list[LiveActionItem]:
     """Return the matters in the study that need a researcher."""
-    found = [_aside(bot) for bot in bots if bot.aside is not None]
+    items = [_aside(bot) for bot in bots if bot.aside is not None]
     for need in pay_action_items(may_pay=may_pay, study=study):
-        found.append(LiveActionItem(need.lead, need.rest, need.action, need.address))
-    return found
+        items.append(LiveActionItem(need.lead, need.rest, need.action, need.address))
+    return items
 
 
 def _aside(bot: LiveBot) -> LiveActionItem:
@@ -317,18 +317,18 @@ def _aside(bot: LiveBot) -> LiveActionItem:
     assert aside is not None
     began = timezone.localtime(aside.began_at)
     since = f"{began:%H:%M}" if began.date() == timezone.localdate() else f"{began.day} {began:%b}"
-    said = [
+    sentences = [
         f"It failed {aside.n_failed} of its latest {aside.of_n} replies."
         if aside.of_n
         else plural(aside.n_failed, "It failed %(n)d time in a row.", "It failed %(n)d times in a row.")
         % {"n": aside.n_failed},
         "New participants do not get it; those who chat with it may choose another bot or finish early.",
         "It waits for you to put it back." if aside.needs_person else "It comes back by itself once a reply works.",
-        bot.told,
+        bot.alert_sentence,
     ]
     return LiveActionItem(
         f"{bot.info.title} is set aside since {since}.",
-        " ".join(one for one in said if one),
+        " ".join(sentence for sentence in sentences if sentence),
         "See its errors and try it",
         reverse("dashboard:bot", args=[bot.info.bot_id]),
         bot.info.bot_id,

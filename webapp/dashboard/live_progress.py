@@ -75,14 +75,14 @@ def totals_of(study: Study, names: Sequence[str], *, include_synthetic: bool) ->
     if known is not None:
         return known
     started = time.monotonic()
-    found = _counted(study, names, include_synthetic)
-    if sum(found.outcomes.values()) >= LARGE:
+    totals = _count_totals(study, names, include_synthetic)
+    if sum(totals.outcomes.values()) >= LARGE:
         took_s = time.monotonic() - started
-        cache.set(key, found, timeout=min(_REUSED_FOR * took_s, _LONGEST_S))
-    return found
+        cache.set(key, totals, timeout=min(_REUSED_FOR * took_s, _LONGEST_S))
+    return totals
 
 
-def _counted(study: Study, names: Sequence[str], include_synthetic: bool) -> StudyTotals:
+def _count_totals(study: Study, names: Sequence[str], include_synthetic: bool) -> StudyTotals:
     tasks = Task.objects.filter(participant__study=study)
     openings = LinkCount.objects.filter(study=study)
     if not include_synthetic:
@@ -114,7 +114,7 @@ def _of_people(tasks: Any, names: Sequence[str]) -> dict[str, Any]:
             **of_outcome,
         )
     )
-    found = people.aggregate(
+    sums = people.aggregate(
         agreed=Count("participant", filter=Q(at__gte=0)),
         done=Count("participant", filter=Q(at=last)),
         **{f"at_{i}": Count("participant", filter=Q(at__gte=i)) for i in range(1, last)},
@@ -122,11 +122,11 @@ def _of_people(tasks: Any, names: Sequence[str]) -> dict[str, Any]:
         **{f"all_{name}": Coalesce(Sum(f"n_{name}"), 0) for name in Outcome.values},
     )
     return {
-        "agreed": found["agreed"],
-        "done": found["done"],
-        "reached": {name: found[f"at_{i}"] for i, name in enumerate(names, start=1)},
-        "ended": {name: found[f"out_{i}"] for i, name in enumerate(["", *names])},
-        "outcomes": {name: found[f"all_{name}"] for name in Outcome.values if found[f"all_{name}"]},
+        "agreed": sums["agreed"],
+        "done": sums["done"],
+        "reached": {name: sums[f"at_{i}"] for i, name in enumerate(names, start=1)},
+        "ended": {name: sums[f"out_{i}"] for i, name in enumerate(["", *names])},
+        "outcomes": {name: sums[f"all_{name}"] for name in Outcome.values if sums[f"all_{name}"]},
     }
 
 
@@ -149,7 +149,7 @@ class FunnelStage:
         on_way: people inside who got no further yet, be it that they have gone back.
         ended: people whose way ended there, by a bot that failed or by a check; at the link those who said no. That is
             not leaving.
-        left: people who got no further, and are not there any more; None at the link and at the end.
+        n_left: people who got no further, and are not there any more; None at the link and at the end.
         low, high: ends of the 95 % interval of `share`.
     """
 
@@ -159,7 +159,7 @@ class FunnelStage:
     now: int = 0
     on_way: int = 0
     ended: int = 0
-    left: int | None = None
+    n_left: int | None = None
     low: float | None = None
     high: float | None = None
 
@@ -167,7 +167,7 @@ class FunnelStage:
     def share(self) -> float | None:
         """The share of those who left, among those who went on or left; None without any."""
         at_risk = self.n - self.on_way - self.ended
-        return self.left / at_risk if self.left is not None and at_risk > 0 else None
+        return self.n_left / at_risk if self.n_left is not None and at_risk > 0 else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,11 +227,11 @@ def _inside(study: Study, since: datetime, *, include_synthetic: bool) -> tuple[
         tasks.filter(pk__in=looked.values("task")),
         tasks.filter(slots__chat__state="open", slots__chat__source="chat", slots__chat__updated_at__gte=since),
     )
-    first, *others = (way.order_by().values_list(*columns) for way in ways)
-    found = list(first.union(*others))
+    first, *further_ways = (way.order_by().values_list(*columns) for way in ways)
+    rows = list(first.union(*further_ways))
     return (
-        Counter(step or AGREED for _pk, step, _furthest in found),
-        Counter(furthest or AGREED for _pk, _step, furthest in found),
+        Counter(step or AGREED for _pk, step, _furthest in rows),
+        Counter(furthest or AGREED for _pk, _step, furthest in rows),
     )
 
 
@@ -245,29 +245,29 @@ def _stages(
         **{name: _TITLES.get(name, headings[name]) for name in names},
         DONE: "Done",
     }
-    counted = {AGREED: totals.agreed, **totals.reached, DONE: totals.done}
-    now, on_way, out = (_by_stage(one, names) for one in (*inside, totals.ended))
+    counts = {AGREED: totals.agreed, **totals.reached, DONE: totals.done}
+    now, on_way, out = (_by_stage(step_counts, names) for step_counts in (*inside, totals.ended))
     # Openings are no people, so nothing is said of who reads or has left there.
     n_declined = totals.outcomes.get(Outcome.NO_CONSENT, 0)
-    found = [FunnelStage(OPENED, titles.pop(OPENED), totals.n_opened, ended=n_declined)]
+    stages = [FunnelStage(OPENED, titles.pop(OPENED), totals.n_opened, ended=n_declined)]
     for name, after in pairwise(titles):
-        n = counted[name]
+        n = counts[name]
         stage = FunnelStage(name, titles[name], n, now.get(name, 0), on_way.get(name, 0), min(out.get(name, 0), n))
-        found.append(_with_left(stage, counted[after]))
-    return (*found, FunnelStage(DONE, titles[DONE], counted[DONE]))
+        stages.append(_with_left(stage, counts[after]))
+    return (*stages, FunnelStage(DONE, titles[DONE], counts[DONE]))
 
 
-def _by_stage(counted: Mapping[str, int], names: Sequence[str]) -> dict[str, int]:
+def _by_stage(counts: Mapping[str, int], names: Sequence[str]) -> dict[str, int]:
     """Return counts by step as counts by stage: steps that are no stage belong to those who have agreed."""
-    found = {name: n for name, n in counted.items() if name in names}
-    return {**found, AGREED: sum(n for name, n in counted.items() if name not in names)}
+    stage_counts = {name: n for name, n in counts.items() if name in names}
+    return {**stage_counts, AGREED: sum(n for name, n in counts.items() if name not in names)}
 
 
 def _with_left(stage: FunnelStage, n_after: int) -> FunnelStage:
     """Return the stage with those who left there, and the interval of their share."""
-    left = max(0, stage.n - n_after - stage.on_way - stage.ended)
-    low, high = share_interval(left, max(left, stage.n - stage.on_way - stage.ended)) or (None, None)
-    return replace(stage, left=left, low=low, high=high)
+    n_left = max(0, stage.n - n_after - stage.on_way - stage.ended)
+    low, high = share_interval(n_left, max(n_left, stage.n - stage.on_way - stage.ended)) or (None, None)
+    return replace(stage, n_left=n_left, low=low, high=high)
 
 
 def now_rounded() -> datetime:
@@ -333,19 +333,19 @@ def pace_of(study: Study, people: ParticipantProgress, *, include_synthetic: boo
         tasks = tasks.filter(participant__is_synthetic=False)
     this = timezone.localtime(now).replace(minute=0, second=0, microsecond=0)
     starts = [this - timedelta(hours=back) for back in reversed(range(HOURS))]
-    counted = dict(
+    counts_by_hour = dict(
         ratings.filter(submitted_at__gte=starts[0])
         .order_by()
         .values_list(TruncHour("submitted_at"))
         .annotate(n=Count("pk"))
     )
-    hours = tuple(Hour(start, counted.get(start, 0), start == this) for start in starts)
+    hours = tuple(Hour(start, counts_by_hour.get(start, 0), start == this) for start in starts)
     n_lately = tasks.filter(ended_at__gte=now - _RATE_OVER).count()
     n_done, planned = people.totals.outcomes.get(Outcome.RATED, 0), cost_of(study).n
-    left = planned - n_done
+    n_left = planned - n_done
     rate = n_lately / (_RATE_OVER.total_seconds() / 3600)
-    is_known = planned and left > 0 and n_lately >= _LEAST_FOR_RATE
-    return RatingPace(hours, n_done, planned, left / rate if is_known else None)
+    is_known = planned and n_left > 0 and n_lately >= _LEAST_FOR_RATE
+    return RatingPace(hours, n_done, planned, n_left / rate if is_known else None)
 
 
 def _paid_to_people(study: Study) -> float:

@@ -72,21 +72,21 @@ def rankings_of(study: Study, state: OrderState | None, bots: Sequence[LiveBot])
     infos = {bot.info.bot_id: bot.info for bot in bots} or study_bots(study)
     titles = {dimension.key: dimension.title for dimension in study.rubric.dimensions.all()}
     rankings = []
-    for found in [state.found, *state.found.get("others", [])]:
-        if not (found.get("means") or found.get("is_of_pairs")):
+    for progress in [state.found, *state.found.get("others", [])]:
+        if not (progress.get("means") or progress.get("is_of_pairs")):
             continue
-        sentences = _sentences(_PairWords(study, talked, found.get("smallest_difference")), found, infos)
+        sentences = _sentences(_PairWords(study, talked, progress.get("smallest_difference")), progress, infos)
         ranking = LiveRanking(
-            key=found["dimension"],
-            title=titles.get(found["dimension"], found["dimension"]),
-            level=round((1 - found["alpha"]) * 100),
-            sentences=tuple(sorted(sentences[:_SENTENCES], key=lambda one: one.icon != "check")),
+            key=progress["dimension"],
+            title=titles.get(progress["dimension"], progress["dimension"]),
+            level=round((1 - progress["alpha"]) * 100),
+            sentences=tuple(sorted(sentences[:_SENTENCES], key=lambda sentence: sentence.icon != "check")),
             n_more=max(0, len(sentences) - _SENTENCES),
-            n_told_apart=found["n_told_apart"],
-            n_pairs=found["n_pairs"],
+            n_told_apart=progress["n_told_apart"],
+            n_pairs=progress["n_pairs"],
             n_ratings=state.n_ratings,
             made_at=state.made_at,
-            precision=_precision(study, found, infos),
+            precision=_precision(study, progress, infos),
         )
         rankings.append(ranking)
     return rankings
@@ -97,35 +97,35 @@ def planned_of(study: Study, bot_id: str) -> int | None:
     quota = study.values.assignment.quota_of(bot_id)
     if quota is not None:
         return quota or None
-    wanted = n_wanted(study) * study.values.assignment.bots_in_a_row
-    return round(wanted / len(study.bots)) or None if wanted and study.bots else None
+    n_conversations = n_wanted(study) * study.values.assignment.bots_in_a_row
+    return round(n_conversations / len(study.bots)) or None if n_conversations and study.bots else None
 
 
-def _precision(study: Study, found: Mapping[str, Any], infos: Mapping[str, BotInfo]) -> str:
+def _precision(study: Study, progress: Mapping[str, Any], infos: Mapping[str, BotInfo]) -> str:
     """Compose a sentence on the widest interval of a mean, now and with the planned number of ratings."""
-    level, widest = 1 - found["alpha"], (0.0, "")
-    for bot_id, one in found.get("means", {}).items():
+    level, widest = 1 - progress["alpha"], (0.0, "")
+    for bot_id, mean in progress.get("means", {}).items():
         planned = planned_of(study, bot_id) if bot_id in infos else None
-        if planned is None or one["low"] is None or planned <= one["n"]:
+        if planned is None or mean["low"] is None or planned <= mean["n"]:
             continue
-        half = max(one["high"] - one["mean"], one["mean"] - one["low"])  # an end may be cut at the scale
-        then = half_planned(half, one["n"], planned, level=level)
+        half = max(mean["high"] - mean["mean"], mean["mean"] - mean["low"])  # an end may be cut at the scale
+        then = half_planned(half, mean["n"], planned, level=level)
         words = (
-            f"The widest interval of a mean is ± {figure(half)} ({infos[bot_id].title}, {one['n']:,} of {planned:,} "
+            f"The widest interval of a mean is ± {figure(half)} ({infos[bot_id].title}, {mean['n']:,} of {planned:,} "
             f"ratings); with the planned number it would be about ± {figure(then)}."
         )
         widest = max(widest, (half, words))
     return widest[1]
 
 
-def _sentences(words: _PairWords, found: Mapping[str, Any], infos: Mapping[str, BotInfo]) -> list[Sentence]:
+def _sentences(words: _PairWords, progress: Mapping[str, Any], infos: Mapping[str, BotInfo]) -> list[Sentence]:
     """Return a sentence for each pair: neighbours in the order of means first, or of choices the settled ones."""
-    pairs = [pair for pair in found["pairs"] if {pair["a"], pair["b"]} <= infos.keys()]
-    if found.get("is_of_pairs"):
+    pairs = [pair for pair in progress["pairs"] if {pair["a"], pair["b"]} <= infos.keys()]
+    if progress.get("is_of_pairs"):
         rows = [_by_choices(pair, infos) for pair in pairs]
         rows.sort(key=lambda row: (row[2]["verdict"] not in ("higher", "lower"), *_needed(row)))
     else:
-        means, by_names = found["means"], {frozenset((pair["a"], pair["b"])): pair for pair in pairs}
+        means, by_names = progress["means"], {frozenset((pair["a"], pair["b"])): pair for pair in pairs}
         ranked = sorted((b for b in means if b in infos), key=lambda b: (-means[b]["mean"], b))
         near = sorted(combinations(range(len(ranked)), 2), key=lambda two: (two[1] - two[0], two[0]))
         rows = [
@@ -133,8 +133,11 @@ def _sentences(words: _PairWords, found: Mapping[str, Any], infos: Mapping[str, 
             for i, j in near
             if (pair := by_names.get(frozenset((ranked[i], ranked[j])))) is not None
         ]
-    unit = found.get("unit", RATERS)
-    return [words.of(a, b, pair, pair.get("unit", unit), found.get("is_of_pairs", False)) for a, b, pair in rows]
+    unit = progress.get("unit", RATERS)
+    return [
+        words.compose_sentence(a, b, pair, pair.get("unit", unit), progress.get("is_of_pairs", False))
+        for a, b, pair in rows
+    ]
 
 
 def _by_choices(pair: Mapping[str, Any], infos: Mapping[str, BotInfo]) -> tuple[BotInfo, BotInfo, Mapping[str, Any]]:
@@ -166,43 +169,51 @@ class _PairWords:
         """End of a sentence: the purpose of more ratings."""
         return "" if self.smallest is None else f" to show a difference of {figure(self.smallest)}"
 
-    def of(self, a: BotInfo, b: BotInfo, pair: Mapping[str, Any], unit: str, is_of_pairs: bool) -> Sentence:
+    def compose_sentence(
+        self, a: BotInfo, b: BotInfo, pair: Mapping[str, Any], unit: str, is_of_pairs: bool
+    ) -> Sentence:
         """Return the sentence on a pair, the better bot first."""
-        both = f"{a.title} and {b.title}"
+        pair_title = f"{a.title} and {b.title}"
         if pair["verdict"] in ("higher", "lower"):
             # The comparison says who is better: it takes raters' strictness out, which plain means do not.
             if not is_of_pairs and pair["a" if pair["verdict"] == "higher" else "b"] != a.bot_id:
                 a, b = b, a
-            return Sentence("check", both, f"are clearly different: {a.title} is ahead.")
+            return Sentence("check", pair_title, f"are clearly different: {a.title} is ahead.")
         if pair.get("equal"):
-            return Sentence("check", both, f"{equal_said(self.smallest)}.")
+            return Sentence("check", pair_title, f"{equal_said(self.smallest)}.")
         if pair["verdict"] == "undefined" or (is_of_pairs and pair["low"] is None):
-            return Sentence("info", both, f"cannot be compared: {reason_text(pair.get('reason')) or 'no test'}.")
-        talked = [self.talked[one.bot_id] for one in (a, b) if one.bot_id in self.talked]
+            return Sentence("info", pair_title, f"cannot be compared: {reason_text(pair.get('reason')) or 'no test'}.")
+        talked = [self.talked[bot.bot_id] for bot in (a, b) if bot.bot_id in self.talked]
         if aside := [bot.info.title for bot in talked if bot.aside is not None]:
-            return Sentence("warning", both, f"are not yet known to differ. Set aside: {listed(aside)}.")
+            return Sentence("warning", pair_title, f"are not yet known to differ. Set aside: {listed(aside)}.")
         n_more = pair.get("raters_more")
         if n_more is None:
             return Sentence(
-                "clock", both, f"are not yet known to differ: more than {TOO_MANY:,} each would be needed{self.aim}."
+                "clock",
+                pair_title,
+                f"are not yet known to differ: more than {TOO_MANY:,} each would be needed{self.aim}.",
             )
         if len(talked) == 2 and not is_of_pairs:
-            return self._beside_plan(both, talked, n_more)
-        one, many = _UNITS[is_of_pairs, unit == THINGS]
-        words = plural(n_more, f"about %(n)s more {one} would be needed", f"about %(n)s more {many} would be needed")
-        return Sentence("clock", both, f"are not yet known to differ: {words % {'n': two_digits(n_more)}}{self.aim}.")
+            return self._beside_plan(pair_title, talked, n_more)
+        unit_name, unit_names = _UNITS[is_of_pairs, unit == THINGS]
+        words = plural(
+            n_more, f"about %(n)s more {unit_name} would be needed", f"about %(n)s more {unit_names} would be needed"
+        )
+        return Sentence(
+            "clock", pair_title, f"are not yet known to differ: {words % {'n': two_digits(n_more)}}{self.aim}."
+        )
 
-    def _beside_plan(self, both: str, talked: Sequence[LiveBot], n_more: int) -> Sentence:
+    def _beside_plan(self, pair_title: str, talked: Sequence[LiveBot], n_more: int) -> Sentence:
         words = plural(n_more, "about %(n)s more rating each", "about %(n)s more ratings each")
         words = f"are not yet known to differ: {words % {'n': two_digits(n_more)}}{self.aim}."
         plans = [(planned_of(self.study, bot.info.bot_id), bot.n_done) for bot in talked]
-        left = [planned - n_done for planned, n_done in plans if planned is not None]
-        if not left:
-            return Sentence("clock", both, words)
-        n_left = max(0, min(left))
+        n_left_by_bot = [planned - n_done for planned, n_done in plans if planned is not None]
+        if not n_left_by_bot:
+            return Sentence("clock", pair_title, words)
+        n_left = max(0, min(n_left_by_bot))
         if n_left >= n_more:
-            return Sentence("clock", both, f"{words} The plan still has {n_left}.")
-        return Sentence("clock", both, f"{words} The plan has {n_left}.", can_ask=True)
+            return Sentence("clock", pair_title, f"{words} The plan still has {n_left}.")
+        return Sentence("clock", pair_title, f"{words} The plan has {n_left}.", can_ask=True)
 
 
 _UNITS = {

@@ -127,17 +127,17 @@ def page(request: HttpRequest, template: str, section: str, status: int = 200, *
     """Render a dashboard page with its navigation."""
     theme = request.COOKIES.get("theme", "")
     context = {"section": section, "navigation": navigation(), "theme_next": _NEXT_THEME.get(theme, "light"), **context}
-    if wanted := request.GET.get(FIGURE_PARAM):
-        return _figure_file(context, *wanted.rpartition(".")[::2])
+    if figure_name := request.GET.get(FIGURE_PARAM):
+        return _figure_file(context, *figure_name.rpartition(".")[::2])
     return render(request, f"dashboard/{template}", context, status=status)
 
 
 def _figure_file(context: dict[str, Any], name: str, kind: str) -> HttpResponse:
     """Return a figure of the page as a file."""
-    found = next((one for one in figures_in(list(context.values())) if one.id == name), None)
-    if found is None or kind not in FORMATS:
+    figure = next((figure for figure in figures_in(list(context.values())) if figure.id == name), None)
+    if figure is None or kind not in FORMATS:
         raise Http404
-    response = HttpResponse(Plot.from_drawing(found.wide).to(kind), content_type=FORMATS[kind])
+    response = HttpResponse(Plot.from_drawing(figure.wide).to(kind), content_type=FORMATS[kind])
     response["Content-Disposition"] = content_disposition_header(True, f"{name}.{kind}") or ""
     response["X-Content-Type-Options"] = "nosniff"
     return response

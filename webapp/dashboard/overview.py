@@ -119,7 +119,7 @@ def pipeline_data(study: Study, cards: StudyCards, progress: list[BotProgress]) 
     chats = Conversation.objects.filter(study=study, state=Conversation.State.COMPLETED)
     newest = chats.aggregate(at=Max(Coalesce("ended_at", "created_at", output_field=DateTimeField())))["at"]
     fit = fit_leading(study)
-    asked = HybridFit.objects.filter(study=study).exclude(request__has_any_keys=["without", "condition"])
+    requested_fits = HybridFit.objects.filter(study=study).exclude(request__has_any_keys=["without", "condition"])
     since = Rating.objects.none()
     if fit is not None:
         since = Rating.objects.filter(
@@ -143,7 +143,7 @@ def pipeline_data(study: Study, cards: StudyCards, progress: list[BotProgress]) 
         played=runs[0] if runs else None,
         replaced=_replaced(runs[0], playable) if runs else (),
         fit=fit,
-        asked_fit=asked.defer("result", "kept", "predictions").first(),
+        asked_fit=requested_fits.defer("result", "kept", "predictions").first(),
         is_behind=fit is not None and fit_is_behind(fit),
         n_unfitted=since.count(),
         report=report,
@@ -154,9 +154,9 @@ def pipeline_data(study: Study, cards: StudyCards, progress: list[BotProgress]) 
 def _measured_now(study: Study) -> DefaultMetricsState:
     """Return the progress of the default metrics, each by its newest completed job."""
     usual = {metric.name for metric in metrics_find()}
-    asked = [run for run in MetricRun.objects.filter(study=study) if usual & set(run.metrics)]
+    metric_runs = [run for run in MetricRun.objects.filter(study=study) if usual & set(run.metrics)]
     by_metric: dict[str, MetricRun] = {}
-    for run in asked:
+    for run in metric_runs:
         if run.state == State.DONE:
             for name in usual & set(run.metrics):
                 by_metric.setdefault(name, run)
@@ -167,7 +167,7 @@ def _measured_now(study: Study) -> DefaultMetricsState:
         later = Q(ended_at__gt=oldest) | Q(created_at__gt=oldest)
         n_since = Conversation.objects.filter(later, study=study, state=Conversation.State.COMPLETED).count()
     return DefaultMetricsState(
-        job=asked[0] if asked else None,
+        job=metric_runs[0] if metric_runs else None,
         n_done=len(by_metric),
         n_usual=len(usual),
         n_since=n_since,
@@ -209,7 +209,7 @@ class HeadlineFindings:
     lines: list[HeadlineFinding]
     n_told_apart: int
     n_pairs: int
-    by: str
+    measure: str
 
 
 def headline_findings(frame: StudyFrame, result: Any) -> HeadlineFindings | None:
@@ -222,19 +222,19 @@ def headline_findings(frame: StudyFrame, result: Any) -> HeadlineFindings | None
     ranked = [place for place in board.places if not place.is_control]
     if not ranked or not board.n_pairs:
         return None
-    by = frame.headline.title.lower()
+    measure = frame.headline.title.lower()
     compare = reverse("dashboard:study_results", args=[frame.study.key])
-    lines = [_leading(frame, ranked, by)]
+    lines = [_leading(frame, ranked, measure)]
     controls = [place for place in board.places if place.is_control]
     if controls:
         lines.append(_controls(frame, ranked, controls))
     if board.n_unknown:
         unknown = f"{board.n_unknown} of {phrases.pairs_text(board.n_pairs)} of bots."
         lines.append(HeadlineFinding("info", f"{NOT_YET_KNOWN.capitalize()}:", unknown, "Compare them", compare))
-    return HeadlineFindings(lines, board.n_told_apart, board.n_pairs, by)
+    return HeadlineFindings(lines, board.n_told_apart, board.n_pairs, measure)
 
 
-def _leading(frame: StudyFrame, ranked: list[LeaderboardEntry], by: str) -> HeadlineFinding:
+def _leading(frame: StudyFrame, ranked: list[LeaderboardEntry], measure: str) -> HeadlineFinding:
     first = ranked[0]
     digits = digits_for(frame.headline.low, frame.headline.high)
     mean = f"{figure(first.mean.mean, digits)} {span(first.mean.low, first.mean.high, digits)}"
@@ -244,11 +244,11 @@ def _leading(frame: StudyFrame, ranked: list[LeaderboardEntry], by: str) -> Head
         return HeadlineFinding(
             "good",
             f"{title} leads",
-            f"by {by}: {mean}, ahead of every other bot." if len(ranked) > 1 else f"by {by}: {mean}.",
+            f"by {measure}: {mean}, ahead of every other bot." if len(ranked) > 1 else f"by {measure}: {mean}.",
         )
     names = listed([frame.title(bot) for bot in close]) if len(close) <= _NAMED else phrases.bots_text(len(close))
     return HeadlineFinding(
-        "info", "No bot leads alone.", f"By {by} {title} is rated best, mean {mean}; {names} may be as good."
+        "info", "No bot leads alone.", f"By {measure} {title} is rated best, mean {mean}; {names} may be as good."
     )
 
 
@@ -263,8 +263,8 @@ def _controls(frame: StudyFrame, ranked: list[LeaderboardEntry], controls: list[
             "A control is made to be bad: read what people saw before you trust the rest.",
         )
     names = listed([frame.title(place.bot) for place in controls])
-    others = {place.bot for place in ranked}
-    close = sum(len(others & set(place.too_close)) for place in controls)
+    ranked_bots = {place.bot for place in ranked}
+    close = sum(len(ranked_bots & set(place.too_close)) for place in controls)
     if close:
         return HeadlineFinding(
             "info",
@@ -286,11 +286,11 @@ def study_action_items(
         cards, progress: as the overview shows them.
         may_pay: whether the user may decide about pay.
     """
-    found = pay_action_items(may_pay=may_pay, study=study)
+    items = pay_action_items(may_pay=may_pay, study=study)
     if may_pay:
-        found += [*_flagged(study), *pay_waits(study)]
+        items += [*_flagged(study), *pay_waits(study)]
     if n_reports := reports_unseen([study]).get(study.pk, 0):
-        found.append(
+        items.append(
             ActionItem(
                 "warn",
                 plural(n_reports, "%(n)d reply", "%(n)d replies") % {"n": n_reports},
@@ -301,8 +301,8 @@ def study_action_items(
         )
     if study.state == Study.State.COLLECTING and not study.is_imported:
         bots = _bots(study, progress) if talks_to_bots(study) else []
-        found += [*bots, *_to_come(study, cards, progress)]
-    return found
+        items += [*bots, *_to_come(study, cards, progress)]
+    return items
 
 
 def _flagged(study: Study) -> list[ActionItem]:

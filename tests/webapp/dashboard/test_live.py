@@ -82,7 +82,7 @@ def test_stages_count_who_got_there_who_is_there_and_who_left(staff: Client) -> 
     conversation_services.conversation_finish_failed(conversation=lost)
     make_conversation(study, is_synthetic=True)
     found = participant_progress(study, include_synthetic=False, now=now_rounded())
-    stages = {one.name: (one.n, one.now, one.ended, one.left) for one in found.stages}
+    stages = {one.name: (one.n, one.now, one.ended, one.n_left) for one in found.stages}
     assert stages == {
         # Openings, of which one led to nothing; one person declined, and who left is not counted.
         "opened": (10, 0, 1, None),
@@ -393,7 +393,7 @@ def test_somebody_who_failed_a_check_has_not_left() -> None:
     conversation = at(make_conversation(study), "chat")
     task_end(task=conversation.task, outcome=Outcome.FAILED_CHECK)
     stages = {one.name: one for one in room(study).people.stages}
-    assert (stages["chat"].ended, stages["chat"].left, stages["chat"].share) == (1, 0, None)
+    assert (stages["chat"].ended, stages["chat"].n_left, stages["chat"].share) == (1, 0, None)
 
 
 def test_people_are_counted_once_and_a_large_study_not_at_every_look(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -276,7 +276,7 @@ def side_by_side(request: HttpRequest, conversation_id: UUID, other_id: UUID) ->
 
 
 def _kept(bench: Workbench) -> list[tuple[str, str]]:
-    return [(name, value) for name, value in (("q", bench.line), *bench.kept) if value]
+    return [(name, value) for name, value in (("q", bench.line), *bench.kept_params) if value]
 
 
 @read_view()

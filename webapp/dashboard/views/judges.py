@@ -23,7 +23,7 @@ def judges(request: HttpRequest) -> HttpResponse:
     form = JudgesForm(request.POST or None)
     if request.method == "POST" and form.is_valid():
         try:
-            judges_ask(params=form.asked(), created_by=request.user)  # type: ignore[arg-type]
+            judges_ask(params=form.to_params(), created_by=request.user)  # type: ignore[arg-type]
         except Refused as error:
             form.add_error(None, str(error))
         else:

@@ -106,11 +106,11 @@ def _ratings(request: HttpRequest, study: Study) -> dict[str, Any]:
         return {"waiting": found.waiting}
     chats = study_conversations(study, **frame.counted_work, include_failed=failed)
     is_voted = has_votes(study, chats)
-    choice = board_params(request, frame, more=[VOTES] if is_voted else [])
-    by = choice.by or frame.headline.key
+    choice = board_params(request, frame, extra_keys=[VOTES] if is_voted else [])
+    by = choice.question or frame.headline.key
     levels, level = _level(request, found, choice)
     by_question = None
-    if choice.by not in ("", VOTES) or len(choice.against) == 2:
+    if choice.question not in ("", VOTES) or len(choice.against) == 2:
         by_question = additional_result(request, found, "dimensions")
     every = by_question.result.compared if by_question and by_question.result else {}
     # What bots are ranked by is read from one result alone, so that its count is the other pages'.
