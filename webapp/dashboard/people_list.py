@@ -105,7 +105,7 @@ class PeopleFilters:
     synthetic: bool = False
 
     @classmethod
-    def of(cls, query: QueryDict, *, pays: bool) -> PeopleFilters:
+    def from_query(cls, query: QueryDict, *, pays: bool) -> PeopleFilters:
         """Read from an address; what is not understood is left out.
 
         Args:
@@ -122,11 +122,11 @@ class PeopleFilters:
 
     def query(self, **changed: Any) -> str:
         """Return the address part that keeps these filters, but for what is changed."""
-        found = {"show": self.show, "flag": self.flag, "words": self.words, "page": self.page}
-        found |= {"synthetic": "1" if self.synthetic else "", **changed}
-        if found["page"] == 1:
-            found["page"] = ""
-        return urlencode({name: value for name, value in found.items() if value})
+        params = {"show": self.show, "flag": self.flag, "words": self.words, "page": self.page}
+        params |= {"synthetic": "1" if self.synthetic else "", **changed}
+        if params["page"] == 1:
+            params["page"] = ""
+        return urlencode({name: value for name, value in params.items() if value})
 
 
 def state_of(visit: Submission, flags: Sequence[Flag]) -> str:
@@ -134,7 +134,7 @@ def state_of(visit: Submission, flags: Sequence[Flag]) -> str:
     if visit.is_synthetic:
         return NOTHING
     if visit.verdict is not None or visit.bonuses:
-        states = {one.state for one in visit.decisions}
+        states = {decision.state for decision in visit.decisions}
         if states & _NOT_SENT:
             return FAILED
         # A bonus that waits to be sent hides nobody whose work is still to be approved.
@@ -249,12 +249,16 @@ class PeopleReader:
         ]
         counts = Counter(chain.from_iterable(names for _visit, names in groups))
         open_counts = Counter(states) if self.pays else Counter[str]()
-        found = [visit for visit, names in groups if filters.show in names]
+        matching_visits = [visit for visit, names in groups if filters.show in names]
         if filters.flag:
-            found = [v for v in found if any(one.name == filters.flag for one in self.flags.get(v.key, NO_FLAGS))]
-        found = submissions_searched(self.visits, filters.words, among=found, by_id=self.with_ids, by_code=self.pays)
-        page = min(filters.page, max(1, -(-len(found) // PAGE)))
-        some = found[(page - 1) * PAGE : page * PAGE]
+            matching_visits = [
+                v for v in matching_visits if any(flag.name == filters.flag for flag in self.flags.get(v.key, NO_FLAGS))
+            ]
+        matching_visits = submissions_searched(
+            self.visits, filters.words, among=matching_visits, by_id=self.with_ids, by_code=self.pays
+        )
+        page = min(filters.page, max(1, -(-len(matching_visits) // PAGE)))
+        some = matching_visits[(page - 1) * PAGE : page * PAGE]
         ours = [visit for visit, state in zip(self.visits.all, states, strict=True) if state == OURS]
         to_send = [visit for visit, names in groups if SEND in names]
         return PeopleList(
@@ -266,14 +270,14 @@ class PeopleReader:
             ],
             first=(page - 1) * PAGE + 1 if some else 0,
             last=(page - 1) * PAGE + len(some),
-            total=len(found),
+            total=len(matching_visits),
             n_open={name: open_counts[name] for name in (APPROVE, OURS, LOOK, FAILED)} | {SEND: counts[SEND]},
             n_by_api=sum(visit.platform == "prolific" for visit in to_send),
             n_by_file=sum(v.platform == "mturk" for v, names in groups if SEND in names or FAILED in names),
             n_by_hand=sum(visit.is_to_be_paid and visit.is_paid_by_hand for visit in to_send),
             n_bot_failed=sum(visit.outcome == Outcome.BOT_FAILED for visit in ours),
             n_server_failed=sum(visit.fault == "server" for visit in ours),
-            newest=max((one.pk for visit in self.visits.all for one in visit.decisions), default=0),
+            newest=max((decision.pk for visit in self.visits.all for decision in visit.decisions), default=0),
             to_pay=to_pay_said(self.visits) if self.pays else "",
             n_all_parts=len(visits_of_all_parts(self.visits)) if self.pays else 0,
         )
@@ -293,7 +297,7 @@ class PeopleReader:
                 yield state
             if visit.fault and not visit.is_synthetic:
                 yield OURS
-            if state != FAILED and any(one.state in _TO_SEND for one in visit.decisions):
+            if state != FAILED and any(decision.state in _TO_SEND for decision in visit.decisions):
                 yield SEND
 
     def rows(self, visits: Sequence[Submission]) -> list[PersonRow]:
@@ -313,7 +317,7 @@ class PeopleReader:
                 visit,
                 codes.get(visit.key, ""),
                 step_of.get(visit.key, "") if visit.outcome in (INSIDE, LEFT) else "",
-                [self.bots.get(one) or BotInfo(one, one, 0, False) for one in bots_of.get(visit.key, ())],
+                [self.bots.get(bot_id) or BotInfo(bot_id, bot_id, 0, False) for bot_id in bots_of.get(visit.key, ())],
             )
             for visit in visits
         ]
@@ -341,7 +345,7 @@ class PeopleReader:
             state=state,
             next=self._next(visit, state),
             owed=visit.pay.text if visit.owes else "",
-            error=" ".join(one.error for one in visit.decisions if one.error),
+            error=" ".join(decision.error for decision in visit.decisions if decision.error),
         )
 
     def _next(self, visit: Submission, state: str) -> str:
@@ -357,28 +361,33 @@ class PeopleReader:
 
     def details(self, visit: Submission) -> PersonDetails:
         """Read what the page of one visit shows."""
-        own = {"participant": visit.key.participant, "submission": visit.key.submission}
-        chats = Conversation.objects.filter(**{f"slot__task__{name}": value for name, value in own.items()})
-        decisions = Decision.objects.filter(**own).select_related("decided_by", "closed_by").order_by("pk")
+        task_key = {"participant": visit.key.participant, "submission": visit.key.submission}
+        chats = Conversation.objects.filter(**{f"slot__task__{name}": value for name, value in task_key.items()})
+        decisions = Decision.objects.filter(**task_key).select_related("decided_by", "closed_by").order_by("pk")
         currency = self.study.values.recruitment.currency
         [row] = self.rows([visit])
-        held = list(chats.order_by("created_at", "pk"))
+        ordered_chats = list(chats.order_by("created_at", "pk"))
         levels: dict[str, dict[str, None]] = {}
-        for chat in held:
+        for chat in ordered_chats:
             for factor, level in condition_said(self.study, chat.condition):
                 levels.setdefault(factor, {})[level] = None
         return PersonDetails(
             row=row,
             submission=visit.key.submission if self.with_ids else "",
             n_messages=chats.aggregate(n=Sum("n_exchanges"))["n"],
-            n_ratings=Rating.objects.filter(**{f"task__{name}": value for name, value in own.items()}).count(),
-            chats=held,
-            history=[(one, money_text(one.amount, currency) if one.amount is not None else "") for one in decisions]
+            n_ratings=Rating.objects.filter(**{f"task__{name}": value for name, value in task_key.items()}).count(),
+            chats=ordered_chats,
+            history=[
+                (decision, money_text(decision.amount, currency) if decision.amount is not None else "")
+                for decision in decisions
+            ]
             if self.pays
             else [],
             reports=reports_of_person(visit.key.participant),
             messages=list(ParticipantMessage.objects.filter(participant=visit.key.participant)),
-            others=[one for one in self.visits.of(visit.key.participant) if one.key != visit.key],
+            other_visits=[
+                other_visit for other_visit in self.visits.of(visit.key.participant) if other_visit.key != visit.key
+            ],
             conditions=[(factor, ", ".join(names)) for factor, names in levels.items()],
         )
 
@@ -394,7 +403,7 @@ class PersonDetails:
         history: all that was ever decided, oldest first, with its amounts.
         reports: replies that the person reported: report, text, and its bot or model.
         messages: that the person wrote to the researchers, oldest first.
-        others: other visits of the person.
+        other_visits: other visits of the person.
         conditions: factors with the levels of the chats, each once, in the chats' order.
     """
 
@@ -406,19 +415,19 @@ class PersonDetails:
     history: list[tuple[Decision, str]]
     reports: list[tuple[Any, str, str]]
     messages: list[ParticipantMessage]
-    others: list[Submission]
+    other_visits: list[Submission]
     conditions: list[tuple[str, str]]
 
 
 def to_pay_said(visits: Submissions) -> str:
     """Return in words what is still to be paid for all visits, without bonuses and with them."""
     currency = visits.study.values.recruitment.currency
-    found = visits.to_pay
+    amounts = visits.to_pay
     by_words = f", {visits.n_unknown_amounts} by hand without an amount" if visits.n_unknown_amounts else ""
-    bonuses = money_text(found.bonuses, currency)
-    if found.work is None or found.with_bonuses is None:
-        return f"{bonuses} of bonuses to pay{by_words}" if found.bonuses else by_words.removeprefix(", ")
-    work = money_text(found.work, currency)
-    if not found.bonuses:
+    bonuses = money_text(amounts.bonuses, currency)
+    if amounts.work is None or amounts.with_bonuses is None:
+        return f"{bonuses} of bonuses to pay{by_words}" if amounts.bonuses else by_words.removeprefix(", ")
+    work = money_text(amounts.work, currency)
+    if not amounts.bonuses:
         return f"{work} to pay, no bonuses{by_words}"
-    return f"{work} to pay, {money_text(found.with_bonuses, currency)} with bonuses{by_words}"
+    return f"{work} to pay, {money_text(amounts.with_bonuses, currency)} with bonuses{by_words}"

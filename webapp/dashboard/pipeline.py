@@ -82,22 +82,22 @@ def pipeline_of(study: Study, cards: StudyCards, progress: list[BotProgress]) ->
     Args:
         cards, progress: as the overview shows them.
     """
-    found = pipeline_data(study, cards, progress)
-    coming = _next(found)
-    return Pipeline(tuple(_stages(found, coming)), coming)
+    pipeline = pipeline_data(study, cards, progress)
+    coming = _next(pipeline)
+    return Pipeline(tuple(_stages(pipeline, coming)), coming)
 
 
-def _stages(found: PipelineData, coming: Next) -> list[PipelineStage]:
-    key = [found.study.key]
+def _stages(pipeline: PipelineData, coming: Next) -> list[PipelineStage]:
+    key = [pipeline.study.key]
     prediction = reverse("dashboard:study_prediction", args=key)
-    told = [
-        ("collect", "Collect", reverse("dashboard:study_people", args=key), _collected(found)),
-        ("metrics", "Metrics", f"{prediction}#metrics", _measured(found)),
-        ("selfplay", "Self-play", f"{prediction}#selfplay", _played(found)),
-        ("fit", "Fit", prediction, _fitted(found)),
-        ("report", "Report", reverse("dashboard:study_report", args=key), _reported(found)),
+    stage_rows = [
+        ("collect", "Collect", reverse("dashboard:study_people", args=key), _collected(pipeline)),
+        ("metrics", "Metrics", f"{prediction}#metrics", _measured(pipeline)),
+        ("selfplay", "Self-play", f"{prediction}#selfplay", _played(pipeline)),
+        ("fit", "Fit", prediction, _fitted(pipeline)),
+        ("report", "Report", reverse("dashboard:study_report", args=key), _reported(pipeline)),
     ]
-    now, when = _stage_of(coming, found), _when(found)
+    now, when = _stage_of(coming, pipeline), _when(pipeline)
     return [
         PipelineStage(
             title,
@@ -106,95 +106,95 @@ def _stages(found: PipelineData, coming: Next) -> list[PipelineStage]:
             words,
             when[name] if tone not in ("running", "bad") or name == "collect" else None,
         )
-        for name, title, href, (tone, words) in told
+        for name, title, href, (tone, words) in stage_rows
     ]
 
 
-def _when(found: PipelineData) -> dict[str, datetime | None]:
+def _when(pipeline: PipelineData) -> dict[str, datetime | None]:
     """Return by stage when what stands of it was done."""
-    played = found.played
+    played = pipeline.played
     return {
-        "collect": found.collected_at if found.n_chats else None,
-        "metrics": found.measured.done_at,
+        "collect": pipeline.collected_at if pipeline.n_chats else None,
+        "metrics": pipeline.measured.done_at,
         "selfplay": done_at(played) if played is not None and played.state == State.DONE else None,
-        "fit": done_at(found.fit) if found.fit is not None else None,
-        "report": done_at(found.report) if found.report is not None else None,
+        "fit": done_at(pipeline.fit) if pipeline.fit is not None else None,
+        "report": done_at(pipeline.report) if pipeline.report is not None else None,
     }
 
 
-def _stage_of(coming: Next, found: PipelineData) -> str:
+def _stage_of(coming: Next, pipeline: PipelineData) -> str:
     """Return the stage that the next step begins with."""
     if coming.action == "selfplay":
         return "selfplay"
     if coming.action == "analyse":
-        return "fit" if found.is_measured else "metrics"
-    return "report" if found.is_fitted else "collect"
+        return "fit" if pipeline.is_measured else "metrics"
+    return "report" if pipeline.is_fitted else "collect"
 
 
-def _collected(found: PipelineData) -> tuple[Tone, str]:
-    n, study = found.n_chats, found.study
+def _collected(pipeline: PipelineData) -> tuple[Tone, str]:
+    n, study = pipeline.n_chats, pipeline.study
     if study.is_imported:
         return "done", phrases.conversations_text(n)
-    is_over = study.state == Study.State.ENDED or (found.n_wanted and n >= found.n_wanted)
+    is_over = study.state == Study.State.ENDED or (pipeline.n_wanted and n >= pipeline.n_wanted)
     tone: Tone = "done" if n and is_over else "running" if n else "later"
-    if found.n_wanted:
-        words = plural(found.n_wanted, "%(n)s of %(all)s chat", "%(n)s of %(all)s chats")
-        return tone, words % {"n": f"{n:,}", "all": f"{found.n_wanted:,}"}
+    if pipeline.n_wanted:
+        words = plural(pipeline.n_wanted, "%(n)s of %(all)s chat", "%(n)s of %(all)s chats")
+        return tone, words % {"n": f"{n:,}", "all": f"{pipeline.n_wanted:,}"}
     return tone, plural(n, "%(n)s chat so far", "%(n)s chats so far") % {"n": f"{n:,}"}
 
 
-def _measured(found: PipelineData) -> tuple[Tone, str]:
-    measured = found.measured
+def _measured(pipeline: PipelineData) -> tuple[Tone, str]:
+    measured = pipeline.measured
     job = measured.job
-    if job is None or not found.n_chats:
+    if job is None or not pipeline.n_chats:
         return "later", "none yet"
     words = f"{measured.n_done} of {measured.n_usual}"
-    if not job.is_over or (job.can_go_on and not found.is_measured):
+    if not job.is_over or (job.can_go_on and not pipeline.is_measured):
         return _at_work(job)
-    if found.is_measured:
+    if pipeline.is_measured:
         return "done", f"{words}, all current"
     return "later", _older(words, measured.n_since)
 
 
-def _played(found: PipelineData) -> tuple[Tone, str]:
-    job = found.played
+def _played(pipeline: PipelineData) -> tuple[Tone, str]:
+    job = pipeline.played
     if job is not None:
         if job.state != State.DONE:
             return _at_work(job)
         n = job.n_done
-        if found.replaced:
-            bots = ", ".join(map(bot_name, found.replaced))
+        if pipeline.replaced:
+            bots = ", ".join(map(bot_name, pipeline.replaced))
             return "later", f"{phrases.conversations_text(n)}, before a newer version of {bots}"
         return "done", phrases.conversations_text(n)
-    if not found.playable:
+    if not pipeline.playable:
         return "later", "its bots do not run here"
-    n_bots = len(found.playable)
+    n_bots = len(pipeline.playable)
     words = plural(n_bots, "next: %(bots)d bot × %(n)d chats", "next: %(bots)d bots × %(n)d chats")
     return "later", words % {"bots": n_bots, "n": SELFPLAY_EACH}
 
 
-def _fitted(found: PipelineData) -> tuple[Tone, str]:
-    asked, fit = found.asked_fit, found.fit
-    if asked is not None and (not asked.is_over or (asked.can_go_on and not found.is_fitted)):
-        return _at_work(asked)
+def _fitted(pipeline: PipelineData) -> tuple[Tone, str]:
+    fit_job, fit = pipeline.asked_fit, pipeline.fit
+    if fit_job is not None and (not fit_job.is_over or (fit_job.can_go_on and not pipeline.is_fitted)):
+        return _at_work(fit_job)
     if fit is None:
-        if found.rated_bots < MIN_BOTS:
+        if pipeline.rated_bots < MIN_BOTS:
             return "later", f"needs {MIN_BOTS} rated bots"
         return "later", "none yet"
     preset = str(fit.request.get("preset", ""))
-    if not found.is_behind:
+    if not pipeline.is_behind:
         return "done", f"{preset}, current"
-    if found.n_unfitted:
-        return "later", _older(preset, found.n_unfitted)
+    if pipeline.n_unfitted:
+        return "later", _older(preset, pipeline.n_unfitted)
     return "later", f"{preset}, before ratings were changed"
 
 
-def _reported(found: PipelineData) -> tuple[Tone, str]:
-    if not found.n_chats:
+def _reported(pipeline: PipelineData) -> tuple[Tone, str]:
+    if not pipeline.n_chats:
         return "later", "nothing to tell yet"
-    if found.report is None:
-        return "later", "none yet" if found.is_fitted else "draft without a fit"
-    if found.report_is_current:
+    if pipeline.report is None:
+        return "later", "none yet" if pipeline.is_fitted else "draft without a fit"
+    if pipeline.report_is_current:
         return "done", "current"
     return "later", "before the data changed"
 
@@ -216,19 +216,19 @@ def _at_work(job: JobBase) -> tuple[Tone, str]:
     return "running", "{n} of {all}".format(n=f"{job.n_done:,}", all=f"{job.n_total:,}")
 
 
-def _next(found: PipelineData) -> Next:
-    study, key = found.study, [found.study.key]
-    if (job := found.running) is not None:
+def _next(pipeline: PipelineData) -> Next:
+    study, key = pipeline.study, [pipeline.study.key]
+    if (job := pipeline.running) is not None:
         words = "What comes after it starts by itself." if getattr(job, "then", None) else ""
         return Next("Running", words, job=job)
-    if (job := found.failed) is not None:
+    if (job := pipeline.failed) is not None:
         return Next(
             "It did not go through",
             job.error or "It was stopped.",
             settings_href=reverse("dashboard:study_prediction", args=key),
             job=job,
         )
-    if not found.n_chats:
+    if not pipeline.n_chats:
         if study.state == Study.State.DRAFT:
             href = reverse("dashboard:study_build", args=key)
             return Next("Build the study and open it", "There are no conversations yet.", "Go on", href=href)
@@ -236,9 +236,9 @@ def _next(found: PipelineData) -> Next:
         return Next(
             "Let people in", "Metrics and the fit begin with the first rated conversations.", "See people", href=href
         )
-    can_fit = found.rated_bots >= MIN_BOTS
-    if found.playable and found.played is None and can_fit:
-        n_all = len(found.playable) * SELFPLAY_EACH
+    can_fit = pipeline.rated_bots >= MIN_BOTS
+    if pipeline.playable and pipeline.played is None and can_fit:
+        n_all = len(pipeline.playable) * SELFPLAY_EACH
         words = "{n} short conversations{time}. Then metrics and fit run by themselves.".format(
             n=f"{n_all:,}", time=_taking(_played_s(n_all))
         )
@@ -249,17 +249,17 @@ def _next(found: PipelineData) -> Next:
             "selfplay",
             settings_href=f"{reverse('dashboard:runs')}?new=1&study={study.key}",
         )
-    if can_fit and not (found.is_measured and found.is_fitted):
+    if can_fit and not (pipeline.is_measured and pipeline.is_fitted):
         return Next(
             "Compute metrics and fit the hybrid metric",
-            f"{_collected(found)[1]}{_taking(_analysed_s(found))}. Then this page says how well it predicts what "
+            f"{_collected(pipeline)[1]}{_taking(_analysed_s(pipeline))}. Then this page says how well it predicts what "
             "people said of a bot.",
             "Compute metrics and fit",
             "analyse",
             settings_href=reverse("dashboard:study_prediction", args=key),
         )
-    if not found.is_measured:
-        have = f"{found.rated_bots} {plural(found.rated_bots, 'has', 'have')} some"
+    if not pipeline.is_measured:
+        have = f"{pipeline.rated_bots} {plural(pipeline.rated_bots, 'has', 'have')} some"
         return Next(
             "Compute metrics",
             f"A fit needs rated conversations of {MIN_BOTS} bots; {have}.",
@@ -267,12 +267,12 @@ def _next(found: PipelineData) -> Next:
             "analyse",
             settings_href=reverse("dashboard:study_prediction", args=key),
         )
-    if found.fit is None:
+    if pipeline.fit is None:
         words = "The results are of all conversations that are here."
         href = reverse("dashboard:study_results", args=key)
         return Next("Everything is current", words, "Compare the bots", href=href)
-    result = found.fit.result or {}
-    is_told = found.report_is_current
+    result = pipeline.fit.result or {}
+    is_told = pipeline.report_is_current
     return Next(
         "Everything is current" if is_told else "Make the report",
         verdict_text(result.get("verdict")),
@@ -301,24 +301,24 @@ def _played_s(n_conversations: int) -> float | None:
     return lasted / run.n_done * n_conversations if run is not None and lasted is not None else None
 
 
-def _analysed_s(found: PipelineData) -> float | None:
+def _analysed_s(pipeline: PipelineData) -> float | None:
     """Return the seconds of what is missing of metrics and fit, by the newest jobs of any study that did such work.
 
     None where no earlier job tells one of them: half of the time would mislead.
     """
     parts: list[float | None] = []
-    if not found.is_measured:
-        parts.append(_measured_s(found))
-    if found.rated_bots >= MIN_BOTS:
+    if not pipeline.is_measured:
+        parts.append(_measured_s(pipeline))
+    if pipeline.rated_bots >= MIN_BOTS:
         done = HybridFit.objects.filter(state=State.DONE, request__applies_kept_fit=False)
         parts.append(_lasted_s(done.defer("result", "kept", "predictions").first()))
     return None if None in parts else sum(part for part in parts if part is not None)
 
 
-def _measured_s(found: PipelineData) -> float | None:
+def _measured_s(pipeline: PipelineData) -> float | None:
     """Estimate the seconds of the usual metrics on conversations that lack some, by a job of no fewer."""
-    measured = found.measured
-    n = found.n_chats if measured.n_done < measured.n_usual else measured.n_since
+    measured = pipeline.measured
+    n = pipeline.n_chats if measured.n_done < measured.n_usual else measured.n_since
     done = MetricRun.objects.filter(state=State.DONE, n_done__gt=0)[:_LOOKED_AT]
     for run in done:
         lasted = _lasted_s(run)

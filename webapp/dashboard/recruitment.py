@@ -43,10 +43,10 @@ def walk_link(request: HttpRequest, study: Study) -> str:
 
     It names somebody new of the study's platform, so that the end is the one that people from there see.
     """
-    recruitment, who = study.values.recruitment, f"rehearsal-{secrets.token_hex(4)}"
+    recruitment, participant_id = study.values.recruitment, f"rehearsal-{secrets.token_hex(4)}"
     ids = {
-        "prolific": {"PROLIFIC_PID": who, "STUDY_ID": "rehearsal", "SESSION_ID": who},
-        "panel": {recruitment.id_parameter: who},
+        "prolific": {"PROLIFIC_PID": participant_id, "STUDY_ID": "rehearsal", "SESSION_ID": participant_id},
+        "panel": {recruitment.id_parameter: participant_id},
     }.get(recruitment.platform, {})
     query = urlencode({**ids, "rehearsal": rehearsal_token(study)})
     return f"{participant_link(request, study)}?{query}"
@@ -71,8 +71,8 @@ def address_for(study: Study, platform: str, address: str) -> RecruitingLink:
         return RecruitingLink("Paste this as the question in Mechanical Turk", external_question(address), hint)
     if platform == "panel":
         names = study.values.recruitment
-        shown = [name for name in (names.id_parameter, names.session_parameter) if name]
-        query = "&".join(f"{name}=[{name.upper()}]" for name in shown)
+        parameters = [name for name in (names.id_parameter, names.session_parameter) if name]
+        query = "&".join(f"{name}=[{name.upper()}]" for name in parameters)
         hint = "Put your panel’s own placeholders where brackets stand."
         return RecruitingLink("Give this link to the panel", f"{address}?{query}", hint)
     if platform == "links":
@@ -106,8 +106,8 @@ def recruiting_links(study: Study, address: str) -> list[RecruitingLink]:
     """Return the participants' links: for the study's platform, or for all platforms if it names none."""
     platform = study.values.recruitment.platform
     if platform != "link":
-        own = [address_for(study, platform, address)]
-        return [*own, webhook_link(study, address)] if platform == "prolific" else own
+        links = [address_for(study, platform, address)]
+        return [*links, webhook_link(study, address)] if platform == "prolific" else links
     missing = (
         "The study has none of Prolific's completion codes: people would be shown one of Confab's, which "
         "Prolific does not know."

@@ -38,13 +38,13 @@ def table_csv(table: PageTable) -> str:
     widths = [max((len(row[i].raw) for row in table.rows), default=0) for i in range(len(table.headers))]
     reasons = [any(row[i].reason for row in table.rows) for i in range(len(table.headers))]
     header: list[str] = []
-    for i, found in enumerate(table.headers):
+    for i, column in enumerate(table.headers):
         if widths[i] < 2:
-            header.append(found.text)
+            header.append(column.text)
         else:
-            header += [f"{found.text} {end}" for end in ("low", "high")]
+            header += [f"{column.text} {end}" for end in ("low", "high")]
         if reasons[i]:
-            header.append(f"{found.text} reason")
+            header.append(f"{column.text} reason")
     out = io.StringIO()
     writer = csv.writer(out)
     writer.writerow([escape_cell(cell) for cell in header])
@@ -144,13 +144,13 @@ def table_latex(table: PageTable, *, caption: str, label: str) -> str:
         label: for `\\ref`; what is neither letter, digit nor a hyphen is left out of it.
     """
     columns = "".join("r" if header.numeric else "l" for header in table.headers)
-    kept = re.sub(r"[^A-Za-z0-9-]+", "-", label).strip("-")
+    clean_label = re.sub(r"[^A-Za-z0-9-]+", "-", label).strip("-")
     lines = [
         r"% \usepackage{booktabs}",
         r"\begin{table}",
         r"\centering",
         rf"\caption{{{latex_text(caption)}}}",
-        rf"\label{{tab:{kept}}}",
+        rf"\label{{tab:{clean_label}}}",
         rf"\begin{{tabular}}{{{columns}}}",
         r"\toprule",
         " & ".join(latex_text(header.text) for header in table.headers) + r" \\",
@@ -158,7 +158,7 @@ def table_latex(table: PageTable, *, caption: str, label: str) -> str:
         *(" & ".join(latex_text(cell.text) for cell in row) + r" \\" for row in table.rows),
         r"\bottomrule",
         r"\end{tabular}",
-        *(rf"\par\footnotesize {latex_text(why)}" for why in _reasons(table)),
+        *(rf"\par\footnotesize {latex_text(reason)}" for reason in _reasons(table)),
         r"\end{table}",
     ]
     return "\n".join(lines) + "\n"
@@ -175,7 +175,7 @@ def table_markdown(table: PageTable, *, caption: str) -> str:
         *(_line(markdown_text(cell.text) for cell in row) for row in table.rows),
     ]
     if reasons := _reasons(table):
-        lines += ["", *(f"- {markdown_text(why)}" for why in reasons)]
+        lines += ["", *(f"- {markdown_text(reason)}" for reason in reasons)]
     return "\n".join(lines) + "\n"
 
 
@@ -185,13 +185,13 @@ def _line(cells: Iterable[str]) -> str:
 
 def _reasons(table: PageTable) -> list[str]:
     """Return the reasons for empty cells, each once with its rows and columns."""
-    found: dict[str, list[str]] = {}
+    places_by_reason: dict[str, list[str]] = {}
     for row in table.lined:
         for header, cell in row:
             if cell.reason:
-                where = row[0][1].text if cell is row[0][1] else f"{row[0][1].text}, {header.text}"
-                found.setdefault(cell.reason, []).append(where)
-    return [f"{'; '.join(where)}: {why}" for why, where in found.items()]
+                place = row[0][1].text if cell is row[0][1] else f"{row[0][1].text}, {header.text}"
+                places_by_reason.setdefault(cell.reason, []).append(place)
+    return [f"{'; '.join(places)}: {reason}" for reason, places in places_by_reason.items()]
 
 
 _STYLES = ("core/confab.css", "dashboard/dashboard.css", "dashboard/report.css")
@@ -248,8 +248,8 @@ class LaidOutPart:
     @property
     def narrow(self) -> list[tuple[str, SafeString]]:
         """The drawings for narrow columns with their titles."""
-        found = self.part.drawing.narrow if self.part.drawing else ()
-        return [(title, still(svg)) for title, svg in found]
+        drawings = self.part.drawing.narrow if self.part.drawing else ()
+        return [(title, still(svg)) for title, svg in drawings]
 
     @property
     def texts(self) -> list[Text]:
@@ -288,12 +288,12 @@ def body_context(document: Document, *, level: int = 1) -> dict[str, Any]:
     Args:
         level: level of its heading.
     """
-    shown = numbered(document)
+    report = numbered(document)
     return {
-        "report": shown,
+        "report": report,
         "levels": (level, level + 1, level + 2),
         "chapters": [
-            (chapter, [LaidOutPart(part, document.study) for part in chapter.parts]) for chapter in shown.chapters
+            (chapter, [LaidOutPart(part, document.study) for part in chapter.parts]) for chapter in report.chapters
         ],
     }
 
@@ -326,10 +326,10 @@ _MARK = re.compile(r' (?:tabindex="0"|role="img"|aria-label="[^"]*")')
 
 def still(svg: str) -> SafeString:
     """Prepare a drawing for a page without a script: one picture with a name, its marks out of the tab order."""
-    head, found, rest = svg.partition(">")
+    head, bracket, rest = svg.partition(">")
     head = head.replace('role="group"', 'role="img"').replace(' aria-roledescription="plot"', "")
     rest = _MARK.sub("", rest)
-    return mark_safe(head + found + rest)  # noqa: S308 - made by the plots, which escape
+    return mark_safe(head + bracket + rest)  # noqa: S308 - made by the plots, which escape
 
 
 def _read(name: str) -> str:

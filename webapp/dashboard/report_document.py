@@ -126,20 +126,20 @@ class Document:
     @property
     def numbers(self) -> list[Headline]:
         """Those that stand above it."""
-        return [one for one in self.headlines if one.is_shown]
+        return [headline for headline in self.headlines if headline.is_shown]
 
     def chosen(self, ids: Collection[str]) -> Document:
         """Return the report with these sections alone; with all where none of its own is named."""
-        return replace(self, chapters=tuple(one for one in self.chapters if one.id in ids) or self.chapters)
+        return replace(self, chapters=tuple(chapter for chapter in self.chapters if chapter.id in ids) or self.chapters)
 
     def unknown(self, ids: Iterable[str]) -> list[str]:
         """Return those of these names that no section has."""
-        known = {one.id for one in self.chapters}
+        known = {chapter.id for chapter in self.chapters}
         return [name for name in ids if name not in known]
 
     def table(self, id: str) -> ReportPart | None:
         """Return the part with this id; None without one."""
-        return next((p for one in self.chapters for p in one.parts if p.id == id), None)
+        return next((part for chapter in self.chapters for part in chapter.parts if part.id == id), None)
 
 
 def chapter_of(section: Section, labels: Sequence[str] = ()) -> Chapter:
@@ -148,9 +148,9 @@ def chapter_of(section: Section, labels: Sequence[str] = ()) -> Chapter:
     Args:
         labels: of its figures and tables, figures first; without them they are numbered when they are shown.
     """
-    found = [*map(_of_figure, section.figures), *map(_of_table, section.tables)]
+    parts = [*map(_of_figure, section.figures), *map(_of_table, section.tables)]
     if labels:
-        found = [replace(part, label=label) for part, label in zip(found, labels, strict=True)]
+        parts = [replace(part, label=label) for part, label in zip(parts, labels, strict=True)]
     return Chapter(
         section.id,
         str(section.title),
@@ -158,36 +158,38 @@ def chapter_of(section: Section, labels: Sequence[str] = ()) -> Chapter:
         tuple(section.points),
         tuple(section.missing),
         section.caution,
-        tuple(found),
+        tuple(parts),
     )
 
 
-def _of_figure(found: PageFigure) -> ReportPart:
+def _of_figure(figure: PageFigure) -> ReportPart:
     # A page unfolds the whole of what it draws in part; paper cannot.
-    drawn = found.more or found
-    narrow = tuple((str(v.title), str(v.svg)) for v in drawn.narrow)
-    drawing = Drawing(str(drawn.wide), narrow)
-    lead = found.note_lead
-    return ReportPart(found.id, found.title, found.method, lead, found.note, found.table, drawing, marks=found.marks)
+    whole_figure = figure.more or figure
+    narrow = tuple((str(v.title), str(v.svg)) for v in whole_figure.narrow)
+    drawing = Drawing(str(whole_figure.wide), narrow)
+    lead = figure.note_lead
+    return ReportPart(
+        figure.id, figure.title, figure.method, lead, figure.note, figure.table, drawing, marks=figure.marks
+    )
 
 
-def _of_table(found: NamedTable) -> ReportPart:
-    return ReportPart(found.id, found.title, found.method, "", found.note, found.table)
+def _of_table(table: NamedTable) -> ReportPart:
+    return ReportPart(table.id, table.title, table.method, "", table.note, table.table)
 
 
-def count_headline(key: str, n: int, what: str, reason: str = "") -> Headline:
+def count_headline(key: str, n: int, title: str, reason: str = "") -> Headline:
     """Return a count; a count of none is a dash with its reason where one is given."""
     if n == 0 and reason:
-        return Headline(key, "–", what, reason=reason)
-    return Headline(key, f"{n:,}", what, value=n)
+        return Headline(key, "–", title, reason=reason)
+    return Headline(key, f"{n:,}", title, value=n)
 
 
 def share_headline(
-    key: str, value: float | None, what: str, low: float | None, high: float | None, level: float, reason: str = ""
+    key: str, value: float | None, title: str, low: float | None, high: float | None, level: float, reason: str = ""
 ) -> Headline:
     """Return a coefficient between −1 and 1 with its interval."""
     interval = "" if low is None else f"{percent(level)}: {span(low, high, shares=True)}"
-    return Headline(key, share(value), what, value, low, high, interval, reason)
+    return Headline(key, share(value), title, value, low, high, interval, reason)
 
 
 def document_dump(document: Document) -> bytes:
@@ -196,14 +198,14 @@ def document_dump(document: Document) -> bytes:
     return gzip.compress(text.encode(), compresslevel=6, mtime=0)
 
 
-def document_load(kept: bytes) -> Document:
+def document_load(stored: bytes) -> Document:
     """Return the document that `document_dump` wrote.
 
     Raises:
         ValueError: it is none; perhaps an earlier version of Confab wrote it.
     """
     try:
-        return result_load(json.loads(gzip.decompress(kept)), Document)
+        return result_load(json.loads(gzip.decompress(stored)), Document)
     except DAMAGE_ERRORS as error:
         raise ValueError(f"this is no report: {error}") from None
 
@@ -215,76 +217,80 @@ def headlines_of(frame: StudyFrame, agreement: RaterAgreement, means: BotMeans) 
     """Return four numbers to stand above the report, then the bots' means."""
     cards = study_cards(frame.study, **frame.counted_work)
     rated = "items rated" if judges_items(frame.study) else "conversations rated"
-    shown = [count_headline("n", frame.facts.n_conversations, rated), _agreement(agreement), _hybrid(frame)]
-    left = share_interval(cards.n_left, cards.n_over) if cards.n_over else None
-    if cards.left_early is None or left is None:
+    headlines = [count_headline("n", frame.facts.n_conversations, rated), _agreement(agreement), _hybrid(frame)]
+    left_interval = share_interval(cards.n_left, cards.n_over) if cards.n_over else None
+    if cards.left_early is None or left_interval is None:
         n = frame.facts.n_raters
-        shown.append(count_headline("raters", n, "raters", reason="not named"))
+        headlines.append(count_headline("raters", n, "raters", reason="not named"))
     else:
-        ends = f"{percent(_LEVEL)}: [{percent(left[0])}, {percent(left[1])}]"
-        shown.append(
-            Headline("left_early", percent(cards.left_early), "left before rating", cards.left_early, *left, ends)
+        ends = f"{percent(_LEVEL)}: [{percent(left_interval[0])}, {percent(left_interval[1])}]"
+        headlines.append(
+            Headline(
+                "left_early", percent(cards.left_early), "left before rating", cards.left_early, *left_interval, ends
+            )
         )
-    return (*shown, *_means(frame, means))
+    return (*headlines, *_means(frame, means))
 
 
 def headlines_of_pairs(results: PairResults) -> tuple[Headline, ...]:
     """Return the numbers above a report of judgements of pairs."""
     kappa = results.kappas[0].found if results.kappas else None
-    what = "agreement, Cohen’s κ"
+    title = "agreement, Cohen’s κ"
     return (
         count_headline("judgements", results.n, "judgements"),
         count_headline("n", results.n_items, "pairs judged"),
-        Headline("kappa", "–", what, reason="no pair was rated by two raters")
+        Headline("kappa", "–", title, reason="no pair was rated by two raters")
         if kappa is None
-        else _of_agreement("kappa", kappa, what, results.level),
+        else _of_agreement("kappa", kappa, title, results.level),
         count_headline("raters", results.n_raters, "raters", reason="not named"),
     )
 
 
-def _agreement(found: RaterAgreement) -> Headline:
-    if found.same_conversation.value is not None:
-        what = "agreement, Krippendorff’s α"
-        return _of_agreement("alpha", found.same_conversation, what, _LEVEL)
-    what = "reliability of the bots’ means, ICC(k)"
-    return _of_agreement("icc", found.reliability_of_bots, what, _LEVEL)
+def _agreement(agreement: RaterAgreement) -> Headline:
+    if agreement.same_conversation.value is not None:
+        title = "agreement, Krippendorff’s α"
+        return _of_agreement("alpha", agreement.same_conversation, title, _LEVEL)
+    title = "reliability of the bots’ means, ICC(k)"
+    return _of_agreement("icc", agreement.reliability_of_bots, title, _LEVEL)
 
 
-def _of_agreement(key: str, found: AgreementEstimate, what: str, level: float) -> Headline:
-    return share_headline(key, found.value, what, found.low, found.high, level, reason_text(found.reason))
+def _of_agreement(key: str, estimate: AgreementEstimate, title: str, level: float) -> Headline:
+    return share_headline(key, estimate.value, title, estimate.low, estimate.high, level, reason_text(estimate.reason))
 
 
 def _hybrid(frame: StudyFrame) -> Headline:
     fit = fit_leading(frame.study, frame.without)
-    found: Mapping[str, Any] = (fit.result or {}) if fit is not None else {}
-    if not found:
+    fit_result: Mapping[str, Any] = (fit.result or {}) if fit is not None else {}
+    if not fit_result:
         return Headline("hybrid", "–", "hybrid metric", reason="not fitted")
-    pearson = found.get("bot_level", {}).get("pearson") or {}
-    if pearson.get("r") is None or found["n_bots"] < FEW_BOTS:
-        return Headline("hybrid", "–", "hybrid metric", reason=f"no r over {phrases.bots_text(found['n_bots'])}")
-    target = target_in_words(found["target"], [d.key for d in frame.dimensions])
-    what = f"hybrid metric of {target}, r over {phrases.bots_text(found['n_bots'])}, {intercept_in_words(found)}"
+    pearson = fit_result.get("bot_level", {}).get("pearson") or {}
+    if pearson.get("r") is None or fit_result["n_bots"] < FEW_BOTS:
+        return Headline("hybrid", "–", "hybrid metric", reason=f"no r over {phrases.bots_text(fit_result['n_bots'])}")
+    target = target_in_words(fit_result["target"], [d.key for d in frame.dimensions])
+    title = (
+        f"hybrid metric of {target}, r over {phrases.bots_text(fit_result['n_bots'])}, {intercept_in_words(fit_result)}"
+    )
     low, high = pearson.get("ci95") or (None, None)
-    why = "" if low is not None else reason_text(pearson.get("reason")) or "no interval"
-    return share_headline("hybrid", pearson["r"], what, low, high, _LEVEL, why)
+    reason = "" if low is not None else reason_text(pearson.get("reason")) or "no interval"
+    return share_headline("hybrid", pearson["r"], title, low, high, _LEVEL, reason)
 
 
 def _means(frame: StudyFrame, means: BotMeans) -> list[Headline]:
     """Return the bots' means of what they are ranked by, best first; they stand in the first figure."""
     headline = frame.headline
     digits = digits_for(headline.low, headline.high)
-    found = []
+    headlines = []
     for bot in frame.rated_bots:
         row = means.rows.get((bot, headline.key))
         if row is None:
             continue
         mean, low, high = row.interval.mean, row.interval.low, row.interval.high
         ends = "" if low is None else f"{percent(means.level)}: {span(low, high, digits)}"
-        what = f"{frame.title(bot)}, mean {headline.title.lower()}"
-        why = reason_text(row.interval.reason)
+        title = f"{frame.title(bot)}, mean {headline.title.lower()}"
+        reason = reason_text(row.interval.reason)
         text = figure(mean, digits)
-        found.append(Headline(f"mean:{bot}", text, what, mean, low, high, ends, why, is_shown=False))
-    return found
+        headlines.append(Headline(f"mean:{bot}", text, title, mean, low, high, ends, reason, is_shown=False))
+    return headlines
 
 
 CHANGES_SECTION = "changes"
@@ -310,20 +316,22 @@ def with_changes(document: Document, before: Past | None) -> Document:
     """Return the report with a section on what has changed, before the last one; as it is without an earlier report."""
     if before is None:
         return document
-    found = chapter_of(_section(document, before))
-    return replace(document, chapters=(*document.chapters[:-1], found, *document.chapters[-1:]))
+    chapter = chapter_of(_section(document, before))
+    return replace(document, chapters=(*document.chapters[:-1], chapter, *document.chapters[-1:]))
 
 
 def _section(now: Document, before: Past) -> Section:
     section = Section(CHANGES_SECTION, "What has changed")
     n = now.n_conversations - before.n_conversations
     have = plural(abs(n), "conversation has", "conversations have")
-    counted = f"{abs(n):,} rated {have} {'come' if n >= 0 else 'gone'}"
-    section.lead.append(f"Since the report of {before.made:%-d %B %Y, %H:%M} UTC, {counted}.")
-    earlier = {one.key: one for one in before.headlines}
-    later = {one.key: one for one in now.headlines}
-    rows = [(one, earlier.get(key), later.get(key)) for key, one in {**later, **earlier, **later}.items()]
-    changed = [key for key, one in later.items() if key not in earlier or _printed(earlier[key]) != _printed(one)]
+    change_text = f"{abs(n):,} rated {have} {'come' if n >= 0 else 'gone'}"
+    section.lead.append(f"Since the report of {before.made:%-d %B %Y, %H:%M} UTC, {change_text}.")
+    earlier = {headline.key: headline for headline in before.headlines}
+    later = {headline.key: headline for headline in now.headlines}
+    rows = [(headline, earlier.get(key), later.get(key)) for key, headline in {**later, **earlier, **later}.items()]
+    changed = [
+        key for key, headline in later.items() if key not in earlier or _printed(earlier[key]) != _printed(headline)
+    ]
     section.lead.append(
         f"{len(changed)} of its {len(later)} headline numbers {plural(len(changed), 'is another', 'are others')} now."
         if changed
@@ -346,11 +354,14 @@ def _section(now: Document, before: Past) -> Section:
     return section
 
 
-def _cells(found: Headline | None) -> list[Cell]:
-    if found is None:
+def _cells(headline: Headline | None) -> list[Cell]:
+    if headline is None:
         return [Cell("–", reason="not in this report", raw=(None,)), Cell("–", raw=(None, None))]
-    why = found.reason if found.value is None else ""
-    return [Cell(found.text, reason=why, raw=(found.value,)), Cell(found.interval or "–", raw=(found.low, found.high))]
+    reason = headline.reason if headline.value is None else ""
+    return [
+        Cell(headline.text, reason=reason, raw=(headline.value,)),
+        Cell(headline.interval or "–", raw=(headline.low, headline.high)),
+    ]
 
 
 def _change(before: Headline | None, now: Headline | None) -> Cell:
@@ -368,5 +379,5 @@ def _change(before: Headline | None, now: Headline | None) -> Cell:
     return Cell(text if gap <= 0 else f"+{text}", raw=(gap,))
 
 
-def _printed(found: Headline) -> tuple[str, str]:
-    return found.text, found.interval
+def _printed(headline: Headline) -> tuple[str, str]:
+    return headline.text, headline.interval

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 KIND = "report"
 
 
-class ReportAsked(InputModel):
+class ReportParams(InputModel):
     """The report of the job's study, which is named besides, for two studies have two reports.
 
     Attributes:
@@ -46,20 +46,20 @@ class ReportAsked(InputModel):
     like: str = ""
 
     @property
-    def counted(self) -> dict[str, Any]:
+    def counted_work(self) -> dict[str, Any]:
         """The work that counts: all parameters but the study and `like`."""
         return {"include_synthetic": self.include_synthetic, "without": self.without}
 
 
-def report_state(study: Study, **counted: Any) -> DataState:
+def report_state(study: Study, **counted_work: Any) -> DataState:
     """Return the state of the data; its digest changes with anything that a report is made of."""
-    question = AnalysisKey(study, "correlations", **counted)
+    question = AnalysisKey(study, "correlations", **counted_work)
     fits = study.hybrid_fits.filter(result__isnull=False).aggregate(n=Count("pk"), newest=Max("pk"))
-    gone = Q(state__in=(Task.State.WITHDRAWN, Task.State.EXPIRED))
-    left = Task.objects.filter(participant__study=study).aggregate(
-        left=Count("pk", filter=gone), over=Count("pk", filter=~Q(state=Task.State.OPEN))
+    has_left = Q(state__in=(Task.State.WITHDRAWN, Task.State.EXPIRED))
+    task_counts = Task.objects.filter(participant__study=study).aggregate(
+        left=Count("pk", filter=has_left), over=Count("pk", filter=~Q(state=Task.State.OPEN))
     )
-    parts = [question.state.digest, study.name, *fits.values(), *left.values()]
+    parts = [question.state.digest, study.name, *fits.values(), *task_counts.values()]
     digest = hashlib.sha256(canonical_json(parts).encode()).hexdigest()[:16]
     return replace(question.state, digest=digest)
 
@@ -94,14 +94,16 @@ def _read(path: Path, _changed: int) -> Document:
     return document_load(path.read_bytes())
 
 
-def report_before(study: Study, digest: str, *, like: str = "", **counted: Any) -> Past | None:
+def report_before(study: Study, digest: str, *, like: str = "", **counted_work: Any) -> Past | None:
     """Return the summary of the newest report on another state of the data, or None.
 
     Args:
         digest: digest of the state that is reported now.
     """
-    made = reports_of(study, like=like, **counted).filter(state=State.DONE).exclude(key__endswith=f":{digest}")
-    for job in made:
+    finished_jobs = (
+        reports_of(study, like=like, **counted_work).filter(state=State.DONE).exclude(key__endswith=f":{digest}")
+    )
+    for job in finished_jobs:
         try:
             return result_load((job.result or {}).get("past"), Past)
         except ValueError:
@@ -109,31 +111,31 @@ def report_before(study: Study, digest: str, *, like: str = "", **counted: Any) 
     return None
 
 
-def report_ask(*, study: Study, like: str = "", created_by: User | None = None, **counted: Any) -> Job:
+def report_ask(*, study: Study, like: str = "", created_by: User | None = None, **counted_work: Any) -> Job:
     """Return the job that makes the report of the data as they are now; where it failed, it is tried again."""
     files_expire()
-    asked = ReportAsked(study=study.pk, like=like, **counted)
-    state = report_state(study, **counted).digest
-    there = Job.objects.filter(kind=KIND, key=job_key(asked, state)).first()
-    if there is not None and there.state == State.DONE and report_read(there) is None:
-        there.delete()
-    job = job_ask(kind=KIND, payload=asked.model_dump(), state=state, study=study, created_by=created_by)
+    params = ReportParams(study=study.pk, like=like, **counted_work)
+    state = report_state(study, **counted_work).digest
+    earlier_job = Job.objects.filter(kind=KIND, key=job_key(params, state)).first()
+    if earlier_job is not None and earlier_job.state == State.DONE and report_read(earlier_job) is None:
+        earlier_job.delete()
+    job = job_ask(kind=KIND, payload=params.model_dump(), state=state, study=study, created_by=created_by)
     if job.state in (State.FAILED, State.CANCELLED):
         return job_restart(job=job, enqueue=True)
     return job
 
 
-def reports_of(study: Study, *, like: str = "", **counted: Any) -> QuerySet[Job]:
+def reports_of(study: Study, *, like: str = "", **counted_work: Any) -> QuerySet[Job]:
     """Return the jobs of a study's report, the newest first."""
-    asked = ReportAsked(study=study.pk, like=like, **counted)
-    return Job.objects.filter(kind=KIND, key__startswith=job_key(asked, "")).order_by("-pk")
+    params = ReportParams(study=study.pk, like=like, **counted_work)
+    return Job.objects.filter(kind=KIND, key__startswith=job_key(params, "")).order_by("-pk")
 
 
-def report_newest(study: Study, *, like: str = "", **counted: Any) -> Job | None:
+def report_newest(study: Study, *, like: str = "", **counted_work: Any) -> Job | None:
     """Return the newest report whose file is there; None without one."""
     files_expire()
-    made = reports_of(study, like=like, **counted).filter(state=State.DONE)
-    return next((job for job in made if report_path(job).is_file()), None)
+    finished_jobs = reports_of(study, like=like, **counted_work).filter(state=State.DONE)
+    return next((job for job in finished_jobs if report_path(job).is_file()), None)
 
 
 def reports_forget(studies: Collection[int]) -> None:

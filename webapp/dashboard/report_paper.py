@@ -64,56 +64,56 @@ class _Ours:
 
     frame: StudyFrame
     by_paper: Mapping[PaperBot, str]
-    others: Sequence[str]
+    unmatched: Sequence[str]
 
     def rows(self, papers: Sequence[PaperBot]) -> list[Row]:
         """Return the rows of a table of bots: the paper's, then our others."""
-        return [*((paper, self.by_paper.get(paper)) for paper in papers), *((None, bot) for bot in self.others)]
+        return [*((paper, self.by_paper.get(paper)) for paper in papers), *((None, bot) for bot in self.unmatched)]
 
     def name(self, row: Row) -> Cell:
         """Return the cell of a bot's name."""
         return Cell(str(row[0] or self.frame.title(row[1] or "")))
 
-    def lacking(self, row: Row, why: str = "") -> str:
+    def lacking(self, row: Row, reason: str = "") -> str:
         """Return the reason for a missing value of ours: the study has no such bot, or another one."""
-        return why if row[1] is not None else f"this study has no bot {row[0]}"
+        return reason if row[1] is not None else f"this study has no bot {row[0]}"
 
 
-def _of_paper(row: Row, why: str = "") -> str:
+def _of_paper(row: Row, reason: str = "") -> str:
     """Return the reason for a missing value of the paper's."""
-    return why if row[0] is not None else "not in the paper"
+    return reason if row[0] is not None else "not in the paper"
 
 
 def paper_report(frame: StudyFrame, result: Callable[[str], Any]) -> Document:
     """Return the study laid out as the paper is."""
     versions = bot_versions(frame.study)
-    own = BotColumns.from_json(frame.study.bot_columns)
-    factors = factors_of(versions, own)
+    bot_table = BotColumns.from_json(frame.study.bot_columns)
+    factors = factors_of(versions, bot_table)
     by_paper: dict[PaperBot, str] = {}
-    others = []
+    unmatched = []
     for bot in frame.rated_bots:
-        found = matched(bot, factors)
-        if found is None or found in by_paper:
-            others.append(bot)
+        paper_bot = matched(bot, factors)
+        if paper_bot is None or paper_bot in by_paper:
+            unmatched.append(bot)
         else:
-            by_paper[found] = bot
-    ours = _Ours(frame, by_paper, others)
+            by_paper[paper_bot] = bot
+    ours = _Ours(frame, by_paper, unmatched)
     comparisons: StudyComparisons = result("comparisons")
-    measured = {name.lower(): of for name, of in measured_of(versions, own).items()}
+    measured = {name.lower(): values for name, values in measured_of(versions, bot_table).items()}
     two = ("baseline", "EI")
     chapters = [
         chapter_of(_ratings(ours, comparisons), ["Table 2"]),
         chapter_of(_models(ours, measured, two, "3"), ["Table 3"]),
         *_figures(frame, result),
         chapter_of(_models(ours, measured, VERSIONS, "5"), ["Table 5"]),
-        chapter_of(_counted(ours, comparisons), ["Table 8"]),
+        chapter_of(_count_ratings(ours, comparisons), ["Table 8"]),
     ]
-    at = [chapter.id for chapter in chapters].index("figure-7")
+    index = [chapter.id for chapter in chapters].index("figure-7")
     together = chapter_of(_over_bots(frame, comparisons), ["Figure 7, over bots"])
-    chapters[at] = replace(chapters[at], parts=(*chapters[at].parts, *together.parts))
+    chapters[index] = replace(chapters[index], parts=(*chapters[index].parts, *together.parts))
     known = f"{sum(bot in by_paper for bot in paper_bots())} of its 12 bots are in this study."
-    if others:
-        known += f" {phrases.bots_text(len(others))} of this study are not in the paper and stand below its rows."
+    if unmatched:
+        known += f" {phrases.bots_text(len(unmatched))} of this study are not in the paper and stand below its rows."
     return Document(
         study=frame.study.key,
         name=f"{frame.study.name}, laid out as in Ghandeharioun et al. (2019)",
@@ -136,41 +136,41 @@ def paper_report(frame: StudyFrame, result: Callable[[str], Any]) -> Document:
     )
 
 
-def _ratings(ours: _Ours, found: StudyComparisons) -> Section:
+def _ratings(ours: _Ours, comparisons: StudyComparisons) -> Section:
     frame = ours.frame
     keys = {dimension.key: dimension.title for dimension in frame.dimensions}
     rows = [(row, name) for row in ours.rows(paper_bots()) for name in (DIMENSIONS if row[0] else keys)]
 
-    def theirs(one: tuple[Row, str]) -> list[Cell]:
-        row, name = one
+    def theirs(cell_key: tuple[Row, str]) -> list[Cell]:
+        row, name = cell_key
         value = published()["2", row[0], name] if row[0] else None
         mean, half = (value.value, value.half_width) if value else (None, None)
         low, high = (None, None) if mean is None or half is None else (mean - half, mean + half)
         return [number_cell(mean, 3, _of_paper(row)), span_cell(low, high, 3, reason=_of_paper(row))]
 
-    def here(one: tuple[Row, str]) -> list[Cell]:
-        row, name = one
-        mine = found.means.rows.get((row[1], name)) if row[1] else None
-        if mine is not None:
-            return [*mean_cells(mine.interval, 3, reason=""), count_cell(mine.interval.n)]
-        why = ours.lacking(row, f"this study does not ask for {name}")
-        return [number_cell(None, reason=why), span_cell(None, None, reason=why), count_cell(None, why)]
+    def here(cell_key: tuple[Row, str]) -> list[Cell]:
+        row, name = cell_key
+        mean_row = comparisons.means.rows.get((row[1], name)) if row[1] else None
+        if mean_row is not None:
+            return [*mean_cells(mean_row.interval, 3, reason=""), count_cell(mean_row.interval.n)]
+        reason = ours.lacking(row, f"this study does not ask for {name}")
+        return [number_cell(None, reason=reason), span_cell(None, None, reason=reason), count_cell(None, reason)]
 
     note = ""
     if (frame.headline.low, frame.headline.high) != (1, 7):
         note = (
             f"The paper’s scale goes from 1 to 7, this study’s from {frame.headline.low:g} to {frame.headline.high:g}."
         )
-    section = Section("table-2", "Table 2. Ratings of conversations", _replicated(ours, found))
+    section = Section("table-2", "Table 2. Ratings of conversations", _replicated(ours, comparisons))
     section.tables.append(
         declared_table(
             "table-2",
             section.title[9:],
             rows,
-            ("Bot", lambda one: ours.name(one[0])),
-            ("Dimension", lambda one: Cell(keys.get(one[1], one[1]))),
+            ("Bot", lambda cell_key: ours.name(cell_key[0])),
+            ("Dimension", lambda cell_key: Cell(keys.get(cell_key[1], cell_key[1]))),
             (("Published", f"Published, {LEVEL:.0%}"), theirs),
-            (("Here", f"Here, {found.means.level:.0%}", "n"), here),
+            (("Here", f"Here, {comparisons.means.level:.0%}", "n"), here),
             method="Mean with its interval; published by bot, ours over raters.",
             note=note,
         )
@@ -178,15 +178,15 @@ def _ratings(ours: _Ours, found: StudyComparisons) -> Section:
     return section
 
 
-def _replicated(ours: _Ours, found: StudyComparisons) -> list[str]:
+def _replicated(ours: _Ours, comparisons: StudyComparisons) -> list[str]:
     """Say for how many pairs of a bot and its EI version quality is higher with EI, as for all six of the paper."""
     higher = n = 0
     for paper, bot in ours.by_paper.items():
         plain = ours.by_paper.get(replace(paper, version="baseline"))
-        mine, other = (_mean(found, one or "", "quality") for one in (bot, plain))
-        if paper.version == "EI" and mine is not None and other is not None:
+        ei_mean, baseline_mean = (_mean(comparisons, candidate or "", "quality") for candidate in (bot, plain))
+        if paper.version == "EI" and ei_mean is not None and baseline_mean is not None:
             n += 1
-            higher += mine > other
+            higher += ei_mean > baseline_mean
     if not n:
         return []
     return [f"In the paper mean quality is higher with EI in 6 of 6 pairs; here in {higher} of {n}."]
@@ -195,7 +195,7 @@ def _replicated(ours: _Ours, found: StudyComparisons) -> list[str]:
 def _models(
     ours: _Ours, measured: Mapping[str, Mapping[str, float]], versions: tuple[str, ...], number: str
 ) -> Section:
-    def both(row: Row, name: str) -> list[Cell]:
+    def compare_values(row: Row, name: str) -> list[Cell]:
         value = published()["5", row[0], name].value if row[0] else None
         bot = row[1] or ""
         here = next((measured[n][bot] for n in _MEASURED[name] if bot in measured.get(n, {})), None)
@@ -211,20 +211,20 @@ def _models(
         "Figures of the models on single responses",
         ours.rows(paper_bots(versions)),
         ("Bot", ours.name),
-        (titles, lambda row: [cell for name in _SHORT for cell in both(row, name)]),
+        (titles, lambda row: [cell for name in _SHORT for cell in compare_values(row, name)]),
         method="On held-out text: perplexity, KL, likeness by average, extrema and greedy matching.",
         note="No interval is published. Ours are of the bots’ checkpoints or the table of bots.",
     )
     return Section(table.id, f"Table {number}. {table.title}", tables=[table])
 
 
-def _counted(ours: _Ours, found: StudyComparisons) -> Section:
+def _count_ratings(ours: _Ours, comparisons: StudyComparisons) -> Section:
     def published_n(row: Row) -> Cell:
         value = published()["8", row[0], "ratings"].value if row[0] else None
         return count_cell(int(value or 0) if row[0] else None, _of_paper(row))
 
     def n(row: Row) -> Cell:
-        return count_cell(found.means.n_ratings.get(row[1], 0) if row[1] else None, ours.lacking(row))
+        return count_cell(comparisons.means.n_ratings.get(row[1], 0) if row[1] else None, ours.lacking(row))
 
     columns = (("Bot", ours.name), ("Published", published_n), ("Here", n))
     table = declared_table("table-8", "Ratings per bot", ours.rows(paper_bots()), *columns)
@@ -237,7 +237,7 @@ def _figures(frame: StudyFrame, result: Callable[[str], Any]) -> list[Chapter]:
     matrices = SECTIONS["correlations"](frame, result("correlations"))
     hybrid = hybrid_section(frame)
     no_numbers = "The paper prints no numbers for this figure."
-    told = [
+    paper_figures = [
         (3, courses, "best-worst", "Best and worst conversations", "people write more, are more positive and vote up "
          "more in the best conversations, and replies are closer to what they said."),
         (4, courses, "by-trait", "Bots with and without EI", "with EI people write more and laugh more, and replies "
@@ -250,30 +250,30 @@ def _figures(frame: StudyFrame, result: Callable[[str], Any]) -> list[Chapter]:
          "r > .7 with all ratings, and r > .8 with empathy, over 12 bots."),
     ]  # fmt: skip
     chapters = []
-    for number, section, id, title, words in told:
+    for number, section, id, title, words in paper_figures:
         label = f"Figure {number}"
-        found = Section(f"figure-{number}", f"{label}. {title}", [f"The paper: {words} {no_numbers}"])
-        found.figures = [
-            one for one in section.figures if one.id == id or (one.id.startswith(id) and id.endswith("-"))
+        figure_section = Section(f"figure-{number}", f"{label}. {title}", [f"The paper: {words} {no_numbers}"])
+        figure_section.figures = [
+            figure for figure in section.figures if figure.id == id or (figure.id.startswith(id) and id.endswith("-"))
         ][:1]
-        if not found.figures:
-            found.missing = list(section.missing) or ["This study has too little for it."]
-        chapters.append(chapter_of(found, [label] * len(found.figures)))
+        if not figure_section.figures:
+            figure_section.missing = list(section.missing) or ["This study has too little for it."]
+        chapters.append(chapter_of(figure_section, [label] * len(figure_section.figures)))
     return chapters
 
 
-def _over_bots(frame: StudyFrame, found: StudyComparisons) -> Section:
+def _over_bots(frame: StudyFrame, comparisons: StudyComparisons) -> Section:
     """Set the correlations of the paper's Table 2 over its bots beside the same over ours."""
-    theirs = {d: [published()["2", bot, d].value for bot in paper_bots()] for d in DIMENSIONS}
+    paper_means = {d: [published()["2", bot, d].value for bot in paper_bots()] for d in DIMENSIONS}
     bots = [bot for bot in frame.rated_bots if not frame.bots[bot].is_control]
-    keys = [d for d in DIMENSIONS if d in {one.key for one in frame.dimensions}]
-    mine = {d: [_mean(found, bot, d) for bot in bots] for d in keys}
+    keys = [d for d in DIMENSIONS if d in {dimension.key for dimension in frame.dimensions}]
+    our_means = {d: [_mean(comparisons, bot, d) for bot in bots] for d in keys}
     unknown = "this study does not ask for both"
 
     def here(pair: tuple[str, str]) -> list[Cell]:
-        if not set(pair) <= mine.keys():
+        if not set(pair) <= our_means.keys():
             return [share_cell(None, reason=unknown), span_cell(None, None, reason=unknown)]
-        return _r_cells(*(mine[one] for one in pair))
+        return _r_cells(*(our_means[name] for name in pair))
 
     section = Section("figure-7-bots", "Figure 7, over bots")
     method = (
@@ -286,7 +286,10 @@ def _over_bots(frame: StudyFrame, found: StudyComparisons) -> Section:
             "Mean ratings of bots among themselves",
             combinations(DIMENSIONS, 2),
             ("Dimensions", lambda pair: Cell(", ".join(pair))),
-            (("Paper’s Table 2", "Paper’s Table 2, 95 %"), lambda pair: _r_cells(*(theirs[one] for one in pair))),
+            (
+                ("Paper’s Table 2", "Paper’s Table 2, 95 %"),
+                lambda pair: _r_cells(*(paper_means[name] for name in pair)),
+            ),
             (("Here", "Here, 95 %"), here),
             method=method,
             note=note,
@@ -295,8 +298,8 @@ def _over_bots(frame: StudyFrame, found: StudyComparisons) -> Section:
     return section
 
 
-def _mean(found: StudyComparisons, bot: str, key: str) -> float | None:
-    row = found.means.rows.get((bot, key))
+def _mean(comparisons: StudyComparisons, bot: str, key: str) -> float | None:
+    row = comparisons.means.rows.get((bot, key))
     return row.interval.mean if row else None
 
 

@@ -72,7 +72,7 @@ class FoldedSection:
         content: None where it is folded, or has no result.
         waiting: as in `ShownResult`.
         plan_form, plan: form of a plan for the next study, and the plan.
-        beside: `StudiesBeside`, studies with the same bots.
+        related_studies: `StudiesBeside`, studies with the same bots.
         formula_form: form of a model by a formula, shown without a result, too.
     """
 
@@ -85,7 +85,7 @@ class FoldedSection:
     choice: Choice | None = None
     plan_form: Form | None = None
     plan: NamedTable | None = None
-    beside: Any = None
+    related_studies: Any = None
     formula_form: Form | None = None
 
 
@@ -117,9 +117,9 @@ def report_steps(frame: StudyFrame, result: ResultOf, *, formula: bool = False) 
         yield step("conditions")
     if judges_items(frame.study) or marks_errors(frame.study):
         yield step("items")
-    told = protocols_section(frame.study, study_pairs(frame.study, **frame.counted_work))
-    if told is not None:
-        yield ReportStep("one-turn", lambda: told)
+    one_turn_section = protocols_section(frame.study, study_pairs(frame.study, **frame.counted_work))
+    if one_turn_section is not None:
+        yield ReportStep("one-turn", lambda: one_turn_section)
     yield step("models")
     if formula:
         yield step("formula")
@@ -137,12 +137,12 @@ def report_steps(frame: StudyFrame, result: ResultOf, *, formula: bool = False) 
 
 def report_of(frame: StudyFrame, result: ResultOf, sections: Sequence[Section]) -> Document:
     """Put the sections under a summary in words and four numbers."""
-    found: StudyComparisons = result("comparisons")
-    compared = SECTIONS["comparisons"](frame, found).lead
+    comparisons: StudyComparisons = result("comparisons")
+    compared = SECTIONS["comparisons"](frame, comparisons).lead
     return _document(
         frame,
         _in_short(frame, _summary(frame, result), compared),
-        headlines_of(frame, result("raters").agreement, found.means),
+        headlines_of(frame, result("raters").agreement, comparisons.means),
         sections,
     )
 
@@ -164,8 +164,10 @@ def _document(
 
 
 def _summary(frame: StudyFrame, result: ResultOf) -> StudySummary:
-    found: StudyComparisons = result("comparisons")
-    return bot_summary(frame.study, **frame.counted_work, means_and_comparisons=(found.means, found.compared))
+    comparisons: StudyComparisons = result("comparisons")
+    return bot_summary(
+        frame.study, **frame.counted_work, means_and_comparisons=(comparisons.means, comparisons.compared)
+    )
 
 
 def _in_short(frame: StudyFrame, summary: StudySummary, compared: Sequence[str]) -> list[str]:
@@ -177,27 +179,33 @@ def _in_short(frame: StudyFrame, summary: StudySummary, compared: Sequence[str])
         f"{rated(frame.facts.n_conversations)} {'of' if of_items else 'with'} "
         f"{phrases.bots_text(len(frame.rated_bots))} on {phrases.dimensions_text(len(frame.dimensions))}."
     )
-    left = left_out_sentence(frame.study, frame.without)
-    return [*compared[:1], first, *([left] if left else []), headline_sentence(frame, summary), *compared[1:]]
+    exclusion_sentence = left_out_sentence(frame.study, frame.without)
+    return [
+        *compared[:1],
+        first,
+        *([exclusion_sentence] if exclusion_sentence else []),
+        headline_sentence(frame, summary),
+        *compared[1:],
+    ]
 
 
 def pair_report(study: Study, *, include_synthetic: bool = False, without: Sequence[str] = ()) -> Document | None:
     """Return the report of a study whose people compare pairs; None where nobody has compared any."""
-    found = study_pairs(study, include_synthetic=include_synthetic, without=without)
-    results = found.results
+    pairs = study_pairs(study, include_synthetic=include_synthetic, without=without)
+    results = pairs.results
     if not compares_pairs(study) or results is None:
         return None
     facts = Facts(
         n_ratings=results.n,
         n_raters=results.n_raters,
         n_conversations=results.n_items,
-        rated_bots=tuple(one.bot for one in results.strengths.bots),
-        dimensions=tuple(one for one in study_dimensions(study) if one.key in found.titles),
+        rated_bots=tuple(bot.bot for bot in results.strengths.bots),
+        dimensions=tuple(dimension for dimension in study_dimensions(study) if dimension.key in pairs.titles),
         all_dimensions=tuple(study_dimensions(study)),
     )
     frame = study_frame(study, facts, include_synthetic=include_synthetic, without=without)
-    section = pairs_section(frame.study, results, found.titles, frame.bots)
-    together = protocols_section(study, found)
+    section = pairs_section(frame.study, results, pairs.titles, frame.bots)
+    together = protocols_section(study, pairs)
     return _document(
         frame,
         [*section.lead[:2], *section.points, *section.lead[2:], *section.how],

@@ -114,8 +114,8 @@ STUDY_STATES = {
 
 def studies_found(state: str = "", words: str = "") -> QuerySet[Study]:
     """Return the studies of a tab, newest first, whose name or key contains these words."""
-    found = Study.objects.filter(STUDY_STATES[state][1]).order_by("-created_at")
-    return found.filter(Q(name__icontains=words) | Q(key__icontains=words)) if words else found
+    studies = Study.objects.filter(STUDY_STATES[state][1]).order_by("-created_at")
+    return studies.filter(Q(name__icontains=words) | Q(key__icontains=words)) if words else studies
 
 
 def study_counts() -> dict[str, int]:
@@ -127,10 +127,10 @@ def study_counts() -> dict[str, int]:
 
 def study_rows(studies: QuerySet[Study]) -> list[StudyRow]:
     """Return rows of the list of studies, in the order given."""
-    shown = list(studies)
-    counted: dict[int, dict[str, Any]] = {
+    listed = list(studies)
+    chat_counts: dict[int, dict[str, Any]] = {
         row["study"]: row  # type: ignore[misc]
-        for row in Conversation.objects.filter(study__in=shown)
+        for row in Conversation.objects.filter(study__in=listed)
         .exclude(source__in=Conversation.WITHOUT_PEOPLE)
         .values("study")
         .annotate(
@@ -139,9 +139,9 @@ def study_rows(studies: QuerySet[Study]) -> list[StudyRow]:
             latest=Max("created_at", filter=Q(is_synthetic=False)),
         )
     }
-    worked: dict[int, dict[str, Any]] = {
+    task_counts: dict[int, dict[str, Any]] = {
         row["study"]: row  # type: ignore[misc]
-        for row in Task.objects.filter(participant__study__in=shown)
+        for row in Task.objects.filter(participant__study__in=listed)
         .exclude(outcome=Outcome.NO_CONSENT)
         .order_by()
         .values(study=F("participant__study"))
@@ -151,10 +151,10 @@ def study_rows(studies: QuerySet[Study]) -> list[StudyRow]:
         )
     }
     rows = []
-    for study in shown:
-        found: dict[str, Any] = counted.get(study.pk, {})
+    for study in listed:
+        counts: dict[str, Any] = chat_counts.get(study.pk, {})
         if not (talks_to_bots(study) or study.is_imported):
-            found = {**found, "latest": None, **worked.get(study.pk, {"n": 0})}
+            counts = {**counts, "latest": None, **task_counts.get(study.pk, {"n": 0})}
         state, pill = study_state(study)
         rows.append(
             StudyRow(
@@ -162,10 +162,10 @@ def study_rows(studies: QuerySet[Study]) -> list[StudyRow]:
                 protocol="Imported ratings" if study.is_imported else title_of(protocols, study.protocol),
                 pill=pill,
                 state=state,
-                n_completed=found.get("n", 0),
+                n_completed=counts.get("n", 0),
                 n_wanted=study.values.quotas.n_conversations_wanted,
-                n_bots=max(len(study.bots), found.get("n_bots", 0)),
-                latest=_latest(study, found.get("latest")),
+                n_bots=max(len(study.bots), counts.get("n_bots", 0)),
+                latest=_latest(study, counts.get("latest")),
             )
         )
     return rows
@@ -194,17 +194,17 @@ def _latest(study: Study, newest: datetime | None) -> str:
 
 def ago(when: datetime) -> str:
     """Format the time since `when`, or its date after seven days."""
-    gone = database_now() - when
-    if gone < timedelta(minutes=1):
+    elapsed = database_now() - when
+    if elapsed < timedelta(minutes=1):
         return "just now"
-    if gone < timedelta(hours=1):
-        n = int(gone.total_seconds() // 60)
+    if elapsed < timedelta(hours=1):
+        n = int(elapsed.total_seconds() // 60)
         return f"{n} min ago"
-    if gone < timedelta(days=1):
-        n = int(gone.total_seconds() // 3600)
+    if elapsed < timedelta(days=1):
+        n = int(elapsed.total_seconds() // 3600)
         return f"{n} h ago"
-    if gone < timedelta(days=7):
-        return plural(gone.days, "%(n)d day ago", "%(n)d days ago") % {"n": gone.days}
+    if elapsed < timedelta(days=7):
+        return plural(elapsed.days, "%(n)d day ago", "%(n)d days ago") % {"n": elapsed.days}
     return f"{when.day} {when:%b}" + ("" if when.year == database_now().year else f" {when:%Y}")
 
 
@@ -218,7 +218,7 @@ def study_cards(
         n_raters: people who rated, where it is known already.
     """
     conversations = study_conversations(study, include_synthetic=include_synthetic, without=without)
-    counted = conversations.aggregate(n=Count("pk"), mean=Avg("n_exchanges"))
+    chat_totals = conversations.aggregate(n=Count("pk"), mean=Avg("n_exchanges"))
     durations = [
         (ended - started).total_seconds()
         for started, ended in conversations.filter(source=Conversation.Source.CHAT, ended_at__isnull=False)
@@ -229,14 +229,14 @@ def study_cards(
     # Whoever did not agree took no part.
     answered_no = Task.objects.filter(participant=OuterRef("pk"), outcome=Outcome.NO_CONSENT)
     declined = Q(consented_at=None) & Exists(answered_no)
-    kept = left_out(study, without, way="pk")
-    people = Participant.objects.filter(~declined, kept, study=study)
+    not_excluded = left_out(study, without, way="pk")
+    people = Participant.objects.filter(~declined, not_excluded, study=study)
     if not include_synthetic:
         people = people.filter(is_synthetic=False)
-    gone = (Task.State.WITHDRAWN, Task.State.EXPIRED)
+    left_states = (Task.State.WITHDRAWN, Task.State.EXPIRED)
     assigned = Task.objects.filter(participant__in=people).aggregate(
         over=Count("pk", filter=~Q(state=Task.State.OPEN) & ~Q(outcome=Outcome.NO_CONSENT)),
-        left=Count("pk", filter=Q(state__in=gone)),
+        left=Count("pk", filter=Q(state__in=left_states)),
         done=Count("pk", filter=Q(state=Task.State.COMPLETED)),
     )
     of_items = judges_items(study)
@@ -244,13 +244,13 @@ def study_cards(
     ratings = answers_counted(study, include_synthetic=include_synthetic, without=without)
     n_ratings = ratings.count()
     return StudyCards(
-        n_completed=assigned["done"] if of_tasks else counted["n"],
+        n_completed=assigned["done"] if of_tasks else chat_totals["n"],
         n_wanted=study.values.quotas.n_conversations_wanted,
         n_people=people.count(),
         n_ratings=n_ratings,
         n_raters=raters_count(ratings) if n_raters is None else n_raters,
         left_early=assigned["left"] / assigned["over"] if assigned["over"] else None,
-        mean_exchanges=counted["mean"],
+        mean_exchanges=chat_totals["mean"],
         median_s=statistics.median(durations) if durations else None,
         items=ItemCards(
             n_items=items_given(study).count(),
@@ -311,7 +311,7 @@ def bot_progress(study: Study, *, include_synthetic: bool = False) -> list[BotPr
         .order_by()
     )
     reports = {} if study.is_imported else heartbeat_bots()
-    found = []
+    progress = []
     for bot in study_bots(study).values():
         entry = entries.get(bot.bot_id)
         reason, is_offered = "", True
@@ -320,7 +320,7 @@ def bot_progress(study: Study, *, include_synthetic: bool = False) -> list[BotPr
             reason = state.reason if state else "no bot of this name is here"
             reason = reason or beyond.get(bot.bot_id, "")
             is_offered = state is not None and state.is_offered and bot.bot_id not in beyond
-        found.append(
+        progress.append(
             BotProgress(
                 bot.title,
                 bot.bot_id,
@@ -335,7 +335,7 @@ def bot_progress(study: Study, *, include_synthetic: bool = False) -> list[BotPr
                 by_others.get(bot.bot_id, 0),
             )
         )
-    return found
+    return progress
 
 
 @dataclass(frozen=True, slots=True)
@@ -350,12 +350,12 @@ class ModelProgress:
 
 def models_progress(study: Study, *, include_synthetic: bool = False) -> list[ModelProgress]:
     """Return the progress of each model's items, in a study whose participants rate items."""
-    given = items_given(study).order_by()
+    items = items_given(study).order_by()
     ratings = answers_counted(study, include_synthetic=include_synthetic).order_by()
     n_items, n_ratings = Counter[str](), Counter[str]()
     for number in range(most_replies(study) if compares_pairs(study) else 1):
         reply, is_held = f"responses__{number}__model", f"responses__{number}__isnull"
-        for model, n in given.filter(**{is_held: False}).values_list(reply).annotate(n=Count("pk")):
+        for model, n in items.filter(**{is_held: False}).values_list(reply).annotate(n=Count("pk")):
             n_items[model or NO_MODEL] += n
         rated = ratings.filter(**{f"item__{is_held}": False}).values_list(f"item__{reply}")
         for model, n in rated.annotate(n=Count("pk")):
@@ -383,21 +383,21 @@ class MetricProgress:
     """Number of those done in a language that the metric is not valid for."""
 
 
-def metrics_progress(study: Study, counted: Mapping[str, Counter[str]] | None = None) -> list[MetricProgress]:
+def metrics_progress(study: Study, known_counts: Mapping[str, Counter[str]] | None = None) -> list[MetricProgress]:
     """Return the progress of each metric's current version over the study's finished conversations.
 
     Args:
-        counted: `results_counted` of the study, if already known.
+        known_counts: `results_counted` of the study, if already known.
     """
     metrics = metric_list()
     n_total = measurable(study=study, run=None).count()
-    found = results_counted(study=study) if counted is None else counted
-    names = dict(MetricVersion.objects.filter(key__in=list(found)).values_list("key", "name"))
+    counts_by_version = results_counted(study=study) if known_counts is None else known_counts
+    names = dict(MetricVersion.objects.filter(key__in=list(counts_by_version)).values_list("key", "name"))
     keys = {metric.name: metric.identity.key for metric in metrics}
     counts: dict[str, int] = {}
     old: dict[str, int] = {}
     left_out: dict[str, int] = {}
-    for key, by_language in found.items():
+    for key, by_language in counts_by_version.items():
         name, n = names[key], sum(by_language.values())
         if keys.get(name) == key:
             counts[name], left_out[name] = n, n - by_language[""]
@@ -436,20 +436,20 @@ def study_runs(study: Study) -> list[SelfPlayRun]:
 
 def studies_talking() -> list[Study]:
     """Return the studies whose people talk to bots here, the newest first."""
-    found = Study.objects.filter(is_imported=False).order_by("-created_at")
-    return [study for study in found if study.bots]
+    studies = Study.objects.filter(is_imported=False).order_by("-created_at")
+    return [study for study in studies if study.bots]
 
 
 def studies_simulated() -> list[Study]:
     """Return the studies in use with bots to chat with or chats of people, the newest first."""
-    found = Study.objects.filter(archived_at__isnull=True).order_by("-created_at")
-    return [study for study in found if study.is_imported or study.bots]
+    studies = Study.objects.filter(archived_at__isnull=True).order_by("-created_at")
+    return [study for study in studies if study.is_imported or study.bots]
 
 
 def studies_to_compare(study: Study) -> list[Study]:
     """Return the studies that may stand beside this one: those in use, the newest first."""
-    others = Study.objects.exclude(pk=study.pk).filter(archived_at__isnull=True)
-    return list(others.order_by("-created_at", "-pk")[:MOST_TO_COMPARE])
+    other_studies = Study.objects.exclude(pk=study.pk).filter(archived_at__isnull=True)
+    return list(other_studies.order_by("-created_at", "-pk")[:MOST_TO_COMPARE])
 
 
 MOST_STAFF_CHATS = 50

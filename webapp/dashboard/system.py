@@ -82,70 +82,70 @@ def system_now() -> System:
     Raises:
         DatabaseError, OSError: the database or the disk does not answer.
     """
-    found = find_problems()
-    kinds = {(one.kind, one.subject) for one in found}
+    problems = find_problems()
+    kinds = {(problem.kind, problem.subject) for problem in problems}
     processes = processes_known()
     return System(
-        found,
+        problems,
         [*_notes(processes), *queue_waits(kinds)],
-        [_row(one) for one in processes],
-        [QueueRow(_queue_title(one.name), one, (STILL, one.name) in kinds) for one in _queues()],
-        _room(is_low=any(one.kind == "disk_low" for one in found)),
+        [_row(process) for process in processes],
+        [QueueRow(_queue_title(queue.name), queue, (STILL, queue.name) in kinds) for queue in _queues()],
+        _room(is_low=any(problem.kind == "disk_low" for problem in problems)),
     )
 
 
 def _notes(processes: list[Process]) -> list[str]:
     """Compose notes on kinds of process without any heartbeat; none if no process has one."""
-    roles = {role for one in processes if not is_silent(one) for role in one.roles}
+    roles = {role for process in processes if not is_silent(process) for role in process.roles}
     if not roles:
         return []
-    found = []
+    notes = []
     if BOT_HOST not in roles:
-        found.append("No bot host is heard of: people who write get no reply.")
+        notes.append("No bot host is heard of: people who write get no reply.")
     if WORKER not in roles:
-        found.append("No worker is heard of: jobs wait, and alerts are sent by the web process alone.")
-    return found
+        notes.append("No worker is heard of: jobs wait, and alerts are sent by the web process alone.")
+    return notes
 
 
 def _queues() -> list[Queue]:
     return [replies_queue(), *job_queues()]
 
 
-def queue_waits(told: set[tuple[str, str]]) -> list[str]:
+def queue_waits(problem_keys: set[tuple[str, str]]) -> list[str]:
     """Compose notes on queues that move but whose oldest entry has waited for minutes.
 
     Args:
-        told: kinds and subjects of the problems that are shown already.
+        problem_keys: kinds and subjects of the problems that are shown already.
     """
     return [
-        f"{_queue_title(one.name)}: {one.n} {plural(one.n, 'waits', 'wait')}, the oldest for "
-        f"{round((one.oldest_s or 0) / 60)} min."
-        for one in _queues()
-        if (one.oldest_s or 0) >= LONG_WAIT_S and (STILL, one.name) not in told
+        f"{_queue_title(queue.name)}: {queue.n} {plural(queue.n, 'waits', 'wait')}, the oldest for "
+        f"{round((queue.oldest_s or 0) / 60)} min."
+        for queue in _queues()
+        if (queue.oldest_s or 0) >= LONG_WAIT_S and (STILL, queue.name) not in problem_keys
     ]
 
 
-def _row(one: Process) -> ProcessRow:
-    cpu = one.load.get("cpu")
+def _row(process: Process) -> ProcessRow:
+    cpu = process.load.get("cpu")
     return ProcessRow(
-        role_words(one),
-        _about(one),
-        one.host,
-        one.version,
-        one.began_at,
-        max(0, round((database_now() - one.heard_at).total_seconds())),
-        is_silent(one),
-        min(hangs_since(one).values(), default=None),
+        role_words(process),
+        _about(process),
+        process.host,
+        process.version,
+        process.began_at,
+        max(0, round((database_now() - process.heard_at).total_seconds())),
+        is_silent(process),
+        min(hangs_since(process).values(), default=None),
         None if cpu is None else round(cpu * 100),
-        one.load.get("memory_mb", 0.0),
+        process.load.get("memory_mb", 0.0),
     )
 
 
-def _about(one: Process) -> str:
-    parts = [f"process {one.pid}"]
-    if pool := one.details.get("pool"):
+def _about(process: Process) -> str:
+    parts = [f"process {process.pid}"]
+    if pool := process.details.get("pool"):
         parts.append("bots of all pools" if pool == "all" else f"bots of pool {pool}")
-    if queues := one.details.get("queues"):
+    if queues := process.details.get("queues"):
         parts.append("queues {queues}".format(queues=", ".join(queues)))
     return "; ".join(parts)
 
@@ -156,12 +156,12 @@ def _queue_title(name: str) -> str:
 
 
 def _room(*, is_low: bool) -> DiskUsage:
-    found = disk_usage()
+    usage = disk_usage()
     titles = {"cache": "Cache of vectors", "backups": "Backups", "exports": "Exports", "imports": "Imports"}
     folders = [(titles.get(name, name), size) for name, size in folder_bytes().items()]
-    used = round(100 * (1 - found.free / found.total)) if found.total else 0
+    used = round(100 * (1 - usage.free / usage.total)) if usage.total else 0
     parts = [("Database", database_bytes()), *folders]
-    return DiskUsage(found.free, found.total, used, is_low, parts)
+    return DiskUsage(usage.free, usage.total, used, is_low, parts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,11 +175,11 @@ class RetentionRow:
 
 def retention_rows() -> list[RetentionRow]:
     """Return the retention of the studies of live participants, the newest first."""
-    found = []
+    rows = []
     for study in Study.objects.filter(is_imported=False, archived_at=None).order_by("-created_at")[:_STUDIES]:
         rights, end = study.values.rights, study.ended_at
-        found.append(RetentionRow(study, _later(end, rights.ids_kept_days), _later(end, rights.texts_kept_days)))
-    return found
+        rows.append(RetentionRow(study, _later(end, rights.ids_kept_days), _later(end, rights.texts_kept_days)))
+    return rows
 
 
 def _later(end: datetime | None, days: int | None) -> datetime | None:

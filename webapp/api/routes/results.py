@@ -38,7 +38,7 @@ from webapp.api.schemas_study import DatasheetOut, ReportOut
 from webapp.core.errors import Refused
 from webapp.dashboard.render import report_html
 from webapp.dashboard.report_document import Document
-from webapp.dashboard.report_files import KIND, ReportAsked, report_ask, report_newest, report_read, report_state
+from webapp.dashboard.report_files import KIND, ReportParams, report_ask, report_newest, report_read, report_state
 from webapp.jobs.models import Job, State
 from webapp.ratings.flag_selectors import without_read
 from webapp.results.cache import AnalysisKey, get_result
@@ -334,7 +334,7 @@ def _get_newest_report(study: Study, participant_filter: Counted, like: str, sec
 
 def _build_report_address(study: Study, job: Job) -> str:
     """Build the address at which a GET finds the report of a job."""
-    params = ReportAsked.model_validate(job.payload)
+    params = ReportParams.model_validate(job.payload)
     parameters = {
         "include_synthetic": "true" if params.include_synthetic else "",
         "without": ",".join(params.without),

@@ -8,7 +8,7 @@ from typing import Any
 from evaluation.number_format import result_dump
 from webapp.core.errors import Refused
 from webapp.dashboard.report_document import Document, Past, document_dump, past_of, with_changes
-from webapp.dashboard.report_files import KIND, ReportAsked, report_before, report_path, reports_of
+from webapp.dashboard.report_files import KIND, ReportParams, report_before, report_path, reports_of
 from webapp.dashboard.report_paper import paper_report
 from webapp.dashboard.report_sections import pair_report, report_of, report_steps
 from webapp.jobs.kinds.base import JobKind, ShardPlan, ShardWork, register_kind
@@ -23,45 +23,45 @@ from webapp.studies.models import Study
 
 
 @register_kind
-class ReportFile(JobKind[Job, ReportAsked]):
+class ReportFile(JobKind[Job, ReportParams]):
     """Every part of the analysis, then the document; the result has how much it is of and what a later one is
     compared by.
     """
 
     name = KIND
     title = "Report"
-    Payload = ReportAsked
+    Payload = ReportParams
 
-    def plan(self, job: Job, asked: ReportAsked) -> list[ShardPlan]:
+    def plan(self, job: Job, asked: ReportParams) -> list[ShardPlan]:
         return [ShardPlan(n_total=len(PARTS) + 1)]
 
-    def slice(self, work: ShardWork[Job, ReportAsked]) -> dict[str, int]:
+    def slice(self, work: ShardWork[Job, ReportParams]) -> dict[str, int]:
         study = study_of_job(work.job, work.asked.study)
         if work.asked.without:
             refresh_flags(study, exact=True)
-        of_pairs = pair_report(study, **work.asked.counted) if compares_pairs(study) else None
+        of_pairs = pair_report(study, **work.asked.counted_work) if compares_pairs(study) else None
         if of_pairs is not None:
             work.beat(len(PARTS), note="")
-            return self._kept(work, study, of_pairs)
-        made: dict[str, ComputedResult] = {}
+            return self._store_document(work, study, of_pairs)
+        results: dict[str, ComputedResult] = {}
         with read_once():
             for n, part in enumerate(parts_of(study)):
                 work.beat(n, note=part)
-                found = compute_now(AnalysisKey(study, part, **work.asked.counted), wait=work.beat)
-                if found is None:
+                computed_result = compute_now(AnalysisKey(study, part, **work.asked.counted_work), wait=work.beat)
+                if computed_result is None:
                     raise Refused("no_ratings", f"study {study.key} has no ratings any more")
-                made[part] = found
+                results[part] = computed_result
         work.beat(len(PARTS), note="")
-        return self._kept(work, study, _document(study, made, work.asked))
+        return self._store_document(work, study, _document(study, results, work.asked))
 
-    def _kept(self, work: ShardWork[Job, ReportAsked], study: Study, document: Document) -> dict[str, Any]:
+    def _store_document(self, work: ShardWork[Job, ReportParams], study: Study, document: Document) -> dict[str, Any]:
         """Write the document with what has changed since the previous one."""
         digest = work.job.key.rpartition(":")[2]
-        before = report_before(study, digest, like=work.asked.like, **work.asked.counted)
+        before = report_before(study, digest, like=work.asked.like, **work.asked.counted_work)
         path = report_path(work.job)
         try:
-            kept = document if work.asked.like else with_changes(document, before)
-            _write(path, document_dump(kept))
+            stored_document = document if work.asked.like else with_changes(document, before)
+            _write(path, document_dump(stored_document))
             work.beat(now=True)
         except BaseException:  # stopped, perhaps since somebody of the study was erased
             path.unlink(missing_ok=True)
@@ -72,22 +72,22 @@ class ReportFile(JobKind[Job, ReportAsked]):
         if job.cancel_requested:  # after the last sign of life
             report_path(job).unlink(missing_ok=True)
         assert job.study is not None, "jobs go with their studies"
-        asked = ReportAsked.model_validate(job.payload)
-        reports = reports_of(job.study, like=asked.like, **asked.counted)
+        params = ReportParams.model_validate(job.payload)
+        reports = reports_of(job.study, like=params.like, **params.counted_work)
         for n, older in enumerate(reports.filter(pk__lt=job.pk, state=State.DONE)):
             report_path(older).unlink(missing_ok=True)
             if n:  # the one before this tells what has changed since
                 older.delete()
 
 
-def _document(study: Study, made: dict[str, ComputedResult], asked: ReportAsked) -> Document:
-    facts = made["comparisons"].facts
-    frame = study_frame(study, facts, **asked.counted)
+def _document(study: Study, results: dict[str, ComputedResult], params: ReportParams) -> Document:
+    facts = results["comparisons"].facts
+    frame = study_frame(study, facts, **params.counted_work)
 
     def result(part: str) -> Any:
-        return made[part].result
+        return results[part].result
 
-    if asked.like:
+    if params.like:
         return paper_report(frame, result)
     return report_of(frame, result, [step.make() for step in report_steps(frame, result)])
 

@@ -99,7 +99,7 @@ def _people_page(request: HttpRequest, study: Study, *, links: LinksForm | None 
     visits = submissions_of(study, include_synthetic=synthetic_asked(request))
     bots = {bot.info.bot_id: bot.info for bot in live["room"].bots}
     reader = people_reader(request, visits, flags.state, bots)
-    filters = PeopleFilters.of(request.GET, pays=reader.pays)
+    filters = PeopleFilters.from_query(request.GET, pays=reader.pays)
     found = reader.page(filters)
     return study_page(
         request,
@@ -267,7 +267,7 @@ def person(request: HttpRequest, study: Study, participant_id: UUID) -> HttpResp
     visit = next((one for one in own if wanted is None or one.key.digest == wanted), None)
     if visit is None:
         raise Http404("no such visit")
-    return person_page(request, visits, visit, PeopleFilters.of(request.GET, pays=True))
+    return person_page(request, visits, visit, PeopleFilters.from_query(request.GET, pays=True))
 
 
 def person_page(

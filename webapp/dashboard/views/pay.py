@@ -269,7 +269,7 @@ def _sure(
 
 
 def _filters(request: HttpRequest) -> PeopleFilters:
-    return PeopleFilters.of(QueryDict(request.POST.get("query", "")), pays=True)
+    return PeopleFilters.from_query(QueryDict(request.POST.get("query", "")), pays=True)
 
 
 def _back(request: HttpRequest, study: Study) -> HttpResponse:

@@ -220,10 +220,10 @@ def _same_bots(request: HttpRequest, study: Study, of_other_kind: Sequence[Study
     fold.is_open = request.GET.get("part") == fold.id or any(asked)
     if not fold.is_open:
         return [fold] if any(one.key not in not_here for one in studies_to_compare(study)) else []
-    fold.beside = studies_asked(study, asked)
-    fold.content = Section(fold.id, fold.title, missing=fold.beside.wrong)
+    fold.related_studies = studies_asked(study, asked)
+    fold.content = Section(fold.id, fold.title, missing=fold.related_studies.wrong)
     compared = []
-    for one in [study, *fold.beside.others] if fold.beside.others else []:
+    for one in [study, *fold.related_studies.others] if fold.related_studies.others else []:
         found = stored_result(request, one, "comparisons")
         if found.frame is not None:
             compared.append(ComparedStudy(found.frame, found.result))

@@ -48,18 +48,18 @@ def catalogue_fill(text: str, *, root: Path) -> str:
         UnknownCatalogue: a marker's name is not in `CATALOGUES`.
     """
 
-    def fill(found: re.Match[str]) -> str:
-        name = found["name"]
+    def fill(match: re.Match[str]) -> str:
+        name = match["name"]
         if name not in CATALOGUES:
             raise UnknownCatalogue(f"there is no catalogue {quote(name)}; there are: {', '.join(sorted(CATALOGUES))}")
-        return f"{found['open']}{CATALOGUES[name](root)}\n{found['close']}"
+        return f"{match['open']}{CATALOGUES[name](root)}\n{match['close']}"
 
     return MARKED.sub(fill, text)
 
 
 def catalogue_names(text: str) -> list[str]:
     """Return the catalogues that a text has room for, in its order."""
-    return [found["name"] for found in MARKED.finditer(text)]
+    return [match["name"] for match in MARKED.finditer(text)]
 
 
 def _ships(thing: object, package: str) -> bool:
@@ -196,10 +196,10 @@ def _rules(root: Path) -> str:
     return _listed("rule", rules, "webapp.studies.assignment.rules")
 
 
-def _listed(what: str, entries: Iterable[Any], package: str) -> str:
+def _listed(kind: str, entries: Iterable[Any], package: str) -> str:
     """Tabulate the entries of a package with what they say of themselves."""
     return _table(
-        [what, "name", "what it does"],
+        [kind, "name", "what it does"],
         ([f"`{entry.name}`", entry.title, entry.description] for entry in entries if _ships(entry, package)),
     )
 
@@ -214,20 +214,20 @@ def _exports(root: Path) -> str:
 def _settings(root: Path) -> str:
     """Tabulate the settings in `.env.example`, which a test compares with what the settings read."""
     rows: list[list[str]] = []
-    said: list[str] = []
+    comments: list[str] = []
     for line in (root / ".env.example").read_text(encoding="utf-8").splitlines():
         entry = re.fullmatch(r"#?([A-Z][A-Z0-9_]*)=(.*)", line)
         if entry:
             default = f"`{entry[2]}`" if entry[2] else ""
-            rows.append([f"`{entry[1]}`", default, " ".join(said)])
-            said = []
+            rows.append([f"`{entry[1]}`", default, " ".join(comments)])
+            comments = []
         elif line.startswith("## "):
             rows.append([f"**{line[3:].partition(':')[0].partition(' (')[0]}**", "", ""])
-            said = []
+            comments = []
         elif line.startswith("# "):
-            said.append(line[2:])
+            comments.append(line[2:])
         else:
-            said = []
+            comments = []
     return _table(["variable", "default", "what it is"], rows)
 
 
@@ -260,10 +260,10 @@ def _arguments(command: BaseCommand, name: str) -> list[str]:
         if base.__module__.startswith("django.core.management"):
             of_django |= {action.dest for action in base().create_parser("", name)._actions}
             break
-    own = [action for action in command.create_parser("", name)._actions if action.dest not in of_django]
-    needed = [_usage(action) for action in own if _is_needed(action)]
-    others = [f"[{_usage(action)}]" for action in own if not _is_needed(action)]
-    return [*needed, *others[:_MOST_OPTIONS], *["…"] * (len(others) > _MOST_OPTIONS)]
+    actions = [action for action in command.create_parser("", name)._actions if action.dest not in of_django]
+    needed = [_usage(action) for action in actions if _is_needed(action)]
+    optional = [f"[{_usage(action)}]" for action in actions if not _is_needed(action)]
+    return [*needed, *optional[:_MOST_OPTIONS], *["…"] * (len(optional) > _MOST_OPTIONS)]
 
 
 def _is_needed(action: Action) -> bool:

@@ -29,10 +29,10 @@ class Command(ConfabCommand):
     def present(self, result: list[dict[str, Any]]) -> None:
         width = max((len(study["key"]) for study in result), default=0)
         for study in result:
-            of = f" of {study['wanted']}" if study["wanted"] else ""
+            wanted_text = f" of {study['wanted']}" if study["wanted"] else ""
             self.stdout.write(
                 f"{study['key']:<{width}}  {study['state']:<10}  {study['bots']} bots, "
-                f"{study['conversations']:,}{of} conversations complete  {study['name']}"
+                f"{study['conversations']:,}{wanted_text} conversations complete  {study['name']}"
             )
         if not result:
             self.stdout.write("There is no study yet.")

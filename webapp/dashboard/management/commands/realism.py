@@ -29,16 +29,16 @@ class Command(ConfabCommand):
         runs = study.simulations.order_by("-pk")
         run = (runs if options["run"] is None else runs.filter(pk=options["run"])).first()
         if run is None:
-            there = ", ".join(map(str, runs.values_list("pk", flat=True)[:5])) or "none; `simulate` makes one"
-            raise LookupError(f"study {study.key} has no such run of simulated participants; there is: {there}")
+            known_runs = ", ".join(map(str, runs.values_list("pk", flat=True)[:5])) or "none; `simulate` makes one"
+            raise LookupError(f"study {study.key} has no such run of simulated participants; there is: {known_runs}")
         job = realism_ask(run, options["participant"])
         if job.can_go_on:
             job = job_restart(job=job, enqueue=False)
         if job.state != State.DONE:
             job = run_inline(job, label="Comparison", unit="step")
-        found = realism_of(job)
-        assert found is not None, "the job is done"
-        return found.to_json()
+        comparison = realism_of(job)
+        assert comparison is not None, "the job is done"
+        return comparison.to_json()
 
     def present(self, result: dict[str, Any]) -> None:
         self.stdout.write(RealismResult.from_json(result).summary())

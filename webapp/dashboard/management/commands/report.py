@@ -79,92 +79,94 @@ class Command(ConfabCommand):
         if output is None and (options["like"] or options["sections"]):
             raise Usage("--like and --sections are of the page; name it by --output FILE.html")
         if options["formula"] and (options["like"] or compares_pairs(study)):
-            why = "--like has its own tables" if options["like"] else f"study {study.key} compares pairs"
-            raise Usage(f"--formula models ratings, and {why}; leave it out")
+            reason = "--like has its own tables" if options["like"] else f"study {study.key} compares pairs"
+            raise Usage(f"--formula models ratings, and {reason}; leave it out")
         if output is not None:
             _writable(output)
         run = run_by_id(options["run"]) if options["run"] is not None else None
         table: Path | None = options["bots"]
-        own = None
+        bot_table = None
         if table is not None:
-            own = bot_columns_read(table.read_bytes(), list(study_bots(study)), table.name)
-        counted: dict[str, Any] = {
+            bot_table = bot_columns_read(table.read_bytes(), list(study_bots(study)), table.name)
+        counted_work: dict[str, Any] = {
             "include_synthetic": options["include_synthetic"],
             "without": without_option([study], options["without"]),
         }
         data = study_data(
             study,
-            **counted,
-            bot_table=own,
+            **counted_work,
+            bot_table=bot_table,
             turned=[name.strip() for name in options["turned"].split(",") if name.strip()],
         )
         if data is None and compares_pairs(study):
-            return self._of_pairs(study, output, counted, options["sections"])
+            return self._of_pairs(study, output, counted_work, options["sections"])
         if data is None:
             raise LookupError(f"study {study.key} has no ratings yet, so there is nothing to report")
-        is_usual = run is None and own is None and not data.turned
+        is_usual = run is None and bot_table is None and not data.turned
         model = model_params(study, options["formula"], options["kind"]) if options["formula"] else None
 
         @cache
         def result(part: str) -> Any:
-            of = model if part == "formula" else None
-            stored = stored_now(AnalysisKey(study, part, **counted, model=of)) if is_usual else None
+            part_model = model if part == "formula" else None
+            stored = stored_now(AnalysisKey(study, part, **counted_work, model=part_model)) if is_usual else None
             if stored is not None:
                 return stored.result
-            return study_model(data, of) if of else PARTS[part].make(data, run)
+            return study_model(data, part_model) if part_model else PARTS[part].make(data, run)
 
         if output is None:
             parts = [*parts_of(study), *(["formula"] if model else [])]
-            found = {part: result(part).to_json() for part in self.progress(parts)}
-            return {"study": study.key, **found, "hybrid": hybrid_json(study, counted["without"])}
-        frame = study_frame(study, data.facts, **counted)
+            results = {part: result(part).to_json() for part in self.progress(parts)}
+            return {"study": study.key, **results, "hybrid": hybrid_json(study, counted_work["without"])}
+        frame = study_frame(study, data.facts, **counted_work)
         if options["like"]:
             document = paper_report(frame, result)
-            wanted = _sections(options["sections"], [one.id for one in document.chapters])
-            output.write_text(report_html(document.chosen(wanted)), encoding="utf-8")
+            section_ids = _sections(options["sections"], [chapter.id for chapter in document.chapters])
+            output.write_text(report_html(document.chosen(section_ids)), encoding="utf-8")
             return {"file": str(output)}
         steps = list(report_steps(frame, result, formula=model is not None))
         before = None
         if is_usual:
-            before = report_before(study, report_state(study, **counted).digest, **counted)
+            before = report_before(study, report_state(study, **counted_work).digest, **counted_work)
         names = [step.id for step in steps] + ([CHANGES_SECTION] if before else [])
-        wanted = _sections(options["sections"], names)
-        chosen = [step for step in steps if step.id in wanted]
+        section_ids = _sections(options["sections"], names)
+        chosen = [step for step in steps if step.id in section_ids]
         sections = [step.make() for step in self.progress(chosen, label="Report")]
         document = report_of(frame, result, sections)
-        if CHANGES_SECTION in wanted:
+        if CHANGES_SECTION in section_ids:
             document = with_changes(document, before)
         output.write_text(report_html(document), encoding="utf-8")
         return {"file": str(output)}
 
-    def _of_pairs(self, study: Study, output: Path | None, counted: dict[str, Any], sections: str) -> dict[str, Any]:
+    def _of_pairs(
+        self, study: Study, output: Path | None, counted_work: dict[str, Any], sections: str
+    ) -> dict[str, Any]:
         """Write or return the report of a study whose people compare pairs."""
-        report = pair_report(study, **counted)
+        report = pair_report(study, **counted_work)
         if report is None:
             raise LookupError(f"study {study.key} has no judgements yet, so there is nothing to report")
         if output is not None:
-            wanted = _sections(sections, [chapter.id for chapter in report.chapters])
-            output.write_text(report_html(report.chosen(wanted)), encoding="utf-8")
+            section_ids = _sections(sections, [chapter.id for chapter in report.chapters])
+            output.write_text(report_html(report.chosen(section_ids)), encoding="utf-8")
             return {"file": str(output)}
-        found = study_pairs(study, **counted)
+        pairs = study_pairs(study, **counted_work)
         return {
             "study": study.key,
-            "pairs": found.results.to_json() if found.results else None,
-            "beside": found.compared_study.key if found.compared_study else None,
-            "one_turn": found.compared.to_json() if found.compared else None,
+            "pairs": pairs.results.to_json() if pairs.results else None,
+            "beside": pairs.compared_study.key if pairs.compared_study else None,
+            "one_turn": pairs.compared.to_json() if pairs.compared else None,
         }
 
     def present(self, result: dict[str, Any]) -> None:
         self.stdout.write(f"The report is in {result['file']}")
 
 
-def _sections(asked: str, known: Sequence[str]) -> list[str]:
+def _sections(requested: str, known: Sequence[str]) -> list[str]:
     """Return the names of the sections that were asked for; all where none is named.
 
     Raises:
         LookupError: for a name that no section has, with those that there are.
     """
-    names = [name.strip() for name in asked.split(",") if name.strip()]
+    names = [name.strip() for name in requested.split(",") if name.strip()]
     unknown = next((name for name in names if name not in known), None)
     if unknown is not None:
         raise LookupError(f"the report has no section {quote(unknown)}; it has {', '.join(known)}")
