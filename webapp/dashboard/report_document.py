@@ -259,7 +259,7 @@ def _of_agreement(key: str, estimate: AgreementEstimate, title: str, level: floa
 
 
 def _hybrid(frame: StudyFrame) -> Headline:
-    fit = fit_leading(frame.study, frame.without)
+    fit = fit_leading(frame.study, frame.excluded_flags)
     fit_result: Mapping[str, Any] = (fit.result or {}) if fit is not None else {}
     if not fit_result:
         return Headline("hybrid", "–", "hybrid metric", reason="not fitted")

@@ -179,7 +179,7 @@ def _in_short(frame: StudyFrame, summary: StudySummary, compared: Sequence[str])
         f"{rated(frame.facts.n_conversations)} {'of' if of_items else 'with'} "
         f"{phrases.bots_text(len(frame.rated_bots))} on {phrases.dimensions_text(len(frame.dimensions))}."
     )
-    exclusion_sentence = left_out_sentence(frame.study, frame.without)
+    exclusion_sentence = left_out_sentence(frame.study, frame.excluded_flags)
     return [
         *compared[:1],
         first,

@@ -206,7 +206,7 @@ def study_powered(data: StudyData) -> StudyPowered:
         for name in metric_titles(ingredients=False)
         if name in frame and frame.loc[is_unrated, name].notna().any()
     }
-    fit = fit_leading(data.study, data.without)
+    fit = fit_leading(data.study, data.excluded_flags)
     by_fit = None if fit is None else _by_fit(fit, data)
     if by_fit is not None:
         predicted = {HYBRID_SOURCE: by_fit, **predicted}

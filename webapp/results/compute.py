@@ -169,7 +169,7 @@ def study_correlations(data: StudyData, run: SelfPlayRun | None = None) -> Study
         run: self-play to compare with the ratings; None: that of the leading fit, or the newest that has enough of
             the bots.
     """
-    fit = fit_leading(data.study, data.without)
+    fit = fit_leading(data.study, data.excluded_flags)
     hybrid = HybridCorrelations(fit.result) if fit is not None and fit.result else None
     bots = [bot for bot in data.rated_bots if not data.bots[bot].is_control]
     run = run or (fit.run if fit is not None else None) or run_with_metrics(bots, FEWEST)

@@ -70,7 +70,7 @@ class StudyFrame:
         link: address of a bot's conversations; "" in the report.
         point_link: address of the conversations behind a point of a trajectory, by figure, column, group and
             exchange; "" in the report.
-        without: names of flags; the work of participants with one of them is left out.
+        excluded_flags: names of flags; the work of participants with one of them is left out.
     """
 
     study: Study
@@ -79,12 +79,12 @@ class StudyFrame:
     facts: Facts
     link: Link = lambda bot: ""
     point_link: PointLink = lambda *point: ""
-    without: tuple[str, ...] = ()
+    excluded_flags: tuple[str, ...] = ()
 
     @property
     def counted_work(self) -> dict[str, Any]:
         """The work that counts, as `CountedWork` has it."""
-        return {"include_synthetic": self.include_synthetic, "without": self.without}
+        return {"include_synthetic": self.include_synthetic, "without": self.excluded_flags}
 
     @property
     def dimensions(self) -> tuple[RatingDimension, ...]:
@@ -150,7 +150,7 @@ class StudyData:
     turned: frozenset[str] = frozenset()
 
     @property
-    def without(self) -> Sequence[str]:
+    def excluded_flags(self) -> Sequence[str]:
         """Names of flags; what people with one of them did is left out."""
         return self.counted_work.get("without", ())
 
@@ -206,7 +206,7 @@ class StudyData:
     def metrics(self) -> pd.DataFrame:
         """`metric_frame` of the study, the conversation's id as index."""
         synthetic = self.counted_work.get("include_synthetic", False)
-        frame = metric_frame(study=self.study, include_synthetic=synthetic, excluded_flags=self.without)
+        frame = metric_frame(study=self.study, include_synthetic=synthetic, excluded_flags=self.excluded_flags)
         return frame.set_index("conversation")
 
     @cached_property

@@ -96,7 +96,7 @@ def _distributions(frame: StudyFrame, means: BotMeans) -> NamedTable:
 
 def prediction_of(frame: StudyFrame) -> PredictionWorth | None:
     """Return the ratings saved by the leading fit's predictions of further bots, or None without a fit."""
-    fit = fit_leading(frame.study, frame.without)
+    fit = fit_leading(frame.study, frame.excluded_flags)
     return prediction_worth(fit.result, study_whole(frame.study)) if fit is not None and fit.result else None
 
 

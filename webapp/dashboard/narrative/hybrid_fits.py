@@ -41,7 +41,7 @@ from webapp.results.study_data import StudyFrame
 
 def hybrid_section(frame: StudyFrame) -> Section:
     """Return the study's fits, each with its figures, the one that pages speak of first."""
-    fits, without = fits_newest(frame.study, frame.without), frame.without
+    fits, without = fits_newest(frame.study, frame.excluded_flags), frame.excluded_flags
     dimensions = {dimension.key: dimension.title for dimension in frame.dimensions}
     section = Section("hybrid", "Hybrid metric")
     if not fits:

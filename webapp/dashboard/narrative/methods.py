@@ -117,7 +117,7 @@ _CUT = 60
 
 def methods_section(frame: StudyFrame) -> Section:
     """Write sentences that can go into a paper, and the tables that make their numbers traceable."""
-    fits = fits_newest(frame.study, frame.without)
+    fits = fits_newest(frame.study, frame.excluded_flags)
     section = Section("methods", "Data and methods")
     section.lead.extend([_data_sentence(frame), _statistics_sentence(frame)])
     section.lead.extend([*hybrid_methods(fits), _software_sentence()])
@@ -184,8 +184,8 @@ def _data_sentence(frame: StudyFrame) -> str:
         )
     if frame.include_synthetic:
         said += " Scripted participants are counted."
-    if frame.without:
-        rules = " ".join(str(flag_kinds.get(name).rule) for name in frame.without)
+    if frame.excluded_flags:
+        rules = " ".join(str(flag_kinds.get(name).rule) for name in frame.excluded_flags)
         said += " " + f"People with one of these flags are left out: {rules}"
     return said
 

@@ -176,7 +176,7 @@ def _two(
         frame.headline.key if by == VOTES else by,
         seed=choice.seed,
         synthetic=frame.include_synthetic,
-        excluded_flags=frame.without,
+        excluded_flags=frame.excluded_flags,
     )
     return {"against": against, "samples": samples, "others": choice.address(seed=str(choice.seed + 1))}
 

@@ -146,7 +146,7 @@ def _conclusion(key: AnalysisKey, name: str, _digest: str, bots: tuple[BotInfo, 
     if made is None:
         raise LookupError(name)
     named = {bot.bot_id: bot for bot in bots}
-    frame = StudyFrame(key.study, key.include_synthetic, named, made.facts, without=key.without)
+    frame = StudyFrame(key.study, key.include_synthetic, named, made.facts, excluded_flags=key.without)
     return _content(name, frame, made.result, {})[0].in_one_sentence
 
 
@@ -159,7 +159,7 @@ def _content(name: str, frame: StudyFrame, result: Any, chosen_by: Mapping[str, 
             conversations_link,
             frame.study,
             synthetic=frame.include_synthetic,
-            without=frame.without,
+            without=frame.excluded_flags,
             question=chosen.key,
         )
         options = [(one.key, one.title, one is chosen) for one in frame.dimensions]
