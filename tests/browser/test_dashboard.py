@@ -305,6 +305,27 @@ def test_pages_of_results_are_accessible(lab: ConfabServer, new_page: Callable[.
         no_sideways_scroll(page)
 
 
+def test_a_specialist_term_opens_its_explanation_by_keyboard(lab: ConfabServer, new_page: Callable[..., Page]) -> None:
+    page = new_page(390, 844)
+    sign_in(page, lab)
+    page.goto(f"{lab.url}/dashboard/studies/imported/results/")
+    page.get_by_text("How this is found").first.click()
+    term = page.get_by_role("button", name="Holm", exact=True).first
+    expect(term.locator("xpath=..")).to_contain_text("fixed-sample test, Holm")
+    explanation = page.locator(".term-text:popover-open")
+    expect(explanation).to_have_count(0)
+    term.focus()
+    page.keyboard.press("Enter")
+    expect(explanation).to_contain_text("Holm’s correction raises p values")
+    box, width = explanation.bounding_box(), page.evaluate("document.documentElement.clientWidth")
+    assert box is not None
+    assert box["x"] >= 0
+    assert box["x"] + box["width"] <= width
+    accessible(page)
+    page.keyboard.press("Escape")
+    expect(explanation).to_have_count(0)
+
+
 def test_a_folded_section_is_loaded_when_it_is_opened(lab: ConfabServer, new_page: Callable[..., Page]) -> None:
     page = new_page(1366, 900)
     sign_in(page, lab)

@@ -6,6 +6,7 @@ import { focusStart } from "./focus.js";
 import { formsStart } from "./forms.js";
 import { menusStart } from "./menus.js";
 import { foldsStart } from "./folds.js";
+import { termsStart } from "./terms.js";
 import { tourStart } from "./tour.js";
 
 plotsStart();
@@ -15,6 +16,7 @@ liveStart();
 foldsStart();
 menusStart();
 tourStart();
+termsStart();
 focusStart();
 
 // The open tab and the open page under it are in view on phones.
