@@ -164,7 +164,7 @@ def chapter_of(section: Section, labels: Sequence[str] = ()) -> Chapter:
 
 def _of_figure(figure: PageFigure) -> ReportPart:
     # A page unfolds the whole of what it draws in part; paper cannot.
-    whole_figure = figure.more or figure
+    whole_figure = figure.complete or figure
     narrow = tuple((str(v.title), str(v.svg)) for v in whole_figure.narrow)
     drawing = Drawing(str(whole_figure.wide), narrow)
     lead = figure.note_lead

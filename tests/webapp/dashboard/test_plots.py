@@ -362,8 +362,8 @@ def test_predictions_of_one_page_have_one_range() -> None:
     texts = {**TEXTS, "x_title": "people", "y_title": "predicted"}
     alone = axis_ticks(scatter_figure(near, **texts).wide)
     others = [value for point in (*near, *far) for value in point.values]
-    scatter = axis_ticks(scatter_figure(near, others=others, **texts).wide)
-    rows = axis_ticks(predictions_figure(far, (3.0, 3.0), others=others, **TEXTS).wide)
+    scatter = axis_ticks(scatter_figure(near, other_values=others, **texts).wide)
+    rows = axis_ticks(predictions_figure(far, (3.0, 3.0), other_values=others, **TEXTS).wide)
     assert set(scatter) != set(alone)
     assert set(scatter) == set(rows) == {"3", "4", "5", "6", "7"}
 

@@ -44,16 +44,16 @@ def bots_figure(summary: StudySummary, link: Link, *, is_whole: bool = False) ->
         is_whole: True to show whole scales, not the range of the data.
     """
     leading = summary.dimensions[0] if summary.dimensions else None
-    given = [bot.n_ratings for bot in summary.bots if bot.n_ratings]
+    rating_counts = [bot.n_ratings for bot in summary.bots if bot.n_ratings]
     level = LEVEL if summary.means is None else summary.means.level
     test = "fixed" if summary.compared is None else summary.compared.test
     method = intervals_shown("Mean rating", test, level)
     if leading is not None:
         ends = f"from {tick_label(leading.low)} to {tick_label(leading.high)}"
         method = f"{intervals_shown(f'Mean rating {ends}', test, level)} Sorted by {leading.title.lower()}."
-    if given:
-        least = "" if min(given) == max(given) else f"{min(given)} to "
-        method += f" {least}{phrases.ratings_text(max(given))} per bot."
+    if rating_counts:
+        least = "" if min(rating_counts) == max(rating_counts) else f"{min(rating_counts)} to "
+        method += f" {least}{phrases.ratings_text(max(rating_counts))} per bot."
     marks = "Hollow bar: control bot." if any(bot.bot.is_control for bot in summary.bots) else ""
     notes = []
     if summary.n_ratings:
@@ -64,10 +64,13 @@ def bots_figure(summary: StudySummary, link: Link, *, is_whole: bool = False) ->
     facets = [_facet(summary, dimension, link, 4, is_whole) for dimension in summary.dimensions]
     narrow = [
         Variant(
-            one.head,
-            _narrow([names, _facet(summary, one, link, 7, is_whole), _means(summary, one)], f"{one.title}. {name}"),
+            dimension.head,
+            _narrow(
+                [names, _facet(summary, dimension, link, 7, is_whole), _means(summary, dimension)],
+                f"{dimension.title}. {name}",
+            ),
         )
-        for one in summary.dimensions
+        for dimension in summary.dimensions
     ]
     if any(bot.votes_up or bot.votes_down for bot in summary.bots):
         facets.append(_votes(summary, link))
@@ -95,21 +98,23 @@ def _facet(summary: StudySummary, dimension: RatingDimension, link: Link, n_tick
     window = _window(summary, dimension, n_ticks, is_whole)
     cells: list[RowName | Markup | str] = []
     for bot in summary.bots:
-        found = bot.intervals[dimension.key]
-        if found.mean is None:
+        estimate = bot.intervals[dimension.key]
+        if estimate.mean is None:
             cells.append("no ratings yet")
             continue
-        interval = span(found.low, found.high) if found.low is not None else reason_text(found.reason)
-        says = f"{bot.bot.title}\n{dimension.title} {figure(found.mean)} {interval}\n{phrases.ratings_text(found.n)}"
-        drawn = interval_cell(window, found.mean, found.low, found.high, hollow=bot.bot.is_control)
-        cells.append(marked_cell(link(bot), says, drawn))
+        interval = span(estimate.low, estimate.high) if estimate.low is not None else reason_text(estimate.reason)
+        says = (
+            f"{bot.bot.title}\n{dimension.title} {figure(estimate.mean)} {interval}\n{phrases.ratings_text(estimate.n)}"
+        )
+        mark = interval_cell(window, estimate.mean, estimate.low, estimate.high, hollow=bot.bot.is_control)
+        cells.append(marked_cell(link(bot), says, mark))
     return drawn_column(dimension.head, cells, window)
 
 
 def _window(summary: StudySummary, dimension: RatingDimension, n_ticks: int, is_whole: bool) -> ScaleWindow:
     """Return the range of the data of all questions with the same scale, so that their columns can be compared."""
     scale = dimension.low, dimension.high
-    same_scale = [one.key for one in summary.dimensions if (one.low, one.high) == scale]
+    same_scale = [question.key for question in summary.dimensions if (question.low, question.high) == scale]
     intervals = [bot.intervals[key] for bot in summary.bots for key in same_scale]
     spans = [(interval.mean, interval.low, interval.high) for interval in intervals]
     return rating_window(spans, *scale, n_ticks, is_whole=is_whole, is_open=dimension.inferred)
@@ -125,16 +130,16 @@ def _votes(summary: StudySummary, link: Link) -> Column:
         (bot.votes_down / bot.n_replies, bot.votes_up / bot.n_replies) if bot.n_replies else (0.0, 0.0)
         for bot in summary.bots
     ]
-    most = max((max(share) for share in shares), default=0.0) or 1.0
+    largest_share = max((max(share) for share in shares), default=0.0) or 1.0
     cells = []
     for bot, (down, up) in zip(summary.bots, shares, strict=True):
         says = f"{bot.bot.title}\n{bot.votes_up} up, {bot.votes_down} down on {phrases.replies_text(bot.n_replies)}"
         # Bars hang from the middle of the row by a shift of half their height.
         bar = {"y": "50%", "height": 10, "rx": 2.5, "transform": "translate(0,-5)"}
-        left, right = 50 * down / most, 50 * up / most
+        down_width, up_width = 50 * down / largest_share, 50 * up / largest_share
         bars = [
-            el("rect", x=f"{50 - left:.2f}%", width=f"{left:.2f}%", **bar, class_="vote-down"),
-            el("rect", x="50%", width=f"{right:.2f}%", **bar, class_="vote-up"),
+            el("rect", x=f"{50 - down_width:.2f}%", width=f"{down_width:.2f}%", **bar, class_="vote-down"),
+            el("rect", x="50%", width=f"{up_width:.2f}%", **bar, class_="vote-up"),
         ]
         middle = el("line", x1="50%", x2="50%", y1="0%", y2="100%", class_="axis")
         cells.append(marked_cell(link(bot), says, cell(*bars, middle)))
@@ -169,12 +174,12 @@ def _table(summary: StudySummary, link: Link) -> PageTable:
         places = {place.bot: place for place in leaderboard(summary.means, summary.compared).places}
     return page_table(
         summary.bots,
-        ("Bot", lambda one: Cell(one.bot.title, link(one), slot=one.bot.slot, hollow=one.bot.is_control)),
-        ("Rank", lambda one: _rank(places.get(one.bot.bot_id))),
-        ("Ratings", lambda one: count_cell(one.n_ratings)),
+        ("Bot", lambda bot: Cell(bot.bot.title, link(bot), slot=bot.bot.slot, hollow=bot.bot.is_control)),
+        ("Rank", lambda bot: _rank(places.get(bot.bot.bot_id))),
+        ("Ratings", lambda bot: count_cell(bot.n_ratings)),
         (
-            [title for one in summary.dimensions for title in (one.head, level)],
-            lambda one: [cell for asked in summary.dimensions for cell in mean_cells(one.intervals[asked.key])],
+            [title for dimension in summary.dimensions for title in (dimension.head, level)],
+            lambda bot: [cell for dimension in summary.dimensions for cell in mean_cells(bot.intervals[dimension.key])],
         ),
-        (("Up", "Down"), lambda one: [count_cell(one.votes_up), count_cell(one.votes_down)]),
+        (("Up", "Down"), lambda bot: [count_cell(bot.votes_up), count_cell(bot.votes_down)]),
     )

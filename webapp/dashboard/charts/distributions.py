@@ -66,10 +66,13 @@ def spread_figure(
         narrow=narrow,
         table=page_table(
             spreads,
-            ("Bot", lambda one: Cell(one.bot.title, one.href, slot=one.bot.slot, hollow=one.bot.is_control)),
-            ([*map(tick_label, steps)], lambda one: [_share(count, one.n) for count in one.counts]),
-            ("Mean", lambda one: number_cell(one.mean, reason="no rating yet")),
-            ("n", lambda one: count_cell(one.n)),
+            (
+                "Bot",
+                lambda spread: Cell(spread.bot.title, spread.href, slot=spread.bot.slot, hollow=spread.bot.is_control),
+            ),
+            ([*map(tick_label, steps)], lambda spread: [_share(count, spread.n) for count in spread.counts]),
+            ("Mean", lambda spread: number_cell(spread.mean, reason="no rating yet")),
+            ("n", lambda spread: count_cell(spread.n)),
         ),
     )
 
@@ -92,9 +95,9 @@ def _draw(
         for spread, share in zip(spreads, shares, strict=True)
     ]
     columns = [
-        Column("Bot", [RowName(one.bot.title, one.bot.slot, one.bot.is_control) for one in spreads]),
+        Column("Bot", [RowName(spread.bot.title, spread.bot.slot, spread.bot.is_control) for spread in spreads]),
         Column("", cells, _legend(dimension, steps, room), below=56),
-        Column("Mean", [figure(one.mean) if one.n else "" for one in spreads], align="end"),
+        Column("Mean", [figure(spread.mean) if spread.n else "" for spread in spreads], align="end"),
     ]
     name = f"Share of each answer to {dimension.title.lower()} for {phrases.bots_text(len(spreads))}."
     return rows_drawing([columns], width, name=name, css=css)
@@ -160,11 +163,11 @@ def durations_figure(durations: Mapping[str, Any]) -> PageFigure | None:
     median, threshold = durations["median"], durations["threshold"]
     fast = f"flagged as fast below {clock(threshold)}, half of it" if threshold else "too few to call anybody fast"
     method = f"{durations['n']} finished tasks, median {clock(median)} minutes; {fast}."
-    drawn = for_widths(lambda width, css: _drawn(durations, width, name=method, css=css), _WIDE)
-    return PageFigure("durations", "How long tasks took", method, *drawn, _table(durations))
+    drawings = for_widths(lambda width, css: _draw_durations(durations, width, name=method, css=css), _WIDE)
+    return PageFigure("durations", "How long tasks took", method, *drawings, _table(durations))
 
 
-def _drawn(durations: Mapping[str, Any], width: float, *, name: str, css: str = "") -> Markup:
+def _draw_durations(durations: Mapping[str, Any], width: float, *, name: str, css: str = "") -> Markup:
     bars, bar_s = durations["bars"], durations["width"]
     x = Scale(0, bar_s * len(bars), 4, width - 4)
     y = Scale(0, max(bars), _TOP + _HEIGHT, _TOP + 14)
@@ -172,11 +175,11 @@ def _drawn(durations: Mapping[str, Any], width: float, *, name: str, css: str = 
     threshold = durations["threshold"]
     parts: list[object] = []
     for number, n in enumerate(bars):
-        left, right = x(number * bar_s), x((number + 1) * bar_s)
+        bar_start, bar_end = x(number * bar_s), x((number + 1) * bar_s)
         is_fast = threshold is not None and (number + 1) * bar_s <= threshold + bar_s / 2
         css_bar = "duration fast" if is_fast else "duration"
         if n:
-            parts.append(rect(left + 1, y(n), right - left - 2, bottom - y(n), class_=css_bar))
+            parts.append(rect(bar_start + 1, y(n), bar_end - bar_start - 2, bottom - y(n), class_=css_bar))
     parts.append(line(4, bottom, width - 4, bottom, class_="axis"))
     every = 6 if width > NARROW else 12
     for number in range(0, len(bars), every):
@@ -184,9 +187,9 @@ def _drawn(durations: Mapping[str, Any], width: float, *, name: str, css: str = 
         parts.append(text(x(number * bar_s), bottom + 17, clock(number * bar_s), class_=anchor))
     parts.append(text(width / 2, bottom + 36, "minutes; the last bar has all who took longer", class_="tick middle"))
     if threshold is not None:
-        at = x(threshold)
-        parts.append(line(at, _TOP - 6, at, bottom, class_="duration-line"))
-        parts.append(text(at + 6, _TOP, f"fast below {clock(threshold)}", class_="tick"))
+        threshold_x = x(threshold)
+        parts.append(line(threshold_x, _TOP - 6, threshold_x, bottom, class_="duration-line"))
+        parts.append(text(threshold_x + 6, _TOP, f"fast below {clock(threshold)}", class_="tick"))
     return drawing(width, bottom + _FOOT, *parts, name=name, interactive=False, class_=css or None)
 
 
@@ -209,7 +212,7 @@ Link = Callable[[str, str], str]
 
 
 def answers_figure(
-    found: DimensionAnswers, dimension: RatingDimension, bots: Mapping[str, BotInfo], link: Link | None = None
+    answers: DimensionAnswers, dimension: RatingDimension, bots: Mapping[str, BotInfo], link: Link | None = None
 ) -> PageFigure:
     """Return the share of each answer for every bot.
 
@@ -217,15 +220,17 @@ def answers_figure(
         dimension: what the answers are about, with its title.
         link: takes a bot and an answer as it was given, which of a reversed question is not as it counts.
     """
-    given = [tick_label(dimension.low + dimension.high - step if dimension.reversed else step) for step in found.steps]
+    answer_texts = [
+        tick_label(dimension.low + dimension.high - step if dimension.reversed else step) for step in answers.steps
+    ]
     spreads = [
         AnswerDistribution(
             bots[bot.bot],
             list(bot.counts),
             bot.mean,
             link(bot.bot, "") if link else "",
-            [link(bot.bot, answer) for answer in given] if link else [],
+            [link(bot.bot, answer) for answer in answer_texts] if link else [],
         )
-        for bot in found.bots
+        for bot in answers.bots
     ]
-    return spread_figure(spreads, dimension, found.steps)
+    return spread_figure(spreads, dimension, answers.steps)

@@ -83,11 +83,11 @@ class Variant:
 
 
 @dataclass(frozen=True, slots=True)
-class More:
-    """The whole of a drawing that a figure shows a part of: pages unfold it, the report prints it.
+class CompleteDrawing:
+    """Complete drawing of a figure that shows a part at first: pages unfold it, the report prints it.
 
     Attributes:
-        note: says which part is shown without it.
+        note: sentence on the part shown at first.
     """
 
     title: str
@@ -108,7 +108,7 @@ class PageFigure:
         table: the same numbers.
         marks: meaning of the drawing's marks; not printed with the table, which has none.
         note, note_lead: what may not be concluded; `note_lead` is printed bold before it.
-        more: all of it, where `wide` and `narrow` draw what matters first.
+        complete: the complete drawing if `wide` and `narrow` show only a part.
     """
 
     id: str
@@ -120,7 +120,7 @@ class PageFigure:
     note: str = ""
     note_lead: str = ""
     marks: str = ""
-    more: More | None = None
+    complete: CompleteDrawing | None = None
 
 
 NARROW = 298.0
@@ -143,10 +143,10 @@ def figures_in(value: Any) -> Iterator[PageFigure]:
     elif isinstance(value, dict):
         yield from figures_in(list(value.values()))
     elif isinstance(value, list | tuple):
-        for one in value:
-            yield from figures_in(one)
+        for child in value:
+            yield from figures_in(child)
     elif is_dataclass(value) and not isinstance(value, type | PageTable):
-        yield from figures_in([getattr(value, one.name) for one in fields(value)])
+        yield from figures_in([getattr(value, field.name) for field in fields(value)])
 
 
 def bot_icon(slot: int, *, hollow: bool = False) -> Markup:

@@ -65,13 +65,13 @@ class LinePanel:
     @property
     def n_turns(self) -> int:
         """Number of turns drawn."""
-        return max((_reach(one.course) for one in self.groups), default=0)
+        return max((_reach(line_group.course) for line_group in self.groups), default=0)
 
     @property
     def values(self) -> list[float]:
         """Means and ends of intervals drawn."""
-        found = [one.course for one in self.groups]
-        ends = [line[_drawn_turns(one)] for one in found for line in (one.mean, one.low, one.high)]
+        courses = [line_group.course for line_group in self.groups]
+        ends = [line[_drawn_turns(course)] for course in courses for line in (course.mean, course.low, course.high)]
         return [float(value) for line in ends for value in line if np.isfinite(value)]
 
 
@@ -82,7 +82,9 @@ def with_shared_axes(*figures: Sequence[LinePanel]) -> list[list[LinePanel]]:
     values: dict[str, list[float]] = {}
     for panel in panels:
         values.setdefault(panel.title, []).extend(panel.values)
-    axes = {title: LineAxes(n_turns, padded_range(found)) for title, found in values.items() if found}
+    axes = {
+        title: LineAxes(n_turns, padded_range(panel_values)) for title, panel_values in values.items() if panel_values
+    }
     return [[replace(panel, axes=axes.get(panel.title)) for panel in figure] for figure in figures]
 
 
@@ -91,18 +93,23 @@ def lines_figure(panels: Sequence[LinePanel], *, x_title: str, **texts: Any) -> 
 
     Turns are counted from 1. A group is drawn where at least `FEWEST` of its conversations are.
     """
-    drawn = [panel for panel in panels if not panel.missing]
-    names = list(dict.fromkeys(g.title for panel in drawn for g in panel.groups))
+    drawn_panels = [panel for panel in panels if not panel.missing]
+    names = list(dict.fromkeys(g.title for panel in drawn_panels for g in panel.groups))
     height = 214.0
     wide_parts: list[object] = [_legend(names, 0, WIDE)]
     half = (WIDE - GAP) / 2
-    for i, panel in enumerate(drawn):
-        left, top = (i % 2) * (half + GAP), 26 + (i // 2) * (height + 22)
-        wide_parts.append(_panel(panel, names, left, top, half, height, x_title))
-    rows = (len(drawn) + 1) // 2
-    said = f"{len(drawn)} measures by turn for {' and '.join(names) or '–'}."
+    for i, panel in enumerate(drawn_panels):
+        x_left, y_top = (i % 2) * (half + GAP), 26 + (i // 2) * (height + 22)
+        wide_parts.append(_panel(panel, names, x_left, y_top, half, height, x_title))
+    rows = (len(drawn_panels) + 1) // 2
+    description = f"{len(drawn_panels)} measures by turn for {' and '.join(names) or '–'}."
     wide = drawing(
-        WIDE, 26 + rows * (height + 22) if rows else 26, *wide_parts, name=said, interactive=True, class_="plot-wide"
+        WIDE,
+        26 + rows * (height + 22) if rows else 26,
+        *wide_parts,
+        name=description,
+        interactive=True,
+        class_="plot-wide",
     )
     narrow = [
         Variant(
@@ -112,11 +119,11 @@ def lines_figure(panels: Sequence[LinePanel], *, x_title: str, **texts: Any) -> 
                 height + 26,
                 _legend(names, 0, NARROW),
                 _panel(panel, names, 0, 26, NARROW, height, x_title),
-                name=f"{panel.title}. {said}",
+                name=f"{panel.title}. {description}",
                 interactive=True,
             ),
         )
-        for panel in drawn
+        for panel in drawn_panels
     ]
     marks = f"Drawn where at least {FEWEST} conversations have the {x_title}."
     return PageFigure(wide=wide, narrow=narrow, table=_table(panels, x_title), marks=marks, **texts)
@@ -130,13 +137,13 @@ def _mark(i: int, x: float, y: float) -> Markup:
     return el("circle", cx=x, cy=y, r=3.8, class_=css)
 
 
-def _legend(names: Sequence[str], left: float, width: float) -> Markup:
+def _legend(names: Sequence[str], x_left: float, width: float) -> Markup:
     parts: list[object] = []
-    x = left + 4
+    x = x_left + 4
     for i, name in enumerate(names):
-        shown = shorten(name, width / max(len(names), 1) - 26)
-        parts += [_mark(i, x, 9), text(x + 9, 13.5, shown, class_="name")]
-        x += text_width(shown) + 32
+        label = shorten(name, width / max(len(names), 1) - 26)
+        parts += [_mark(i, x, 9), text(x + 9, 13.5, label, class_="name")]
+        x += text_width(label) + 32
     return group(*parts)
 
 
@@ -151,77 +158,81 @@ def _drawn_turns(course: Course) -> np.ndarray:
 
 
 def _panel(
-    panel: LinePanel, names: Sequence[str], left: float, top: float, width: float, height: float, x_title: str
+    panel: LinePanel, names: Sequence[str], x_left: float, y_top: float, width: float, height: float, x_title: str
 ) -> Markup:
-    parts: list[object] = [text(left, top + 12, shorten(panel.title, width, bold=True), class_="head")]
+    parts: list[object] = [text(x_left, y_top + 12, shorten(panel.title, width, bold=True), class_="head")]
     if not panel.values:
-        why = f"fewer than {FEWEST} conversations"
-        parts.append(text(left, top + 40, why, class_="tick"))
+        reason = f"fewer than {FEWEST} conversations"
+        parts.append(text(x_left, y_top + 40, reason, class_="tick"))
         return group(*parts)
     axes = panel.axes or LineAxes(panel.n_turns, padded_range(panel.values))
     n_turns, (low, high) = axes.n_turns, axes.range
     y_ticks = ticks(low, high, 6)
     gutter = max(max(text_width(tick_label(tick), 12) for tick in y_ticks) + 8, 30)
-    bottom = top + height - 26 - 14 * len(names)
-    x = Scale(1, max(n_turns, 2), left + gutter + 8, left + width - text_width(x_title, 12) - 12)
-    y = Scale(low, high, bottom, top + 24)
+    bottom = y_top + height - 26 - 14 * len(names)
+    x = Scale(1, max(n_turns, 2), x_left + gutter + 8, x_left + width - text_width(x_title, 12) - 12)
+    y = Scale(low, high, bottom, y_top + 24)
     for tick in y_ticks:
         parts += [
-            line(left + gutter, y(tick), left + width, y(tick), class_="grid"),
-            text(left + gutter - 6, y(tick) + 4, tick_label(tick), class_="tick end"),
+            line(x_left + gutter, y(tick), x_left + width, y(tick), class_="grid"),
+            text(x_left + gutter - 6, y(tick) + 4, tick_label(tick), class_="tick end"),
         ]
-    shown = [t for t in ticks(1, max(n_turns, 2), 8 if width > 400 else 6) if float(t).is_integer()]
-    for tick in dict.fromkeys([1.0, *shown]):
+    turn_ticks = [t for t in ticks(1, max(n_turns, 2), 8 if width > 400 else 6) if float(t).is_integer()]
+    for tick in dict.fromkeys([1.0, *turn_ticks]):
         parts.append(text(x(tick), bottom + 17, tick_label(tick), class_="tick middle"))
-        for i, found in enumerate(panel.groups):
+        for i, line_group in enumerate(panel.groups):
             turn = int(tick) - 1
-            n = int(found.course.n[turn]) if turn < len(found.course.n) else 0
-            row = bottom + 32 + 14 * names.index(found.title)
+            n = int(line_group.course.n[turn]) if turn < len(line_group.course.n) else 0
+            row = bottom + 32 + 14 * names.index(line_group.title)
             parts.append(text(x(tick), row, str(n), class_="tick middle small"))
             if tick == 1.0:
-                parts.append(_mark(i, left + 6, row - 4))
-    parts.append(text(left + width, bottom + 17, x_title, class_="tick end"))
-    for found in panel.groups:
-        parts.append(_line(found, names.index(found.title), panel.title, x, y, x_title))
+                parts.append(_mark(i, x_left + 6, row - 4))
+    parts.append(text(x_left + width, bottom + 17, x_title, class_="tick end"))
+    for line_group in panel.groups:
+        parts.append(_line(line_group, names.index(line_group.title), panel.title, x, y, x_title))
     return group(*parts)
 
 
-def _line(found: LineGroup, i: int, title: str, x: Scale, y: Scale, x_title: str) -> Markup:
-    course = found.course
-    at = _drawn_turns(course).tolist()
-    band = [t for t in at if np.isfinite(course.low[t])]
+def _line(line_group: LineGroup, i: int, title: str, x: Scale, y: Scale, x_title: str) -> Markup:
+    course = line_group.course
+    turns = _drawn_turns(course).tolist()
+    band = [t for t in turns if np.isfinite(course.low[t])]
     parts: list[object] = []
     if len(band) > 1:
-        there = [f"{number(x(t + 1))},{number(y(course.high[t]))}" for t in band]
-        back = [f"{number(x(t + 1))},{number(y(course.low[t]))}" for t in reversed(band)]
-        parts.append(el("polygon", points=" ".join(there + back), class_=f"line-band line-{i + 1}"))
-    path = " ".join(f"{number(x(t + 1))},{number(y(course.mean[t]))}" for t in at)
+        upper_edge = [f"{number(x(t + 1))},{number(y(course.high[t]))}" for t in band]
+        lower_edge = [f"{number(x(t + 1))},{number(y(course.low[t]))}" for t in reversed(band)]
+        parts.append(el("polygon", points=" ".join(upper_edge + lower_edge), class_=f"line-band line-{i + 1}"))
+    path = " ".join(f"{number(x(t + 1))},{number(y(course.mean[t]))}" for t in turns)
     parts.append(el("polyline", points=path, class_=f"line-path line-{i + 1}"))
-    for t in at:
+    for t in turns:
         says = (
-            f"{found.title}\n{title}, {x_title} {t + 1}\n{figure(course.mean[t])} "
+            f"{line_group.title}\n{title}, {x_title} {t + 1}\n{figure(course.mean[t])} "
             f"{span(course.low[t], course.high[t])}\n" + phrases.conversations_text(int(course.n[t]))
         )
         cx, cy = x(t + 1), y(course.mean[t])
-        parts.append(mark_link(found.link(t + 1), says, rect(cx - 8, cy - 8, 16, 16, class_="hit"), _mark(i, cx, cy)))
+        parts.append(
+            mark_link(line_group.link(t + 1), says, rect(cx - 8, cy - 8, 16, 16, class_="hit"), _mark(i, cx, cy))
+        )
     return group(*parts)
 
 
 def _table(panels: Sequence[LinePanel], x_title: str) -> PageTable:
     def point(row: tuple[LinePanel, LineGroup | None, int]) -> list[Cell]:
-        panel, found, t = row
-        if found is None:
+        panel, line_group, t = row
+        if line_group is None:
             return [Cell("–", reason=panel.missing), *[Cell("–")] * 4]
-        course, n = found.course, int(found.course.n[t])
+        course, n = line_group.course, int(line_group.course.n[t])
         ends = (float(course.low[t]), float(course.high[t]))
         alone = "one conversation has no spread" if n < 2 else ""
         numbers = [count_cell(t + 1), number_cell(float(course.mean[t])), Cell(span(*ends), reason=alone, raw=ends)]
-        return [Cell(found.title), *numbers, Cell(str(n), href=found.link(t + 1), raw=(n,))]
+        return [Cell(line_group.title), *numbers, Cell(str(n), href=line_group.link(t + 1), raw=(n,))]
 
     rows: list[tuple[LinePanel, LineGroup | None, int]] = []
     for panel in panels:
         rows += [(panel, None, 0)] if panel.missing else []
-        rows += [(panel, found, int(t)) for found in panel.groups for t in np.flatnonzero(found.course.n)]
+        rows += [
+            (panel, line_group, int(t)) for line_group in panel.groups for t in np.flatnonzero(line_group.course.n)
+        ]
     titles = ("Group", x_title.capitalize(), "Mean", "90 %", "n")
     return page_table(rows, ("Measure", lambda row: Cell(row[0].title)), (titles, point))
 

@@ -25,7 +25,7 @@ from evaluation.plots.text_layout import text_width
 from evaluation.stats.comparisons import Comparison
 from evaluation.stats.correlation import Correlation
 from webapp.core.language import plural
-from webapp.dashboard.charts.figure import NARROW, Cell, More, PageFigure, PageTable, Variant, for_widths
+from webapp.dashboard.charts.figure import NARROW, Cell, CompleteDrawing, PageFigure, PageTable, Variant, for_widths
 from webapp.dashboard.narrative import phrases
 from webapp.dashboard.narrative.phrases import (
     count_cell,
@@ -40,47 +40,47 @@ from webapp.ratings.selectors import BotInfo
 
 
 def heatmap_figure(
-    titles: Sequence[str], found: dict[tuple[int, int], Correlation], *, id: str = "heatmap", **texts: Any
+    titles: Sequence[str], correlations: dict[tuple[int, int], Correlation], *, id: str = "heatmap", **texts: Any
 ) -> PageFigure:
     """Draw correlations as a square whose two halves show the same numbers.
 
     Args:
-        found: correlations by (row, column) with row < column.
+        correlations: correlations by (row, column) with row < column.
         texts: `title`, `method` and `note` of the figure.
     """
     table = page_table(
-        found.items(),
-        (("Dimension", "With"), lambda one: [Cell(titles[place]) for place in one[0]]),
-        ("ρ", lambda one: share_cell(one[1].r, reason=reason_text(one[1].reason))),
-        ("95 %", lambda one: span_cell(one[1].low, one[1].high, shares=True)),
-        ("n", lambda one: count_cell(one[1].n)),
+        correlations.items(),
+        (("Dimension", "With"), lambda row: [Cell(titles[place]) for place in row[0]]),
+        ("ρ", lambda row: share_cell(row[1].r, reason=reason_text(row[1].reason))),
+        ("95 %", lambda row: span_cell(row[1].low, row[1].high, shares=True)),
+        ("n", lambda row: count_cell(row[1].n)),
     )
-    both = {**found, **{(j, i): value for (i, j), value in found.items()}}
+    both_halves = {**correlations, **{(j, i): value for (i, j), value in correlations.items()}}
     is_small = len(titles) <= 6
     name = f"Rank correlations of {len(titles)} dimensions."
 
     def draw(width: float, css: str) -> Markup:
         css += " plot-small" if css and is_small else ""
-        return _draw(titles, titles, both, "ρ", (), width, name=name, css=css)
+        return _draw(titles, titles, both_halves, "ρ", (), width, name=name, css=css)
 
-    drawn = for_widths(draw, 400.0 if is_small else 640.0)
-    return PageFigure(id, wide=drawn[0], narrow=drawn[1], table=table, **texts)
+    wide, narrow = for_widths(draw, 400.0 if is_small else 640.0)
+    return PageFigure(id, wide=wide, narrow=narrow, table=table, **texts)
 
 
 MATRIX_WIDE = 958.0
 
-Found = dict[tuple[int, int], Correlation]
+CorrelationGrid = dict[tuple[int, int], Correlation]
 
 
 def matrix_figure(
     rows: Sequence[str],
     columns: Sequence[str],
-    found: Found,
+    correlations: CorrelationGrid,
     *,
     symbol: str,
     sure: Collection[tuple[int, int]] = (),
     q: Mapping[tuple[int, int], float | None] | None = None,
-    beside: tuple[str, Found] | None = None,
+    other_coefficient: tuple[str, CorrelationGrid] | None = None,
     first: tuple[Sequence[int], str] = ((), ""),
     **texts: Any,
 ) -> PageFigure:
@@ -88,47 +88,51 @@ def matrix_figure(
 
     Args:
         rows, columns: titles.
-        found: by (row, column).
+        correlations: by (row, column).
         symbol: of the coefficient, "r" or "ρ".
         sure: cells whose p-value survives correction: printed bold, marked in the table.
         q: false discovery rates, for the table.
-        beside: another coefficient of the same pairs for the table, with its title.
+        other_coefficient: another coefficient of the same pairs for the table, with its title.
         first: places of the rows that matter first, and a sentence about them: these are drawn, and all on demand. None
             to draw all.
         texts: of `PageFigure`.
     """
-    drawn = _drawings(rows, columns, found, symbol, sure)
-    more = None
+    drawings = _drawings(rows, columns, correlations, symbol, sure)
+    complete = None
     leading, note_of_first = first
     if 0 < len(leading) < len(rows):
         title_all = plural(len(rows), "All %(n)s row", "All %(n)s rows") % {"n": len(rows)}
-        more = More(title_all, note_of_first, *drawn)
-        drawn = _drawings(
+        complete = CompleteDrawing(title_all, note_of_first, *drawings)
+        drawings = _drawings(
             [rows[i] for i in leading],
             columns,
-            {(k, j): found[i, j] for k, i in enumerate(leading) for j in range(len(columns))},
+            {(k, j): correlations[i, j] for k, i in enumerate(leading) for j in range(len(columns))},
             symbol,
             {(k, j) for k, i in enumerate(leading) for j in range(len(columns)) if (i, j) in sure},
         )
-    wide, narrow = drawn
-    table = _table(rows, columns, found, symbol, sure, q or {}, beside)
-    return PageFigure(wide=wide, narrow=narrow, table=table, more=more, **texts)
+    wide, narrow = drawings
+    table = _table(rows, columns, correlations, symbol, sure, q or {}, other_coefficient)
+    return PageFigure(wide=wide, narrow=narrow, table=table, complete=complete, **texts)
 
 
 def _drawings(
-    rows: Sequence[str], columns: Sequence[str], found: Found, symbol: str, sure: Collection[tuple[int, int]]
+    rows: Sequence[str],
+    columns: Sequence[str],
+    correlations: CorrelationGrid,
+    symbol: str,
+    sure: Collection[tuple[int, int]],
 ) -> tuple[Markup, list[Variant]]:
     """Return the drawings for wide and for narrow columns."""
     name = f"{symbol} of {len(rows)} rows with {len(columns)} columns."
     return for_widths(
-        lambda width, css: _draw(rows, columns, found, symbol, sure, width, name=name, css=css), MATRIX_WIDE
+        lambda width, css: _draw(rows, columns, correlations, symbol, sure, width, name=name, css=css), MATRIX_WIDE
     )
 
 
 def _draw(
     rows: Sequence[str],
     columns: Sequence[str],
-    found: Found,
+    correlations: CorrelationGrid,
     symbol: str,
     sure: Collection[tuple[int, int]],
     width: float,
@@ -137,7 +141,7 @@ def _draw(
     css: str,
 ) -> Markup:
     cells = {}
-    for (i, j), value in found.items():
+    for (i, j), value in correlations.items():
         says = f"{rows[i]} · {columns[j]}\n{symbol} {share(value.r)} "
         if value.r is None:
             says += reason_text(value.reason)
@@ -159,27 +163,27 @@ def _draw(
 def _table(
     rows: Sequence[str],
     columns: Sequence[str],
-    found: Found,
+    correlations: CorrelationGrid,
     symbol: str,
     sure: Collection[tuple[int, int]],
     q: Mapping[tuple[int, int], float | None],
-    beside: tuple[str, Found] | None,
+    other_coefficient: tuple[str, CorrelationGrid] | None,
 ) -> PageTable:
-    def other(place: tuple[int, int]) -> Cell:
-        value = beside[1][place]  # type: ignore[index]
+    def make_other_cell(place: tuple[int, int]) -> Cell:
+        value = other_coefficient[1][place]  # type: ignore[index]
         return share_cell(value.r, reason=reason_text(value.reason))
 
     return page_table(
-        found.items(),
-        ("Measure", lambda one: Cell(rows[one[0][0]])),
-        ("With", lambda one: Cell(columns[one[0][1]])),
-        (symbol, lambda one: share_cell(one[1].r, reason=reason_text(one[1].reason))),
-        ("95 %", lambda one: span_cell(one[1].low, one[1].high, shares=True)),
-        ("p", lambda one: p_cell(one[1].p)),
-        ("n", lambda one: count_cell(one[1].n)),
-        ("Survives Holm", lambda one: Cell("yes" if one[0] in sure else "no" if one[1].p is not None else "–")),
-        *([("q", lambda one: p_cell(q.get(one[0])))] if q else []),
-        *([(beside[0], lambda one: other(one[0]))] if beside is not None else []),
+        correlations.items(),
+        ("Measure", lambda row: Cell(rows[row[0][0]])),
+        ("With", lambda row: Cell(columns[row[0][1]])),
+        (symbol, lambda row: share_cell(row[1].r, reason=reason_text(row[1].reason))),
+        ("95 %", lambda row: span_cell(row[1].low, row[1].high, shares=True)),
+        ("p", lambda row: p_cell(row[1].p)),
+        ("n", lambda row: count_cell(row[1].n)),
+        ("Survives Holm", lambda row: Cell("yes" if row[0] in sure else "no" if row[1].p is not None else "–")),
+        *([("q", lambda row: p_cell(q.get(row[0])))] if q else []),
+        *([(other_coefficient[0], lambda row: make_other_cell(row[0]))] if other_coefficient is not None else []),
     )
 
 
@@ -202,46 +206,53 @@ def differences_figure(
         level: of the intervals.
         texts: `title`, `method` and notes of the figure.
     """
-    drawn = Differences(pairs, digits, "Holm", reason_text)
+    differences = Differences(pairs, digits, "Holm", reason_text)
     rated = [RatedBot(bot.bot_id, bot.title, bot.slot, bot.is_control) for bot in bots]
     titles = {bot.bot_id: bot.title for bot in bots}
-    places = [(bot.bot_id, other.bot_id) for i, bot in enumerate(bots) for other in bots[i + 1 :]]
+    bot_pairs = [(bot.bot_id, other.bot_id) for i, bot in enumerate(bots) for other in bots[i + 1 :]]
 
     def difference(row: tuple[Comparison, int]) -> list[Cell]:
         comparison, sign = row
         gap = None if comparison.difference is None else sign * comparison.difference
-        why = reason_text(comparison.reason)
+        reason = reason_text(comparison.reason)
         return [
-            number_cell(gap, digits, why),
-            span_cell(*difference_ends(comparison, sign), digits, reason=why),
-            p_cell(comparison.p, why),
-            p_cell(comparison.p_holm, why),
+            number_cell(gap, digits, reason),
+            span_cell(*difference_ends(comparison, sign), digits, reason=reason),
+            p_cell(comparison.p, reason),
+            p_cell(comparison.p_holm, reason),
             Cell(verdicts.get((comparison.a, comparison.b), "")),
         ]
 
     table = page_table(
-        [(pair, found) for pair in places if (found := drawn.get_pair(*pair)) is not None],
+        [
+            (pair, signed_comparison)
+            for pair in bot_pairs
+            if (signed_comparison := differences.get_pair(*pair)) is not None
+        ],
         ("Pair", lambda row: Cell(f"{titles[row[0][0]]} − {titles[row[0][1]]}")),
         (("Difference", percent(level), "p", "p, Holm", "In words"), lambda row: difference(row[1])),
     )
-    wide = _draw_differences(rated, rated, drawn, WIDE, css="plot-wide")
-    return PageFigure("differences", wide=wide, narrow=_narrow(rated, drawn), table=table, **texts)
+    wide = _draw_differences(rated, rated, differences, WIDE, css="plot-wide")
+    return PageFigure("differences", wide=wide, narrow=_narrow(rated, differences), table=table, **texts)
 
 
-def _narrow(bots: Sequence[RatedBot], drawn: Differences) -> list[Variant]:
+def _narrow(bots: Sequence[RatedBot], differences: Differences) -> list[Variant]:
     """Make the drawings for narrow pages: the square where its numbers fit, else one column for each bot."""
     names = names_width(max((text_width(bot.title) for bot in bots), default=60.0), NARROW) + 24
-    if (NARROW - names) / max(len(bots), 1) >= drawn.least_cell:
-        return [Variant("", _draw_differences(bots, bots, drawn, NARROW))]
+    if (NARROW - names) / max(len(bots), 1) >= differences.least_cell:
+        return [Variant("", _draw_differences(bots, bots, differences, NARROW))]
     return [
-        Variant(f"less {bot.title}", _draw_differences([other for other in bots if other != bot], [bot], drawn, NARROW))
+        Variant(
+            f"less {bot.title}",
+            _draw_differences([other for other in bots if other != bot], [bot], differences, NARROW),
+        )
         for bot in bots
     ]
 
 
 def _draw_differences(
-    rows: Sequence[RatedBot], columns: Sequence[RatedBot], drawn: Differences, width: float, css: str = ""
+    rows: Sequence[RatedBot], columns: Sequence[RatedBot], differences: Differences, width: float, css: str = ""
 ) -> Markup:
     n_bots = len({bot.bot_id for bot in [*rows, *columns]})
     name = f"Differences between the means of {phrases.bots_text(n_bots)}, row minus column."
-    return differences_drawing(rows, columns, drawn, width, name=name, css=css)
+    return differences_drawing(rows, columns, differences, width, name=name, css=css)

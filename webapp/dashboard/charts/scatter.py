@@ -17,7 +17,7 @@ from evaluation.plots.rows import RowName, ValueRow, values_drawing
 from evaluation.plots.svg import Scale, drawing, el, line, text, ticks
 from evaluation.stats.means import mean_interval
 from webapp.core.language import plural
-from webapp.dashboard.charts.figure import Cell, More, PageFigure, Variant, for_widths
+from webapp.dashboard.charts.figure import Cell, CompleteDrawing, PageFigure, Variant, for_widths
 from webapp.dashboard.narrative import phrases
 from webapp.dashboard.narrative.phrases import count_cell, number_cell, page_table, share_cell, span_cell
 
@@ -34,41 +34,41 @@ def scatter_figure(
     x_title: str,
     y_title: str,
     scale: Ends = None,
-    others: Sequence[float] = (),
+    other_values: Sequence[float] = (),
     **texts: Any,
 ) -> PageFigure:
     """Draw the points; those without both values are in the table only.
 
     Args:
-        others: values of the page's other figures, so that all have one range.
+        other_values: values of the page's other figures, so that all have the same range.
         scale: of the ratings; a prediction beyond its ends is drawn where it lies, and said to lie there.
     """
-    drawn = [
+    drawn_points = [
         replace(point, says=_says(point, x_title, y_title, scale))
         for point in points
         if point.human is not None and point.predicted is not None
     ]
-    drawn_as = partial(
+    draw = partial(
         scatter_drawing,
-        drawn,
+        drawn_points,
         x_title=x_title,
         y_title=y_title,
         equal="equal",
-        other_values=others,
-        name=f"{phrases.bots_text(len(drawn))}: {y_title.lower()} against {x_title.lower()}, "
+        other_values=other_values,
+        name=f"{phrases.bots_text(len(drawn_points))}: {y_title.lower()} against {x_title.lower()}, "
         "with the line where both are equal.",
     )
     return PageFigure(
-        wide=drawn_as(860, 500, css="plot-wide plot-grown")
-        if len(drawn) > CROWDED
-        else drawn_as(515, 390, css="plot-wide"),
-        narrow=[Variant("", drawn_as(298, 480 if len(drawn) > CROWDED else 330, size=11))],
+        wide=draw(860, 500, css="plot-wide plot-grown")
+        if len(drawn_points) > CROWDED
+        else draw(515, 390, css="plot-wide"),
+        narrow=[Variant("", draw(298, 480 if len(drawn_points) > CROWDED else 330, size=11))],
         table=page_table(
             points,
             (("Bot", "n"), _bot),
-            (x_title, lambda one: number_cell(one.human, reason="it has no ratings")),
-            ("90 %", lambda one: span_cell(*(one.human_span or _NO_ENDS))),
-            ((y_title, "90 %"), lambda one: _predicted(one, scale)),
+            (x_title, lambda point: number_cell(point.human, reason="it has no ratings")),
+            ("90 %", lambda point: span_cell(*(point.human_span or _NO_ENDS))),
+            ((y_title, "90 %"), lambda point: _predicted(point, scale)),
         ),
         **texts,
     )
@@ -109,14 +109,14 @@ def predictions_figure(
     rated: tuple[float, float] | None,
     *,
     scale: Ends = None,
-    others: Sequence[float] = (),
+    other_values: Sequence[float] = (),
     **texts: Any,
 ) -> PageFigure:
     """Draw bots with a prediction and no human mean.
 
     Args:
         rated: lowest and highest human mean of the bots that were rated; None if none was.
-        scale, others: as of `scatter_figure`.
+        scale, other_values: see `scatter_figure`.
     """
     ordered = sorted(points, key=lambda point: -(point.predicted or 0))
     beyond = [p for p in ordered if rated and not rated[0] <= (p.predicted or 0) <= rated[1]]
@@ -125,7 +125,7 @@ def predictions_figure(
         note = "Shaded: from the lowest to the highest mean of the rated bots."
         if beyond:
             note += " " + "Outside it no rating by people supports a prediction."
-    drawn = [
+    rows = [
         ValueRow(
             RowName(point.title, point.slot, point.is_control),
             point.predicted,
@@ -143,11 +143,11 @@ def predictions_figure(
     name = f"Predicted ratings of {phrases.bots_text(len(points))} with their intervals, best first."
     wide, narrow = for_widths(
         lambda width, css: values_drawing(
-            drawn, width, name=name, other_values=[*(rated or ()), *others], shade=rated, css=css
+            rows, width, name=name, other_values=[*(rated or ()), *other_values], shade=rated, css=css
         ),
         515,
     )
-    table = page_table(ordered, (("Bot", "n"), _bot), (("Predicted", "90 %"), lambda one: _predicted(one, scale)))
+    table = page_table(ordered, (("Bot", "n"), _bot), (("Predicted", "90 %"), lambda point: _predicted(point, scale)))
     return PageFigure(wide=wide, narrow=narrow, table=table, note=note, **texts)
 
 
@@ -162,7 +162,7 @@ def items_figure(points: Sequence[tuple[float, float]], *, x: str, y: str, **tex
     """
     titles = ("Fifth of the scores", "from", "to", "n", f"Mean {y}", "95 %", "lowest", "highest")
     wide, narrow = for_widths(lambda width, css: _draw_items(points, width, x, y, css=css), 620)
-    table = page_table(_fifths(points), (titles, lambda one: _fifth(*one)))
+    table = page_table(_fifths(points), (titles, lambda fifth: _fifth(*fifth)))
     return PageFigure(wide=wide, narrow=narrow, table=table, **texts)
 
 
@@ -188,7 +188,7 @@ def _fifth(name: str, part: Sequence[tuple[float, float]]) -> list[Cell]:
 
 def _draw_items(points: Sequence[tuple[float, float]], width: float, x: str, y: str, *, css: str) -> Markup:
     height = 380.0 if css else 300.0
-    xs, ys = _ends([one for one, _y in points]), _ends([one for _x, one in points])
+    xs, ys = _ends([score for score, _mean in points]), _ends([mean for _score, mean in points])
     across, up = Scale(*xs, _LEFT, width - _RIGHT), Scale(*ys, height - _BOTTOM, _TOP)
     parts: list[object] = []
     for value in ticks(*ys):
@@ -223,27 +223,28 @@ def weights_figure(weights: Sequence[Weight], *, unit: str, **texts: Any) -> Pag
     """
     ordered = sorted(weights, key=lambda weight: -weight.mean)
     wide, narrow = _draw_weights(ordered, unit)
-    more = None
+    complete = None
     if len(ordered) > WEIGHTS_SHOWN + 3:
-        told = (
+        note = (
             f"Shown are the {WEIGHTS_SHOWN} that move the prediction most: chosen for that, "
             "they look stronger than they are."
         )
         all_of_them = plural(len(ordered), "All %(n)s weight", "All %(n)s weights")
-        more = More(all_of_them % {"n": len(ordered)}, told, wide, narrow)
+        complete = CompleteDrawing(all_of_them % {"n": len(ordered)}, note, wide, narrow)
         strongest = set(sorted(range(len(ordered)), key=lambda i: -abs(ordered[i].mean))[:WEIGHTS_SHOWN])
-        wide, narrow = _draw_weights([one for i, one in enumerate(ordered) if i in strongest], unit)
+        wide, narrow = _draw_weights([weight for i, weight in enumerate(ordered) if i in strongest], unit)
     table = page_table(
         ordered,
-        ("Feature", lambda one: Cell(one.title, reason=one.about)),
-        ("Weight", lambda one: share_cell(one.mean)),
-        ("90 %", lambda one: span_cell(one.low, one.high, shares=True)),
+        ("Feature", lambda weight: Cell(weight.title, reason=weight.about)),
+        ("Weight", lambda weight: share_cell(weight.mean)),
+        ("90 %", lambda weight: span_cell(weight.low, weight.high, shares=True)),
     )
-    return PageFigure(wide=wide, narrow=narrow, table=table, more=more, **texts)
+    return PageFigure(wide=wide, narrow=narrow, table=table, complete=complete, **texts)
 
 
 def _draw_weights(weights: Sequence[Weight], unit: str) -> tuple[Markup, list[Variant]]:
     """Return the drawings for wide and for narrow columns."""
-    one, several = "The weight of %(n)d feature with its interval.", "Weights of %(n)d features with their intervals."
-    name = plural(len(weights), one, several) % {"n": len(weights)}
+    singular = "The weight of %(n)d feature with its interval."
+    several = "Weights of %(n)d features with their intervals."
+    name = plural(len(weights), singular, several) % {"n": len(weights)}
     return for_widths(lambda width, css: weights_drawing(weights, width, name=name, unit=unit, css=css), 380)

@@ -217,7 +217,7 @@ def _figures(result: Result, bots: Bots, link: Callable[[str], str], target: str
             y_title="Rank predicted" if ranks_only(result) else "Predicted, bot left out",
             note=f"{on_line} {raters_in_words(result)}".strip(),
             scale=scale,
-            others=others,
+            other_values=others,
         )
     if rated := [point for point in played if point.human is not None]:
         yield scatter_figure(
@@ -230,7 +230,7 @@ def _figures(result: Result, bots: Bots, link: Callable[[str], str], target: str
             y_title="Rank predicted from self-play" if ranks_only(result) else "Predicted from self-play",
             note=on_line,
             scale=scale,
-            others=others,
+            other_values=others,
         )
     # Marks as the run's own page gives them would repeat those of rated bots on this page.
     if unrated := [replace(point, slot=0, href="") for point in played if point.human is None]:
@@ -242,7 +242,7 @@ def _figures(result: Result, bots: Bots, link: Callable[[str], str], target: str
             title="Bots without ratings",
             method=_unrated_method(result),
             scale=scale,
-            others=others,
+            other_values=others,
         )
     if weights := weights_of(result):
         titles = short_titles(feature_titles([weight.title for weight in weights]))
