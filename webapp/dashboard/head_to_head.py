@@ -15,7 +15,7 @@ from evaluation.ratings import RatingDimension
 from webapp.dashboard.leaderboard import BoardParams, plot_alone
 from webapp.dashboard.narrative.comparisons import effects_table
 from webapp.dashboard.narrative.phrases import NamedTable, reason_text
-from webapp.dashboard.narrative.verdicts import pair_verdict, questions_standing
+from webapp.dashboard.narrative.verdicts import pair_verdict, question_counts_sentence
 from webapp.ratings.selectors import BotInfo
 from webapp.results.study_data import StudyFrame
 
@@ -127,7 +127,7 @@ def head_to_head(
         axis=axis_cell(window),
         unit="in points" if is_one else "in % of the scale",
         level=percent(1 - headline.alpha),
-        lead=questions_standing(
+        lead=question_counts_sentence(
             apart, equal, [title for title in titles if title not in (*apart, *equal)], len(titles)
         ),
         need=need,

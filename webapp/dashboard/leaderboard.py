@@ -41,7 +41,7 @@ from webapp.core.language import plural
 from webapp.dashboard.narrative import phrases
 from webapp.dashboard.narrative.comparisons import conclusion
 from webapp.dashboard.narrative.phrases import listed, reason_text
-from webapp.dashboard.narrative.verdicts import intervals_shown, one_look, smallest_sentences, test_said
+from webapp.dashboard.narrative.verdicts import intervals_sentence, name_comparison_test, one_look, smallest_sentences
 from webapp.ratings.selectors import BotInfo
 from webapp.results.study_data import StudyFrame
 from webapp.search.index_statistics import VOTES_LEVEL, BotVotes, votes_ranked
@@ -304,10 +304,10 @@ def board_of(
         title=f"{dimension.head}, {dimension.low:g} to {dimension.high:g}"
         + (" (lowest and highest answer: the scale is not known)" if dimension.inferred else ""),
         verdict=conclusion(frame, compared, dimension),
-        caption=intervals_shown(mean_kind, compared.test, ranking.level),
+        caption=intervals_sentence(mean_kind, compared.test, ranking.level),
         method=(
             "A range of ranks holds every place that the tests allow. "
-            f"Bots joined by a bar do not differ significantly ({test_said(compared)}), which does not "
+            f"Bots joined by a bar do not differ significantly ({name_comparison_test(compared)}), which does not "
             "make them equal."
         ),
         note=" ".join(notes),

@@ -19,7 +19,7 @@ from webapp.core.language import plural
 from webapp.dashboard.builder.pay import n_wanted
 from webapp.dashboard.live_bots import LiveBot
 from webapp.dashboard.narrative.phrases import listed, reason_text, two_digits
-from webapp.dashboard.narrative.verdicts import equal_said
+from webapp.dashboard.narrative.verdicts import equality_clause
 from webapp.ratings.selectors import BotInfo, study_bots
 from webapp.studies.assignment.capacity import is_collecting
 from webapp.studies.models import OrderState, Study
@@ -180,7 +180,7 @@ class _PairWords:
                 a, b = b, a
             return Sentence("check", pair_title, f"are clearly different: {a.title} is ahead.")
         if pair.get("equal"):
-            return Sentence("check", pair_title, f"{equal_said(self.smallest)}.")
+            return Sentence("check", pair_title, f"{equality_clause(self.smallest)}.")
         if pair["verdict"] == "undefined" or (is_of_pairs and pair["low"] is None):
             return Sentence("info", pair_title, f"cannot be compared: {reason_text(pair.get('reason')) or 'no test'}.")
         talked = [self.talked[bot.bot_id] for bot in (a, b) if bot.bot_id in self.talked]

@@ -154,7 +154,7 @@ def chapter_of(section: Section, labels: Sequence[str] = ()) -> Chapter:
     return Chapter(
         section.id,
         str(section.title),
-        (*section.lead, *section.how),
+        (*section.lead, *section.methods),
         tuple(section.points),
         tuple(section.missing),
         section.caution,

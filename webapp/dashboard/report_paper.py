@@ -309,4 +309,4 @@ def _r(*sides: Sequence[float | None]) -> Correlation:
 
 
 def _r_cells(*sides: Sequence[float | None]) -> list[Cell]:
-    return mean_cells(_r(*sides), of="r", shares=True)
+    return mean_cells(_r(*sides), attribute="r", shares=True)

@@ -208,7 +208,7 @@ def pair_report(study: Study, *, include_synthetic: bool = False, without: Seque
     together = protocols_section(study, pairs)
     return _document(
         frame,
-        [*section.lead[:2], *section.points, *section.lead[2:], *section.how],
+        [*section.lead[:2], *section.points, *section.lead[2:], *section.methods],
         headlines_of_pairs(results),
         [section, *([together] if together else []), pair_methods_section(frame)],
     )

@@ -108,7 +108,7 @@ def test_terms_outcome_and_kind_are_the_readers(study: Study, client: Client) ->
     assert {row[4] for row in shown["formula-sizes"]} == {"–"}, "log odds have no share of the scale"
     assert "formula-thresholds" in shown
     content = response.context["sections"][0].content
-    said = " ".join(content.how)
+    said = " ".join(content.methods)
     assert content.title == "Model by formula: fluency ~ bot + (1|rater) + (1|conversation)"
     assert "The model is ordinal, for 48 ratings" in said
     assert content.caution.startswith("Caution: only 12 levels of rater: with fewer than 20, p-values")

@@ -26,7 +26,7 @@ from evaluation.ratings import RatingDimension
 from webapp.dashboard.charts.figure import NARROW, Cell, PageFigure, PageTable, Variant
 from webapp.dashboard.narrative import phrases
 from webapp.dashboard.narrative.phrases import count_cell, mean_cells, page_table, reason_text
-from webapp.dashboard.narrative.verdicts import intervals_shown
+from webapp.dashboard.narrative.verdicts import intervals_sentence
 from webapp.results.bot_means import BotSummary, StudySummary
 
 WIDE = 958.0
@@ -47,10 +47,10 @@ def bots_figure(summary: StudySummary, link: Link, *, is_whole: bool = False) ->
     rating_counts = [bot.n_ratings for bot in summary.bots if bot.n_ratings]
     level = LEVEL if summary.means is None else summary.means.level
     test = "fixed" if summary.compared is None else summary.compared.test
-    method = intervals_shown("Mean rating", test, level)
+    method = intervals_sentence("Mean rating", test, level)
     if leading is not None:
         ends = f"from {tick_label(leading.low)} to {tick_label(leading.high)}"
-        method = f"{intervals_shown(f'Mean rating {ends}', test, level)} Sorted by {leading.title.lower()}."
+        method = f"{intervals_sentence(f'Mean rating {ends}', test, level)} Sorted by {leading.title.lower()}."
     if rating_counts:
         least = "" if min(rating_counts) == max(rating_counts) else f"{min(rating_counts)} to "
         method += f" {least}{phrases.ratings_text(max(rating_counts))} per bot."

@@ -20,7 +20,7 @@ from webapp.dashboard.charts.distributions import answers_figure
 from webapp.dashboard.charts.figure import Cell
 from webapp.dashboard.charts.matrix import differences_figure
 from webapp.dashboard.narrative import phrases
-from webapp.dashboard.narrative.conditions import within_said
+from webapp.dashboard.narrative.conditions import within_sentence
 from webapp.dashboard.narrative.phrases import (
     NamedTable,
     Section,
@@ -38,13 +38,13 @@ from webapp.dashboard.narrative.phrases import (
 from webapp.dashboard.narrative.verdicts import (
     by_units,
     deciding_sentences,
+    name_comparison_test,
     one_look,
     overall_verdict,
+    pair_counts_sentence,
     pair_verdict,
-    pairs_standing,
     ranking_verdicts,
     smallest_sentences,
-    test_said,
     untested_reasons,
 )
 from webapp.jobs.selectors.fits import fit_leading
@@ -78,11 +78,11 @@ def _distributions(frame: StudyFrame, means: BotMeans) -> NamedTable:
 
     def numbers(row: tuple[str, RatingDimension]) -> list[Cell]:
         bot, dimension = row
-        found = means.rows[bot, dimension.key]
-        n, digits = found.interval.n, digits_for(dimension.low, dimension.high)
-        why = "one rating has no spread" if n else "no rating of this dimension"
-        values = [found.interval.mean, found.sd, *found.quantiles] if n else [None] * 7
-        return [count_cell(n), *(number_cell(value, digits, why) for value in values)]
+        distribution = means.rows[bot, dimension.key]
+        n, digits = distribution.interval.n, digits_for(dimension.low, dimension.high)
+        reason = "one rating has no spread" if n else "no rating of this dimension"
+        values = [distribution.interval.mean, distribution.sd, *distribution.quantiles] if n else [None] * 7
+        return [count_cell(n), *(number_cell(value, digits, reason) for value in values)]
 
     return declared_table(
         "distributions",
@@ -100,9 +100,9 @@ def prediction_of(frame: StudyFrame) -> PredictionWorth | None:
     return prediction_worth(fit.result, study_whole(frame.study)) if fit is not None and fit.result else None
 
 
-def comparisons_section(frame: StudyFrame, found: StudyComparisons) -> Section:
+def comparisons_section(frame: StudyFrame, comparisons: StudyComparisons) -> Section:
     """Return the section on the bots' order, and the ratings needed for undecided pairs."""
-    compared = found.compared
+    compared = comparisons.compared
     digits = digits_for(frame.headline.low, frame.headline.high)
     titles = {bot: info.title for bot, info in frame.bots.items()}
     section = Section("comparisons", "Which bots differ significantly")
@@ -110,8 +110,8 @@ def comparisons_section(frame: StudyFrame, found: StudyComparisons) -> Section:
         section.missing.append("Only one bot is rated, so there is nothing to compare.")
         return section
     section.lead.append(conclusion(frame, compared, frame.headline))
-    section.how.extend(filter(None, [within_said(compared)]))
-    section.how.extend([*deciding_sentences(compared), *smallest_sentences(frame.study, compared.smallest, digits)])
+    section.methods.extend(filter(None, [within_sentence(compared)]))
+    section.methods.extend([*deciding_sentences(compared), *smallest_sentences(frame.study, compared.smallest, digits)])
     section.points.extend(ranking_verdicts(compared, titles, digits))
     section.points_title = "Each bot and the next one in the ranking"
     if compared.controls:
@@ -125,18 +125,20 @@ def comparisons_section(frame: StudyFrame, found: StudyComparisons) -> Section:
             title="How far apart are they?",
             method=(
                 f"{frame.headline.title}: the first bot’s mean minus the second’s, by least squares "
-                f"({test_said(compared)}, corrected for {phrases.pairs_text(compared.n_pairs)})."
+                f"({name_comparison_test(compared)}, corrected for {phrases.pairs_text(compared.n_pairs)})."
             ),
             marks="Row minus column; coloured where the two differ significantly.",
             level=1 - compared.alpha,
             note="Intervals of single differences are not widened for the number of pairs.",
         )
     )
-    sizes = [(f"{titles.get(a, a)} − {titles.get(b, b)}", found) for (a, b), found in compared.effects.items()]
+    sizes = [
+        (f"{titles.get(a, a)} − {titles.get(b, b)}", effect_sizes) for (a, b), effect_sizes in compared.effects.items()
+    ]
     section.tables += [effects_table("Pair", sizes, compared), _plan_table(frame, compared)]
-    if found.planned is not None:
-        others = tuple(row for row in found.planned.rows if row.difference != found.planned.smallest)
-        plan = replace(found.planned, rows=others)
+    if comparisons.planned is not None:
+        other_rows = tuple(row for row in comparisons.planned.rows if row.difference != comparisons.planned.smallest)
+        plan = replace(comparisons.planned, rows=other_rows)
         section.tables.append(planning_table(frame, plan, prediction_of(frame)))
     return section
 
@@ -149,10 +151,10 @@ def conclusion(frame: StudyFrame, compared: Comparisons, dimension: RatingDimens
     """
     if not compared.n_pairs:
         return overall_verdict(compared, {})
-    what = f"the {dimension.title.lower()}" if dimension.key == MEAN_KEY else f"“{dimension.title}”"
+    question_text = f"the {dimension.title.lower()}" if dimension.key == MEAN_KEY else f"“{dimension.title}”"
     titles = {bot: info.title for bot, info in frame.bots.items()}
-    standing = pairs_standing(
-        what,
+    summary = pair_counts_sentence(
+        question_text,
         compared.n_told_apart,
         [f"{titles.get(pair.a, pair.a)} and {titles.get(pair.b, pair.b)}" for pair in compared.equal],
         len(compared.unknown),
@@ -160,9 +162,9 @@ def conclusion(frame: StudyFrame, compared: Comparisons, dimension: RatingDimens
         figure(compared.smallest, digits_for(dimension.low, dimension.high)),
     )
     if compared.untested:
-        n_pairs, why = phrases.pairs_text(len(compared.untested)), untested_reasons(compared)
-        standing = f"{standing} {n_pairs} cannot be compared: {why}."
-    return f"{standing} {overall_verdict(compared, titles)}"
+        n_pairs, reasons = phrases.pairs_text(len(compared.untested)), untested_reasons(compared)
+        summary = f"{summary} {n_pairs} cannot be compared: {reasons}."
+    return f"{summary} {overall_verdict(compared, titles)}"
 
 
 def _controls(compared: Comparisons, titles: dict[str, str]) -> str:
@@ -173,24 +175,24 @@ def _controls(compared: Comparisons, titles: dict[str, str]) -> str:
     )
 
 
-def effects_table(of: str, rows: Iterable[tuple[str, EffectSizes | None]], compared: Comparisons) -> NamedTable:
+def effects_table(row_title: str, rows: Iterable[tuple[str, EffectSizes | None]], compared: Comparisons) -> NamedTable:
     """Tabulate effect sizes of differences.
 
     Args:
-        of: what the rows are; each row: its name, and its effect sizes.
+        row_title: what the rows are; each row: its name, and its effect sizes.
         compared: whose units and level they have.
     """
     none = EffectSizes(Effect(), Effect(), Effect())
     level = percent(1 - compared.alpha)
 
     def cells(size: Callable[[EffectSizes], Effect]) -> Callable[[tuple[str, EffectSizes | None]], list[Cell]]:
-        return lambda row: mean_cells(size(row[1] or none), of="value")
+        return lambda row: mean_cells(size(row[1] or none), attribute="value")
 
     return declared_table(
         "effects",
         "Effect sizes of the differences",
         rows,
-        (of, lambda row: Cell(row[0])),
+        (row_title, lambda row: Cell(row[0])),
         (("Standard deviations", level), cells(lambda sizes: sizes.standardised)),
         (("Share of the scale", level), cells(lambda sizes: sizes.share)),
         (("Chance to be rated higher", level), cells(lambda sizes: sizes.superiority)),
@@ -218,8 +220,8 @@ def _plan_table(frame: StudyFrame, compared: Comparisons) -> NamedTable:
         if not is_always:
             n = None if plan is None else plan.needed
         if n is None:
-            why = pair.reason or (None if plan is None else plan.reason)
-            return count_cell(None, reason_text(why) or "no number would do")
+            reason = pair.reason or (None if plan is None else plan.reason)
+            return count_cell(None, reason_text(reason) or "no number would do")
         return Cell(two_digits(n), raw=(n,))
 
     def now(pair: Comparison) -> Cell:
@@ -227,21 +229,21 @@ def _plan_table(frame: StudyFrame, compared: Comparisons) -> NamedTable:
         counts = () if plan is None else (plan.n_a, plan.n_b)
         return Cell(", ".join(map(str, dict.fromkeys(counts))), raw=counts)
 
-    named = _units_named(compared.units)
+    unit_title = _units_named(compared.units)
     return declared_table(
         "needed",
         f"How many {'raters' if units == 'raters' else 'conversations'} each pair takes",
         compared.pairs if compared.plans else (),
-        ("Pair", lambda one: Cell(f"{frame.title(one.a)} − {frame.title(one.b)}")),
+        ("Pair", lambda pair: Cell(f"{frame.title(pair.a)} − {frame.title(pair.b)}")),
         (f"{units.capitalize()} now", now),
-        ("Difference", lambda one: number_cell(one.difference, digits, reason_text(one.reason))),
-        (percent(1 - compared.alpha), lambda one: span_cell(one.low, one.high, digits)),
+        ("Difference", lambda pair: number_cell(pair.difference, digits, reason_text(pair.reason))),
+        (percent(1 - compared.alpha), lambda pair: span_cell(pair.low, pair.high, digits)),
         (f"More {units} needed" if is_always else f"{units.capitalize()} needed", needed),
         method=(
-            f"Further {named.lower()} per bot that show the smallest difference of interest, "
+            f"Further {unit_title.lower()} per bot that show the smallest difference of interest, "
             f"{figure(compared.smallest, digits)}, by the always-valid test, if ratings go on to spread as they do now."
             if is_always
-            else f"{named} per bot that show the smallest difference of interest, "
+            else f"{unit_title} per bot that show the smallest difference of interest, "
             f"{figure(compared.smallest, digits)}, with a power of {share(compared.power)} at p < "
             f"{share(compared.alpha)} shared among {len(compared.plans)} pairs; errors are those of the test of just "
             "these two bots."
@@ -309,14 +311,16 @@ def _units_named(units: Units) -> str:
     }[units]
 
 
-def _need_cell(least: RaterNeed | None, most: RaterNeed | None, worth: PredictionWorth | None = None) -> Cell:
+def _need_cell(minimum: RaterNeed | None, maximum: RaterNeed | None, worth: PredictionWorth | None = None) -> Cell:
     """Show how many the pair takes that needs least, and the one that needs most."""
-    if least is None or most is None:
+    if minimum is None or maximum is None:
         return Cell("–", reason="the ratings of a bot do not vary")
-    numbers = [need.n if need.n is None or worth is None else worth.count_remaining(need.n) for need in (least, most)]
+    numbers = [
+        need.n if need.n is None or worth is None else worth.count_remaining(need.n) for need in (minimum, maximum)
+    ]
     ends = ["–" if n is None else two_digits(n) for n in numbers]
-    shown = ends[0] if ends[0] == ends[1] else f"{ends[0]} to {ends[1]}"
-    return Cell(shown, reason=reason_text(most.reason), raw=tuple(numbers))
+    text = ends[0] if ends[0] == ends[1] else f"{ends[0]} to {ends[1]}"
+    return Cell(text, reason=reason_text(maximum.reason), raw=tuple(numbers))
 
 
 def _prediction(frame: StudyFrame, worth: PredictionWorth) -> str:
@@ -332,13 +336,13 @@ def _spreads(frame: StudyFrame, plan: RaterPlan, digits: int) -> str:
     """Say whose ratings spread most and least, which makes the ends of a plan."""
     if not plan.pairs:
         return ""
-    most, least = plan.pairs[0], plan.pairs[-1]
-    if most is least:
-        return f"The standard deviation of a rating is {figure(most.sd, digits)}."
+    widest, narrowest = plan.pairs[0], plan.pairs[-1]
+    if widest is narrowest:
+        return f"The standard deviation of a rating is {figure(widest.sd, digits)}."
     return (
-        f"Fewest for {frame.title(least.a)} and {frame.title(least.b)}, whose ratings spread least (standard deviation "
-        f"{figure(least.sd, digits)}), most for {frame.title(most.a)} and {frame.title(most.b)} "
-        f"({figure(most.sd, digits)})."
+        f"Fewest for {frame.title(narrowest.a)} and {frame.title(narrowest.b)}, whose ratings spread least "
+        f"(standard deviation {figure(narrowest.sd, digits)}), most for {frame.title(widest.a)} and "
+        f"{frame.title(widest.b)} ({figure(widest.sd, digits)})."
     )
 
 
@@ -348,15 +352,15 @@ def headline_sentence(frame: StudyFrame, summary: StudySummary) -> str:
     if not order:
         return ""
     best = next(bot for bot in summary.bots if bot.bot.bot_id == order[0])
-    found = best.intervals[frame.headline.key]
+    estimate = best.intervals[frame.headline.key]
     digits = digits_for(frame.headline.low, frame.headline.high)
-    what = "of all dimensions" if frame.headline.key == MEAN_KEY else frame.headline.title.lower()
-    mean = f"{figure(found.mean, digits)} of {frame.headline.high:g}"
-    said = f"{best.bot.title} is rated best, with a mean {what} of {mean}"
-    if found.low is None:
-        return f"{said} ({reason_text(found.reason)})."
+    question_text = "of all dimensions" if frame.headline.key == MEAN_KEY else frame.headline.title.lower()
+    mean = f"{figure(estimate.mean, digits)} of {frame.headline.high:g}"
+    sentence = f"{best.bot.title} is rated best, with a mean {question_text} of {mean}"
+    if estimate.low is None:
+        return f"{sentence} ({reason_text(estimate.reason)})."
     level = percent(LEVEL if summary.means is None else summary.means.level)
-    return f"{said}, {level} interval {figure(found.low, digits)} to {figure(found.high, digits)}."
+    return f"{sentence}, {level} interval {figure(estimate.low, digits)} to {figure(estimate.high, digits)}."
 
 
 def predictor_title(name: str) -> str:
@@ -364,23 +368,23 @@ def predictor_title(name: str) -> str:
     return "the hybrid metric" if name == HYBRID_SOURCE else metric_titles().get(name, name)
 
 
-def powered_section(frame: StudyFrame, found: StudyPowered, by: str = "") -> Section:
+def powered_section(frame: StudyFrame, powered: StudyPowered, predictor: str = "") -> Section:
     """Return the section on the gain by predictions, with a table if there is a gain.
 
     Args:
-        by: name of the predictor; "" for the first.
+        predictor: name of the predictor; "" for the first.
     """
     section = Section("powered", "What unrated conversations add")
-    means = found.by.get(by) or found.by.get(found.first or "")
-    if not found.n_unrated:
+    means = powered.by.get(predictor) or powered.by.get(powered.first or "")
+    if not powered.n_unrated:
         section.missing.append("No finished conversation is without a rating.")
     elif means is None:
         section.missing.append(
-            f"No metric of the {phrases.conversations_text(found.n_unrated)} without a rating is computed yet."
+            f"No metric of the {phrases.conversations_text(powered.n_unrated)} without a rating is computed yet."
         )
     if means is None:
         return section
-    section.lead.append(_gained(means))
+    section.lead.append(_gain_sentence(means))
     if means.gains:
         if means.unlike:
             section.caution = (
@@ -392,21 +396,23 @@ def powered_section(frame: StudyFrame, found: StudyPowered, by: str = "") -> Sec
     return section
 
 
-def _named(by: str) -> str:
+def _quote_predictor(name: str) -> str:
     """Return the title of a predictor as a part of a sentence."""
-    return predictor_title(by) if by == HYBRID_SOURCE else f"“{predictor_title(by)}”"
+    return predictor_title(name) if name == HYBRID_SOURCE else f"“{predictor_title(name)}”"
 
 
-def _gained(means: PoweredMeans) -> str:
-    by = _named(means.by)
+def _gain_sentence(means: PoweredMeans) -> str:
+    predictor = _quote_predictor(means.by)
     if means.saved is None:
-        reasons = dict.fromkeys(reason_text(one.reason) for one in means.bots.values() if one.reason)
-        return f"Predictions by {by} cannot be used: {'; '.join(reasons) or 'no bot is rated'}."
+        reasons = dict.fromkeys(
+            reason_text(powered_mean.reason) for powered_mean in means.bots.values() if powered_mean.reason
+        )
+        return f"Predictions by {predictor} cannot be used: {'; '.join(reasons) or 'no bot is rated'}."
     if not means.gains:
-        return f"Predictions by {by} gain nothing here: report the means of the ratings alone."
+        return f"Predictions by {predictor} gain nothing here: report the means of the ratings alone."
     return (
-        f"Predictions by {by} of unrated conversations make the variances of the bots’ means {percent(means.saved)} "
-        f"smaller, as {percent(1 / (1 - means.saved) - 1)} more ratings would."
+        f"Predictions by {predictor} of unrated conversations make the variances of the bots’ means "
+        f"{percent(means.saved)} smaller, as {percent(1 / (1 - means.saved) - 1)} more ratings would."
     )
 
 
@@ -438,9 +444,9 @@ def _table(frame: StudyFrame, means: PoweredMeans) -> NamedTable:
             lambda row: share_cell(row[1].saved, reason=reason_text(row[1].reason) or "the ratings do not vary"),
         ),
         method=(
-            f"Prediction-powered means (PPI++; Angelopoulos, Duchi and Zrnic, 2023) by {_named(means.by)}, with "
-            f"weights of its own for each bot. Both intervals by Student’s t, {clusters}. Ratings saved: the share "
-            "of the ratings that the same precision would do without; below 0 where predictions cost precision."
+            f"Prediction-powered means (PPI++; Angelopoulos, Duchi and Zrnic, 2023) by {_quote_predictor(means.by)}, "
+            f"with weights of its own for each bot. Both intervals by Student’s t, {clusters}. Ratings saved: the "
+            "share of the ratings that the same precision would do without; below 0 where predictions cost precision."
         ),
         note=(
             "True where rated and unrated conversations were drawn alike. Choose what predicts before you look: the "

@@ -15,7 +15,7 @@ from webapp.results.study_data import StudyFrame
 from webapp.studies.conditions import Factor
 
 
-def within_said(compared: Comparisons) -> str:
+def within_sentence(compared: Comparisons) -> str:
     """Describe the weights of conditions in comparisons; empty without factors."""
     n = compared.n_conditions
     if n is None:
@@ -30,35 +30,35 @@ def within_said(compared: Comparisons) -> str:
     ) % {"n": n}
 
 
-def conditions_section(frame: StudyFrame, found: ConditionResults) -> Section:
+def conditions_section(frame: StudyFrame, conditions: ConditionResults) -> Section:
     """Return the section on the bots under each level of each factor."""
     section = Section("conditions", "Bots by condition")
     factors = frame.study.values.conditions.factors
-    if not found.levels or found.dimension is None:
+    if not conditions.levels or conditions.dimension is None:
         section.missing.append("No rated conversation has a condition.")
         return section
-    told = (f"{factor.title} ({', '.join(level.title for level in factor.levels)})" for factor in factors)
-    section.lead.append(f"The chats differ by {'; '.join(told)}.")
-    section.tables += [_table(frame, found, found.dimension, factor) for factor in factors]
+    factor_texts = (f"{factor.title} ({', '.join(level.title for level in factor.levels)})" for factor in factors)
+    section.lead.append(f"The chats differ by {'; '.join(factor_texts)}.")
+    section.tables += [_table(frame, conditions, conditions.dimension, factor) for factor in factors]
     return section
 
 
-def _table(frame: StudyFrame, found: ConditionResults, dimension: RatingDimension, factor: Factor) -> NamedTable:
+def _table(frame: StudyFrame, conditions: ConditionResults, dimension: RatingDimension, factor: Factor) -> NamedTable:
     """Tabulate bots by the levels of a factor: mean with interval, and the number of rated conversations."""
     columns = [
         (
             level.title,
             partial(
-                _cell, found.get_level(factor.key, level.key), dimension, digits_for(dimension.low, dimension.high)
+                _cell, conditions.get_level(factor.key, level.key), dimension, digits_for(dimension.low, dimension.high)
             ),
         )
         for level in factor.levels
     ]
-    level = found.levels[0].means.level
+    level = conditions.levels[0].means.level
     return declared_table(
         f"conditions-{factor.key}",
         f"{dimension.title} by {factor.title}",
-        [bot for bot in frame.rated_bots if bot in found.bots],
+        [bot for bot in frame.rated_bots if bot in conditions.bots],
         ("Bot", lambda bot: named_cell(frame.bots, bot)),
         *columns,
         method=(
@@ -68,12 +68,12 @@ def _table(frame: StudyFrame, found: ConditionResults, dimension: RatingDimensio
     )
 
 
-def _cell(of: LevelResult | None, dimension: RatingDimension, digits: int, bot: str) -> Cell:
+def _cell(level_result: LevelResult | None, dimension: RatingDimension, digits: int, bot: str) -> Cell:
     """Make the cell of a bot under a level; one without ratings says so."""
-    n = of.n_conversations.get(bot, 0) if of is not None else 0
-    if of is None or not n:
+    n = level_result.n_conversations.get(bot, 0) if level_result is not None else 0
+    if level_result is None or not n:
         return Cell("–", reason="no rated conversation", raw=(None,))
-    interval = of.interval(bot, dimension.key)
+    interval = level_result.interval(bot, dimension.key)
     ends = f" {span(interval.low, interval.high, digits)}" if interval.low is not None else ""
     return Cell(
         f"{figure(interval.mean, digits)}{ends}, n = {n}", reason=reason_text(interval.reason), raw=(interval.mean,)

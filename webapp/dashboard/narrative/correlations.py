@@ -14,24 +14,24 @@ from webapp.dashboard.charts.figure import PageFigure
 from webapp.dashboard.charts.matrix import heatmap_figure, matrix_figure
 from webapp.dashboard.narrative import phrases
 from webapp.dashboard.narrative.hybrid_verdict import INTERCEPTS
-from webapp.dashboard.narrative.phrases import Section, controls_said, listed
+from webapp.dashboard.narrative.phrases import Section, controls_sentence, listed
 from webapp.jobs.selectors.fits import fit_by_id
 from webapp.jobs.selectors.metrics import left_out_sentences, metric_titles, metrics_left_out
 from webapp.results.compute import StudyCorrelations
 from webapp.results.study_data import StudyFrame
 
 
-def correlations_section(frame: StudyFrame, found: StudyCorrelations) -> Section:
+def correlations_section(frame: StudyFrame, correlations: StudyCorrelations) -> Section:
     """Return the three matrices of the paper; bots made to be bad are in the matrix of dimensions alone."""
-    dimensions, metrics, bots = found.dimensions, found.metrics, found.bots
-    fit = fit_by_id(found.fit) if found.fit is not None else None
+    dimensions, metrics, bots = correlations.dimensions, correlations.metrics, correlations.bots
+    fit = fit_by_id(correlations.fit) if correlations.fit is not None else None
     result = fit.result if fit is not None else None
     hybrid = HybridCorrelations(result) if result else None
     section = Section("correlations", "What moves together")
     titles = {question.key: question.title for question in frame.all_dimensions}
-    section.missing.extend(_missing_of_hybrid(hybrid, found.fit))
+    section.missing.extend(_missing_of_hybrid(hybrid, correlations.fit))
     section.missing.extend(left_out_sentences(metrics_left_out(study=frame.study)))
-    note = _note_of_hybrid(frame, hybrid, found.fit)
+    note = _note_of_hybrid(frame, hybrid, correlations.fit)
     if dimensions is None:
         section.missing.append("Dimensions among themselves: there is only one.")
     else:
@@ -45,14 +45,14 @@ def correlations_section(frame: StudyFrame, found: StudyCorrelations) -> Section
         section.conclusion = _strongest(metrics, frame.headline)
         section.lead.append(section.conclusion)
         section.figures.append(_metrics_figure(frame, metrics, titles, note))
-    if found.run is None:
+    if correlations.run is None:
         section.missing.append(
             "Self-play against ratings: no finished self-play run has metrics for three of these bots."
         )
     if bots is None:
         section.missing.append("Bots against bots: nothing is known of three rated bots.")
     else:
-        section.figures.append(_bots_figure(frame, bots, titles, found.run, note))
+        section.figures.append(_bots_figure(frame, bots, titles, correlations.run, note))
         section.caution = (
             f"Correlations over {phrases.bots_text(bots.n)} say little alone: their intervals are wide, and what "
             "distinguishes the bots in one way distinguishes them in others."
@@ -96,9 +96,9 @@ def _dimensions_figure(frame: StudyFrame, matrix: CorrelationMatrix, titles: Map
         dict(matrix.cells),
         id="dimensions",
         title="Which ratings move together",
-        method=_sentences(
+        method=_join_sentences(
             f"Spearman over {phrases.conversations_text(matrix.n)}, 95 % intervals by the jackknife over people.",
-            controls_said(frame, left_out=False),
+            controls_sentence(frame, left_out=False),
         ),
         note="Raters who like one thing tend to like everything (the halo effect), which explains part of this.",
     )
@@ -106,18 +106,18 @@ def _dimensions_figure(frame: StudyFrame, matrix: CorrelationMatrix, titles: Map
 
 def _strongest(matrix: CorrelationMatrix, headline: RatingDimension) -> str:
     """Compose the sentence on the metrics that correlate most with the headline, the first column."""
-    found = matrix.strongest(0)
-    if not found:
+    strongest_rows = matrix.strongest(0)
+    if not strongest_rows:
         return (
             f"No correlation of a metric with {headline.title.lower()} is beyond chance, which does not show that "
             "there is none."
         )
-    named = [f"{_row_title(row, matrix, {}).lower()} (ρ = {share(value.r)})" for row, value in found]
-    return f"Of single chats, {listed(named)} go most closely with {headline.title.lower()}."
+    row_texts = [f"{_row_title(row, matrix, {}).lower()} (ρ = {share(value.r)})" for row, value in strongest_rows]
+    return f"Of single chats, {listed(row_texts)} go most closely with {headline.title.lower()}."
 
 
-def _sentences(*said: str) -> str:
-    return " ".join(one for one in said if one)
+def _join_sentences(*sentences: str) -> str:
+    return " ".join(sentence for sentence in sentences if sentence)
 
 
 def _matrix_figure(
@@ -127,7 +127,7 @@ def _matrix_figure(
         [_row_title(row, matrix, titles) for row in matrix.rows],
         [titles[key] for key in matrix.columns],
         dict(matrix.cells),
-        method=_sentences(*method, controls_said(frame, left_out=True)),
+        method=_join_sentences(*method, controls_sentence(frame, left_out=True)),
         sure=matrix.survives,
         q=matrix.q,
         first=_first(matrix, titles),

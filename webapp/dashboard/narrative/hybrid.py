@@ -17,12 +17,12 @@ from webapp.dashboard.narrative import phrases
 from webapp.dashboard.narrative.hybrid_tables import (
     Bots,
     Result,
-    carrying_table,
     checks_table,
     combined_table,
     correlation_cells,
     dimensions_table,
     expected_table,
+    influence_table,
     intercept_in_words,
     is_unchecked,
     metric_level,
@@ -101,14 +101,14 @@ def hybrid_view(
         ranks_table(result, bots),
         expected_table(result, bots, _scale(result)),
         combined_table(result, bots),
-        carrying_table(result, bots),
+        influence_table(result, bots),
         selfplay_table(result),
         dimensions_table(result, titles),
     )
     caution = " ".join(_cautions(result))
     conclusion, stop, because = (verdict_text(result.get("verdict")) or caution).partition(". ")
     cautions = result.get("cautions", [])
-    conditions = [found for found in cautions if not isinstance(found, str) and found["code"] in CONDITIONS]
+    conditions = [finding for finding in cautions if not isinstance(finding, str) and finding["code"] in CONDITIONS]
     return HybridView(
         target=target,
         intercept=intercept_in_words(result),
@@ -136,10 +136,10 @@ def _cautions(result: Result) -> Iterator[str]:
             + " that say anything: any order of so few points can look like a line."
         ).format(n=n, few=FEW_BOTS)
         return
-    found = metric_level(result)
-    r = found.get("r")
+    correlation = metric_level(result)
+    r = correlation.get("r")
     if r is None:
-        yield f"There is no correlation to quote: {reason_text(found.get('reason'))}."
+        yield f"There is no correlation to quote: {reason_text(correlation.get('reason'))}."
     elif r < 0:
         yield "Below 0 it puts the bots in the wrong order."
     if n < MANY_BOTS:
@@ -147,21 +147,23 @@ def _cautions(result: Result) -> Iterator[str]:
 
 
 def _tiles(result: Result) -> Iterator[Tile]:
-    found = metric_level(result)
-    if found.get("r") is None:
+    correlation = metric_level(result)
+    if correlation.get("r") is None:
         return
-    r, interval, _ = (cell.text for cell in correlation_cells(found))
+    r, interval, _ = (cell.text for cell in correlation_cells(correlation))
     over = f"95 % interval over {phrases.bots_text(result['n_bots'])}, {intercept_in_words(result)}."
     yield Tile("r with people’s means", f"{r} {interval}".removesuffix(" –"), over)
     if rival := rival_of(result):
-        told = f"{rival_cell(rival['name']).text} alone: Q² {share(rival['q2'])}."
-        yield _answer("Better than length?", rival["passed"], told)
-    null95, verdict = found.get("null95"), result.get("verdict")
+        explanation = f"{rival_cell(rival['name']).text} alone: Q² {share(rival['q2'])}."
+        yield _answer("Better than length?", rival["passed"], explanation)
+    null95, verdict = correlation.get("null95"), result.get("verdict")
     if null95 is not None:
-        told = f"Permuted ratings pass r {share(null95)} once in twenty fits."
+        explanation = f"Permuted ratings pass r {share(null95)} once in twenty fits."
         # The verdict asks Q² too, and r with one intercept for all folds.
-        is_better = verdict["standing"] != "chance" if isinstance(verdict, Mapping) else found["r"] > max(0.0, null95)
-        yield _answer("Better than chance?", is_better, told)
+        is_better = (
+            verdict["standing"] != "chance" if isinstance(verdict, Mapping) else correlation["r"] > max(0.0, null95)
+        )
+        yield _answer("Better than chance?", is_better, explanation)
 
 
 def _answer(title: str, is_so: bool | None, words: str) -> Tile:
@@ -187,9 +189,9 @@ def target_in_words(target: str, dimensions: Collection[str]) -> str:
 
 def _scale(result: Result) -> Ends:
     """Return the ends of the rating scale where a bot is predicted beyond them; fits of earlier versions do not say."""
-    for one in result.get("cautions", []):
-        if not isinstance(one, str) and one["code"] == "beyond_scale":
-            return one["low"], one["high"]
+    for caution in result.get("cautions", []):
+        if not isinstance(caution, str) and caution["code"] == "beyond_scale":
+            return caution["low"], caution["high"]
     return None
 
 
@@ -201,10 +203,12 @@ def _figures(result: Result, bots: Bots, link: Callable[[str], str], target: str
     points = _points(result, bots, link, "predicted")
     played = _points(result, bots, link, "predicted_selfplay")
     # All plots show ratings of the same question, so they have one range.
-    drawn = [
-        point for point in [*(one for one in points if one.human is not None), *played] if point.predicted is not None
+    drawn_points = [
+        point
+        for point in [*(rated_point for rated_point in points if rated_point.human is not None), *played]
+        if point.predicted is not None
     ]
-    others = [value for point in drawn for value in point.values]
+    all_values = [value for point in drawn_points for value in point.values]
     if any(point.human is not None for point in points):
         yield scatter_figure(
             points,
@@ -217,7 +221,7 @@ def _figures(result: Result, bots: Bots, link: Callable[[str], str], target: str
             y_title="Rank predicted" if ranks_only(result) else "Predicted, bot left out",
             note=f"{on_line} {raters_in_words(result)}".strip(),
             scale=scale,
-            other_values=others,
+            other_values=all_values,
         )
     if rated := [point for point in played if point.human is not None]:
         yield scatter_figure(
@@ -230,7 +234,7 @@ def _figures(result: Result, bots: Bots, link: Callable[[str], str], target: str
             y_title="Rank predicted from self-play" if ranks_only(result) else "Predicted from self-play",
             note=on_line,
             scale=scale,
-            other_values=others,
+            other_values=all_values,
         )
     # Marks as the run's own page gives them would repeat those of rated bots on this page.
     if unrated := [replace(point, slot=0, href="") for point in played if point.human is None]:
@@ -242,7 +246,7 @@ def _figures(result: Result, bots: Bots, link: Callable[[str], str], target: str
             title="Bots without ratings",
             method=_unrated_method(result),
             scale=scale,
-            other_values=others,
+            other_values=all_values,
         )
     if weights := weights_of(result):
         titles = short_titles(feature_titles([weight.title for weight in weights]))
@@ -285,28 +289,28 @@ def _scatter_marks(result: Result) -> str:
 
 def _unrated_method(result: Result) -> str:
     """Describe the predictions of bots without ratings, and any intervals that the fit refuses."""
-    told = "Predicted from self-play by the fit on all rated bots"
+    method = "Predicted from self-play by the fit on all rated bots"
     if any(bot.get("selfplay") for bot in result["bots"].values()):
-        told += ", with 90 % intervals of where the true mean is expected."
+        method += ", with 90 % intervals of where the true mean is expected."
     else:
-        told += (
+        method += (
             ". 90 % intervals of the prediction itself, were other conversations and bots drawn: people’s mean can lie "
             "far outside."
         )
     unrated = [bot for bot in result["bots"].values() if bot["human_mean"] is None]
     if any(is_unchecked(reason) for bot in unrated for reason in bot.get("reasons", [])):
-        told += " Where too few rated bots have self-play there is none: only the order counts."
-    return told
+        method += " Where too few rated bots have self-play there is none: only the order counts."
+    return method
 
 
 def _pairs(pairs: Result) -> str:
     if not pairs.get("all"):
         return ""
-    said = f"{pairs['ordered']} of {phrases.pairs_text(pairs['all'])} of bots are in the order of the ratings"
+    sentence = f"{pairs['ordered']} of {phrases.pairs_text(pairs['all'])} of bots are in the order of the ratings"
     if pairs.get("resolvable"):
         test = test_named(pairs.get("test"), pairs.get("alpha", ORDER_ALPHA))
-        said += (
+        sentence += (
             f"; of the {phrases.pairs_text(pairs['resolvable'])} that differ significantly ({test}), "
             f"{pairs.get('resolvable_ordered')}"
         )
-    return f"{said}."
+    return f"{sentence}."

@@ -41,17 +41,17 @@ from webapp.results.study_data import StudyFrame
 
 def hybrid_section(frame: StudyFrame) -> Section:
     """Return the study's fits, each with its figures, the one that pages speak of first."""
-    fits, without = fits_newest(frame.study, frame.excluded_flags), frame.excluded_flags
+    fits, excluded_flags = fits_newest(frame.study, frame.excluded_flags), frame.excluded_flags
     dimensions = {dimension.key: dimension.title for dimension in frame.dimensions}
     section = Section("hybrid", "Hybrid metric")
     if not fits:
-        who = " without the people who are left out here" if without else ""
-        options = f" --without {','.join(without)}" if without else ""
+        exclusion_text = " without the people who are left out here" if excluded_flags else ""
+        options = f" --without {','.join(excluded_flags)}" if excluded_flags else ""
         section.missing.append(
-            f"No hybrid metric has been fitted{who}; run `{settings.CONFAB_PROGRAM} fit_hybrid --study "
+            f"No hybrid metric has been fitted{exclusion_text}; run `{settings.CONFAB_PROGRAM} fit_hybrid --study "
             f"{frame.study.key}{options}`."
         )
-    drawn: set[tuple[str, str, str]] = set()
+    drawn_weights: set[tuple[str, str, str]] = set()
     for fit in fits:
         assert fit.result is not None
         view = hybrid_view(fit.result, frame.bots, frame.link, dimensions)
@@ -71,9 +71,9 @@ def hybrid_section(frame: StudyFrame) -> Section:
             )
             for figure in view.figures.values()
             # The slopes do not depend on the intercept, so they are drawn once.
-            if figure.id != "weights" or same not in drawn
+            if figure.id != "weights" or same not in drawn_weights
         ]
-        drawn.add(same)
+        drawn_weights.add(same)
         section.tables += [
             replace(
                 table,
@@ -83,7 +83,7 @@ def hybrid_section(frame: StudyFrame) -> Section:
             )
             for table in view.tables
         ]
-        section.how += [f"{name}: {note}" for note in view.notes]
+        section.methods += [f"{name}: {note}" for note in view.notes]
         if view.conclusion not in view.caution and not section.points:
             section.points.append(f"{view.conclusion} {view.because}".strip())
     return section
@@ -98,10 +98,10 @@ def _titled(title: str, fit: HybridFit, fits: Sequence[HybridFit]) -> str:
 
 
 def _sentence(name: str, view: HybridView, result: Mapping[str, Any]) -> str:
-    found = metric_level(result)
-    if found.get("r") is None:
+    correlation = metric_level(result)
+    if correlation.get("r") is None:
         return f"{name}: {view.caution}"
-    r, interval, chance = (cell.text for cell in correlation_cells(found))
+    r, interval, chance = (cell.text for cell in correlation_cells(correlation))
     over = phrases.bots_text(result["n_bots"])
     return f"{name}: r = {r} {interval} over {over}; chance passes {chance} once in twenty. {view.pairs}"
 
@@ -126,7 +126,12 @@ def fits_table(fits: Sequence[HybridFit], link: Callable[[HybridFit], str], *, s
         "Fits beside one another",
         rows,
         ("Fit", lambda row: Cell(str(row[0].pk), link(row[0]))),
-        ("What", lambda row: Cell(f"{row[0].study.name}: {_params_of(row[0])}" if several else _params_of(row[0]))),
+        (
+            "What",
+            lambda row: Cell(
+                f"{row[0].study.name}: {_describe_params(row[0])}" if several else _describe_params(row[0])
+            ),
+        ),
         ("Bots", lambda row: count_cell(row[1]["n_bots"])),
         ("r", lambda row: correlation_cells(metric_level(row[1]))[0]),
         ("95 %", lambda row: correlation_cells(metric_level(row[1]))[1]),
@@ -148,8 +153,8 @@ def fits_table(fits: Sequence[HybridFit], link: Callable[[HybridFit], str], *, s
 
 
 def _value_cell(result: Mapping[str, Any], key: str) -> Cell:
-    found = metric_level(result)
-    q2 = result.get("q2") or {} if found.get("r") is not None else found
+    correlation = metric_level(result)
+    q2 = result.get("q2") or {} if correlation.get("r") is not None else correlation
     return share_cell(q2.get(key), reason=reason_text(q2.get("reason")) or "not told by this fit")
 
 
@@ -157,22 +162,22 @@ def _rival_cells(result: Mapping[str, Any]) -> list[Cell]:
     """Make the cells of the rival's name, the ratio of errors and its interval."""
     rival = rival_of(result)
     if rival is None:
-        why = reason_text(metric_level(result).get("reason")) or "no rival was fitted"
-        return [Cell("–", reason=why), number_cell(None, reason=why), span_cell(None, None, reason=why)]
+        reason = reason_text(metric_level(result).get("reason")) or "no rival was fitted"
+        return [Cell("–", reason=reason), number_cell(None, reason=reason), span_cell(None, None, reason=reason)]
     return [rival_cell(rival["name"]), number_cell(rival["error_ratio"]), ends_cell(rival["ci95"])]
 
 
-def _params_of(fit: HybridFit) -> str:
-    result, asked = fit.result or {}, fit.request
+def _describe_params(fit: HybridFit) -> str:
+    result, request = fit.result or {}, fit.request
     parts = [
         str(result["preset"]),
         target_in_words(str(result["target"]), list(result.get("dimensions") or {})),
         intercept_in_words(result),
     ]
-    if asked.get("without"):
-        parts.append(f"without {', '.join(asked['without'])}")
-    if asked.get("exclude_bots"):
-        parts.append(f"without {phrases.bots_text(len(asked['exclude_bots']))}")
+    if request.get("without"):
+        parts.append(f"without {', '.join(request['without'])}")
+    if request.get("exclude_bots"):
+        parts.append(f"without {phrases.bots_text(len(request['exclude_bots']))}")
     return ", ".join(filter(None, [*parts, fit_condition(fit)]))
 
 
@@ -193,17 +198,17 @@ def runs_table(
     by_fit = [(fit.result or {})["bots"] for fit in newest.values()]
     names = dict.fromkeys(
         bot
-        for found in by_fit
-        for bot, one in found.items()
-        if one.get("predicted_selfplay") is not None or one.get("rank_selfplay") is not None
+        for predictions in by_fit
+        for bot, prediction in predictions.items()
+        if prediction.get("predicted_selfplay") is not None or prediction.get("rank_selfplay") is not None
     )
 
     def human(bot: str) -> float | None:
-        means = [found.get(bot, {}).get("human_mean") for found in by_fit]
+        means = [predictions.get(bot, {}).get("human_mean") for predictions in by_fit]
         return next((mean for mean in means if mean is not None), None)
 
-    def played(found: Mapping[str, Any]) -> Callable[[str], Cell]:
-        return lambda bot: _played(found.get(bot) or {})
+    def make_prediction_column(predictions: Mapping[str, Any]) -> Callable[[str], Cell]:
+        return lambda bot: _prediction_cell(predictions.get(bot) or {})
 
     table = declared_table(
         "runs",
@@ -212,8 +217,8 @@ def runs_table(
         ("Bot", lambda bot: bot_cell(bot, bots)),
         ("People", lambda bot: number_cell(human(bot), reason="it has no ratings")),
         *(
-            (f"run {fit.run_id}, fit {fit.pk}", played(found))
-            for fit, found in zip(newest.values(), by_fit, strict=True)
+            (f"run {fit.run_id}, fit {fit.pk}", make_prediction_column(predictions))
+            for fit, predictions in zip(newest.values(), by_fit, strict=True)
         ),
         method="The rating that the newest fit of each run predicts from the bot’s conversations with itself, with the "
         "90 % interval named on the fit’s page; bots that were rated are predicted without their ratings.",
@@ -222,9 +227,9 @@ def runs_table(
     return table, [(f"run {pk}", link(run)) for pk, run in runs.items()]
 
 
-def _played(found: Mapping[str, Any]) -> Cell:
-    value, ends = found.get("predicted_selfplay"), found.get("predicted_selfplay_ci90")
-    if (rank := found.get("rank_selfplay")) is not None:
+def _prediction_cell(prediction: Mapping[str, Any]) -> Cell:
+    value, ends = prediction.get("predicted_selfplay"), prediction.get("predicted_selfplay_ci90")
+    if (rank := prediction.get("rank_selfplay")) is not None:
         return Cell(f"rank {rank}", reason="the fit is of another study: it gives ranks and no values", raw=(rank,))
     if value is None:
         return Cell("–", reason="no self-play of this bot in the run")
@@ -238,7 +243,7 @@ class ComparedStudy:
     """A study beside others: what stands around its results, and these (`StudyComparisons`)."""
 
     frame: StudyFrame
-    found: Any
+    comparisons: Any
 
 
 def studies_table(studies: Sequence[ComparedStudy]) -> NamedTable | None:
@@ -246,18 +251,22 @@ def studies_table(studies: Sequence[ComparedStudy]) -> NamedTable | None:
     if len(studies) < 2:
         return None
     boards = [
-        {place.bot: place for place in leaderboard(one.found.means, one.found.compared).places} for one in studies
+        {place.bot: place for place in leaderboard(study.comparisons.means, study.comparisons.compared).places}
+        for study in studies
     ]
 
     def title(bot: str) -> str:
-        return next(one.frame.bots[bot].title for one in studies if bot in one.frame.bots)
+        return next(study.frame.bots[bot].title for study in studies if bot in study.frame.bots)
 
-    def columns(one: ComparedStudy, board: Mapping[str, Any]) -> list[tuple[str, Callable[[str], Cell]]]:
-        rated = one.frame.headline
-        what = f"{one.frame.study.name}: {rated.title.lower()}, {rated.low:g} to {rated.high:g}"
-        return [(what, lambda bot: _mean_cell(one, board.get(bot))), ("Rank", lambda bot: _rank_cell(board.get(bot)))]
+    def columns(study: ComparedStudy, board: Mapping[str, Any]) -> list[tuple[str, Callable[[str], Cell]]]:
+        rated = study.frame.headline
+        column_title = f"{study.frame.study.name}: {rated.title.lower()}, {rated.low:g} to {rated.high:g}"
+        return [
+            (column_title, lambda bot: _mean_cell(study, board.get(bot))),
+            ("Rank", lambda bot: _rank_cell(board.get(bot))),
+        ]
 
-    level = percent(studies[0].found.means.level)
+    level = percent(studies[0].comparisons.means.level)
     note = (
         "Other people rated in each study, perhaps of other conversations: compare who is above whom, not means with "
         "means."
@@ -268,42 +277,43 @@ def studies_table(studies: Sequence[ComparedStudy]) -> NamedTable | None:
         dict.fromkeys(bot for board in boards for bot in board),
         # A bot's mark is that of its place in one study, so here it has none.
         ("Bot", lambda bot: Cell(title(bot))),
-        *(column for one, board in zip(studies, boards, strict=True) for column in columns(one, board)),
+        *(column for study, board in zip(studies, boards, strict=True) for column in columns(study, board)),
         method=f"Mean of all ratings with {level} interval; ranks as on each leaderboard.",
-        note=" ".join([*(_agreement(studies[0], other) for other in studies[1:]), note]),
+        note=" ".join([*(_agreement_sentence(studies[0], other) for other in studies[1:]), note]),
     )
 
 
 _NOT_RATED = "not rated in this study"
 
 
-def _mean_cell(one: ComparedStudy, place: LeaderboardEntry | None) -> Cell:
+def _mean_cell(study: ComparedStudy, place: LeaderboardEntry | None) -> Cell:
     if place is None:
         return Cell("–", reason=_NOT_RATED)
-    digits, mean = digits_for(one.frame.headline.low, one.frame.headline.high), place.mean
-    shown = f"{figure(mean.mean, digits)} {span(mean.low, mean.high, digits)}"
-    return Cell(shown, one.frame.link(place.bot), reason=reason_text(mean.reason), raw=(mean.mean,))
+    digits, mean = digits_for(study.frame.headline.low, study.frame.headline.high), place.mean
+    text = f"{figure(mean.mean, digits)} {span(mean.low, mean.high, digits)}"
+    return Cell(text, study.frame.link(place.bot), reason=reason_text(mean.reason), raw=(mean.mean,))
 
 
 def _rank_cell(place: LeaderboardEntry | None) -> Cell:
     if place is None:
         return Cell("–", reason=_NOT_RATED)
-    why = "" if place.ranks else "a control bot has no rank"
-    return Cell(ranks_shown(place.ranks), reason=why, raw=place.ranks or (None, None))
+    reason = "" if place.ranks else "a control bot has no rank"
+    return Cell(ranks_shown(place.ranks), reason=reason, raw=place.ranks or (None, None))
 
 
-def _agreement(first: ComparedStudy, other: ComparedStudy) -> str:
+def _agreement_sentence(first: ComparedStudy, second: ComparedStudy) -> str:
     """Compose a sentence on pairs significant in both studies, by agreement in order."""
 
     def sign(pair: Comparison) -> bool:
         return (pair.difference or 0.0) > 0
 
-    both = [
+    same_order = [
         sign(pair) == sign(twin)
-        for pair in first.found.compared.pairs
-        if pair.ordered and (twin := other.found.compared.pair(pair.a, pair.b)) is not None and twin.ordered
+        for pair in first.comparisons.compared.pairs
+        if pair.ordered and (twin := second.comparisons.compared.pair(pair.a, pair.b)) is not None and twin.ordered
     ]
+    n_same = sum(same_order)
     return (
-        f"{first.frame.study.name} and {other.frame.study.name} tell {phrases.pairs_text(len(both))} of the same bots "
-        f"apart both: {sum(both)} in the same order, {len(both) - sum(both)} in the contrary one."
+        f"{first.frame.study.name} and {second.frame.study.name} tell {phrases.pairs_text(len(same_order))} of the "
+        f"same bots apart both: {n_same} in the same order, {len(same_order) - n_same} in the contrary one."
     )

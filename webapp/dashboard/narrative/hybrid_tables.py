@@ -62,7 +62,7 @@ def rival_of(result: Result) -> Result | None:
     """Return the finding of a fit's verdict on the rival that is hardest to beat."""
     verdict = result.get("verdict")
     findings = verdict["findings"] if isinstance(verdict, Mapping) else []
-    return next((one for one in findings if one["code"] == "rival"), None)
+    return next((finding for finding in findings if finding["code"] == "rival"), None)
 
 
 def rival_cell(name: str) -> Cell:
@@ -71,13 +71,13 @@ def rival_cell(name: str) -> Cell:
     return Cell(words[:1].upper() + words[1:])
 
 
-def correlation_cells(found: Result) -> list[Cell]:
+def correlation_cells(correlation: Result) -> list[Cell]:
     """Make the cells of r, its interval, and what chance passes."""
-    why = reason_text(found.get("reason"))
+    reason = reason_text(correlation.get("reason"))
     return [
-        share_cell(found.get("r"), reason=why),
-        ends_cell(found.get("ci95"), why or "not told by this fit", shares=True),
-        share_cell(found.get("null95"), reason=why or "not told by this fit"),
+        share_cell(correlation.get("r"), reason=reason),
+        ends_cell(correlation.get("ci95"), reason or "not told by this fit", shares=True),
+        share_cell(correlation.get("null95"), reason=reason or "not told by this fit"),
     ]
 
 
@@ -90,13 +90,16 @@ def predictors_table(result: Result) -> NamedTable | None:
     for over, (level, values, rivals) in sources.items():
         if result["n_bots"] < FEW_BOTS:
             break
-        found = metric_level(result, level)
+        correlation = metric_level(result, level)
         accuracy = {"q2": ((values or {}).get("q2") or {}).get("value"), "mae": (values or {}).get("mae")}
-        rows.append(("Hybrid metric", over, found, accuracy if found.get("r") is not None else {}))
-        if "reason" not in found:
-            rows += [(name, over, one, one) for name, one in (result.get(rivals) or {}).items()]
+        rows.append(("Hybrid metric", over, correlation, accuracy if correlation.get("r") is not None else {}))
+        if "reason" not in correlation:
+            rows += [(name, over, rival, rival) for name, rival in (result.get(rivals) or {}).items()]
     if result["n_conversations"]:
-        rows += [(METHODS[name], "conversations", one, {}) for name, one in result["conversation_level"].items()]
+        rows += [
+            (METHODS[name], "conversations", method_correlation, {})
+            for name, method_correlation in result["conversation_level"].items()
+        ]
     if not rows:
         return None
     return declared_table(
@@ -122,13 +125,13 @@ def predictors_table(result: Result) -> NamedTable | None:
 
 def checks_table(result: Result, bots: Bots) -> NamedTable | None:
     """Tabulate what the correlation over bots depends on; None for fits of earlier versions without such numbers."""
-    found = [*(_checks(result, bots) if result["n_bots"] >= FEW_BOTS else ()), *_penalties(result)]
-    if not found:
+    checks = [*(_checks(result, bots) if result["n_bots"] >= FEW_BOTS else ()), *_penalties(result)]
+    if not checks:
         return None
     return declared_table(
         "checks",
         "Checks",
-        found,
+        checks,
         ("Check", lambda check: Cell(check[0])),
         ("Found", lambda check: Cell(check[1])),
         ("Meaning", lambda check: Cell(check[2])),
@@ -141,13 +144,13 @@ Check = tuple[str, str, str]
 
 
 def _checks(result: Result, bots: Bots) -> Iterator[Check]:
-    for kind, found in result.get("intercepts", {}).items():
+    for kind, fit_levels in result.get("intercepts", {}).items():
         if kind != result["intercept"]:  # the fit's own stands among the predictors
-            pearson = found["bot_level"]["pearson"]
+            pearson = fit_levels["bot_level"]["pearson"]
             yield f"r, {INTERCEPTS[kind]}", share(pearson.get("r")), _chance(pearson.get("null95"))
     if ceiling := result.get("ceiling"):
-        why = reason_text(ceiling.get("reason")) or "People’s means agree with themselves that well."
-        yield "r that perfect predictions would reach", share(ceiling["best_r"]), why
+        reason = reason_text(ceiling.get("reason")) or "People’s means agree with themselves that well."
+        yield "r that perfect predictions would reach", share(ceiling["best_r"]), reason
     if over := result.get("bot_level_ci95_over_conversations"):
         yield "r, other conversations of these bots", span(*over, shares=True), "95 % interval, of the same bots."
     if within := result.get("within_group"):
@@ -180,9 +183,9 @@ def _value_checks(result: Result) -> Iterator[Check]:
         above = "Above 1, differences are predicted too small."
         yield "Slope of human on predicted means", share(slope["value"]), _with_ends(above, slope)
     if inside := result["coverage95"]:
-        found = f"{inside['inside']} of {inside['of']}"
-        yield "Bots inside their own 95 % interval", found, "Each predicted without its ratings."
-    for name, title, why in (
+        n_inside = f"{inside['inside']} of {inside['of']}"
+        yield "Bots inside their own 95 % interval", n_inside, "Each predicted without its ratings."
+    for name, title, meaning in (
         (
             "partial_r",
             "r given the length of conversations",
@@ -196,13 +199,13 @@ def _value_checks(result: Result) -> Iterator[Check]:
     ):
         partial = result[name] or {}
         if partial.get("r") is not None:
-            yield title, share(partial["r"]), _with_ends(why, partial)
+            yield title, share(partial["r"]), _with_ends(meaning, partial)
     if worth := result.get("ratings_worth"):
-        yield "What a prediction is worth, median over bots", *_worth(worth)
-    for name, found in result["block_shares"].items():
+        yield "What a prediction is worth, median over bots", *_describe_worth(worth)
+    for name, block in result["block_shares"].items():
         title = f"Share of the block “{name}” in what differs between bots"
-        told = f"By another prior {percent(found['share_flat_prior'])}: with few bots it depends on the prior."
-        yield title, percent(found["share"]), told
+        meaning = f"By another prior {percent(block['share_flat_prior'])}: with few bots it depends on the prior."
+        yield title, percent(block["share"]), meaning
 
 
 NO_Q2_CHANCE = "What chance passes was not computed: ratings of an applied fit cannot be permuted. Above 0 counts."
@@ -212,26 +215,26 @@ def _chance(null95: float | None) -> str:
     return "" if null95 is None else f"Chance passes {share(null95)} once in twenty."
 
 
-def _with_ends(reason: str, found: Result) -> str:
-    """Return the words with the interval of a number before them, or why it has none."""
-    if found.get("ci95"):
-        return f"95 %: {span(*found['ci95'], shares=True)}. {reason}"
-    if found.get("reason"):
-        return f"No interval: {reason_text(found['reason']).removeprefix('no interval: ')}. {reason}"
-    return reason
+def _with_ends(text: str, estimate: Result) -> str:
+    """Return the text preceded by the interval, or by the reason for a missing one."""
+    if estimate.get("ci95"):
+        return f"95 %: {span(*estimate['ci95'], shares=True)}. {text}"
+    if estimate.get("reason"):
+        return f"No interval: {reason_text(estimate['reason']).removeprefix('no interval: ')}. {text}"
+    return text
 
 
-def _worth(found: Result) -> tuple[str, str]:
+def _describe_worth(worth: Result) -> tuple[str, str]:
     """Return a prediction's effective number of ratings, and the estimate by its errors."""
-    low, high = found["ci95"]
-    if found["by_error"] is None:
-        why = "Its errors are no larger than the noise of the human means."
+    low, high = worth["ci95"]
+    if worth["by_error"] is None:
+        by_error_text = "Its errors are no larger than the noise of the human means."
     else:
         ends = "" if low is None else f" (95 %: at least {low:.0f})"
         if low is not None and high is not None:
             ends = f" (95 %: {low:.0f} to {high:.0f})"
-        why = f"By its errors {found['by_error']:.0f}{ends}."
-    return phrases.ratings_text(round(found["stated"])), why
+        by_error_text = f"By its errors {worth['by_error']:.0f}{ends}."
+    return phrases.ratings_text(round(worth["stated"])), by_error_text
 
 
 def _penalties(result: Result) -> Iterator[Check]:
@@ -239,20 +242,20 @@ def _penalties(result: Result) -> Iterator[Check]:
     penalties = [fold["penalty"] for fold in result.get("folds", []) if "penalty" in fold]
     if penalties:
         low, high = min(penalties), max(penalties)
-        found = f"{low:g}" if low == high else f"{low:g} – {high:g}"
-        yield "Penalty", found, "Per conversation; chosen in each fold without its bot."
+        penalty_text = f"{low:g}" if low == high else f"{low:g} – {high:g}"
+        yield "Penalty", penalty_text, "Per conversation; chosen in each fold without its bot."
 
 
 def combined_table(result: Result, bots: Bots) -> NamedTable | None:
     """Tabulate each bot's mean by its ratings alone, and by ratings and prediction together; None for other fits."""
-    known = {bot: found["combined"] for bot, found in result["bots"].items() if found.get("combined")}
+    known = {bot: prediction["combined"] for bot, prediction in result["bots"].items() if prediction.get("combined")}
     if not known:
         return None
     note = (
         "It holds for bots like the others. Such a mean never stands alone behind “A is better than B”: that needs the "
         "ratings of both."
     )
-    if contradicted := [bot_cell(bot, bots).text for bot, found in known.items() if found["conflict"]]:
+    if contradicted := [bot_cell(bot, bots).text for bot, combined_mean in known.items() if combined_mean["conflict"]]:
         note += (
             f" Ratings and prediction contradict each other for {', '.join(contradicted)}, by more than {CONFLICT} "
             "standard errors: neither interval can be trusted there; collect more ratings."
@@ -260,7 +263,7 @@ def combined_table(result: Result, bots: Bots) -> NamedTable | None:
     return declared_table(
         "hybrid-combined",
         "Ratings and prediction together",
-        sorted(known.items(), key=lambda one: -one[1]["mean"]),
+        sorted(known.items(), key=lambda row: -row[1]["mean"]),
         ("Bot", lambda row: bot_cell(row[0], bots)),
         ("Ratings alone", lambda row: number_cell(row[1]["ratings_mean"])),
         ("95 %", lambda row: span_cell(*row[1]["ratings_ci95"])),
@@ -281,18 +284,20 @@ def expected_table(result: Result, bots: Bots, scale: Ends = None) -> NamedTable
     """
     rows: list[tuple[str, str, float | None, Result, str]] = []
     notes = []
-    for bot, one in result["bots"].items():
-        human = one.get("adjusted_mean", one["human_mean"])
-        refused = [reason_text(reason) for reason in one.get("reasons", []) if is_unchecked(reason)]
+    for bot, prediction in result["bots"].items():
+        human = prediction.get("adjusted_mean", prediction["human_mean"])
+        refused = [reason_text(reason) for reason in prediction.get("reasons", []) if is_unchecked(reason)]
         notes += [f"{bot_cell(bot, bots).text}: {reason}." for reason in refused]
-        if one.get("interval95_new"):
-            rows.append((bot, "people", human, one, ""))
-        if one.get("selfplay") or refused:
-            found = one.get("selfplay") or {}
-            rows.append((bot, "itself", human, found, "" if found else refused[0]))
+        if prediction.get("interval95_new"):
+            rows.append((bot, "people", human, prediction, ""))
+        if prediction.get("selfplay") or refused:
+            selfplay = prediction.get("selfplay") or {}
+            rows.append((bot, "itself", human, selfplay, "" if selfplay else refused[0]))
     if not rows:
         return None
-    is_of_true_mean = any(one.get("interval95") or one.get("selfplay") for one in result["bots"].values())
+    is_of_true_mean = any(
+        prediction.get("interval95") or prediction.get("selfplay") for prediction in result["bots"].values()
+    )
     interval = (
         "The first interval is of the bot’s true mean, the second of the mean of so many further ratings."
         if is_of_true_mean
@@ -332,11 +337,11 @@ def is_unchecked(reason: Mapping[str, Any] | str) -> bool:
 
 def raters_in_words(result: Result) -> str:
     """Say of which ratings the human means are, and that they are less the habits of their raters; empty if neither."""
-    given = "Human means are of the ratings given now, not of those fitted to." if is_given(result) else ""
+    given_note = "Human means are of the ratings given now, not of those fitted to." if is_given(result) else ""
     is_adjusted = any("adjusted_mean" in bot for bot in result["bots"].values())
     if not is_adjusted or (result.get("pairs") or {}).get("clusters") == "conversations":
-        return given
-    return f"{given} Human means less the habits of their raters.".strip()
+        return given_note
+    return f"{given_note} Human means less the habits of their raters.".strip()
 
 
 def is_given(result: Result) -> bool:
@@ -349,7 +354,9 @@ def ranks_table(result: Result, bots: Bots) -> NamedTable | None:
     if not ranks_only(result):
         return None
     titles = {"rank": "Rank, from people’s chats", "rank_selfplay": "Rank, from self-play"}
-    keys = [key for key in titles if key == "rank" or any(one.get(key) for one in result["bots"].values())]
+    keys = [
+        key for key in titles if key == "rank" or any(prediction.get(key) for prediction in result["bots"].values())
+    ]
     last = len(result["bots"]) + 1
     return declared_table(
         "hybrid-ranks",
@@ -367,17 +374,17 @@ def _rank_cell(key: str, row: tuple[str, Result]) -> Cell:
     return phrases.count_cell(row[1].get(key), "it could not be predicted")
 
 
-def carrying_table(result: Result, bots: Bots) -> NamedTable | None:
+def influence_table(result: Result, bots: Bots) -> NamedTable | None:
     """Tabulate which bots carry a fit by least squares; None for other fits."""
-    found = result.get("carrying")
-    if not found:
+    influence = result.get("carrying")
+    if not influence:
         return None
 
     notes = []
-    if found["condition"] is not None:
-        notes.append(f"Condition number of the standardised features: {found['condition']:.1f}.")
-    if found["conversations"]:
-        first = found["conversations"][0]
+    if influence["condition"] is not None:
+        notes.append(f"Condition number of the standardised features: {influence['condition']:.1f}.")
+    if influence["conversations"]:
+        first = influence["conversations"][0]
         notes.append(
             f"The single conversation that moves the fit most is {first['conversation']}, of "
             f"{bot_cell(first['bot'], bots).text}: Cook’s distance {figure(first['cooks_distance'])}."
@@ -385,11 +392,11 @@ def carrying_table(result: Result, bots: Bots) -> NamedTable | None:
     return declared_table(
         "hybrid-carrying",
         "Which bots carry the fit",
-        sorted(found["bots"].items(), key=lambda row: -(row[1]["cooks_distance"] or 0.0)),
+        sorted(influence["bots"].items(), key=lambda row: -(row[1]["cooks_distance"] or 0.0)),
         ("Bot", lambda row: bot_cell(row[0], bots)),
         ("Cook’s distance", lambda row: number_cell(row[1]["cooks_distance"])),
         ("Of the leverage", lambda row: _percent_cell(row[1]["leverage"])),
-        ("Of the conversations", lambda row: _percent_cell(row[1]["n"] / found["n"])),
+        ("Of the conversations", lambda row: _percent_cell(row[1]["n"] / influence["n"])),
         method="Of the fit on all rated conversations, by statsmodels. Leverage: how much the features alone give a "
         "bot’s ratings to say; above its share of conversations, it is unlike the others. Cook’s distance: how far "
         "predictions move without the bot, in squared standard errors for each coefficient.",
@@ -443,8 +450,8 @@ def dimensions_table(result: Result, titles: Mapping[str, str]) -> NamedTable | 
     Args:
         titles: the dimensions' titles by key.
     """
-    found = result.get("dimensions") or {}
-    if not found or result["n_bots"] < FEW_BOTS:
+    dimensions = result.get("dimensions") or {}
+    if not dimensions or result["n_bots"] < FEW_BOTS:
         return None
     chats = result.get("dimensions_conversation_level") or {}
     is_played = result.get("bot_level_selfplay") and selfplay_bots(result) >= FEW_BOTS
@@ -452,12 +459,12 @@ def dimensions_table(result: Result, titles: Mapping[str, str]) -> NamedTable | 
     target = result["target"].replace(",", ", ").replace("_", " ")
 
     def level(source: str, name: str) -> Result:
-        return (found[name].get(source) or {}).get("pearson") or {}
+        return (dimensions[name].get(source) or {}).get("pearson") or {}
 
     return declared_table(
         "hybrid-dimensions",
         "With every rating",
-        found,
+        dimensions,
         ("Dimension", lambda name: Cell(titles.get(name, name.replace("_", " ").capitalize()))),
         *(
             column

@@ -11,7 +11,7 @@ from webapp.dashboard.narrative.phrases import feature_titles, listed, reason_te
 from webapp.dashboard.narrative.verdicts import CLEARLY_BETTER, CLEARLY_WORSE, NOT_YET_KNOWN
 from webapp.jobs.selectors.metrics import language_name
 
-Found = Mapping[str, Any]
+StoredFinding = Mapping[str, Any]
 """A finding as `Finding.to_json` wrote it."""
 
 INTERCEPTS = {"common": "one intercept for all folds", "fold": "an intercept for each fold"}
@@ -36,7 +36,7 @@ _USES = {
 }
 
 
-def verdict_text(verdict: Found | str | None) -> str:
+def verdict_text(verdict: StoredFinding | str | None) -> str:
     """Return the uses that a fit supports, the conclusion first, or the reason why it supports none.
 
     Args:
@@ -45,35 +45,35 @@ def verdict_text(verdict: Found | str | None) -> str:
     """
     if isinstance(verdict, str) or not verdict:
         return str(verdict or "")
-    first, standing, selfplay = verdict["findings"][0], verdict["standing"], verdict["standing_selfplay"]
-    if standing == "undefined":
-        why = reason_text(first["reason"]) if first["n_bots"] else "no bot is rated"
-        return f"Not known: there is no correlation over bots to judge{': ' if why else ''}{why}."
-    if standing == "few_bots":
+    first, verdict_code, selfplay = verdict["findings"][0], verdict["standing"], verdict["standing_selfplay"]
+    if verdict_code == "undefined":
+        reason = reason_text(first["reason"]) if first["n_bots"] else "no bot is rated"
+        return f"Not known: there is no correlation over bots to judge{': ' if reason else ''}{reason}."
+    if verdict_code == "few_bots":
         return (
             f"Not yet known: only {phrases.bots_text(first['n_bots'])} rated. So few points can lie on a line by "
             "chance, whatever r is; nothing about other bots follows from this fit."
         )
-    standing, sentence = _standing_text("The prediction is", standing, verdict["findings"])
-    text = f"{sentence} {_USES[standing]}"
+    verdict_code, sentence = _render_verdict("The prediction is", verdict_code, verdict["findings"])
+    text = f"{sentence} {_USES[verdict_code]}"
     if selfplay in _STANDINGS:
-        text += f" {_standing_text('From self-play it is', selfplay, verdict['findings_selfplay'])[1]}"
+        text += f" {_render_verdict('From self-play it is', selfplay, verdict['findings_selfplay'])[1]}"
     return text
 
 
-def _standing_text(subject: str, standing: str, findings: Sequence[Found]) -> tuple[str, str]:
+def _render_verdict(subject: str, verdict_code: str, findings: Sequence[StoredFinding]) -> tuple[str, str]:
     """Return a standing, and the sentence of it with the comparison that it rests on."""
-    rival = next((one for one in findings if one["code"] == "rival"), None)
-    if rival is None and standing in ("ranking", "baseline"):
+    rival = next((finding for finding in findings if finding["code"] == "rival"), None)
+    if rival is None and verdict_code in ("ranking", "baseline"):
         # Fits of earlier versions compared two correlations, which says nothing of which predicts better.
-        standing = "unsettled"
+        verdict_code = "unsettled"
     name = RIVALS.get(rival["name"], rival["name"]) if rival else ""
-    sentence = f"{subject} {_STANDINGS[standing].format(rival=name)}."
-    if rival and rival["ci95"] and standing != "chance":
+    sentence = f"{subject} {_STANDINGS[verdict_code].format(rival=name)}."
+    if rival and rival["ci95"] and verdict_code != "chance":
         ends = " to ".join(map(figure, rival["ci95"]))
         ratio = figure(rival["error_ratio"])
         sentence += f" Its errors are {ratio} times those of a prediction by {name} (95 % interval {ends})."
-    return standing, sentence
+    return verdict_code, sentence
 
 
 _CAUTIONS = {
@@ -138,19 +138,19 @@ _SHOWN: dict[str, Callable[[Any], str]] = {
 """How values of these names are shown."""
 
 
-def caution_sentences(cautions: Sequence[Found | str]) -> list[str]:
+def caution_sentences(cautions: Sequence[StoredFinding | str]) -> list[str]:
     """Return a sentence for each caution of a fit; those of versions before there were codes are sentences."""
-    said = (found if isinstance(found, str) else _caution(found) for found in cautions)
-    return [sentence for sentence in said if sentence]
+    sentences = (caution if isinstance(caution, str) else _render_caution(caution) for caution in cautions)
+    return [sentence for sentence in sentences if sentence]
 
 
-def _caution(found: Found) -> str:
+def _render_caution(caution: StoredFinding) -> str:
     """Say one caution; "" for one that this version does not know."""
-    code = found["code"]
-    if code in _MAY_LACK and not found[_MAY_LACK[code]]:
+    code = caution["code"]
+    if code in _MAY_LACK and not caution[_MAY_LACK[code]]:
         code += ":none"
-    elif code in _COUNTED and len(found[_COUNTED[code]]) == 1:
+    elif code in _COUNTED and len(caution[_COUNTED[code]]) == 1:
         code += ":one"
     elif code == "scale_unknown":
-        code += ":both" if found["of_fit"] and found["of_ratings"] else ":fit" if found["of_fit"] else ":ratings"
-    return _CAUTIONS.get(code, "").format(**{name: _SHOWN.get(name, str)(value) for name, value in found.items()})
+        code += ":both" if caution["of_fit"] and caution["of_ratings"] else ":fit" if caution["of_fit"] else ":ratings"
+    return _CAUTIONS.get(code, "").format(**{name: _SHOWN.get(name, str)(value) for name, value in caution.items()})

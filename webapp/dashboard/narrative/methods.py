@@ -37,14 +37,14 @@ from webapp.studies.selectors import judges_items
 
 def hybrid_methods(fits: Sequence[HybridFit]) -> list[str]:
     """Return a paragraph for each way of fitting that these fits took, as it is now."""
-    found = {}
+    paragraphs = {}
     for fit in fits:
         result = fit.result or {}
         preset = str(result.get("preset", ""))
         if preset in _PARAGRAPHS and _is_present(result, preset):
-            found[preset] = _PARAGRAPHS[preset](result)
+            paragraphs[preset] = _PARAGRAPHS[preset](result)
     has_rivals = any((fit.result or {}).get("rivals") for fit in fits)
-    return [*found.values(), *([_RIVALS] if found and has_rivals else [])]
+    return [*paragraphs.values(), *([_RIVALS] if paragraphs and has_rivals else [])]
 
 
 def _is_present(result: Mapping[str, Any], preset: str) -> bool:
@@ -102,8 +102,8 @@ def _over(result: Mapping[str, Any]) -> str:
 def _features(result: Mapping[str, Any]) -> str:
     """Describe the number of columns that a fit reads, and any blocks."""
     blocks = result.get("block_shares") or {}
-    said = f"{len(result['features'])} metrics of conversations"
-    return f"{said} in the blocks {', '.join(blocks)}" if blocks else said
+    metrics_text = f"{len(result['features'])} metrics of conversations"
+    return f"{metrics_text} in the blocks {', '.join(blocks)}" if blocks else metrics_text
 
 
 def _grid(values: Sequence[float]) -> str:
@@ -144,7 +144,7 @@ def pair_methods_section(frame: StudyFrame) -> Section:
     )
     study = frame.study
     alpha = order_alpha(study.values.quotas.level)
-    told = (
+    data_sentence = (
         f"Study {study.key} (protocol {study.protocol}, version {study.version.number}) has "
         f"{phrases.ratings_text(frame.facts.n_ratings)} of pairs of bots by "
         f"{phrases.people_text(frame.facts.n_raters)}, on {phrases.dimensions_text(len(frame.dimensions))}. Intervals "
@@ -155,8 +155,8 @@ def pair_methods_section(frame: StudyFrame) -> Section:
         f"{study.values.judging.kappa_items} shared items or more."
     )
     if frame.include_synthetic:
-        told += " Scripted participants are counted."
-    section.lead += [told, _software_sentence()]
+        data_sentence += " Scripted participants are counted."
+    section.lead += [data_sentence, _software_sentence()]
     section.tables += [_bots(frame), _questions(frame), _environment()]
     return section
 
@@ -166,7 +166,7 @@ def _data_sentence(frame: StudyFrame) -> str:
     controls = [frame.title(bot) for bot in frame.controls]
     protocol = "import" if study.is_imported else f"{study.protocol}, bots {study.rule}"
     rated = phrases.items_text if judges_items(study) else phrases.conversations_text
-    said = (
+    sentence = (
         f"Study {study.key} (protocol {protocol}, rubric {study.rubric.name}, version {study.rubric.version}) has "
         f"{phrases.ratings_text(frame.facts.n_ratings)} of {rated(frame.facts.n_conversations)} with "
         f"{phrases.bots_text(len(frame.rated_bots))} by "
@@ -174,20 +174,20 @@ def _data_sentence(frame: StudyFrame) -> str:
         f"{phrases.dimensions_text(len(frame.dimensions))}."
     )
     if frame.headline.key == MEAN_KEY:
-        said += (
+        sentence += (
             " No question is about the whole, so bots are ranked by the mean of all dimensions (complete ratings only)."
         )
     if controls:
-        said += (
+        sentence += (
             f" Controls made to be bad ({', '.join(controls)}) are shown hollow. They are left out of rankings, models "
             "and correlations with metrics; they are in the correlations of questions with one another."
         )
     if frame.include_synthetic:
-        said += " Scripted participants are counted."
+        sentence += " Scripted participants are counted."
     if frame.excluded_flags:
         rules = " ".join(str(flag_kinds.get(name).rule) for name in frame.excluded_flags)
-        said += " " + f"People with one of these flags are left out: {rules}"
-    return said
+        sentence += " " + f"People with one of these flags are left out: {rules}"
+    return sentence
 
 
 def _statistics_sentence(frame: StudyFrame) -> str:
@@ -228,42 +228,42 @@ def _bots(frame: StudyFrame) -> NamedTable:
         bot_versions(frame.study),
         (
             "Bot",
-            lambda one: (
-                replace(bot_cell(frame.bots[one.bot_id]), text=one.title)
-                if one.bot_id in frame.bots
-                else Cell(one.title)
+            lambda version: (
+                replace(bot_cell(frame.bots[version.bot_id]), text=version.title)
+                if version.bot_id in frame.bots
+                else Cell(version.title)
             ),
         ),
-        ("Kind", lambda one: Cell(one.kind)),
-        ("Version", lambda one: Cell(one.version)),
-        ("Identity", lambda one: Cell(one.key[:_DIGEST])),
-        ("Parameters", lambda one: Cell(_told(one.params))),
+        ("Kind", lambda version: Cell(version.kind)),
+        ("Version", lambda version: Cell(version.version)),
+        ("Identity", lambda version: Cell(version.key[:_DIGEST])),
+        ("Parameters", lambda version: Cell(_format_params(version.params))),
     )
 
 
 def _metrics(versions: Sequence[tuple[MetricVersion, bool]]) -> NamedTable:
-    found = declared_table(
+    metrics_table = declared_table(
         "metric-identities",
         "Metrics",
         versions,
-        ("Metric", lambda one: Cell(one[0].name)),
-        ("Version", lambda one: Cell(one[0].version)),
-        ("Identity", lambda one: Cell(one[0].key[:_DIGEST])),
-        ("Use", lambda one: Cell("used here" if one[1] else "an earlier version, not used")),
-        ("Parameters", lambda one: Cell(_told(one[0].params))),
+        ("Metric", lambda row: Cell(row[0].name)),
+        ("Version", lambda row: Cell(row[0].version)),
+        ("Identity", lambda row: Cell(row[0].key[:_DIGEST])),
+        ("Use", lambda row: Cell("used here" if row[1] else "an earlier version, not used")),
+        ("Parameters", lambda row: Cell(_format_params(row[0].params))),
     )
     if not versions:
-        found.table.rows.append([Cell("–", reason="no metric is computed yet"), *[Cell("–")] * 4])
-    return found
+        metrics_table.table.rows.append([Cell("–", reason="no metric is computed yet"), *[Cell("–")] * 4])
+    return metrics_table
 
 
-def _told(params: Mapping[str, Any], before: str = "") -> str:
+def _format_params(params: Mapping[str, Any], before: str = "") -> str:
     """Write parameters in one line, long digests cut: the identity beside them covers all of it."""
     parts = []
     for key, value in sorted(params.items()):
         name = f"{before}{key}"
         if isinstance(value, Mapping):
-            parts.append(_told(value, f"{name}."))
+            parts.append(_format_params(value, f"{name}."))
         else:
             text = str(value)
             parts.append(f"{name}={text if len(text) <= _CUT else text[:_DIGEST] + '…'}")
@@ -291,10 +291,10 @@ def _questions(frame: StudyFrame) -> NamedTable:
         "questions",
         "What raters were asked",
         frame.study.rubric.dimensions.all(),
-        ("Dimension", lambda one: Cell(title_as_given(one))),
-        ("Question", lambda one: Cell(one.question)),
-        ("Scale", lambda one: Cell(f"{one.scale[0]:g} … {one.scale[1]:g}")),
-        ("Ends", lambda one: Cell(" … ".join(filter(None, (one.low_label, one.high_label))) or "–")),
+        ("Dimension", lambda dimension: Cell(title_as_given(dimension))),
+        ("Question", lambda dimension: Cell(dimension.question)),
+        ("Scale", lambda dimension: Cell(f"{dimension.scale[0]:g} … {dimension.scale[1]:g}")),
+        ("Ends", lambda dimension: Cell(" … ".join(filter(None, (dimension.low_label, dimension.high_label))) or "–")),
     )
 
 
@@ -306,6 +306,6 @@ def _environment() -> NamedTable:
         "environment",
         "Software",
         versions.items(),
-        ("Package", lambda one: Cell(one[0])),
-        ("Version", lambda one: Cell(one[1]) if one[1] else Cell("–", reason="not installed")),
+        ("Package", lambda row: Cell(row[0])),
+        ("Version", lambda row: Cell(row[1]) if row[1] else Cell("–", reason="not installed")),
     )

@@ -17,7 +17,7 @@ from webapp.dashboard.narrative import phrases
 from webapp.dashboard.narrative.phrases import (
     NamedTable,
     Section,
-    controls_said,
+    controls_sentence,
     count_cell,
     declared_table,
     listed,
@@ -32,73 +32,75 @@ from webapp.dashboard.narrative.phrases import (
 from webapp.results.study_data import StudyFrame
 
 
-def models_section(frame: StudyFrame, found: RatingModels) -> Section:
+def models_section(frame: StudyFrame, models: RatingModels) -> Section:
     """Return the three models in words and tables; they leave out bots made to be bad."""
     section = Section("models", "What the ratings depend on")
-    section.missing.extend(_unused(one, frame) for one in found.unused)
-    if found.factorial is None or found.mixed is None or found.ordinal is None:
+    section.missing.extend(_unused(finding, frame) for finding in models.unused)
+    if models.factorial is None or models.mixed is None or models.ordinal is None:
         section.missing.append("Fewer than two bots are rated, so there is nothing to model.")
         return section
-    _factorial(section, found.factorial, found, frame.headline)
-    if found.mixed.reason is not None:
-        section.missing.append(f"Mixed model: {reason_text(found.mixed.reason)}.")
+    _add_factorial(section, models.factorial, models, frame.headline)
+    if models.mixed.reason is not None:
+        section.missing.append(f"Mixed model: {reason_text(models.mixed.reason)}.")
     else:
-        section.lead.append(_mixed_sentence(found.mixed, frame.headline))
-        section.tables.append(_mixed_table(found.mixed, found, frame))
-    if found.ordinal.reason is not None:
-        section.missing.append(f"Ordinal model: {reason_text(found.ordinal.reason)}.")
+        section.lead.append(_mixed_sentence(models.mixed, frame.headline))
+        section.tables.append(_mixed_table(models.mixed, models, frame))
+    if models.ordinal.reason is not None:
+        section.missing.append(f"Ordinal model: {reason_text(models.ordinal.reason)}.")
     else:
-        section.tables.append(_ordinal_table(found.ordinal, found, frame))
+        section.tables.append(_ordinal_table(models.ordinal, models, frame))
     if frame.controls:
-        section.lead.append(controls_said(frame, left_out=True))
+        section.lead.append(controls_sentence(frame, left_out=True))
     return section
 
 
-def _unused(found: Finding, frame: StudyFrame) -> str:
-    if found.code == "factor_unknown":
-        why = f"it is unknown for {listed([frame.title(bot) for bot in found.values['bots']])}"
-    elif found.code == "factor_constant":
-        why = "all bots are alike in it"
+def _unused(finding: Finding, frame: StudyFrame) -> str:
+    if finding.code == "factor_unknown":
+        reason = f"it is unknown for {listed([frame.title(bot) for bot in finding.values['bots']])}"
+    elif finding.code == "factor_constant":
+        reason = "all bots are alike in it"
     else:
-        why = f"{found.values['most']} factors are analysed"
-    return f"Factor “{found.values['factor']}” is not used: {why}."
+        reason = f"{finding.values['most']} factors are analysed"
+    return f"Factor “{finding.values['factor']}” is not used: {reason}."
 
 
-def _factorial(section: Section, found: FactorialModel, models: RatingModels, headline: RatingDimension) -> None:
-    if found.factors_reason is not None:
-        section.missing.append(f"Analysis of variance by the factors: {reason_text(found.factors_reason)}.")
-    elif not found.factors:
+def _add_factorial(
+    section: Section, factorial: FactorialModel, models: RatingModels, headline: RatingDimension
+) -> None:
+    if factorial.factors_reason is not None:
+        section.missing.append(f"Analysis of variance by the factors: {reason_text(factorial.factors_reason)}.")
+    elif not factorial.factors:
         section.missing.append(
             "No factors of the bots’ making are known, so bots are compared one by one. Upload a "
             "table of bots with columns of words (architecture, corpus, EI) to analyse them."
         )
-    if not found.table.terms:
-        why = reason_text(found.table.reason)
-        section.missing.append(f"Analysis of variance: {why}.")
+    if not factorial.table.terms:
+        reason = reason_text(factorial.table.reason)
+        section.missing.append(f"Analysis of variance: {reason}.")
         return
-    what = headline.title.lower()
-    if found.of == "sum":
-        what = f"sum of the {models.n_questions} ratings"
-    section.conclusion = _shown(found, what)
+    outcome = headline.title.lower()
+    if factorial.of == "sum":
+        outcome = f"sum of the {models.n_questions} ratings"
+    section.conclusion = _effects_sentence(factorial, outcome)
     section.lead.append(section.conclusion)
-    section.tables.append(_anova_table(found, models, what))
-    if found.factors:
-        section.tables.append(_marginals(found.table, models.level))
+    section.tables.append(_anova_table(factorial, models, outcome))
+    if factorial.factors:
+        section.tables.append(_marginals(factorial.table, models.level))
 
 
-def _shown(found: FactorialModel, what: str) -> str:
+def _effects_sentence(factorial: FactorialModel, outcome: str) -> str:
     """Compose the sentence on the terms with a significant effect."""
-    table = found.table
-    told = [
+    table = factorial.table
+    effect_texts = [
         f"{_term(term)} (F({term.df}, {figure(term.df2, _digits(term.df2))}) = {figure(term.f)}, {probability(term.p)})"
-        for term in map(table.term, found.significant_terms)
+        for term in map(table.term, factorial.significant_terms)
     ]
-    others = [_term(table.term(name)) for name in found.other_terms]
-    if not told:
-        return f"No effect on the {what} is significant, which does not show that there is none."
-    if not others:
-        return f"The {what} depends on {listed(told)}."
-    return f"The {what} depends on {listed(told)}; not shown: {listed(others)}."
+    other_terms = [_term(table.term(name)) for name in factorial.other_terms]
+    if not effect_texts:
+        return f"No effect on the {outcome} is significant, which does not show that there is none."
+    if not other_terms:
+        return f"The {outcome} depends on {listed(effect_texts)}."
+    return f"The {outcome} depends on {listed(effect_texts)}; not shown: {listed(other_terms)}."
 
 
 def _term(term: AnovaTerm) -> str:
@@ -110,16 +112,16 @@ def _digits(df: float | None) -> int:
     return 0 if df is not None and abs(df - round(df)) < 0.05 else 1
 
 
-def _anova_table(found: FactorialModel, models: RatingModels, what: str) -> NamedTable:
-    table = found.table
-    why = reason_text(table.reason)
+def _anova_table(factorial: FactorialModel, models: RatingModels, outcome: str) -> NamedTable:
+    table = factorial.table
+    reason = reason_text(table.reason)
 
     def no_test(term: AnovaTerm) -> str:
-        return why or reason_text(term.reason)
+        return reason or reason_text(term.reason)
 
-    found_table = declared_table(
+    named_table = declared_table(
         "anova",
-        f"Analysis of variance of the {what}",
+        f"Analysis of variance of the {outcome}",
         table.terms,
         ("Term", lambda term: Cell(_term(term))),
         ("SS", lambda term: number_cell(term.ss, 1)),
@@ -127,18 +129,18 @@ def _anova_table(found: FactorialModel, models: RatingModels, what: str) -> Name
         ("error df", lambda term: number_cell(term.df2, _digits(term.df2), no_test(term))),
         ("F", lambda term: number_cell(term.f, 2, no_test(term))),
         ("p", lambda term: p_cell(term.p, no_test(term))),
-        ("partial η²", lambda term: share_cell(term.partial_eta2, 3, why)),
+        ("partial η²", lambda term: share_cell(term.partial_eta2, 3, reason)),
         (
             percent(models.level),
-            lambda term: span_cell(term.low, term.high, 3, shares=True, reason=why or reason_text(table.eta_reason)),
+            lambda term: span_cell(term.low, term.high, 3, shares=True, reason=reason or reason_text(table.eta_reason)),
         ),
-        method=f"Type III sums of squares, sum-to-zero contrasts. {_interactions(found)} "
+        method=f"Type III sums of squares, sum-to-zero contrasts. {_interactions(factorial)} "
         f"{phrases.ratings_text(table.n)}, {table.n_dropped} left out for a missing value.",
         note=_anova_note(models) if table.eta_reason else "Ratings count as independent.",
     )
     residual = [Cell("Residual"), number_cell(table.residual_ss, 1), count_cell(table.residual_df)]
-    found_table.table.rows.append([*residual, *[Cell("–", reason="what the terms leave")] * 5])
-    return found_table
+    named_table.table.rows.append([*residual, *[Cell("–", reason="what the terms leave")] * 5])
+    return named_table
 
 
 def _anova_note(models: RatingModels) -> str:
@@ -152,13 +154,13 @@ def _anova_note(models: RatingModels) -> str:
     )
 
 
-def _interactions(found: FactorialModel) -> str:
+def _interactions(factorial: FactorialModel) -> str:
     """Name the interactions in the table."""
-    if found.max_order is None:
+    if factorial.max_order is None:
         return "All interactions."
-    if found.max_order == 1:
+    if factorial.max_order == 1:
         return "Main effects only: not every combination of levels is rated."
-    return f"Interactions of up to {found.max_order} factors: not every combination of levels is rated."
+    return f"Interactions of up to {factorial.max_order} factors: not every combination of levels is rated."
 
 
 def _marginals(table: Anova, level: float) -> NamedTable:
@@ -166,10 +168,10 @@ def _marginals(table: Anova, level: float) -> NamedTable:
         "marginals",
         "Means of the levels, all cells counting alike",
         table.marginals,
-        ("Factor", lambda one: Cell(one.factor)),
-        ("Level", lambda one: Cell(one.level)),
-        (("Mean", percent(level)), lambda one: mean_cells(one, 1)),
-        ("n", lambda one: count_cell(one.n)),
+        ("Factor", lambda marginal: Cell(marginal.factor)),
+        ("Level", lambda marginal: Cell(marginal.level)),
+        (("Mean", percent(level)), lambda marginal: mean_cells(marginal, 1)),
+        ("n", lambda marginal: count_cell(marginal.n)),
         method="Of the bots’ means by generalised least squares, by which bots are compared.",
     )
 
@@ -190,11 +192,11 @@ def _mixed_table(model: MixedModel, models: RatingModels, frame: StudyFrame) -> 
         "mixed",
         f"{frame.headline.title} as the average rater would see it",
         sorted(model.bots, key=lambda bot: -bot.mean),
-        ("Bot", lambda one: named_cell(frame.bots, one.bot)),
-        (("Mean", percent(models.level)), lambda one: mean_cells(one, digits)),
-        ("Plain mean", lambda one: number_cell(one.raw_mean, digits)),
-        ("n", lambda one: count_cell(one.n)),
-        (raters, lambda one: count_cell(one.n_raters)),
+        ("Bot", lambda bot: named_cell(frame.bots, bot.bot)),
+        (("Mean", percent(models.level)), lambda bot: mean_cells(bot, digits)),
+        ("Plain mean", lambda bot: number_cell(bot.raw_mean, digits)),
+        ("n", lambda bot: count_cell(bot.n)),
+        (raters, lambda bot: count_cell(bot.n_raters)),
         method=f"Bots fixed, raters random, restricted maximum likelihood; {phrases.ratings_text(model.n)} by "
         f"{listed(list(_by_whom(models)))}; sd of raters {figure(model.rater_sd, digits)}, of what is left "
         f"{figure(model.residual_sd, digits)}; raters’ share {share(model.rater_share)} [{share(model.share_low)}, "
@@ -222,14 +224,14 @@ def _ordinal_table(model: OrdinalModel, models: RatingModels, frame: StudyFrame)
         "ordinal",
         "The same without taking the points of the scale for equal steps",
         order,
-        ("Bot", lambda one: named_cell(frame.bots, one.bot)),
-        ("Log odds", lambda one: number_cell(one.effect)),
-        (percent(models.level), lambda one: span_cell(one.low, one.high)),
+        ("Bot", lambda bot: named_cell(frame.bots, bot.bot)),
+        ("Log odds", lambda bot: number_cell(bot.effect)),
+        (percent(models.level), lambda bot: span_cell(bot.low, bot.high)),
         (
             f"Chance to be rated above {frame.title(order[0].bot)}",
-            lambda one: share_cell(above_best.get(one.bot), 2, "the bot itself"),
+            lambda bot: share_cell(above_best.get(bot.bot), 2, "the bot itself"),
         ),
-        ("n", lambda one: count_cell(one.n)),
+        ("n", lambda bot: count_cell(bot.n)),
         method=" ".join(_ordinal_method(model, models, frame.headline)),
         note=_odds_note(model, models),
     )

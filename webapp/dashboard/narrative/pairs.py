@@ -26,7 +26,13 @@ from webapp.dashboard.narrative.phrases import (
     share_cell,
     span_cell,
 )
-from webapp.dashboard.narrative.verdicts import CLEARLY_BETTER, equal_said, one_look, pairs_standing, smallest_sentences
+from webapp.dashboard.narrative.verdicts import (
+    CLEARLY_BETTER,
+    equality_clause,
+    one_look,
+    pair_counts_sentence,
+    smallest_sentences,
+)
 from webapp.ratings.paired_comparisons import compares_pairs
 from webapp.ratings.selectors import BotInfo, study_bots
 from webapp.results.item_results import PairPage
@@ -36,78 +42,80 @@ Bots = Mapping[str, BotInfo]
 Titles = Mapping[str, str]
 
 
-def pairs_section(study: Study, found: PairResults, titles: Titles, bots: Bots) -> Section:
+def pairs_section(study: Study, pair_results: PairResults, titles: Titles, bots: Bots) -> Section:
     """Return wins, ties and losses of every two bots, agreement and strengths."""
     section = Section("pairs", "Which reply people preferred")
     leading = next(iter(titles))
-    section.lead.append(pairs_conclusion(found, titles, bots))
-    people, ends = phrases.people_text(found.n_raters), found.best_worst
-    implied = f"{phrases.judgements_text(found.n)} of {phrases.pairs_text(found.n_items)}"
+    section.lead.append(pairs_conclusion(pair_results, titles, bots))
+    people, ends = phrases.people_text(pair_results.n_raters), pair_results.best_worst
+    implied = f"{phrases.judgements_text(pair_results.n)} of {phrases.pairs_text(pair_results.n_items)}"
     section.lead.append(
         f"{people} gave {implied}."
         if ends is None
         else f"{people} chose the best and the worst reply {ends.n:,} times, which implies {implied}."
     )
-    alpha = share(1 - found.level)
-    section.how.append(
+    alpha = share(1 - pair_results.level)
+    section.methods.append(
         f"An always-valid test decides which bot is preferred, corrected by Holm, p < {alpha}, with intervals that "
         "hold however often you look. Closing the study changes no verdict."
-        if found.test == "always"
+        if pair_results.test == "always"
         else "A fixed-sample test decides which bot is preferred, corrected by Holm for all pairs of bots, p < "
         f"{alpha}; errors are clustered by rater and by what was compared."
     )
-    section.how += smallest_sentences(study, found.smallest_difference)
-    asked = [one for one in found.outcomes if one.question == leading]
-    section.points += [_outcome_sentence(one, bots, found.smallest_difference) for one in asked]
-    section.lead += [_kappa_sentence(one, titles) for one in found.kappas if one.question == leading]
-    section.tables.append(_outcomes_table(found, titles, bots))
-    section.tables.append(_ambiguous_table(found, titles, bots))
-    if found.picks:
-        section.tables.append(_picks_table(found, bots))
+    section.methods += smallest_sentences(study, pair_results.smallest_difference)
+    leading_outcomes = [outcome for outcome in pair_results.outcomes if outcome.question == leading]
+    section.points += [
+        _outcome_sentence(outcome, bots, pair_results.smallest_difference) for outcome in leading_outcomes
+    ]
+    section.lead += [_kappa_sentence(kappa, titles) for kappa in pair_results.kappas if kappa.question == leading]
+    section.tables.append(_outcomes_table(pair_results, titles, bots))
+    section.tables.append(_ambiguous_table(pair_results, titles, bots))
+    if pair_results.picks:
+        section.tables.append(_picks_table(pair_results, bots))
     if ends is not None:
-        section.lead.append(_reliability_sentence(ends, found.level))
-        section.how.append(
+        section.lead.append(_reliability_sentence(ends, pair_results.level))
+        section.methods.append(
             "A choice orders five of six pairs of replies; of the two that are neither the best nor the worst nothing "
             "is known. Judgements that one choice implies depend on each other, so whole raters are the units."
         )
-        section.tables.append(_best_worst_table(ends, found, bots))
-    if found.strengths.reason is None:
-        section.tables.append(_strengths_table(found, titles[leading], bots))
+        section.tables.append(_best_worst_table(ends, pair_results, bots))
+    if pair_results.strengths.reason is None:
+        section.tables.append(_strengths_table(pair_results, titles[leading], bots))
     else:
-        why = reason_text(found.strengths.reason)
-        section.missing.append(f"Strengths of the bots: {why}.")
+        reason = reason_text(pair_results.strengths.reason)
+        section.missing.append(f"Strengths of the bots: {reason}.")
     kappas = _kappas_table(
         "pair-kappas",
         "Do people agree on single pairs?",
-        [(titles[one.question], "Single replies", one) for one in found.kappas],
-        found.level,
+        [(titles[kappa.question], "Single replies", kappa) for kappa in pair_results.kappas],
+        pair_results.level,
     )
-    section.tables.append(replace(kappas, note=one_look()) if found.is_collecting else kappas)
+    section.tables.append(replace(kappas, note=one_look()) if pair_results.is_collecting else kappas)
     return section
 
 
-def pairs_conclusion(found: PairResults, titles: Titles, bots: Bots) -> str:
+def pairs_conclusion(pair_results: PairResults, titles: Titles, bots: Bots) -> str:
     """Return the conclusion as of ratings in the leading question, and the bots that no other beats."""
     leading = next(iter(titles))
-    outcomes = [one for one in found.outcomes if one.question == leading]
-    beaten = {one.b if one.sign > 0 else one.a for one in outcomes if one.sign}
-    every = dict.fromkeys(bot for one in outcomes for bot in (one.a, one.b))
+    outcomes = [outcome for outcome in pair_results.outcomes if outcome.question == leading]
+    beaten = {outcome.b if outcome.sign > 0 else outcome.a for outcome in outcomes if outcome.sign}
+    every = dict.fromkeys(bot for outcome in outcomes for bot in (outcome.a, outcome.b))
     first = [_title(bots, bot) for bot in every if bot not in beaten]
-    counts = found.counts(leading)
-    told = pairs_standing(
+    counts = pair_results.counts(leading)
+    conclusion = pair_counts_sentence(
         f"“{titles[leading]}”",
         counts["n_told_apart"],
-        [f"{_title(bots, one.a)} and {_title(bots, one.b)}" for one in outcomes if one.equal],
+        [f"{_title(bots, outcome.a)} and {_title(bots, outcome.b)}" for outcome in outcomes if outcome.equal],
         counts["n_not_yet_known"],
         counts["n_pairs"],
-        figure(found.smallest_difference),
+        figure(pair_results.smallest_difference),
     )
     if not counts["n_told_apart"] or not first:
-        return told
-    wins = [_title(bots, one.a if one.sign > 0 else one.b) for one in outcomes if one.sign]
+        return conclusion
+    wins = [_title(bots, outcome.a if outcome.sign > 0 else outcome.b) for outcome in outcomes if outcome.sign]
     if wins.count(first[0]) == len(every) - 1:
-        return f"{told} First: {first[0]}, {CLEARLY_BETTER.format(other='each of the other bots')}."
-    return f"{told} No bot is {CLEARLY_BETTER.format(other=listed(first))}."
+        return f"{conclusion} First: {first[0]}, {CLEARLY_BETTER.format(other='each of the other bots')}."
+    return f"{conclusion} No bot is {CLEARLY_BETTER.format(other=listed(first))}."
 
 
 def protocols_section(study: Study, page: PairPage) -> Section | None:
@@ -115,26 +123,26 @@ def protocols_section(study: Study, page: PairPage) -> Section | None:
 
     None where only one of the two is there.
     """
-    found, titles = page.compared, page.titles
-    if found is None or page.compared_study is None:
+    comparison, titles = page.compared, page.titles
+    if comparison is None or page.compared_study is None:
         return None
     one_turn, interactive = (study, page.compared_study) if compares_pairs(study) else (page.compared_study, study)
     bots = study_bots(interactive)
     section = Section("one-turn", "One turn against interactive evaluation")
     section.lead.append(
-        f"“{one_turn.name}” compares single replies of {phrases.bots_text(len(found.bots))}; "
+        f"“{one_turn.name}” compares single replies of {phrases.bots_text(len(comparison.bots))}; "
         f"in “{interactive.name}” people chatted with them."
     )
-    asked = list(dict.fromkeys(row.question for row in found.rows))
-    section.points += [_agreement_sentence(found, key, titles[key]) for key in asked]
-    if not found.rows:
+    questions = list(dict.fromkeys(row.question for row in comparison.rows))
+    section.points += [_agreement_sentence(comparison, key, titles[key]) for key in questions]
+    if not comparison.rows:
         section.missing.append("No two bots have both ratings of chats and compared replies yet.")
         return section
-    section.tables.append(_beside_table(found, titles, bots))
+    section.tables.append(_protocols_table(comparison, titles, bots))
     kappas = [
         (titles[kappa.question], name, kappa)
-        for key in asked
-        for name, all_kappas in (("Single replies", found.one_turn), ("Chats", found.interactive))
+        for key in questions
+        for name, all_kappas in (("Single replies", comparison.one_turn), ("Chats", comparison.interactive))
         for kappa in all_kappas
         if kappa.question == key
     ]
@@ -142,39 +150,39 @@ def protocols_section(study: Study, page: PairPage) -> Section | None:
         "Of chats, an item is a pair of bots, and the answer which of the two a person rated higher, or both the "
         "same: so both ways of asking answer the same question."
     )
-    table = _kappas_table("protocol-kappas", "Agreement by each way of asking", kappas, found.level)
+    table = _kappas_table("protocol-kappas", "Agreement by each way of asking", kappas, comparison.level)
     section.tables.append(replace(table, note=note))
     return section
 
 
-def _outcome_sentence(one: PairOutcome, bots: Bots, smallest: float) -> str:
-    a, b = _title(bots, one.a), _title(bots, one.b)
-    if one.sign:
-        better, worse = (a, b) if one.sign > 0 else (b, a)
+def _outcome_sentence(outcome: PairOutcome, bots: Bots, smallest: float) -> str:
+    a, b = _title(bots, outcome.a), _title(bots, outcome.b)
+    if outcome.sign:
+        better, worse = (a, b) if outcome.sign > 0 else (b, a)
         verdict = f"{better} is preferred to {worse}"
     else:
         verdict = f"{a} and {b} do not differ significantly"
-        if one.equal:
-            verdict = f"{a} and {b} {equal_said(smallest)}"
-        elif one.ahead.low is not None:
-            ends = f"from {figure(one.ahead.low)} to {figure(one.ahead.high)}"
+        if outcome.equal:
+            verdict = f"{a} and {b} {equality_clause(smallest)}"
+        elif outcome.ahead.low is not None:
+            ends = f"from {figure(outcome.ahead.low)} to {figure(outcome.ahead.high)}"
             verdict += f", and the share for {a} less that for {b} may be {ends}"
-    wins, losses, ties = (percent(part.mean) for part in (one.wins, one.losses, one.ties))
+    wins, losses, ties = (percent(part.mean) for part in (outcome.wins, outcome.losses, outcome.ties))
     return f"{verdict}: {a} wins {wins}, {b} wins {losses}, the same {ties}."
 
 
-def _kappa_sentence(one: Kappa, titles: Titles) -> str:
-    name = titles[one.question].lower()
-    if one.found.value is None:
-        return f"Agreement on {name} is undefined: {reason_text(one.found.reason)}."
+def _kappa_sentence(kappa: Kappa, titles: Titles) -> str:
+    name = titles[kappa.question].lower()
+    if kappa.found.value is None:
+        return f"Agreement on {name} is undefined: {reason_text(kappa.found.reason)}."
     return (
-        f"Two people agree on {name} by Cohen’s κ = {share(one.found.value)} "
-        f"{span(one.found.low, one.found.high, shares=True)} in the median."
+        f"Two people agree on {name} by Cohen’s κ = {share(kappa.found.value)} "
+        f"{span(kappa.found.low, kappa.found.high, shares=True)} in the median."
     )
 
 
-def _agreement_sentence(found: ProtocolComparison, key: str, title: str) -> str:
-    n = found.count(key)
+def _agreement_sentence(comparison: ProtocolComparison, key: str, title: str) -> str:
+    n = comparison.count(key)
     return (
         f"{title}: of {phrases.pairs_text(sum(n.values()))} of bots, both ways put {n['same']} in the same order and "
         f"{n['contrary']} in contrary orders; {n['one_turn']} differ significantly in single replies alone, "
@@ -182,115 +190,124 @@ def _agreement_sentence(found: ProtocolComparison, key: str, title: str) -> str:
     )
 
 
-def _outcomes_table(found: PairResults, titles: Titles, bots: Bots) -> NamedTable:
-    level = percent(found.level)
+def _outcomes_table(pair_results: PairResults, titles: Titles, bots: Bots) -> NamedTable:
+    level = percent(pair_results.level)
     intervals, test = ("over raters", "of one look")
-    if found.is_collecting:
+    if pair_results.is_collecting:
         intervals, test = ("that allow for looking at any time", "always valid")
     return declared_table(
         "outcomes",
         "Wins, ties and losses",
-        found.outcomes,
-        (("Question", "A", "B"), lambda one: _named(one, titles, bots)),
-        (("A wins", level), lambda one: mean_cells(one.wins, shares=True)),
-        (("Same", level), lambda one: mean_cells(one.ties, shares=True)),
-        (("B wins", level), lambda one: mean_cells(one.losses, shares=True)),
-        ("p, Holm", lambda one: p_cell(one.p_holm, reason_text(one.ahead.reason))),
+        pair_results.outcomes,
+        (("Question", "A", "B"), lambda outcome: _pair_cells(outcome, titles, bots)),
+        (("A wins", level), lambda outcome: mean_cells(outcome.wins, shares=True)),
+        (("Same", level), lambda outcome: mean_cells(outcome.ties, shares=True)),
+        (("B wins", level), lambda outcome: mean_cells(outcome.losses, shares=True)),
+        ("p, Holm", lambda outcome: p_cell(outcome.p_holm, reason_text(outcome.ahead.reason))),
         method=f"Shares of judgements; {level} intervals {intervals}; p: {test}, that as many prefer A as B, "
         "corrected by Holm for the pairs of a question.",
     )
 
 
-def _ambiguous_table(found: PairResults, titles: Titles, bots: Bots) -> NamedTable:
+def _ambiguous_table(pair_results: PairResults, titles: Titles, bots: Bots) -> NamedTable:
     return declared_table(
         "ambiguous",
         "Without ambiguous pairs",
-        found.outcomes,
-        (("Question", "A", "B"), lambda one: _named(one, titles, bots)),
-        ("Judgements", lambda one: count_cell(one.n)),
-        ("Pairs", lambda one: count_cell(one.n_items)),
-        ("Ambiguous", lambda one: count_cell(one.n_ambiguous)),
-        ("A wins", lambda one: share_cell(one.clear.mean, 2, reason_text(one.clear.reason))),
-        ("Same", lambda one: share_cell(one.clear_ties.mean, 2, reason_text(one.clear_ties.reason))),
+        pair_results.outcomes,
+        (("Question", "A", "B"), lambda outcome: _pair_cells(outcome, titles, bots)),
+        ("Judgements", lambda outcome: count_cell(outcome.n)),
+        ("Pairs", lambda outcome: count_cell(outcome.n_items)),
+        ("Ambiguous", lambda outcome: count_cell(outcome.n_ambiguous)),
+        ("A wins", lambda outcome: share_cell(outcome.clear.mean, 2, reason_text(outcome.clear.reason))),
+        ("Same", lambda outcome: share_cell(outcome.clear_ties.mean, 2, reason_text(outcome.clear_ties.reason))),
         method="A pair is ambiguous where its two most frequent answers are as frequent as each other.",
     )
 
 
-def _named(one: PairOutcome | ProtocolPair, titles: Titles, bots: Bots) -> list[Cell]:
-    return [Cell(titles[one.question]), named_cell(bots, one.a), named_cell(bots, one.b)]
+def _pair_cells(pair: PairOutcome | ProtocolPair, titles: Titles, bots: Bots) -> list[Cell]:
+    return [Cell(titles[pair.question]), named_cell(bots, pair.a), named_cell(bots, pair.b)]
 
 
-def _strengths_table(found: PairResults, title: str, bots: Bots) -> NamedTable:
-    level = percent(found.level)
-    held = found.held if found.held is not None and found.held.reason is None else None
-    ranks = found.strengths.rank_ranges()
-    of_held = {bot.bot: bot for bot in held.bots} if held else {}
-    held_ranks = held.rank_ranges() if held else {}
+def _strengths_table(pair_results: PairResults, title: str, bots: Bots) -> NamedTable:
+    level = percent(pair_results.level)
+    style_fit = pair_results.held if pair_results.held is not None and pair_results.held.reason is None else None
+    ranks = pair_results.strengths.rank_ranges()
+    style_bots = {bot.bot: bot for bot in style_fit.bots} if style_fit else {}
+    style_ranks = style_fit.rank_ranges() if style_fit else {}
 
     def style_equal(bot: str) -> list[Cell]:
-        same = of_held[bot]
-        return [_rank_cell(*held_ranks[bot]), number_cell(same.strength), span_cell(same.low, same.high)]
+        same = style_bots[bot]
+        return [_rank_cell(*style_ranks[bot]), number_cell(same.strength), span_cell(same.low, same.high)]
 
     method = (
         f"Bradley–Terry model with ties (Davidson, 1970), against the average bot; {level} intervals with whole "
         "raters as units. A range of ranks holds every place that comparisons of two bots, corrected by Holm, "
         "leave open."
     )
-    if found.is_collecting:
+    if pair_results.is_collecting:
         method = f"{method} {one_look()}"
     return declared_table(
         "strengths",
         f"Strength of the bots by {title.lower()}",
-        sorted(found.strengths.bots, key=lambda bot: (-bot.strength, bot.bot)),
-        ("Bot", lambda one: named_cell(bots, one.bot)),
-        ("Rank", lambda one: _rank_cell(*ranks[one.bot])),
-        ("Log odds", lambda one: number_cell(one.strength)),
-        (level, lambda one: span_cell(one.low, one.high)),
-        *([(("Rank, style equal", "Log odds, style equal", level), lambda one: style_equal(one.bot))] if held else []),
-        (("Won", "Lost", "Same"), lambda one: [*map(count_cell, (one.wins, one.losses, one.ties))]),
+        sorted(pair_results.strengths.bots, key=lambda bot: (-bot.strength, bot.bot)),
+        ("Bot", lambda bot: named_cell(bots, bot.bot)),
+        ("Rank", lambda bot: _rank_cell(*ranks[bot.bot])),
+        ("Log odds", lambda bot: number_cell(bot.strength)),
+        (level, lambda bot: span_cell(bot.low, bot.high)),
+        *(
+            [(("Rank, style equal", "Log odds, style equal", level), lambda bot: style_equal(bot.bot))]
+            if style_fit
+            else []
+        ),
+        (("Won", "Lost", "Same"), lambda bot: [*map(count_cell, (bot.wins, bot.losses, bot.ties))]),
         method=method,
-        note=_held_note(held, level) if held else "",
+        note=_style_note(style_fit, level) if style_fit else "",
     )
 
 
 def _reliability_sentence(ends: BestWorst, level: float) -> str:
-    one = ends.reliability
-    if one.mean is None:
-        return f"The reliability of the scores of replies is undefined: {reason_text(one.reason)}."
-    words = f"The scores of {phrases.replies_text(ends.n_replies)} have a split-half reliability of {share(one.mean)}"
-    if one.low is None:
-        return f"{words} (Spearman–Brown); {reason_text(one.reason)}."
-    return f"{words} {span(one.low, one.high, shares=True)} (Spearman–Brown, {percent(level)} interval over raters)."
+    reliability = ends.reliability
+    if reliability.mean is None:
+        return f"The reliability of the scores of replies is undefined: {reason_text(reliability.reason)}."
+    scores = phrases.replies_text(ends.n_replies)
+    words = f"The scores of {scores} have a split-half reliability of {share(reliability.mean)}"
+    if reliability.low is None:
+        return f"{words} (Spearman–Brown); {reason_text(reliability.reason)}."
+    interval = span(reliability.low, reliability.high, shares=True)
+    return f"{words} {interval} (Spearman–Brown, {percent(level)} interval over raters)."
 
 
-def _best_worst_table(ends: BestWorst, found: PairResults, bots: Bots) -> NamedTable:
+def _best_worst_table(ends: BestWorst, pair_results: PairResults, bots: Bots) -> NamedTable:
     table = declared_table(
         "best-worst",
         "How often a bot’s reply was the best or the worst",
         ends.scores,
-        ("Bot", lambda one: named_cell(bots, one.bot)),
-        (("Best less worst", percent(found.level)), lambda one: mean_cells(one.score)),
-        (("Shown", "Best", "Worst"), lambda one: [*map(count_cell, (one.n_shown, one.n_best, one.n_worst))]),
+        ("Bot", lambda bot_score: named_cell(bots, bot_score.bot)),
+        (("Best less worst", percent(pair_results.level)), lambda bot_score: mean_cells(bot_score.score)),
+        (
+            ("Shown", "Best", "Worst"),
+            lambda bot_score: [*map(count_cell, (bot_score.n_shown, bot_score.n_best, bot_score.n_worst))],
+        ),
         method="Of a bot’s replies that people saw, the share that was the best less the share that was the worst, "
-        f"from −1 to 1; {percent(found.level)} intervals with whole raters as units.",
+        f"from −1 to 1; {percent(pair_results.level)} intervals with whole raters as units.",
     )
-    return replace(table, note=one_look()) if found.is_collecting else table
+    return replace(table, note=one_look()) if pair_results.is_collecting else table
 
 
-def _picks_table(found: PairResults, bots: Bots) -> NamedTable:
+def _picks_table(pair_results: PairResults, bots: Bots) -> NamedTable:
     table = declared_table(
         "picks",
         "Share of replies picked, by exchange",
-        found.picks,
-        ("Exchange", lambda one: Cell(_exchange_text(one.exchange), raw=(one.exchange,))),
-        ("Bot", lambda one: named_cell(bots, one.bot)),
-        (("Picked", percent(found.level)), lambda one: mean_cells(one.share, shares=True)),
-        ("Replies", lambda one: count_cell(one.share.n)),
+        pair_results.picks,
+        ("Exchange", lambda pick: Cell(_exchange_text(pick.exchange), raw=(pick.exchange,))),
+        ("Bot", lambda pick: named_cell(bots, pick.bot)),
+        (("Picked", percent(pair_results.level)), lambda pick: mean_cells(pick.share, shares=True)),
+        ("Replies", lambda pick: count_cell(pick.share.n)),
         method="Of a bot's replies that were compared, the share that was picked; equal replies count as half. "
-        f"{percent(found.level)} intervals with whole participants as units. Later replies follow those that were "
-        "picked before, so exchanges are not independent of each other.",
+        f"{percent(pair_results.level)} intervals with whole participants as units. Later replies follow those that "
+        "were picked before, so exchanges are not independent of each other.",
     )
-    return replace(table, note=one_look()) if found.is_collecting else table
+    return replace(table, note=one_look()) if pair_results.is_collecting else table
 
 
 def _exchange_text(number: int | None) -> str:
@@ -304,12 +321,12 @@ def _rank_cell(best: int, worst: int) -> Cell:
     return Cell(text, raw=(best, worst))
 
 
-def _held_note(held: BradleyTerry, level: str) -> str:
+def _style_note(style_fit: BradleyTerry, level: str) -> str:
     """Explain "style equal", and give the effects of style."""
     names = {"length": "twice the length", "markup": "twice the markup"}
     effects = "; ".join(
         f"{names.get(effect.name, effect.name)} adds {figure(effect.value)} {span(effect.low, effect.high)} log odds"
-        for effect in held.controls
+        for effect in style_fit.controls
     )
     return (
         "Style equal: between replies of the same length and as much markup, as people prefer long and marked-up "
@@ -317,15 +334,15 @@ def _held_note(held: BradleyTerry, level: str) -> str:
     )
 
 
-def _kappas_table(table_id: str, title: str, found: Sequence[tuple[str, str, Kappa]], level: float) -> NamedTable:
-    shared = sorted({one.shared for _question, _way, one in found})
+def _kappas_table(table_id: str, title: str, rows: Sequence[tuple[str, str, Kappa]], level: float) -> NamedTable:
+    shared = sorted({kappa.shared for _question, _way, kappa in rows})
     return declared_table(
         table_id,
         title,
-        found,
+        rows,
         ("Question", lambda row: Cell(row[0])),
         ("Way of asking", lambda row: Cell(row[1])),
-        (("κ", percent(level)), lambda row: mean_cells(row[2].found, of="value", shares=True)),
+        (("κ", percent(level)), lambda row: mean_cells(row[2].found, attribute="value", shares=True)),
         ("Items", lambda row: count_cell(row[2].found.n_items)),
         ("Answers", lambda row: count_cell(row[2].found.n_ratings)),
         ("Pairs of raters", lambda row: count_cell(row[2].n_pairs)),
@@ -334,34 +351,34 @@ def _kappas_table(table_id: str, title: str, found: Sequence[tuple[str, str, Kap
     )
 
 
-def _beside_table(found: ProtocolComparison, titles: Titles, bots: Bots) -> NamedTable:
-    level = percent(found.level)
+def _protocols_table(comparison: ProtocolComparison, titles: Titles, bots: Bots) -> NamedTable:
+    level = percent(comparison.level)
     one_turn, chats = (
         "the always-valid test, as more are to come" if test == "always" else "the fixed-sample test"
-        for test in found.tests
+        for test in comparison.tests
     )
     return declared_table(
         "one-turn",
         "The same bots by both ways of asking",
-        found.rows,
-        (("Question", "A", "B"), lambda row: _named(row, titles, bots)),
+        comparison.rows,
+        (("Question", "A", "B"), lambda row: _pair_cells(row, titles, bots)),
         (("One turn", level), lambda row: mean_cells(row.one_turn, shares=True)),
-        (("Chats", level), lambda row: mean_cells(row, of="difference")),
+        (("Chats", level), lambda row: mean_cells(row, attribute="difference")),
         ("Significant in", lambda row: Cell(_verdict(row))),
         method="One turn: share of comparisons that A wins less that of those that B wins. Chats: mean rating of A "
         f"less that of B. {level} intervals, not corrected for the number of pairs. Significant: corrected by "
-        f"Holm for all pairs of a question, p < {share(1 - found.level)}; single replies by {one_turn}, chats by "
+        f"Holm for all pairs of a question, p < {share(1 - comparison.level)}; single replies by {one_turn}, chats by "
         f"{chats}.",
     )
 
 
 def _verdict(row: ProtocolPair) -> str:
-    one, other = row.signs
-    if one and other:
-        return "both, the same" if one == other else "both, contrary"
-    if one:
+    one_turn, chats = row.signs
+    if one_turn and chats:
+        return "both, the same" if one_turn == chats else "both, contrary"
+    if one_turn:
         return "one turn alone"
-    return "chats alone" if other else "neither"
+    return "chats alone" if chats else "neither"
 
 
 def _title(bots: Bots, bot: str) -> str:

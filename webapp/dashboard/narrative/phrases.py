@@ -27,9 +27,9 @@ from webapp.results.study_data import StudyFrame
 Row = TypeVar("Row")
 
 
-def _counter(one: str, several: str = "") -> Callable[[int], str]:
+def _counter(singular: str, several: str = "") -> Callable[[int], str]:
     """Return a function that writes a number with its noun, `1 bot` or `2 bots`."""
-    words = f"%(n)s {one}", f"%(n)s {several or one + 's'}"
+    words = f"%(n)s {singular}", f"%(n)s {several or singular + 's'}"
     return lambda n: plural(n, *words) % {"n": f"{n:,}"}
 
 
@@ -89,20 +89,23 @@ class MetricSeries:
 def series_of(columns: Sequence[Column]) -> list[MetricSeries]:
     """Group columns into series: `words_user` and `words_bot` become one."""
     by_name = {column.name: column for column in columns}
-    found: list[MetricSeries] = []
-    taken: set[str] = set()
+    series: list[MetricSeries] = []
+    grouped_names: set[str] = set()
     for column in columns:
-        if column.name in taken:
+        if column.name in grouped_names:
             continue
         stem = column.name.removesuffix("_user").removesuffix("_bot")
         pair = [by_name[name] for name in (f"{stem}_user", f"{stem}_bot") if name in by_name]
         if len(pair) == 2 and column in pair:
-            taken.update(one.name for one in pair)
-            found.append(MetricSeries(stem, short_title(column.title), tuple(pair)))
+            grouped_names.update(paired.name for paired in pair)
+            series.append(MetricSeries(stem, short_title(column.title), tuple(pair)))
         else:
-            found.append(MetricSeries(column.name, column.title, (column,)))
-    titles = short_titles([one.title for one in found])
-    return [MetricSeries(one.name, title, one.columns) for one, title in zip(found, titles, strict=True)]
+            series.append(MetricSeries(column.name, column.title, (column,)))
+    titles = short_titles([metric_series.title for metric_series in series])
+    return [
+        MetricSeries(metric_series.name, title, metric_series.columns)
+        for metric_series, title in zip(series, titles, strict=True)
+    ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,13 +160,13 @@ class Section:
     Attributes:
         id: its anchor.
         title: its heading.
-        lead: what was found, in sentences; the first is the most important.
+        lead: findings in sentences, the most important first.
         points: single findings, as a list.
-        points_title: what the list is of, where a page folds it because it is long.
-        how: by which test or rule it was found, in sentences.
+        points_title: title of the list on pages that fold it.
+        methods: tests and rules behind the findings, in sentences.
         figures, tables: in order, figures first.
-        missing: what could not be computed, each with its reason.
-        caution: what to know before quoting any of it.
+        missing: sentences on missing results, each with its reason.
+        caution: what to know before quoting the section.
         conclusion: one sentence for a list of sections; "" if it is the first of the others.
     """
 
@@ -172,7 +175,7 @@ class Section:
     lead: list[str] = field(default_factory=list)
     points: list[str] = field(default_factory=list)
     points_title: str = ""
-    how: list[str] = field(default_factory=list)
+    methods: list[str] = field(default_factory=list)
     figures: list[PageFigure] = field(default_factory=list)
     tables: list[NamedTable] = field(default_factory=list)
     missing: list[str] = field(default_factory=list)
@@ -182,7 +185,9 @@ class Section:
     @property
     def in_one_sentence(self) -> str:
         """Its conclusion, or the reason why there is none."""
-        return next(iter([one for one in (self.conclusion, *self.lead, *self.points, *self.missing) if one]), "")
+        return next(
+            iter([sentence for sentence in (self.conclusion, *self.lead, *self.points, *self.missing) if sentence]), ""
+        )
 
 
 def number_cell(value: float | None, digits: int = 2, reason: str | None = "") -> Cell:
@@ -205,19 +210,20 @@ def span_cell(
 
 
 def mean_cells(
-    found: Any, digits: int = 2, *, shares: bool = False, of: str = "mean", reason: str | None = None
+    estimate: Any, digits: int = 2, *, shares: bool = False, attribute: str = "mean", reason: str | None = None
 ) -> list[Cell]:
-    """Make the cells of an estimate and of its interval, of what has `low`, `high` and `reason`.
+    """Make the cells of an estimate and of its interval.
 
     Args:
-        of: name of the estimate.
-        reason: reason for a missing number, where it has none of its own.
+        estimate: has `low`, `high`, `reason` and the attribute named by `attribute`.
+        attribute: attribute with the value.
+        reason: replaces the estimate's own reason for a missing number.
     """
-    reason = reason_text(found.reason) if reason is None else reason
+    reason = reason_text(estimate.reason) if reason is None else reason
     cell = share_cell if shares else number_cell
     return [
-        cell(getattr(found, of), digits, reason),
-        span_cell(found.low, found.high, digits, shares=shares, reason=reason),
+        cell(getattr(estimate, attribute), digits, reason),
+        span_cell(estimate.low, estimate.high, digits, shares=shares, reason=reason),
     ]
 
 
@@ -243,7 +249,9 @@ def bot_cell(bot: BotInfo) -> Cell:
 
 def direction_sentences(dimensions: Iterable[RatingDimension]) -> list[str]:
     """Say of which questions the direction is not known, and how they count; empty if all are known."""
-    unknown = [f"“{one.title}”" for one in dimensions if one.reversed is None and one.key != MEAN_KEY]
+    unknown = [
+        f"“{dimension.title}”" for dimension in dimensions if dimension.reversed is None and dimension.key != MEAN_KEY
+    ]
     if not unknown:
         return []
     return [
@@ -259,7 +267,7 @@ def listed(names: Sequence[str]) -> str:
     return f"{', '.join(names[:-1])} and {names[-1]}"
 
 
-def controls_said(frame: StudyFrame, *, left_out: bool) -> str:
+def controls_sentence(frame: StudyFrame, *, left_out: bool) -> str:
     """Name what was done with rated controls; empty without any."""
     if not frame.controls:
         return ""
@@ -295,20 +303,20 @@ _SHOWN: dict[str, Callable[[Any], str]] = {
 """How values of these names are shown."""
 
 
-def reason_text(found: Reason | Mapping[str, Any] | str | None) -> str:
+def reason_text(stored_reason: Reason | Mapping[str, Any] | str | None) -> str:
     """Return the reason for a missing number, without a full stop; "" without a reason.
 
     Args:
-        found: a reason, or its form in a stored document.
+        stored_reason: a reason, or its form in a stored document.
     """
-    reason = reason_read(found)
+    reason = reason_read(stored_reason)
     if reason is None:
         return ""
-    shown = {name: _shown(name, value) for name, value in reason.values.items()}
-    return FRAGMENTS[reason.code].format(**shown)
+    values = {name: _format_value(name, value) for name, value in reason.values.items()}
+    return FRAGMENTS[reason.code].format(**values)
 
 
-def _shown(name: str, value: Any) -> str:
+def _format_value(name: str, value: Any) -> str:
     if name in _SHOWN:
         return _SHOWN[name](value)
     if isinstance(value, float):

@@ -46,35 +46,35 @@ _COEFFICIENTS = {
 }
 
 
-def raters_section(frame: StudyFrame, found: RaterAnalysis, *, names: bool = True) -> Section:
+def raters_section(frame: StudyFrame, analysis: RaterAnalysis, *, names: bool = True) -> Section:
     """Return agreement, scores on each rater's own scale and rater filters.
 
     Args:
         names: whether to list flagged raters one by one (a report gives their numbers only).
     """
     section = Section("raters", "The raters")
-    section.lead.extend(agreement_sentences(frame, found.agreement))
-    section.tables.append(agreement_table(frame, found.agreement))
-    if found.own_scales.reason is not None:
-        section.missing.append(f"Scores on each rater’s own scale: {reason_text(found.own_scales.reason)}.")
+    section.lead.extend(agreement_sentences(frame, analysis.agreement))
+    section.tables.append(agreement_table(frame, analysis.agreement))
+    if analysis.own_scales.reason is not None:
+        section.missing.append(f"Scores on each rater’s own scale: {reason_text(analysis.own_scales.reason)}.")
     else:
-        section.lead.append(_own_sentence(found.own_scales))
-        section.tables.append(_own_table(frame, found.own_scales))
-    if found.screening.reason is not None:
-        section.missing.append(f"Rater filters: {reason_text(found.screening.reason)}.")
+        section.lead.append(_own_sentence(analysis.own_scales))
+        section.tables.append(_own_table(frame, analysis.own_scales))
+    if analysis.screening.reason is not None:
+        section.missing.append(f"Rater filters: {reason_text(analysis.screening.reason)}.")
         return section
-    section.lead.append(_screening_sentence(found.screening))
+    section.lead.append(_screening_sentence(analysis.screening))
     section.conclusion = section.lead[-1]
-    section.tables.append(_rules_table(found.screening))
-    if found.screening.flagged:
-        section.tables.append(_without(frame, found.screening))
+    section.tables.append(_rules_table(analysis.screening))
+    if analysis.screening.flagged:
+        section.tables.append(_unflagged_table(frame, analysis.screening))
         if names:
-            section.tables.append(_flagged(found.screening.flagged))
+            section.tables.append(_flagged(analysis.screening.flagged))
     return section
 
 
 def answers_section(
-    frame: StudyFrame, found: DimensionAnswers, dimension: RatingDimension, link: Callable[[str, str], str]
+    frame: StudyFrame, answers: DimensionAnswers, dimension: RatingDimension, link: Callable[[str, str], str]
 ) -> Section:
     """Return the spread of the answers to a question, and the difference between raters of one conversation.
 
@@ -82,17 +82,17 @@ def answers_section(
         link: address of the conversations of a bot with an answer.
     """
     section = Section("agreement", "Answers and agreement")
-    each, shared = _thing(frame), found.shared
-    counted = phrases.items_text if each == "item" else phrases.conversations_text
+    each, shared = _thing(frame), answers.shared
+    format_count = phrases.items_text if each == "item" else phrases.conversations_text
     if shared.n_conversations:
         section.lead += [
             f"Two raters of the same {each} differ by {figure(shared.difference)} points of "
             f"{dimension.title.lower()} on average; any two ratings differ by {figure(shared.by_chance)}.",
-            f"Rated by more than one: {counted(shared.n_conversations)}.",
+            f"Rated by more than one: {format_count(shared.n_conversations)}.",
         ]
     else:
         section.missing.append(f"Every {each} was rated by one rater, so raters cannot be compared.")
-    section.figures.append(answers_figure(found, dimension, frame.bots, link))
+    section.figures.append(answers_figure(answers, dimension, frame.bots, link))
     return section
 
 
@@ -100,7 +100,7 @@ def _thing(frame: StudyFrame) -> str:
     return "item" if judges_items(frame.study) else "conversation"
 
 
-def agreement_table(frame: StudyFrame, found: RaterAgreement) -> NamedTable:
+def agreement_table(frame: StudyFrame, agreement: RaterAgreement) -> NamedTable:
     """Return each coefficient that fits, for each dimension; the others say why they do not."""
     titles = {dimension.key: dimension.title for dimension in frame.all_dimensions}
     note = "0 is what chance gives, 1 is full agreement. Gwet’s AC does not fall where nearly all answers are the same."
@@ -112,45 +112,48 @@ def agreement_table(frame: StudyFrame, found: RaterAgreement) -> NamedTable:
     return declared_table(
         "agreement",
         "Do raters agree?",
-        found.coefficients,
-        ("Dimension", lambda one: Cell(titles[one.dimension])),
-        ("Coefficient", lambda one: Cell(_coefficient(one))),
-        ("Agreement about", lambda one: Cell(f"the same {'bot' if one.about == 'bot' else _thing(frame)}")),
-        (("Value", "95 %"), lambda one: mean_cells(one.found, of="value", shares=True)),
-        ("Items", lambda one: count_cell(one.found.n_items)),
-        ("Ratings", lambda one: count_cell(one.found.n_ratings)),
+        agreement.coefficients,
+        ("Dimension", lambda coefficient: Cell(titles[coefficient.dimension])),
+        ("Coefficient", lambda coefficient: Cell(_coefficient_name(coefficient))),
+        (
+            "Agreement about",
+            lambda coefficient: Cell(f"the same {'bot' if coefficient.about == 'bot' else _thing(frame)}"),
+        ),
+        (("Value", "95 %"), lambda coefficient: mean_cells(coefficient.found, attribute="value", shares=True)),
+        ("Items", lambda coefficient: count_cell(coefficient.found.n_items)),
+        ("Ratings", lambda coefficient: count_cell(coefficient.found.n_ratings)),
         method="95 % intervals over items by the jackknife, of a median by resampling; of intraclass correlations "
         "by the F distribution.",
         note=note,
     )
 
 
-def _coefficient(one: AgreementCoefficient) -> str:
+def _coefficient_name(coefficient: AgreementCoefficient) -> str:
     """Return the coefficient's name."""
-    if one.code == "icc_one":
-        return f"ICC(1), one {'rater' if one.about == 'bot' else 'rating'}"
-    median = f"Cohen’s κ, linear weights, median of {phrases.pairs_text(one.n_pairs)}"
-    return _COEFFICIENTS.get(one.code, median)
+    if coefficient.code == "icc_one":
+        return f"ICC(1), one {'rater' if coefficient.about == 'bot' else 'rating'}"
+    median = f"Cohen’s κ, linear weights, median of {phrases.pairs_text(coefficient.n_pairs)}"
+    return _COEFFICIENTS.get(coefficient.code, median)
 
 
-def agreement_sentences(frame: StudyFrame, found: RaterAgreement) -> list[str]:
+def agreement_sentences(frame: StudyFrame, agreement: RaterAgreement) -> list[str]:
     """Compose sentences on raters' agreement on the same conversation, or else on the bots."""
-    same, name, thing = found.same_conversation, frame.headline.title.lower(), _thing(frame)
+    same, name, thing = agreement.same_conversation, frame.headline.title.lower(), _thing(frame)
     if same.value is not None:
         ends = span(same.low, same.high, shares=True)
         return [f"Raters of the same {thing} agree on {name} by Krippendorff’s α = {share(same.value)} {ends}."]
-    told = [f"Agreement on single {thing}s is undefined: hardly any is rated by more than one person."]
-    single, many = found.one_rater, found.reliability_of_bots
+    sentences = [f"Agreement on single {thing}s is undefined: hardly any is rated by more than one person."]
+    single, many = agreement.one_rater, agreement.reliability_of_bots
     if single.value is not None and many.value is not None:
-        told.append(
+        sentences.append(
             f"About the bots, one rater’s view of {name} has a reliability of {share(single.value)} "
             f"{span(single.low, single.high, shares=True)}; the mean of all raters of a bot has {share(many.value)}."
         )
-    return told
+    return sentences
 
 
-def _own_sentence(found: OwnScales) -> str:
-    rho = found.order.r if found.order is not None else None
+def _own_sentence(own_scales: OwnScales) -> str:
+    rho = own_scales.order.r if own_scales.order is not None else None
     if rho is None:
         order = "the order of the bots cannot be compared."
     elif rho > 0.9999:
@@ -158,39 +161,39 @@ def _own_sentence(found: OwnScales) -> str:
     else:
         order = f"the bots come out in {'nearly the same' if rho > 0.8 else 'another'} order (ρ = {share(rho)})."
     return (
-        f"{phrases.raters_text(found.n_raters)} gave at least {found.least} ratings, {found.n_used:,} of "
-        f"{found.n_ratings:,} in all; on their own scales {order}"
+        f"{phrases.raters_text(own_scales.n_raters)} gave at least {own_scales.least} ratings, {own_scales.n_used:,} "
+        f"of {own_scales.n_ratings:,} in all; on their own scales {order}"
     )
 
 
-def _own_table(frame: StudyFrame, found: OwnScales) -> NamedTable:
+def _own_table(frame: StudyFrame, own_scales: OwnScales) -> NamedTable:
     digits = digits_for(frame.headline.low, frame.headline.high)
     return declared_table(
         "zscores",
         "On each rater’s own scale",
-        found.bots,
-        ("Bot", lambda one: named_cell(frame.bots, one.bot)),
-        ("Mean", lambda one: number_cell(one.mean, digits)),
-        (("z-score", percent(LEVEL)), lambda one: mean_cells(one.own)),
-        ("n", lambda one: count_cell(one.own.n)),
+        own_scales.bots,
+        ("Bot", lambda bot: named_cell(frame.bots, bot.bot)),
+        ("Mean", lambda bot: number_cell(bot.mean, digits)),
+        (("z-score", percent(LEVEL)), lambda bot: mean_cells(bot.own)),
+        ("n", lambda bot: count_cell(bot.own.n)),
         method=(
             "Each rating minus its rater’s mean, over its rater’s standard deviation; raters with at least "
-            f"{found.least} ratings. Mean over the dimensions."
+            f"{own_scales.least} ratings. Mean over the dimensions."
         ),
-        note=f"Left out, most for having rated less: {phrases.raters_text(found.n_left_out)}.",
+        note=f"Left out, most for having rated less: {phrases.raters_text(own_scales.n_left_out)}.",
     )
 
 
-def _screening_sentence(found: Screening) -> str:
-    n = f"{len(found.flagged):,} of {phrases.raters_text(found.n_raters)}"
+def _screening_sentence(screening: Screening) -> str:
+    n = f"{len(screening.flagged):,} of {phrases.raters_text(screening.n_raters)}"
     return f"Rater filters would flag {n}; no rater is excluded from any number here."
 
 
-def _rules_table(found: Screening) -> NamedTable:
+def _rules_table(screening: Screening) -> NamedTable:
     return declared_table(
         "filters",
         "What rater filters would flag",
-        found.rules,
+        screening.rules,
         ("Rule", lambda rule: Cell(_RULES.get(rule.rule, rule.rule))),
         ("Flagged", lambda rule: count_cell(rule.n_flagged)),
         ("Passed", lambda rule: count_cell(rule.n_passed)),
@@ -199,27 +202,27 @@ def _rules_table(found: Screening) -> NamedTable:
             lambda rule: Cell(f"{rule.n_undecided:,}", reason=reason_text(rule.reason), raw=(rule.n_undecided,)),
         ),
         ("Threshold", lambda rule: Cell(f"{rule.threshold:.2g}", raw=(rule.threshold,))),
-        method=f"One rule is enough to be flagged. Judged from {found.least_conversations} conversations or "
-        f"{found.least_bots} bots on.",
+        method=f"One rule is enough to be flagged. Judged from {screening.least_conversations} conversations or "
+        f"{screening.least_bots} bots on.",
         note="Decide on the rules before looking at results: leaving raters out for what they say of the bots can "
         "produce any result.",
     )
 
 
-def _without(frame: StudyFrame, found: Screening) -> NamedTable:
+def _unflagged_table(frame: StudyFrame, screening: Screening) -> NamedTable:
     """Return the bots' means with and without the flagged raters."""
     digits = digits_for(frame.headline.low, frame.headline.high)
     return declared_table(
         "unflagged",
         "What leaving them out would change",
-        found.bots,
-        ("Bot", lambda one: named_cell(frame.bots, one.bot)),
-        ("All raters", lambda one: number_cell(one.mean, digits)),
-        ("n", lambda one: count_cell(one.n)),
-        (("Without the flagged", percent(LEVEL)), lambda one: mean_cells(one.kept, digits)),
-        ("n", lambda one: count_cell(one.kept.n)),
-        ("Flagged only", lambda one: number_cell(one.flagged, digits, "none of them rated it")),
-        ("n", lambda one: count_cell(one.n_flagged)),
+        screening.bots,
+        ("Bot", lambda bot: named_cell(frame.bots, bot.bot)),
+        ("All raters", lambda bot: number_cell(bot.mean, digits)),
+        ("n", lambda bot: count_cell(bot.n)),
+        (("Without the flagged", percent(LEVEL)), lambda bot: mean_cells(bot.kept, digits)),
+        ("n", lambda bot: count_cell(bot.kept.n)),
+        ("Flagged only", lambda bot: number_cell(bot.flagged, digits, "none of them rated it")),
+        ("n", lambda bot: count_cell(bot.n_flagged)),
     )
 
 
@@ -228,7 +231,7 @@ def _flagged(flagged: Sequence[RaterVerdict]) -> NamedTable:
         "flagged",
         "Raters who would be flagged",
         flagged,
-        ("Rater", lambda one: Cell(one.rater[:8])),
-        ("Ratings", lambda one: count_cell(one.n)),
-        ("Why", lambda one: Cell("; ".join(reason_text(reason) for reason in one.reasons))),
+        ("Rater", lambda verdict: Cell(verdict.rater[:8])),
+        ("Ratings", lambda verdict: count_cell(verdict.n)),
+        ("Why", lambda verdict: Cell("; ".join(reason_text(reason) for reason in verdict.reasons))),
     )

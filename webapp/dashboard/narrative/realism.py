@@ -43,51 +43,51 @@ _LEFT_OUT = {
 _INTERVAL = "95 % interval"
 
 
-def realism_section(found: RealismResult, bots: Mapping[str, BotInfo], *, texts: bool = True) -> Section:
+def realism_section(realism: RealismResult, bots: Mapping[str, BotInfo], *, texts: bool = True) -> Section:
     """Return the verdict, and the tables of traits, classifiers, reactions and predictions.
 
     Args:
         texts: list the turns that classifiers recognise, with their words.
     """
-    section = Section("simulated", f"Simulated participants: {found.participant}")
-    section.conclusion = found.verdict.sentence
-    section.lead = [found.verdict.sentence, found.verdict.change]
-    chats = counted(found.n_people, "chat")
+    section = Section("simulated", f"Simulated participants: {realism.participant}")
+    section.conclusion = realism.verdict.sentence
+    section.lead = [realism.verdict.sentence, realism.verdict.change]
+    chats = counted(realism.n_people, "chat")
     section.lead.append(
-        f"{chats} of people and {found.n_simulated:,} simulated are compared, of {counted(len(found.bots), 'bot')}."
+        f"{chats} of people and {realism.n_simulated:,} simulated are compared, of {counted(len(realism.bots), 'bot')}."
     )
-    section.lead.append(f"People’s chats are by {counted(found.n_persons, 'named person')}.")
-    if found.n_nameless:
-        section.lead[-1] += f" The person is unknown for {counted(found.n_nameless, 'chat')}."
-    if found.is_within:
+    section.lead.append(f"People’s chats are by {counted(realism.n_persons, 'named person')}.")
+    if realism.n_nameless:
+        section.lead[-1] += f" The person is unknown for {counted(realism.n_nameless, 'chat')}."
+    if realism.is_within:
         section.caution = (
             "The bots could not be talked to again. Each simulated message stands in the place of a person’s in a "
             "stored chat, and the bot’s next reply is to the person’s message."
         )
-    section.how = [
+    section.methods = [
         "Persons are the unit of resampling; a chat of an unknown person counts as a person. Each bot weighs the same.",
         "Distances are Wasserstein’s in people’s standard deviations; they are compared with those of two random "
         "halves of people.",
         "A classifier is trained without the bot and the persons that it is tested on, and without their texts.",
         "The definitions stand in docs/background/simulated_participants.md.",
     ]
-    section.missing = [f"{_PARTS.get(part, part)}: {reason_text(why)}." for part, why in found.missing.items()]
-    section.missing += [f"{bot} is left out: {reason_text(why)}." for bot, why in found.left_out.items()]
-    if found.traits:
-        section.tables.append(_traits(found.traits))
-    if found.tests:
-        section.tables.append(_tests(found.tests))
-        if texts and any(one.giveaways for one in found.tests):
-            section.tables.append(_giveaways(found.tests, bots))
-    if found.reactions:
-        section.tables.append(_reactions(found))
-    if found.predictions:
-        section.tables.append(_predictions(found.predictions))
+    section.missing = [f"{_PARTS.get(part, part)}: {reason_text(reason)}." for part, reason in realism.missing.items()]
+    section.missing += [f"{bot} is left out: {reason_text(reason)}." for bot, reason in realism.left_out.items()]
+    if realism.traits:
+        section.tables.append(_traits(realism.traits))
+    if realism.tests:
+        section.tables.append(_tests(realism.tests))
+        if texts and any(test.giveaways for test in realism.tests):
+            section.tables.append(_giveaways(realism.tests, bots))
+    if realism.reactions:
+        section.tables.append(_reactions(realism))
+    if realism.predictions:
+        section.tables.append(_predictions(realism.predictions))
     return section
 
 
-def _effect(one: Effect, *, shares: bool = False) -> list[Cell]:
-    return mean_cells(one, shares=shares, of="value")
+def _effect(effect: Effect, *, shares: bool = False) -> list[Cell]:
+    return mean_cells(effect, shares=shares, attribute="value")
 
 
 def _traits(rows: tuple[TraitDistance, ...]) -> NamedTable:
@@ -95,14 +95,14 @@ def _traits(rows: tuple[TraitDistance, ...]) -> NamedTable:
         "simulated-traits",
         "Eight traits",
         rows,
-        ("Trait", lambda one: Cell(TRAITS[one.trait])),
-        ("Quantity", lambda one: Cell(one.title)),
-        ("Of a", lambda one: Cell("turn" if one.level == "turn" else "chat")),
-        ("People", lambda one: number_cell(one.people)),
-        ("Simulated", lambda one: number_cell(one.simulated)),
-        (("Distance", _INTERVAL), lambda one: _effect(one.distance)),
-        ("Two halves of people", lambda one: number_cell(one.halves)),
-        ("Result", lambda one: Cell(_STANDINGS[one.standing])),
+        ("Trait", lambda trait: Cell(TRAITS[trait.trait])),
+        ("Quantity", lambda trait: Cell(trait.title)),
+        ("Of a", lambda trait: Cell("turn" if trait.level == "turn" else "chat")),
+        ("People", lambda trait: number_cell(trait.people)),
+        ("Simulated", lambda trait: number_cell(trait.simulated)),
+        (("Distance", _INTERVAL), lambda trait: _effect(trait.distance)),
+        ("Two halves of people", lambda trait: number_cell(trait.halves)),
+        ("Result", lambda trait: Cell(_STANDINGS[trait.standing])),
         method="Distance of the distributions, in people’s standard deviations.",
     )
 
@@ -112,11 +112,11 @@ def _tests(rows: tuple[TwoSampleTest, ...]) -> NamedTable:
         "simulated-classifiers",
         "How well classifiers separate simulated chats from people’s",
         rows,
-        ("Reads", lambda one: Cell(_FEATURES[one.features])),
-        (("AUC", _INTERVAL), lambda one: _effect(one.auc, shares=True)),
-        ("Chats of people", lambda one: count_cell(one.n_people)),
-        ("Simulated chats", lambda one: count_cell(one.n_simulated)),
-        ("Left out of training", lambda one: Cell(_LEFT_OUT[one.folds])),
+        ("Reads", lambda test: Cell(_FEATURES[test.features])),
+        (("AUC", _INTERVAL), lambda test: _effect(test.auc, shares=True)),
+        ("Chats of people", lambda test: count_cell(test.n_people)),
+        ("Simulated chats", lambda test: count_cell(test.n_simulated)),
+        ("Left out of training", lambda test: Cell(_LEFT_OUT[test.folds])),
         method="0.5 is chance: the classifier cannot separate them. 1 separates every chat.",
     )
 
@@ -135,17 +135,17 @@ def _giveaways(tests: tuple[TwoSampleTest, ...], bots: Mapping[str, BotInfo]) ->
     )
 
 
-def _reactions(found: RealismResult) -> NamedTable:
+def _reactions(realism: RealismResult) -> NamedTable:
     return declared_table(
         "simulated-reactions",
         "Reactions to better and worse bots",
-        found.reactions,
-        ("Reaction", lambda one: Cell(one.title)),
-        (("People", _INTERVAL), lambda one: _effect(one.people)),
-        (("Simulated", _INTERVAL), lambda one: _effect(one.simulated)),
-        (("Difference", _INTERVAL), lambda one: _effect(one.difference)),
-        ("Bots", lambda one: count_cell(one.n_bots)),
-        ("Result", lambda one: Cell(_STANDINGS[one.standing])),
+        realism.reactions,
+        ("Reaction", lambda reaction: Cell(reaction.title)),
+        (("People", _INTERVAL), lambda reaction: _effect(reaction.people)),
+        (("Simulated", _INTERVAL), lambda reaction: _effect(reaction.simulated)),
+        (("Difference", _INTERVAL), lambda reaction: _effect(reaction.difference)),
+        ("Bots", lambda reaction: count_cell(reaction.n_bots)),
+        ("Result", lambda reaction: Cell(_STANDINGS[reaction.standing])),
         method="Slope on the bots’ mean rating by people, in standard deviations of both.",
         note="“People unclear”: people’s own slope may be 0, so there is nothing to repeat.",
     )
@@ -156,14 +156,14 @@ def _predictions(rows: tuple[BotPrediction, ...]) -> NamedTable:
         "simulated-predictions",
         "What predicts people’s ratings of a bot",
         rows,
-        ("Predicts by", lambda one: Cell(_FITS.get(one.fit, one.fit))),
-        ("Fitted on", lambda one: Cell(_SOURCES[one.fitted_on])),
-        ("Applied to", lambda one: Cell(_SOURCES[one.applied_to])),
-        ("Bots", lambda one: count_cell(one.n_bots, reason_text(one.reason))),
-        (("r", _INTERVAL), lambda one: _effect(one.r, shares=True)),
-        ("r by chance, 95 %", lambda one: share_cell(one.r_null95)),
-        (("Q²", _INTERVAL), lambda one: _effect(one.q2)),
-        (("Pairs in people’s order", _INTERVAL), lambda one: _effect(one.accuracy, shares=True)),
-        (("Errors over self-play’s", _INTERVAL), lambda one: _effect(one.selfplay_ratio)),
+        ("Predicts by", lambda prediction: Cell(_FITS.get(prediction.fit, prediction.fit))),
+        ("Fitted on", lambda prediction: Cell(_SOURCES[prediction.fitted_on])),
+        ("Applied to", lambda prediction: Cell(_SOURCES[prediction.applied_to])),
+        ("Bots", lambda prediction: count_cell(prediction.n_bots, reason_text(prediction.reason))),
+        (("r", _INTERVAL), lambda prediction: _effect(prediction.r, shares=True)),
+        ("r by chance, 95 %", lambda prediction: share_cell(prediction.r_null95)),
+        (("Q²", _INTERVAL), lambda prediction: _effect(prediction.q2)),
+        (("Pairs in people’s order", _INTERVAL), lambda prediction: _effect(prediction.accuracy, shares=True)),
+        (("Errors over self-play’s", _INTERVAL), lambda prediction: _effect(prediction.selfplay_ratio)),
         method="Each bot is predicted without its own ratings; the target is people’s mean rating of the bot.",
     )

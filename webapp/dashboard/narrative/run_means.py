@@ -23,15 +23,18 @@ _SMALL = 1.0
 """Of numbers below it three decimals are told."""
 
 
-def means_table(found: RunsCompared) -> NamedTable:
+def means_table(comparison: RunsCompared) -> NamedTable:
     """Tabulate, bot by bot and run by run, the means with their intervals."""
-    digits = {one.name: _digits(found, place) for place, one in enumerate(found.measures)}
-    slots = dict(zip(found.every_bot, slots_of(len(found.every_bot)), strict=True))
-    measures = [(_title(one), partial(_mean_cell, place, digits[one.name])) for place, one in enumerate(found.measures)]
+    digits = {measure.name: _digits(comparison, place) for place, measure in enumerate(comparison.measures)}
+    slots = dict(zip(comparison.every_bot, slots_of(len(comparison.every_bot)), strict=True))
+    measures = [
+        (_title(measure), partial(_mean_cell, place, digits[measure.name]))
+        for place, measure in enumerate(comparison.measures)
+    ]
     return declared_table(
         "run-means",
         "Bots, run by run",
-        found.sides,
+        comparison.sides,
         ("Bot", lambda side: Cell(side.bot_id, slot=slots[side.bot_id])),
         ("Run", lambda side: Cell(run_title(side.run), reverse("dashboard:run", args=[side.run.pk]))),
         *measures,
@@ -40,34 +43,34 @@ def means_table(found: RunsCompared) -> NamedTable:
             f"Mean over a bot’s conversations with itself, with its {percent(LEVEL)} interval, for which each "
             "conversation is one draw. Metrics as they are now."
         ),
-        note=" ".join(_cautions(found)),
+        note=" ".join(_cautions(comparison)),
     )
 
 
-def settings_table(found: RunsCompared) -> NamedTable:
+def settings_table(comparison: RunsCompared) -> NamedTable:
     """Tabulate in what the runs differ, and say what they have in common."""
-    told = [(run, settings_of(run)) for run in found.runs]
-    versions = {(side.run.pk, side.bot_id): side.version for side in found.sides}
+    run_settings = [(run, settings_of(run)) for run in comparison.runs]
+    versions = {(side.run.pk, side.bot_id): side.version for side in comparison.sides}
 
     def version_cell(bot: str, row: tuple[SelfPlayRun, Mapping[str, Any]]) -> Cell:
         version = versions.get((row[0].pk, bot), "")
         return Cell(version[:8]) if version else Cell("–", reason="not in this run")
 
-    alike = [
+    shared_settings = [
         f"{_SETTINGS[name]}: {_setting_cell(name, value).text}"
-        for name, value in (told[0][1].items() if len(told) > 1 else ())
-        if name not in found.differ
+        for name, value in (run_settings[0][1].items() if len(run_settings) > 1 else ())
+        if name not in comparison.differ
     ]
     return declared_table(
         "run-settings",
         "In what the runs differ",
-        told,
+        run_settings,
         ("Run", lambda row: Cell(run_title(row[0]), reverse("dashboard:run", args=[row[0].pk]))),
         ("Started", lambda row: Cell(date_format(row[0].created_at, "j M Y H:i"))),
         ("State", lambda row: Cell(str(row[0].get_state_display()))),
-        *[(_SETTINGS[name], partial(_setting_of, name)) for name in found.differ],
-        *[(f"Version of {bot}", partial(version_cell, bot)) for bot in found.versions_differ],
-        note=f"Alike in all of them. {'; '.join(alike)}." if alike else "",
+        *[(_SETTINGS[name], partial(_setting_of, name)) for name in comparison.differ],
+        *[(f"Version of {bot}", partial(version_cell, bot)) for bot in comparison.versions_differ],
+        note=f"Alike in all of them. {'; '.join(shared_settings)}." if shared_settings else "",
     )
 
 
@@ -80,31 +83,31 @@ def run_title(run: SelfPlayRun) -> str:
     return run.title
 
 
-def _cautions(found: RunsCompared) -> list[str]:
+def _cautions(comparison: RunsCompared) -> list[str]:
     """Compose the cautions on conclusions from the means."""
-    told = [
+    cautions = [
         (
             "Nothing is tested here: of many means side by side some lie far apart by chance, and the more bots and "
             "metrics are looked at, the more of them do."
         )
     ]
-    if found.repeated:
-        told.append(
-            f"{listed(found.repeated)}: deterministic, and two runs have one seed, length and version, so they hold "
-            "the same conversations and are no evidence of their own."
+    if comparison.repeated:
+        cautions.append(
+            f"{listed(comparison.repeated)}: deterministic, and two runs have one seed, length and version, so they "
+            "hold the same conversations and are no evidence of their own."
         )
-    if any(run.plan.get("pairs") == "all" for run in found.runs):
-        told.append("What two different bots said to each other is left out.")
-    return told
+    if any(run.plan.get("pairs") == "all" for run in comparison.runs):
+        cautions.append("What two different bots said to each other is left out.")
+    return cautions
 
 
-def _title(one: RunMeasure) -> str:
-    is_told = one.unit in ("", "1") or one.unit in one.title.lower()
-    return one.title if is_told else f"{one.title}, {one.unit}"
+def _title(measure: RunMeasure) -> str:
+    has_unit = measure.unit in ("", "1") or measure.unit in measure.title.lower()
+    return measure.title if has_unit else f"{measure.title}, {measure.unit}"
 
 
-def _digits(found: RunsCompared, place: int) -> int:
-    means = [side.means[place].interval.mean for side in found.sides]
+def _digits(comparison: RunsCompared, place: int) -> int:
+    means = [side.means[place].interval.mean for side in comparison.sides]
     return 3 if max((abs(mean) for mean in means if mean is not None), default=0.0) < _SMALL else 2
 
 
@@ -112,8 +115,8 @@ def _n_cell(side: Side) -> Cell:
     if not side.n:
         return Cell("0", reason=_failed(side.n_failed), raw=(0,))
     query = urlencode({"bot": side.bot_id, "first": side.bot_id})
-    where = reverse("dashboard:run_conversations", args=[side.run.pk])
-    return Cell(f"{side.n:,}", f"{where}?{query}", reason=_failed(side.n_failed), raw=(side.n,))
+    address = reverse("dashboard:run_conversations", args=[side.run.pk])
+    return Cell(f"{side.n:,}", f"{address}?{query}", reason=_failed(side.n_failed), raw=(side.n,))
 
 
 def _failed(n: int) -> str:
@@ -121,25 +124,25 @@ def _failed(n: int) -> str:
 
 
 def _mean_cell(place: int, digits: int, side: Side) -> Cell:
-    one, n = side.means[place], side.n
-    interval = one.interval
+    run_mean, n = side.means[place], side.n
+    interval = run_mean.interval
     if interval.mean is None:
         return Cell("–", reason=reason_text(interval.reason), raw=(None,))
     text = figure(interval.mean, digits)
     if interval.low is not None:
         text = f"{text} {span(interval.low, interval.high, digits)}"
-    return Cell(text, reason="; ".join(filter(None, _why(one, n))), raw=(interval.mean,))
+    return Cell(text, reason="; ".join(filter(None, _gap_reasons(run_mean, n))), raw=(interval.mean,))
 
 
-def _why(one: RunMean, n: int) -> list[str]:
+def _gap_reasons(run_mean: RunMean, n: int) -> list[str]:
     """Return the reason for a missing interval, and counts of conversations left out."""
-    told = [reason_text(one.interval.reason)]
-    if one.n_measured < n:
-        told.append(f"computed for {one.n_measured} of {phrases.conversations_text(n)}")
-    if one.interval.n < one.n_measured:
-        n_none = one.n_measured - one.interval.n
-        told.append(f"{phrases.conversations_text(n_none)} without a value")
-    return told
+    reasons = [reason_text(run_mean.interval.reason)]
+    if run_mean.n_measured < n:
+        reasons.append(f"computed for {run_mean.n_measured} of {phrases.conversations_text(n)}")
+    if run_mean.interval.n < run_mean.n_measured:
+        n_none = run_mean.n_measured - run_mean.interval.n
+        reasons.append(f"{phrases.conversations_text(n_none)} without a value")
+    return reasons
 
 
 _SETTINGS = {

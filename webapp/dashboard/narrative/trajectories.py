@@ -17,7 +17,7 @@ from webapp.dashboard.narrative.phrases import (
     NamedTable,
     Section,
     bot_cell,
-    controls_said,
+    controls_sentence,
     declared_table,
     listed,
     number_cell,
@@ -31,18 +31,18 @@ MOST = 500
 """So many conversations behind a point are listed."""
 
 
-def trajectories_section(frame: StudyFrame, found: StudyTrajectories) -> Section:
+def trajectories_section(frame: StudyFrame, trajectories: StudyTrajectories) -> Section:
     """Return Figures 3 and 4 of the paper on a study; controls are left out of the best and worst alone."""
-    best_worst, by_trait = found.best_worst, found.by_trait
+    best_worst, by_trait = trajectories.best_worst, trajectories.by_trait
     section = Section("trajectories", "How conversations unfold")
     best_worst_panels, by_trait_panels = with_shared_axes(_panels(frame, best_worst), _panels(frame, by_trait))
     grouping = best_worst.grouping
     if not grouping.groups:
         section.missing.append(f"Best and worst conversations: {reason_text(grouping.reason)}.")
     else:
-        section.points.extend(_statements(best_worst, best_worst_panels))
-        if told := verdict_sentence(best_worst):
-            section.conclusion = told.partition(" (")[0] + "."
+        section.points.extend(_contrast_sentences(best_worst, best_worst_panels))
+        if verdict := verdict_sentence(best_worst):
+            section.conclusion = verdict.partition(" (")[0] + "."
         section.figures.append(_best_worst_figure(frame, best_worst, best_worst_panels))
         if grouping.reason:
             section.missing.append(f"Best and worst conversations: {reason_text(grouping.reason)}.")
@@ -55,13 +55,13 @@ def trajectories_section(frame: StudyFrame, found: StudyTrajectories) -> Section
     elif len(grouping.groups) < 2:
         section.missing.append(f"{grouping.trait}: only one kind of bot has rated conversations.")
     else:
-        section.points.extend(_statements(by_trait, by_trait_panels))
+        section.points.extend(_contrast_sentences(by_trait, by_trait_panels))
         section.figures.append(_by_trait_figure(frame, by_trait, by_trait_panels))
     return section
 
 
-def _best_worst_figure(frame: StudyFrame, found: TrajectoryResult, panels: list[LinePanel]) -> PageFigure:
-    grouping, headline = found.grouping, frame.headline
+def _best_worst_figure(frame: StudyFrame, trajectory: TrajectoryResult, panels: list[LinePanel]) -> PageFigure:
+    grouping, headline = trajectory.grouping, frame.headline
     digits = digits_for(headline.low, headline.high)
     n = len(grouping.groups[0].conversations)
     return lines_figure(
@@ -72,9 +72,9 @@ def _best_worst_figure(frame: StudyFrame, found: TrajectoryResult, panels: list[
             f"The {phrases.conversations_text(n)} rated highest and the {n} rated lowest by {headline.title.lower()} "
             f"({figure(grouping.lowest_best, digits)} and above, {figure(grouping.highest_worst, digits)} and "
             "below); mean over those that reach the exchange, 90 % intervals. "
-            f"{controls_said(frame, left_out=True)}"
+            f"{controls_sentence(frame, left_out=True)}"
         ).strip(),
-        note_lead=verdict_sentence(found),
+        note_lead=verdict_sentence(trajectory),
         note=_note_best_worst(grouping),
         x_title="exchange",
     )
@@ -92,19 +92,19 @@ def _note_best_worst(grouping: Grouping) -> str:
     return f"{note} Ties at the borders ({ties}) were drawn by seed {SEED}."
 
 
-def _by_trait_figure(frame: StudyFrame, found: TrajectoryResult, panels: list[LinePanel]) -> PageFigure:
-    grouping = found.grouping
-    drawn = "" if grouping.n_drawn is None else f" {grouping.n_drawn} conversations drawn by seed {SEED}."
+def _by_trait_figure(frame: StudyFrame, trajectory: TrajectoryResult, panels: list[LinePanel]) -> PageFigure:
+    grouping = trajectory.grouping
+    sample_note = "" if grouping.n_drawn is None else f" {grouping.n_drawn} conversations drawn by seed {SEED}."
     method = (
-        f"Rated conversations by the bot’s {grouping.trait}; mean and 90 % interval.{drawn} "
-        f"{controls_said(frame, left_out=False)}"
+        f"Rated conversations by the bot’s {grouping.trait}; mean and 90 % interval.{sample_note} "
+        f"{controls_sentence(frame, left_out=False)}"
     ).strip()
     return lines_figure(
         panels,
         id=grouping.kind,
         title=f"Does “{grouping.trait}” change how people talk?",
         method=method,
-        note_lead=verdict_sentence(found),
+        note_lead=verdict_sentence(trajectory),
         note=(
             "Conversations are the unit, so bots with more of them weigh more; a difference here may be that of single "
             "bots."
@@ -133,8 +133,8 @@ def group_title(grouping: Grouping, place: int) -> str:
     return f"{group.name} {len(group.conversations)}"
 
 
-def _panels(frame: StudyFrame, found: TrajectoryResult) -> list[LinePanel]:
-    return [_panel(frame, found.grouping, measure) for measure in found.measures]
+def _panels(frame: StudyFrame, trajectory: TrajectoryResult) -> list[LinePanel]:
+    return [_panel(frame, trajectory.grouping, measure) for measure in trajectory.measures]
 
 
 def _panel(frame: StudyFrame, grouping: Grouping, measure: TrajectoryMeasure) -> LinePanel:
@@ -148,11 +148,11 @@ def _panel(frame: StudyFrame, grouping: Grouping, measure: TrajectoryMeasure) ->
     return LinePanel(title, groups)
 
 
-def _statements(found: TrajectoryResult, panels: list[LinePanel]) -> list[str]:
+def _contrast_sentences(trajectory: TrajectoryResult, panels: list[LinePanel]) -> list[str]:
     """Compose sentences on the groups' difference in conversation means, and the exchanges where they differ."""
     return [
         _statement(panel, measure.contrast)
-        for measure, panel in zip(found.measures, panels, strict=True)
+        for measure, panel in zip(trajectory.measures, panels, strict=True)
         if measure.contrast is not None
     ]
 
@@ -172,28 +172,32 @@ def _statement(panel: LinePanel, contrast: GroupContrast) -> str:
     )
 
 
-def verdict_sentence(found: TrajectoryResult) -> str:
+def verdict_sentence(trajectory: TrajectoryResult) -> str:
     """Say in which measures two groups differ beyond chance, and in which nothing is shown; "" for more groups."""
-    told: dict[str, list[str]] = {"higher": [], "lower": [], "none": []}
-    for measure in found.measures:
+    titles_by_direction: dict[str, list[str]] = {"higher": [], "lower": [], "none": []}
+    for measure in trajectory.measures:
         if measure.contrast is not None:
-            told[measure.contrast.direction].append(f"“{column_title(measure.name).lower()}”")
+            titles_by_direction[measure.contrast.direction].append(f"“{column_title(measure.name).lower()}”")
     parts = [
-        words.format(listed(told[way]))
-        for way, words in (("higher", "higher in {}"), ("lower", "lower in {}"), ("none", "no difference shown in {}"))
-        if told[way]
+        words.format(listed(titles_by_direction[direction]))
+        for direction, words in (
+            ("higher", "higher in {}"),
+            ("lower", "lower in {}"),
+            ("none", "no difference shown in {}"),
+        )
+        if titles_by_direction[direction]
     ]
     if not parts:
         return ""
-    first, second = (group_title(found.grouping, place) for place in (0, 1))
+    first, second = (group_title(trajectory.grouping, place) for place in (0, 1))
     return (
         f"{first[:1].upper()}{first[1:]} against {second}: {'; '.join(parts)} (means of conversations, errors "
-        f"clustered by person, p < {share(1 - found.level)} by Holm’s correction)."
+        f"clustered by person, p < {share(1 - trajectory.level)} by Holm’s correction)."
     )
 
 
 def point_table(
-    frame: StudyFrame, found: StudyTrajectories, kind: str, column: str, group: int, exchange: int
+    frame: StudyFrame, trajectories: StudyTrajectories, kind: str, column: str, group: int, exchange: int
 ) -> NamedTable | None:
     """Return the conversations behind a point of a trajectory; None for no such point.
 
@@ -201,7 +205,7 @@ def point_table(
         kind, column, group: which course; the group by its place in the figure.
         exchange: from 1.
     """
-    point = study_point(frame.study, found, kind, column, group, exchange, **frame.counted_work)
+    point = study_point(frame.study, trajectories, kind, column, group, exchange, **frame.counted_work)
     if point is None:
         return None
     (grouping, values), headline = point, frame.headline

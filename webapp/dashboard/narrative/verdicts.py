@@ -21,56 +21,58 @@ _NAMED = 3
 """Of more bots than these the last are counted and not named."""
 
 
-def pair_verdict(found: Comparison, compared: Comparisons, titles: Mapping[str, str], digits: int) -> str:
+def pair_verdict(pair: Comparison, compared: Comparisons, titles: Mapping[str, str], digits: int) -> str:
     """Return a sentence or two about two bots.
 
     Args:
-        found: one of the pairs.
+        pair: one of the pairs.
         compared: all of them, with plans where these are to be told.
         titles: of the bots.
         digits: after the point.
     """
-    a, b = titles.get(found.a, found.a), titles.get(found.b, found.b)
-    code = verdict(found)
+    a, b = titles.get(pair.a, pair.a), titles.get(pair.b, pair.b)
+    code = verdict(pair)
     if code == "undefined":
-        why = reason_text(found.reason) or "no test"
-        return f"{a} and {b} cannot be compared: {why}."
-    if code == "not_told_apart" and compared.is_equal(found):
-        return f"{a} and {b} {equal_said(compared.smallest, digits)}: {_from_to(found, (a, b), digits)}."
+        reason = reason_text(pair.reason) or "no test"
+        return f"{a} and {b} cannot be compared: {reason}."
+    if code == "not_told_apart" and compared.is_equal(pair):
+        return f"{a} and {b} {equality_clause(compared.smallest, digits)}: {_from_to(pair, (a, b), digits)}."
     if code == "not_told_apart":
-        return f"{_not_apart(a, b, compared.plan(found.a, found.b), compared)} {_need(found, compared, (a, b), digits)}"
-    gap, low, high = found.difference, found.low, found.high
+        return f"{_not_apart(a, b, compared.plan(pair.a, pair.b), compared)} {_need(pair, compared, (a, b), digits)}"
+    gap, low, high = pair.difference, pair.low, pair.high
     if code == "lower" and gap is not None:
         a, b, gap = b, a, -gap
         low, high = (None, None) if low is None or high is None else (-high, -low)
     rated = f"{a} is rated higher than {b}, difference {figure(gap, digits)} {span(low, high, digits)}"
-    if compared.is_equal(found):
+    if compared.is_equal(pair):
         return f"{rated}; yet the two are equal for practical purposes (within ± {figure(compared.smallest, digits)})."
     return f"{rated}."
 
 
-def pairs_standing(what: str, n_clear: int, equal: Sequence[str], n_unknown: int, n_pairs: int, alike: str) -> str:
+def pair_counts_sentence(
+    question: str, n_clear: int, equal: Sequence[str], n_unknown: int, n_pairs: int, smallest: str
+) -> str:
     """Return the pairs of bots that are clearly different, equal, and not yet known.
 
     Args:
-        what: the question they are compared in.
+        question: the question they are compared in.
         equal: of each equal pair its two bots; one that is clearly different may be among them.
         n_unknown: pairs that are neither.
-        alike: the smallest difference of interest, as it is written.
+        smallest: the smallest difference of interest, as it is written.
     """
-    said = [f"Clearly different in {what}: {n_clear} of {phrases.pairs_text(n_pairs)} of bots."]
+    sentences = [f"Clearly different in {question}: {n_clear} of {phrases.pairs_text(n_pairs)} of bots."]
     if equal:
         pairs = equal[0] if len(equal) == 1 else phrases.pairs_text(len(equal))
         n_both = n_clear + len(equal) + n_unknown - n_pairs
         which = "" if len(equal) == 1 else "all " if n_both == len(equal) else f"{n_both} of them "
-        both = f" ({which}clearly different as well)" if n_both else ""
-        said.append(f"Equal for practical purposes, as they differ by less than {alike}: {pairs}{both}.")
+        both_note = f" ({which}clearly different as well)" if n_both else ""
+        sentences.append(f"Equal for practical purposes, as they differ by less than {smallest}: {pairs}{both_note}.")
     if n_unknown:
-        said.append(f"{NOT_YET_KNOWN.capitalize()}: {phrases.pairs_text(n_unknown)}.")
-    return " ".join(said)
+        sentences.append(f"{NOT_YET_KNOWN.capitalize()}: {phrases.pairs_text(n_unknown)}.")
+    return " ".join(sentences)
 
 
-def questions_standing(clear: Sequence[str], equal: Sequence[str], unknown: Sequence[str], n: int) -> str:
+def question_counts_sentence(clear: Sequence[str], equal: Sequence[str], unknown: Sequence[str], n: int) -> str:
     """Return the questions in which two bots are clearly different, equal, and not yet known.
 
     Args:
@@ -79,13 +81,13 @@ def questions_standing(clear: Sequence[str], equal: Sequence[str], unknown: Sequ
     """
     words = ("Clearly different", clear), ("Equal for practical purposes", equal), (NOT_YET_KNOWN.capitalize(), unknown)
     return " ".join(
-        f"{word} in {'every question' if len(titles) == n > 1 else listed([f'“{one}”' for one in titles])}."
+        f"{word} in {'every question' if len(titles) == n > 1 else listed([f'“{title}”' for title in titles])}."
         for word, titles in words
         if titles
     )
 
 
-def equal_said(smallest: float | None, digits: int = 2) -> str:
+def equality_clause(smallest: float | None, digits: int = 2) -> str:
     """Say that two are equal, the end of a sentence about them."""
     return f"are equal for practical purposes, as they differ by less than {figure(smallest, digits)}"
 
@@ -101,23 +103,30 @@ def smallest_sentences(study: Study, smallest: float | None, digits: int = 2) ->
             "The scale of these ratings is not known, so no interval is held to it, and no bots are called equal: "
             "give the scale, or name the smallest difference of interest in the settings."
         ]
-    said = [
+    sentences = [
         f"Two bots are equal for practical purposes where the 90 % interval of their difference (1 − 2α, α = .05) lies "
         f"within ± {figure(smallest, digits)}, the smallest difference of interest (two one-sided tests, p < .05, not "
         "corrected for the number of pairs)."
     ]
     level, level_before = study.values.quotas.level, level_agreed(study)
     if level != level_before:
-        before, after = ("that of earlier versions" if one is None else percent(one) for one in (level_before, level))
-        said.append(f"The confidence level was changed after people had begun to take part: from {before} to {after}.")
+        before, after = (
+            "that of earlier versions" if confidence_level is None else percent(confidence_level)
+            for confidence_level in (level_before, level)
+        )
+        sentences.append(
+            f"The confidence level was changed after people had begun to take part: from {before} to {after}."
+        )
     now, agreed = study.values.quotas.smallest_difference, smallest_difference_agreed(study)
     if now != agreed:
-        before, after = ("a tenth of the scale" if one is None else f"{one:g}" for one in (agreed, now))
-        said.append(
+        before, after = (
+            "a tenth of the scale" if difference is None else f"{difference:g}" for difference in (agreed, now)
+        )
+        sentences.append(
             f"The smallest difference of interest was changed after people had begun to take part: from {before} to "
             f"{after}."
         )
-    return said
+    return sentences
 
 
 def by_units(units: Units, n: int) -> str:
@@ -145,26 +154,26 @@ def _not_apart(a: str, b: str, plan: PairPlan | None, compared: Comparisons) -> 
     return words.format(a=a, b=b, low=low, raters=by_units(compared.units, high))
 
 
-def _need(found: Comparison, compared: Comparisons, titles: tuple[str, str], digits: int) -> str:
+def _need(pair: Comparison, compared: Comparisons, titles: tuple[str, str], digits: int) -> str:
     """Say from where to where the difference may be, and how many ratings show the smallest of interest."""
-    need, plan = compared.need(found), compared.plan(found.a, found.b)
-    n_more, smallest = compared.more.get((found.a, found.b)), figure(compared.smallest, digits)
-    said = f"Which of them is better is {NOT_YET_KNOWN}"
-    if found.low is not None and found.high is not None and found.low * found.high > 0:
-        said = f"Corrected for all pairs, which of them is better is {NOT_YET_KNOWN}"
-    if found.low is not None:
-        said = f"{said}: {_from_to(found, titles, digits)}"
+    need, plan = compared.need(pair), compared.plan(pair.a, pair.b)
+    n_more, smallest = compared.more.get((pair.a, pair.b)), figure(compared.smallest, digits)
+    sentence = f"Which of them is better is {NOT_YET_KNOWN}"
+    if pair.low is not None and pair.high is not None and pair.low * pair.high > 0:
+        sentence = f"Corrected for all pairs, which of them is better is {NOT_YET_KNOWN}"
+    if pair.low is not None:
+        sentence = f"{sentence}: {_from_to(pair, titles, digits)}"
     if need == "more" and n_more is not None:
-        return f"{said}. About {two_digits(n_more)} more each would show a difference of {smallest}."
+        return f"{sentence}. About {two_digits(n_more)} more each would show a difference of {smallest}."
     if need == "raters" and plan is not None and plan.needed is not None:
-        return f"{said}. About {two_digits(plan.needed)} each would show a difference of {smallest}."
-    return f"{said}."
+        return f"{sentence}. About {two_digits(plan.needed)} each would show a difference of {smallest}."
+    return f"{sentence}."
 
 
-def _from_to(found: Comparison, titles: tuple[str, str], digits: int) -> str:
+def _from_to(pair: Comparison, titles: tuple[str, str], digits: int) -> str:
     """Say between which ends the difference may lie: no difference shown is not a difference of none."""
     a, b = titles
-    return f"the difference, {a} less {b}, may be from {figure(found.low, digits)} to {figure(found.high, digits)}"
+    return f"the difference, {a} less {b}, may be from {figure(pair.low, digits)} to {figure(pair.high, digits)}"
 
 
 def one_look() -> str:
@@ -172,20 +181,21 @@ def one_look() -> str:
     return "The intervals hold for one look, when the study has all its ratings."
 
 
-def intervals_shown(what: str, test: str, level: float) -> str:
+def intervals_sentence(subject: str, test: str, level: float) -> str:
     """Return the line above a plot: which intervals it shows, and which test decides.
 
     Args:
-        what: the values drawn, as the first words.
+        subject: the values drawn, as the first words.
     """
     if test == "always":
         return (
-            f"{what} with {percent(level)} interval that holds however often you look, as the test of differences does."
+            f"{subject} with {percent(level)} interval that holds however often you look, as the test of differences "
+            "does."
         )
-    return f"{what} with {percent(level)} interval; the fixed-sample test decides which bots differ."
+    return f"{subject} with {percent(level)} interval; the fixed-sample test decides which bots differ."
 
 
-def test_said(compared: Comparisons) -> str:
+def name_comparison_test(compared: Comparisons) -> str:
     """Name the test by which bots are told apart: one for looks at any time while a study collects."""
     return test_named(compared.test, compared.alpha)
 
@@ -199,17 +209,17 @@ def test_named(test: str | None, alpha: float) -> str:
 def deciding_sentences(compared: Comparisons) -> list[str]:
     """Describe the test that decides which bot is better, and the means that it compares."""
     if compared.test == "always":
-        which = (
+        test_sentence = (
             "The always-valid test decides which bot is better: looking early or often does not add to its errors, and "
             "closing the study changes no verdict. A study has the fixed-sample test instead once it reaches the "
             "number of people that it was opened with."
         )
     else:
-        which = (
+        test_sentence = (
             "The fixed-sample test decides which bot is better, as the study has its planned number, or was not open "
             "here."
         )
-    what = {
+    means_sentence = {
         "raters": "It compares means by generalised least squares with raters as a random effect; errors are "
         "clustered by rater.",
         "conversations": (
@@ -221,14 +231,14 @@ def deciding_sentences(compared: Comparisons) -> list[str]:
             "as a random effect; errors are clustered by them."
         ),
     }[compared.units]
-    said_of = [which, what]
+    sentences = [test_sentence, means_sentence]
     if compared.rater_share > 0:
-        said_of.append(
+        sentences.append(
             "So a difference may be another than that of the plain means: who is strict or kind is taken out."
             if compared.units == "raters"
             else "So a difference may be another than that of the plain means."
         )
-    return said_of
+    return sentences
 
 
 def ranking_verdicts(compared: Comparisons, titles: Mapping[str, str], digits: int) -> list[str]:
@@ -255,7 +265,7 @@ def overall_verdict(compared: Comparisons, titles: Mapping[str, str]) -> str:
         return f"First: {best}, {CLEARLY_BETTER.format(other='each of the other bots')}."
     if len(close) == len(compared.order) - 1:
         return f"First: {best}, but not {CLEARLY_BETTER.format(other='any other bot')}."
-    named = [titles.get(bot, bot) for bot in close]
-    if len(named) > _NAMED:
-        named = [*named[: _NAMED - 1], f"{len(named) - _NAMED + 1} more"]
-    return f"First: {best}, not {CLEARLY_BETTER.format(other=listed(named))}."
+    names = [titles.get(bot, bot) for bot in close]
+    if len(names) > _NAMED:
+        names = [*names[: _NAMED - 1], f"{len(names) - _NAMED + 1} more"]
+    return f"First: {best}, not {CLEARLY_BETTER.format(other=listed(names))}."

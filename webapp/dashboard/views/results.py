@@ -33,7 +33,7 @@ from webapp.dashboard.leaderboard import (
     votes_board,
 )
 from webapp.dashboard.narrative.comparisons import planning_table, prediction_of
-from webapp.dashboard.narrative.conditions import within_said
+from webapp.dashboard.narrative.conditions import within_sentence
 from webapp.dashboard.narrative.hybrid_fits import ComparedStudy, studies_table
 from webapp.dashboard.narrative.pairs import pairs_section, protocols_section
 from webapp.dashboard.narrative.phrases import NamedTable, Section
@@ -134,7 +134,9 @@ def _ratings(request: HttpRequest, study: Study) -> dict[str, Any]:
         "choice": choice,
         "questions": [] if level is not None else questions,
         "levels": levels,
-        "within_said": within_said(level.compared if level is not None else compared.get(by, found.result.compared)),
+        "within_said": within_sentence(
+            level.compared if level is not None else compared.get(by, found.result.compared)
+        ),
         "choosable": [(frame.bots[bot], bot in choice.bots) for bot in frame.rated_bots],
         "choice_parts": choice.parts("against"),
         "choose_parts": choice.parts("bots"),
@@ -283,7 +285,7 @@ def _pairs(request: HttpRequest, study: Study) -> dict[str, Any]:
     detail.is_open = request.GET.get("part") == detail.id
     detail.content = Section("pairs", detail.title, tables=tables)
     return {
-        "opening": Section("", "", section.lead[1:], section.points, how=section.how, missing=section.missing),
+        "opening": Section("", "", section.lead[1:], section.points, methods=section.methods, missing=section.missing),
         "verdict": section.lead[0],
         "board": pairs_board(found.results, next(iter(found.titles.values())), bots, section.lead[0]),
         "outcomes": outcomes,

@@ -67,7 +67,7 @@ def test_where_nobody_is_named_words_are_of_conversations(data: StudyData) -> No
     ratings = data.ratings
     unnamed = replace(data, ratings=replace(ratings, rater=np.full(len(ratings), None, dtype=object)))
     section = section_of(unnamed, "comparisons")
-    words = " ".join([*section.lead, *section.how, *section.points])
+    words = " ".join([*section.lead, *section.methods, *section.points])
     assert "with conversations as a random effect, for raters are not named" in words
     assert "do not differ significantly with 16 conversations each" in words
     planning = next(table for table in section.tables if table.id == "planning")

@@ -33,7 +33,7 @@ from webapp.dashboard.narrative.phrases import NamedTable, Section, reason_text
 from webapp.dashboard.narrative.raters import raters_section
 from webapp.dashboard.narrative.reasons import FRAGMENTS
 from webapp.dashboard.narrative.trajectories import trajectories_section, verdict_sentence
-from webapp.dashboard.narrative.verdicts import overall_verdict, pair_verdict, pairs_standing, ranking_verdicts
+from webapp.dashboard.narrative.verdicts import overall_verdict, pair_counts_sentence, pair_verdict, ranking_verdicts
 from webapp.ratings.selectors import BotInfo
 from webapp.results.compute import StudyTrajectories
 
@@ -286,7 +286,7 @@ def test_the_verdict_names_measures_by_direction() -> None:
     ],
 )
 def test_pairs_that_are_both_are_counted_once(n_clear: int, equal: list[str], n_unknown: int, said: str) -> None:
-    told = pairs_standing("“Quality”", n_clear, equal, n_unknown, 6, "0.6")
+    told = pair_counts_sentence("“Quality”", n_clear, equal, n_unknown, 6, "0.6")
     assert f"as they differ by less than 0.6: {said}" in told
 
 
