@@ -43,14 +43,14 @@ def task_enter(
     recruitment: dict[str, str],
     entry_nonce: str,
     is_synthetic: bool,
-    wanted: str = "",
+    chosen_bot: str = "",
     is_new: bool = False,
 ) -> Task:
     """Store a participant who consented: participant, consent and task with its chats, all of it or nothing.
 
     Args:
         study: and the others: as `participant_enter`.
-        wanted: as `task_open`.
+        chosen_bot: the bot that the participant chose; empty: the study's rule draws one.
         is_new: True if no participant with these ids was stored a moment ago.
 
     Raises:
@@ -68,10 +68,12 @@ def task_enter(
         # A duplicate: the same person was faster in another request.
         with suppress(IntegrityError), transaction.atomic():
             participant = consent_record(participant=participant_create(**fields, **consent_given(study.version)))
-            return task_start(participant=participant, version=study.version, wanted=wanted, had=NO_TASKS)
+            return task_start(
+                participant=participant, version=study.version, chosen_bot=chosen_bot, task_history=NO_TASKS
+            )
     with transaction.atomic():
         participant = consent_record(participant=participant_enter(**fields))
-        return task_start(participant=participant, version=study.version, wanted=wanted)
+        return task_start(participant=participant, version=study.version, chosen_bot=chosen_bot)
 
 
 def task_start(
@@ -79,21 +81,23 @@ def task_start(
     participant: Participant,
     exclude: Collection[str] = (),
     version: StudyVersion | None = None,
-    wanted: str = "",
-    had: TasksHad | None = None,
+    chosen_bot: str = "",
+    task_history: TasksHad | None = None,
 ) -> Task:
     """Open the participant's next task with the chats that are made in it; while one is open, that one comes back.
 
     Call it in a transaction, so that a task is never stored without its chats.
 
     Args:
-        exclude, version, wanted, had: as `task_open`.
+        exclude, version: as `task_open`.
+        chosen_bot: as `task_enter`.
+        task_history: the participant's tasks, if this transaction stored the participant.
 
     Raises:
         Refused: as `task_open`.
     """
     exclude = {*exclude, *bots_unavailable_at_hosts()}
-    task = task_open(participant=participant, exclude=exclude, version=version, wanted=wanted, had=had)
+    task = task_open(participant=participant, exclude=exclude, version=version, wanted=chosen_bot, had=task_history)
     task_chats(task=task, drawn_slots=task.drawn_slots)
     return task
 

@@ -84,7 +84,7 @@ def task_begin(
     if participant is not None and (by_token or not recruitment.external_id):
         with transaction.atomic():
             consent_record(participant=participant)
-            return task_start(participant=participant, version=study.version, wanted=chosen_bot)
+            return task_start(participant=participant, version=study.version, chosen_bot=chosen_bot)
     return task_enter(
         study=study,
         platform=recruitment.platform,
@@ -92,7 +92,7 @@ def task_begin(
         recruitment=recruitment.fields,
         entry_nonce=recruitment.nonce,
         is_synthetic=rehearsal_token_valid(study, recruitment.rehearsal),
-        wanted=chosen_bot,
+        chosen_bot=chosen_bot,
         is_new=participant is None,
     )
 
