@@ -475,7 +475,7 @@ class ParticipantMachine(RuleBasedStateMachine):
         assert (visit.outcome, visit.earns) == (outcome, outcome in PAID)
         if task.outcome:
             code = (ending_of(task) or task).code
-            assert (visit.told, codes_shown([visit])[visit.key]) == (code, code)
+            assert (visit.shown_code, codes_shown([visit])[visit.key]) == (code, code)
             assert bool(code) or task.outcome in (Outcome.NO_CONSENT, Outcome.WITHDRAWN)
 
 

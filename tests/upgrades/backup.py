@@ -44,7 +44,7 @@ def facts() -> dict[str, Any]:
                 one.external_id,
                 LEFT if one.outcome == INSIDE else one.outcome,  # a held place ends by the clock
                 one.fault,
-                one.told,
+                one.shown_code,
             ]
             for one in visits
         ),
@@ -88,7 +88,7 @@ def _goes_on() -> dict[str, Any]:
     return {
         "texts": list(due.turns.order_by("index").values_list("text", flat=True)),
         "code": code,
-        "draft": [[one.outcome, one.told] for one in visits if one.external_id == "draft"],
+        "draft": [[one.outcome, one.shown_code] for one in visits if one.external_id == "draft"],
     }
 
 

@@ -40,20 +40,20 @@ _AT_ONCE = 500
 def prolific_studies(study: Study) -> list[str]:
     """Return the ids that Prolific gave to the studies whose participants came here."""
     rows = PlatformIds.objects.filter(study=study, platform="prolific", participant__is_synthetic=False)
-    found = rows.order_by().values_list("parameters__STUDY_ID", flat=True).distinct()
-    return sorted(name for name in found if name)
+    study_ids = rows.order_by().values_list("parameters__STUDY_ID", flat=True).distinct()
+    return sorted(name for name in study_ids if name)
 
 
 def known_submissions(study: Study, names: Sequence[str]) -> set[str]:
     """Return the ids of those visits that were made here."""
     tasks = Task.objects.filter(participant__study=study, submission__in=names)
-    found = set(tasks.values_list("submission", flat=True))
+    submission_ids = set(tasks.values_list("submission", flat=True))
     idle = _with_session(PlatformIds.objects.filter(study=study, participant__tasks=None))
-    return found | set(idle.filter(session__in=names).values_list("session", flat=True))
+    return submission_ids | set(idle.filter(session__in=names).values_list("session", flat=True))
 
 
 def platform_visits_store(
-    *, study: Study, told: Iterable[ProlificSubmission], at: datetime | None = None
+    *, study: Study, submissions: Iterable[ProlificSubmission], reported_at: datetime | None = None
 ) -> tuple[int, int]:
     """Keep how these visits stand at the platform.
 
@@ -61,26 +61,26 @@ def platform_visits_store(
         How many of them were made here, and how many never were: people who took a place there and did not
         come. Of those nothing is kept.
     """
-    at = at or database_now()
+    reported_at = reported_at or database_now()
     n_here = n_never = 0
     batch: list[ProlificSubmission] = []
 
     def store() -> None:
         nonlocal n_here, n_never
-        known = known_submissions(study, [one.id for one in batch])
+        known = known_submissions(study, [submission.id for submission in batch])
         n_here += len(known)
         n_never += len(batch) - len(known)
         PlatformVisit.objects.bulk_create(
             [
                 PlatformVisit(
                     study=study,
-                    submission=one.id,
-                    status=one.status[:30],
-                    entered_code=one.entered_code[:100],
-                    told_at=at,
+                    submission=submission.id,
+                    status=submission.status[:30],
+                    entered_code=submission.entered_code[:100],
+                    told_at=reported_at,
                 )
-                for one in batch
-                if one.id in known
+                for submission in batch
+                if submission.id in known
             ],
             update_conflicts=True,
             unique_fields=["study", "submission"],
@@ -88,9 +88,9 @@ def platform_visits_store(
         )
         batch.clear()
 
-    for one in told:
-        if one.id and len(one.id) <= 200:
-            batch.append(one)
+    for submission in submissions:
+        if submission.id and len(submission.id) <= 200:
+            batch.append(submission)
         if len(batch) >= _AT_ONCE:
             store()
     if batch:
@@ -154,7 +154,7 @@ def signature_of(secret: str, timestamp: str, body: bytes) -> str:
     return base64.b64encode(digest).decode()
 
 
-def event_read(told: WebhookOutcome, *, secret: str) -> WebhookEvent:
+def event_read(webhook: WebhookOutcome, *, secret: str) -> WebhookEvent:
     """Return the event of a request, if it can be believed.
 
     Raises:
@@ -162,27 +162,27 @@ def event_read(told: WebhookOutcome, *, secret: str) -> WebhookEvent:
     """
     if not secret:
         raise Refused("no_secret", _("CONFAB_PROLIFIC_HOOK_SECRET is not set."))
-    if len(told.body) > _MOST_BYTES:
+    if len(webhook.body) > _MOST_BYTES:
         raise Refused("bad_signature", _("It is too large for what Prolific tells."))
-    right = signature_of(secret, told.timestamp, told.body)
-    if not hmac.compare_digest(right.encode(), told.signature.encode()):
+    right = signature_of(secret, webhook.timestamp, webhook.body)
+    if not hmac.compare_digest(right.encode(), webhook.signature.encode()):
         raise Refused("bad_signature", _("The signature is missing or wrong."))
-    sent_at = _time(told.timestamp)
+    sent_at = _time(webhook.timestamp)
     if sent_at is None or abs(database_now() - sent_at) > FRESH_FOR:
-        raise Refused("stale", _("Its time, “{time}”, is not now.").format(time=told.timestamp[:40]))
+        raise Refused("stale", _("Its time, “{time}”, is not now.").format(time=webhook.timestamp[:40]))
     try:
-        found = json.loads(told.body)
+        fields = json.loads(webhook.body)
     except ValueError:
-        found = None
-    if not isinstance(found, dict):
+        fields = None
+    if not isinstance(fields, dict):
         raise Refused("bad_body", _("The body is no JSON object."))
-    status, submission = str(found.get("status", "")), str(found.get("resource_id", ""))
+    status, submission = str(fields.get("status", "")), str(fields.get("resource_id", ""))
     status = status.replace("_", " ").upper()
-    is_of_submission = found.get("event_type") == "submission.status.change"
+    is_of_submission = fields.get("event_type") == "submission.status.change"
     is_understood = is_of_submission and status in _RANKS and 0 < len(submission) <= 200
     return WebhookEvent(
         # Without an id, the same request is the same event.
-        id=told.event_id[:100] or right,
+        id=webhook.event_id[:100] or right,
         signature=right,
         sent_at=sent_at,
         submission=submission if is_understood else "",
@@ -214,7 +214,7 @@ def event_take(*, study_key: str, event: WebhookEvent) -> str:
                 status=event.status,
                 sent_at=event.sent_at,
             )
-            _visit_told(study, event)
+            _update_visit(study, event)
     except IntegrityError:
         if HookEvent.objects.filter(study=study, event_id=event.id).exists():
             return "known"
@@ -222,14 +222,14 @@ def event_take(*, study_key: str, event: WebhookEvent) -> str:
     return "taken"
 
 
-def _visit_told(study: Study, event: WebhookEvent) -> None:
-    visit, made = PlatformVisit.objects.select_for_update(of=("self",)).get_or_create(
+def _update_visit(study: Study, event: WebhookEvent) -> None:
+    visit, is_new = PlatformVisit.objects.select_for_update(of=("self",)).get_or_create(
         study=study, submission=event.submission, defaults={"status": event.status, "told_at": event.sent_at}
     )
     rank = _RANKS[event.status]
     rank_before = _RANKS.get(visit.status, 0)
     is_newer = rank > rank_before or (rank == rank_before and event.sent_at >= visit.told_at)
-    if not made and is_newer:
+    if not is_new and is_newer:
         visit.status, visit.told_at = event.status, event.sent_at
         visit.save(update_fields=["status", "told_at", "updated_at"])
 
@@ -310,7 +310,15 @@ def message_recipients(job: Job, *, with_ids: bool) -> list[MessageRecipient]:
     """Return the participants of a job that wrote to them, and how it went for each."""
     assert job.study is not None
     assert job.result is not None
-    told = {UUID(one["participant"]): one["error"] for one in job.result["people"]}
-    there = {one.pk: one for one in job.study.participants.filter(pk__in=told).select_related("platform_ids")}
-    names = {pk: one.external_id for pk, one in there.items() if with_ids and one.external_id}
-    return [MessageRecipient(names.get(pk, pk.hex), pk if pk in there else None, error) for pk, error in told.items()]
+    errors_by_id = {UUID(outcome["participant"]): outcome["error"] for outcome in job.result["people"]}
+    participants = {
+        participant.pk: participant
+        for participant in job.study.participants.filter(pk__in=errors_by_id).select_related("platform_ids")
+    }
+    names = {
+        pk: participant.external_id for pk, participant in participants.items() if with_ids and participant.external_id
+    }
+    return [
+        MessageRecipient(names.get(pk, pk.hex), pk if pk in participants else None, error)
+        for pk, error in errors_by_id.items()
+    ]

@@ -86,17 +86,19 @@ _SETTINGS = {
 
 def codes_by_setting(codes: Sequence[CompletionCode]) -> dict[str, str]:
     """Return the codes by the settings that they belong in; of two of a kind the first."""
-    found: dict[str, str] = {}
-    for one in codes:
-        if one.kind in _SETTINGS and one.code:
-            found.setdefault(_SETTINGS[one.kind], one.code)
-    return found
+    code_settings: dict[str, str] = {}
+    for completion_code in codes:
+        if completion_code.kind in _SETTINGS and completion_code.code:
+            code_settings.setdefault(_SETTINGS[completion_code.kind], completion_code.code)
+    return code_settings
 
 
 def codes_left(codes: Sequence[CompletionCode]) -> list[CompletionCode]:
     """Return the codes that belong in no setting by their kind: a researcher must say what they are for."""
-    taken = set(codes_by_setting(codes).values())
-    return [one for one in codes if one.code and one.code not in taken]
+    known_codes = set(codes_by_setting(codes).values())
+    return [
+        completion_code for completion_code in codes if completion_code.code and completion_code.code not in known_codes
+    ]
 
 
 class Prolific:
@@ -124,19 +126,19 @@ class Prolific:
         """Return the completion codes of a study."""
         study = self._call("GET", f"/api/v1/studies/{_id(study_id)}/")
         return [
-            CompletionCode(str(one.get("code", "")), str(one.get("code_type", "")))
-            for one in study.get("completion_codes") or []
-            if isinstance(one, dict)
+            CompletionCode(str(fields.get("code", "")), str(fields.get("code_type", "")))
+            for fields in study.get("completion_codes") or []
+            if isinstance(fields, dict)
         ]
 
     def submissions(self, study_id: str) -> Iterator[ProlificSubmission]:
         """Yield every submission of a study."""
         page = 1
         while True:
-            found = self._call(
+            listing = self._call(
                 "GET", "/api/v1/submissions/", params={"study": _id(study_id), "page": page, "page_size": _PAGE}
             )
-            rows = found.get("results") or []
+            rows = listing.get("results") or []
             for row in rows:
                 yield ProlificSubmission(
                     str(row.get("id", "")),
@@ -171,14 +173,14 @@ class Prolific:
 
     def bonus_set_up(self, study_id: str, submission_id: str, amount: Decimal) -> str:
         """Set up a bonus and return its id. Nothing is paid yet, so doing it twice is harmless."""
-        made = self._call(
+        bonus = self._call(
             "POST",
             "/api/v1/submissions/bonus-payments/",
             {"study_id": _id(study_id), "csv_bonuses": f"{_id(submission_id)},{amount:.2f}"},
         )
-        if not made.get("id"):
+        if not bonus.get("id"):
             raise ProlificError(_("Prolific set up no bonus and did not say why."))
-        return str(made["id"])
+        return str(bonus["id"])
 
     def bonus_pay(self, bonus_id: str) -> None:
         """Pay a bonus that was set up. Asked once: asked twice, Prolific pays twice."""
@@ -243,10 +245,10 @@ def _read(answer: httpx.Response) -> dict[str, Any]:
     """
     if answer.is_success:
         try:
-            found = answer.json()
+            body = answer.json()
         except ValueError:
-            found = {}
-        return found if isinstance(found, dict) else {}
+            body = {}
+        return body if isinstance(body, dict) else {}
     if answer.status_code in (401, 403):
         raise ProlificError(
             _("Prolific does not accept the token ({status}). Look at CONFAB_PROLIFIC_TOKEN.").format(
@@ -265,10 +267,10 @@ def _detail(answer: httpx.Response) -> str:
     """Return the error message in the response, shortened."""
     try:
         error = answer.json().get("error", {})
-        found = error.get("detail") or error.get("title") or ""
+        detail = error.get("detail") or error.get("title") or ""
     except (ValueError, AttributeError):
-        found = ""
-    return str(found or answer.reason_phrase or "nothing more")[:300]
+        detail = ""
+    return str(detail or answer.reason_phrase or "nothing more")[:300]
 
 
 def _id(text: str) -> str:
@@ -315,40 +317,44 @@ def _message_check(text: str) -> None:
 
 
 def messages_start(
-    *, study: Study, participants: Sequence[UUID], text: str, asked: UUID, by: User | None = None
+    *, study: Study, participants: Sequence[UUID], text: str, form_id: UUID, user: User | None = None
 ) -> Job:
     """Return the job that writes to participants by Prolific, to each once; asked twice, it is the same job.
 
     Args:
-        asked: of the form that was sent.
+        form_id: of the form that was sent.
 
     Raises:
         Refused: `no_token` or `bad_message`.
     """
     _message_check(text)
-    payload = {"participants": [one.hex for one in participants], "text": text, "asked": asked.hex}
-    return _job(study, "pay_message", by, payload)
+    payload = {
+        "participants": [participant_id.hex for participant_id in participants],
+        "text": text,
+        "asked": form_id.hex,
+    }
+    return _request_job(study, "pay_message", user, payload)
 
 
-def sending_start(*, study: Study, by: User | None = None) -> Job:
+def sending_start(*, study: Study, user: User | None = None) -> Job:
     """Return the job that sends what was decided, asking for it unless one is under way.
 
     Raises:
         Refused: `no_token`.
     """
-    return _job(study, "pay_send", by)
+    return _request_job(study, "pay_send", user)
 
 
-def comparing_start(*, study: Study, by: User | None = None) -> Job:
+def comparing_start(*, study: Study, user: User | None = None) -> Job:
     """Return the job that asks Prolific how the visits stand there, asking for it unless one is under way.
 
     Raises:
         Refused: `no_token`.
     """
-    return _job(study, "pay_compare", by)
+    return _request_job(study, "pay_compare", user)
 
 
-def _job(study: Study, kind: str, by: User | None, payload: Mapping[str, Any] | None = None) -> Job:
+def _request_job(study: Study, kind: str, user: User | None, payload: Mapping[str, Any] | None = None) -> Job:
     if not can_send():
         raise Refused("no_token", _("Confab has no token for Prolific. Set CONFAB_PROLIFIC_TOKEN and start it again."))
     with transaction.atomic():
@@ -356,7 +362,7 @@ def _job(study: Study, kind: str, by: User | None, payload: Mapping[str, Any] | 
         jobs = Job.objects.filter(kind=kind, study=study)
         # The same form is one job for ever; without one, a job that is under way serves.
         same = jobs.filter(payload__asked=payload["asked"]) if payload else jobs.filter(state__in=UNFINISHED)
-        return same.first() or job_create(kind=kind, study=study, payload=payload, created_by=by)
+        return same.first() or job_create(kind=kind, study=study, payload=payload, created_by=user)
 
 
 def decision_retry(*, study: Study, pk: int) -> None:
@@ -405,18 +411,18 @@ def decision_send(*, pk: int, prolific: Prolific, by_id: int | None = None) -> s
         # Asking twice to approve, screen out or reject is harmless: that has failed, and may be tried again.
         is_unsure = error.is_unsure and decision.action == Action.BONUS
         words = _without_ids(error.message, decision.submission, decision.participant.external_id)
-        return _told(pk, State.UNSURE if is_unsure else State.FAILED, words)
-    return _told(pk, State.SENT, "", by_id)
+        return _record_result(pk, State.UNSURE if is_unsure else State.FAILED, words)
+    return _record_result(pk, State.SENT, "", by_id)
 
 
 def _without_ids(words: str, *ids: str) -> str:
     """Cut the ids that an error quotes: not everyone who pays may see them."""
-    for own in filter(None, ids):
-        words = words.replace(own, "…")
+    for platform_id in filter(None, ids):
+        words = words.replace(platform_id, "…")
     return words
 
 
-def _told(pk: int, state: str, error: str, by_id: int | None = None) -> str:
+def _record_result(pk: int, state: str, error: str, by_id: int | None = None) -> str:
     closed = {"closed_at": database_now(), "closed_by": by_id} if state == State.SENT else {}
     Decision.objects.filter(pk=pk, state=State.SENDING).update(state=state, error=error[:500], **closed)
     return state

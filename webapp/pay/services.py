@@ -57,7 +57,7 @@ REJECTION_CATEGORIES = (
 """As Prolific's interface names them."""
 
 
-def visits_approve(*, study: Study, keys: Sequence[SubmissionKey], by: User | None = None) -> int:
+def visits_approve(*, study: Study, keys: Sequence[SubmissionKey], user: User | None = None) -> int:
     """Approve the visits that are over and undecided; the others stay as they are.
 
     Returns:
@@ -65,7 +65,7 @@ def visits_approve(*, study: Study, keys: Sequence[SubmissionKey], by: User | No
     """
     visits = submissions_of(study).by_key
     new = [
-        Decision(participant_id=key.participant, submission=key.submission, action=Action.APPROVE, decided_by=by)
+        Decision(participant_id=key.participant, submission=key.submission, action=Action.APPROVE, decided_by=user)
         for key in dict.fromkeys(keys)
         if key in visits and visits[key].can_be_approved
     ]
@@ -109,7 +109,7 @@ def rejection_check(*, study: Study, key: SubmissionKey, reason: str, category: 
 
 
 def visit_reject(
-    *, study: Study, key: SubmissionKey, reason: str, category: str = "OTHER", by: User | None = None
+    *, study: Study, key: SubmissionKey, reason: str, category: str = "OTHER", user: User | None = None
 ) -> Decision:
     """Reject a visit.
 
@@ -125,7 +125,7 @@ def visit_reject(
                 action=Action.REJECT,
                 reason=reason.strip(),
                 category=category,
-                decided_by=by,
+                decided_by=user,
             )
     except IntegrityError:
         raise _decided() from None
@@ -141,13 +141,13 @@ def visit_bonus(
     key: SubmissionKey,
     amount: Decimal,
     reason: str = "",
-    asked: uuid.UUID | None = None,
-    by: User | None = None,
+    form_id: uuid.UUID | None = None,
+    user: User | None = None,
 ) -> Decision:
     """Give a visit a bonus.
 
     Args:
-        asked: of the form; the same form sent twice gives one bonus.
+        form_id: of the form; the same form sent twice gives one bonus.
 
     Raises:
         Refused: `bad_amount` or `not_found`.
@@ -162,15 +162,15 @@ def visit_bonus(
         )
     if amount != amount.quantize(Decimal("0.01")):
         raise Refused("bad_amount", _("A bonus of {amount} is no whole cents.").format(amount=amount))
-    decision, _made = Decision.objects.get_or_create(
-        asked=asked or uuid.uuid4(),
+    decision, _is_new = Decision.objects.get_or_create(
+        asked=form_id or uuid.uuid4(),
         defaults={
             "participant": person,
             "submission": key.submission,
             "action": Action.BONUS,
             "amount": amount,
             "reason": reason.strip()[:REASON_MOST_CHARS],
-            "decided_by": by,
+            "decided_by": user,
         },
     )
     return decision
@@ -187,9 +187,9 @@ def visits_of_all_parts(visits: Submissions) -> list[SubmissionKey]:
         if visit.sittings and not visit.is_synthetic:
             newest.setdefault(visit.key.participant, visit.key)
             done[visit.key.participant].update(visit.sittings)
-    given = Decision.objects.filter(participant__study=visits.study, action=Action.BONUS)
-    had = set(given.values_list("asked", flat=True))
-    return [key for person, key in newest.items() if done[person] >= parts and _of_all_parts(person) not in had]
+    bonuses = Decision.objects.filter(participant__study=visits.study, action=Action.BONUS)
+    given_ids = set(bonuses.values_list("asked", flat=True))
+    return [key for person, key in newest.items() if done[person] >= parts and _of_all_parts(person) not in given_ids]
 
 
 def _of_all_parts(person: uuid.UUID) -> uuid.UUID:
@@ -197,23 +197,25 @@ def _of_all_parts(person: uuid.UUID) -> uuid.UUID:
     return uuid.uuid5(person, "all parts")
 
 
-def all_parts_bonus(*, study: Study, by: User | None = None) -> int:
+def all_parts_bonus(*, study: Study, user: User | None = None) -> int:
     """Give the bonus for all parts to everybody who completed them and has not got it. Returns how many."""
     keys = visits_of_all_parts(submissions_of(study))
     for key in keys:
         amount = Decimal(str(study.values.sittings.pay_for_all)).quantize(Decimal("0.01"))
-        visit_bonus(study=study, key=key, amount=amount, asked=_of_all_parts(key.participant), by=by)
+        visit_bonus(study=study, key=key, amount=amount, form_id=_of_all_parts(key.participant), user=user)
     return len(keys)
 
 
-def decision_undo(*, study: Study, pk: int, by: User | None = None) -> None:
+def decision_undo(*, study: Study, pk: int, user: User | None = None) -> None:
     """Take a decision back that has not been sent.
 
     Raises:
         Refused: `sent` or `not_found`.
     """
     rows = Decision.objects.filter(pk=pk, participant__study=study)
-    undone = rows.filter(state__in=TO_SEND).update(state=State.UNDONE, closed_at=database_now(), closed_by=by, error="")
+    undone = rows.filter(state__in=TO_SEND).update(
+        state=State.UNDONE, closed_at=database_now(), closed_by=user, error=""
+    )
     if undone:
         return
     decision = rows.first()
@@ -223,7 +225,7 @@ def decision_undo(*, study: Study, pk: int, by: User | None = None) -> None:
         raise Refused("sent", _("It has been sent and cannot be undone."))
 
 
-def decisions_mark_sent(*, study: Study, up_to: int, by: User | None = None) -> int:
+def decisions_mark_sent(*, study: Study, up_to: int, user: User | None = None) -> int:
     """Note that a person has told the platform of the decisions that were not sent. Returns how many.
 
     Args:
@@ -232,9 +234,9 @@ def decisions_mark_sent(*, study: Study, up_to: int, by: User | None = None) -> 
     states = (*TO_SEND, State.UNSURE)
     rows = Decision.objects.filter(participant__study=study, pk__lte=up_to, state__in=states)
     # Without a join, which an UPDATE has not.
-    found = list(rows.values_list("pk", flat=True))
-    return Decision.objects.filter(pk__in=found, state__in=states).update(
-        state=State.SENT, closed_at=database_now(), closed_by=by, error=""
+    decision_ids = list(rows.values_list("pk", flat=True))
+    return Decision.objects.filter(pk__in=decision_ids, state__in=states).update(
+        state=State.SENT, closed_at=database_now(), closed_by=user, error=""
     )
 
 
@@ -353,11 +355,11 @@ def _filled(study: Study, rows: csv.DictReader[str], out: TextIO) -> Filled:
 
 def _verdicts(study: Study) -> dict[SubmissionKey, Decision]:
     """Return the decisions about visits that can still be sent, or have been."""
-    found = Decision.objects.filter(participant__study=study).exclude(state=Decision.State.UNDONE)
-    verdicts = found.exclude(action=Decision.Action.BONUS).order_by("pk")
+    decisions = Decision.objects.filter(participant__study=study).exclude(state=Decision.State.UNDONE)
+    verdicts = decisions.exclude(action=Decision.Action.BONUS).order_by("pk")
     by_key = {SubmissionKey(verdict.participant_id, verdict.submission): verdict for verdict in verdicts}
     by_hand = _paid_by_hand(study)
-    return {key: one for key, one in by_key.items() if key not in by_hand or one.action != Action.APPROVE}
+    return {key: verdict for key, verdict in by_key.items() if key not in by_hand or verdict.action != Action.APPROVE}
 
 
 def _paid_by_hand(study: Study) -> set[SubmissionKey]:
@@ -386,8 +388,8 @@ def _visits_known(study: Study) -> tuple[dict[str, SubmissionKey], dict[str, Sub
 def _by_code(row: Mapping[str, str | None], codes: Mapping[str, SubmissionKey]) -> SubmissionKey | None:
     """Return whose code somebody pasted into the task; spaces and small letters are let pass."""
     pasted = (text for name, text in row.items() if str(name).startswith(_ANSWER) and text)
-    found = (codes.get("".join(text.split()).upper()) for text in pasted)
-    return next((visit for visit in found if visit is not None), None)
+    visits = (codes.get("".join(text.split()).upper()) for text in pasted)
+    return next((visit for visit in visits if visit is not None), None)
 
 
 def _line(cells: tuple[str, ...]) -> str:

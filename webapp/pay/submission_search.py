@@ -13,16 +13,16 @@ from webapp.studies.recruitment.completion import ending_of, tasks_with_endings
 
 def codes_shown(visits: Iterable[Submission]) -> dict[SubmissionKey, str]:
     """Return the code that each of these visits ended with, where one was shown."""
-    wanted = {visit.key: visit for visit in visits}
-    people = {key.participant for key in wanted}
+    visits_by_key = {visit.key: visit for visit in visits}
+    people = {key.participant for key in visits_by_key}
     tasks = tasks_with_endings(Task.objects.filter(participant__in=people).order_by("pk"))
-    found: dict[SubmissionKey, str] = {}
+    codes: dict[SubmissionKey, str] = {}
     for task in tasks:
         key = SubmissionKey(task.participant_id, task.submission)
         ending = ending_of(task)
-        if ending is not None and key in wanted and ending.outcome == wanted[key].outcome:
-            found[key] = ending.code
-    return found
+        if ending is not None and key in visits_by_key and ending.outcome == visits_by_key[key].outcome:
+            codes[key] = ending.code
+    return codes
 
 
 def submissions_searched(
@@ -40,22 +40,22 @@ def submissions_searched(
         by_id: whether the platform's ids are searched, too.
         by_code: whether codes are.
     """
-    some = visits.all if among is None else list(among)
+    candidates = visits.all if among is None else list(among)
     sought = words.strip().lower()
     if not sought:
-        return some
+        return candidates
     recruitment = visits.study.values.recruitment
-    outcomes = {one.value for one in Outcome if sought in recruitment.code(one).lower()}
-    had = Q(completion_code__icontains=sought) | Q(told__code__icontains=sought)
-    tasks = Task.objects.filter(had, participant__study=visits.study).values_list("participant", "submission")
+    outcomes = {outcome.value for outcome in Outcome if sought in recruitment.code(outcome).lower()}
+    has_code = Q(completion_code__icontains=sought) | Q(told__code__icontains=sought)
+    tasks = Task.objects.filter(has_code, participant__study=visits.study).values_list("participant", "submission")
     by_own_code = {SubmissionKey(*key) for key in tasks} if by_code else set()
-    own = sought.replace("-", "")
+    participant_hex = sought.replace("-", "")
     return [
         visit
-        for visit in some
+        for visit in candidates
         if (by_id and sought in f"{visit.external_id} {visit.key.submission}".lower())
-        or visit.key.participant.hex.startswith(own)
+        or visit.key.participant.hex.startswith(participant_hex)
         # A code that was added or corrected since was not shown to participants who ended before.
-        or (by_code and visit.told is None and visit.outcome in outcomes)
+        or (by_code and visit.shown_code is None and visit.outcome in outcomes)
         or visit.key in by_own_code
     ]

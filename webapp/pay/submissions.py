@@ -136,7 +136,7 @@ class Submission:
     reference: str = ""
     status: str = ""
     entered_code: str = ""
-    told: str | None = None
+    shown_code: str | None = None
     verdict: Decided | None = None
     bonuses: list[Decided] = field(default_factory=list)
     is_synthetic: bool = False
@@ -209,7 +209,7 @@ class Submission:
     @property
     def bonuses_owed(self) -> Decimal:
         """Sum of its bonuses that are not known to be sent."""
-        return sum((one.amount for one in self.bonuses if not one.is_sent), Decimal())
+        return sum((bonus.amount for bonus in self.bonuses if not bonus.is_sent), Decimal())
 
     @property
     def to_pay(self) -> ToPay:
@@ -245,16 +245,16 @@ class Submissions:
     def to_pay(self) -> ToPay:
         """Amounts still to be paid for all visits: the sums over all of them."""
         each = [visit.to_pay for visit in self.all]
-        is_known = self.study.values.recruitment.pay_each is not None or any(one.work for one in each)
-        work = sum((one.work or Decimal() for one in each), Decimal()) if is_known else None
-        return ToPay(work, sum((one.bonuses for one in each), Decimal()))
+        is_known = self.study.values.recruitment.pay_each is not None or any(amounts.work for amounts in each)
+        work = sum((amounts.work or Decimal() for amounts in each), Decimal()) if is_known else None
+        return ToPay(work, sum((amounts.bonuses for amounts in each), Decimal()))
 
     @property
     def n_unknown_amounts(self) -> int:
         """Number of visits whose pay is announced in words that are no amount."""
         return sum(visit.is_to_be_paid and visit.pay.amount is None and bool(visit.pay.text) for visit in self.all)
 
-    def of(self, participant: UUID) -> list[Submission]:
+    def get_visits(self, participant: UUID) -> list[Submission]:
         """Return the visits of a person, the newest first."""
         return [visit for visit in self.all if visit.key.participant == participant]
 
@@ -284,9 +284,11 @@ def submissions_of(study: Study, *, include_synthetic: bool = False, participant
     submissions = {person.pk: person.submission for person in idle.select_related("platform_ids", "study")}
     broken = _broken(study)
     pay_of = _PayReader(study)
-    found, unclear = [], []
+    visits, unclear = [], []
     for (person, submission), row in rows.items():
-        platform, external_id, place, began, ended, told, is_synthetic, _sitting, version, is_unclear, *parts = row
+        platform, external_id, place, began, ended, shown_code, is_synthetic, _sitting, version, is_unclear, *parts = (
+            row
+        )
         key = SubmissionKey(person, submission or submissions.get(person, ""))
         status, entered_code = at_platform.get(key.submission, ("", ""))
         reference = broken.get(key, "") if broken else ""
@@ -304,7 +306,7 @@ def submissions_of(study: Study, *, include_synthetic: bool = False, participant
                 fault = "bot"
             elif reference:  # they went away after a page that our server did not make
                 fault = "server"
-        standing = decisions.get(key, ())
+        current_decisions = decisions.get(key, ())
         visit = Submission(
             key,
             platform,
@@ -317,24 +319,24 @@ def submissions_of(study: Study, *, include_synthetic: bool = False, participant
             reference,
             status,
             entered_code,
-            told if outcome in _ENDS else None,
-            next((one for one in standing if one.action != _BONUS), None),
-            [one for one in standing if one.action == _BONUS],
+            shown_code if outcome in _ENDS else None,
+            next((decision for decision in current_decisions if decision.action != _BONUS), None),
+            [decision for decision in current_decisions if decision.action == _BONUS],
             is_synthetic,
             [part for rank, part in parts if rank in _EARNS],
         )
-        found.append(visit)
+        visits.append(visit)
         if is_unclear:
             unclear.append(visit)
-    _told_apart(unclear)
-    found.sort(key=lambda visit: (visit.began, visit.key.participant.int), reverse=True)
-    return Submissions(study, found)
+    _choose_shown_codes(unclear)
+    visits.sort(key=lambda visit: (visit.began, visit.key.participant.int), reverse=True)
+    return Submissions(study, visits)
 
 
 def _participants(study: Study, *, include_synthetic: bool) -> QuerySet[Participant]:
     """Return the participants who came by a link."""
-    found = Participant.objects.filter(study=study).exclude(platform="import")
-    return found if include_synthetic else found.filter(is_synthetic=False)
+    participants = Participant.objects.filter(study=study).exclude(platform="import")
+    return participants if include_synthetic else participants.filter(is_synthetic=False)
 
 
 def _rows(everybody: QuerySet[Participant], since: datetime) -> dict[tuple[UUID, str | None], list[Any]]:
@@ -357,23 +359,23 @@ def _rows(everybody: QuerySet[Participant], since: datetime) -> dict[tuple[UUID,
         "tasks__sitting",
         "tasks__version",
     )
-    found: dict[tuple[UUID, str | None], list[Any]] = {}
+    rows_by_visit: dict[tuple[UUID, str | None], list[Any]] = {}
     for person, submission, *of_task in rows.iterator(chunk_size=2000):
-        one = found.setdefault((person, submission), of_task)
-        _platform, _id, place, began_here, ended, told, _is_synthetic, sitting, version = of_task[:9]
-        if one is of_task:
-            one.append(False)
+        merged = rows_by_visit.setdefault((person, submission), of_task)
+        _platform, _id, place, began_here, ended, shown_code, _is_synthetic, sitting, version = of_task[:9]
+        if merged is of_task:
+            merged.append(False)
         if sitting and place in _PAID:
-            one.append((place, sitting))
-        if one is of_task:
+            merged.append((place, sitting))
+        if merged is of_task:
             continue
-        if place < one[2]:
-            one[8] = version
-        one[2], one[3] = min(one[2], place), min(one[3], began_here)
-        one[4] = max(filter(None, (one[4], ended)), default=None)
-        one[9] = one[9] or (told is not None and one[5] is not None and told != one[5])
-        one[5] = told if one[5] is None else one[5]
-    return found
+        if place < merged[2]:
+            merged[8] = version
+        merged[2], merged[3] = min(merged[2], place), min(merged[3], began_here)
+        merged[4] = max(filter(None, (merged[4], ended)), default=None)
+        merged[9] = merged[9] or (shown_code is not None and merged[5] is not None and shown_code != merged[5])
+        merged[5] = shown_code if merged[5] is None else merged[5]
+    return rows_by_visit
 
 
 class _PayReader:
@@ -418,18 +420,18 @@ def _place(since: datetime) -> Case:
     )
 
 
-def _told_apart(visits: Sequence[Submission]) -> None:
+def _choose_shown_codes(visits: Sequence[Submission]) -> None:
     """Set the code of visits in which several were shown: the newest of those for the visit's outcome."""
     if not visits:
         return
     people = {visit.key.participant for visit in visits}
     tasks = Task.objects.filter(participant__in=people).exclude(told={}).order_by("pk")
-    told = {
-        (person, submission, outcome): found["code"]
-        for person, submission, outcome, found in tasks.values_list("participant", "submission", "outcome", "told")
+    codes = {
+        (person, submission, outcome): ending["code"]
+        for person, submission, outcome, ending in tasks.values_list("participant", "submission", "outcome", "told")
     }
     for visit in visits:
-        visit.told = told.get((*visit.key, visit.outcome))
+        visit.shown_code = codes.get((*visit.key, visit.outcome))
 
 
 def _broken(study: Study) -> dict[SubmissionKey, str]:
@@ -442,7 +444,7 @@ def _broken(study: Study) -> dict[SubmissionKey, str]:
 
 
 def _decisions(study: Study) -> dict[SubmissionKey, list[Decided]]:
-    found: dict[SubmissionKey, list[Decided]] = {}
+    decisions_by_visit: dict[SubmissionKey, list[Decided]] = {}
     rows = (
         Decision.objects.filter(participant__study=study)
         .exclude(state=Decision.State.UNDONE)
@@ -451,5 +453,5 @@ def _decisions(study: Study) -> dict[SubmissionKey, list[Decided]]:
     )
     for participant, submission, pk, action, state, amount, error in rows:
         decided = Decided(pk, action, state, amount, error)
-        found.setdefault(SubmissionKey(participant, submission), []).append(decided)
-    return found
+        decisions_by_visit.setdefault(SubmissionKey(participant, submission), []).append(decided)
+    return decisions_by_visit

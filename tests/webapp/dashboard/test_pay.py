@@ -273,7 +273,7 @@ def test_a_worker_that_is_killed_while_it_writes_does_not_write_again(
     with fake_prolific(PROLIFIC_STUDY) as platform:
         settings.CONFAB_PROLIFIC_URL, settings.CONFAB_PROLIFIC_TOKEN = platform.url, TOKEN
         job = messages_start(
-            study=paid, participants=[key.participant for key in keys], text="Hello", asked=uuid.uuid4()
+            study=paid, participants=[key.participant for key in keys], text="Hello", form_id=uuid.uuid4()
         )
         with monkeypatch.context() as patched:
 

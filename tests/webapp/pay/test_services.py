@@ -41,7 +41,7 @@ REASON += " We cannot use it."
 def test_a_visit_is_approved_once(paid: Study, visit: Make) -> None:
     user = make_staff(username="payer")
     keys = [visit("rated", "a"), visit("bot_failed", "b")]
-    assert visits_approve(study=paid, keys=[*keys, keys[0]], by=user) == 2
+    assert visits_approve(study=paid, keys=[*keys, keys[0]], user=user) == 2
     assert visits_approve(study=paid, keys=keys) == 0
     assert {visit.verdict.action for visit in submissions_of(paid).all if visit.verdict} == {"approve"}
     assert set(Decision.objects.values_list("decided_by", flat=True)) == {user.pk}
@@ -114,7 +114,7 @@ def test_what_is_sent_cannot_be_taken_back(paid: Study, visit: Make) -> None:
 def test_one_form_gives_one_bonus(paid: Study, visit: Make) -> None:
     key, form = visit("rated", "a"), uuid.uuid4()
     for _again in range(2):
-        visit_bonus(study=paid, key=key, amount=Decimal("0.50"), asked=form)
+        visit_bonus(study=paid, key=key, amount=Decimal("0.50"), form_id=form)
     visit_bonus(study=paid, key=key, amount=Decimal("0.50"))
     assert [one.amount for one in submissions_of(paid).by_key[key].bonuses] == [Decimal("0.50")] * 2
 
@@ -193,17 +193,17 @@ def test_who_agrees_after_all_did_not_decline(paid: Study) -> None:
     person = participant_enter(study=paid, **names)
     task_decline(participant=person, version=paid.version)
     [only] = submissions_of(paid).all
-    assert (only.outcome, only.told) == ("no_consent", "CNOCO555")
+    assert (only.outcome, only.shown_code) == ("no_consent", "CNOCO555")
     chat = make_conversation(paid, n_exchanges=3, **names)
     [only] = submissions_of(paid).all
-    assert (only.outcome, only.told, only.ended_at) == ("inside", None, None)
+    assert (only.outcome, only.shown_code, only.ended_at) == ("inside", None, None)
     assert codes_shown([only]) == {}
     Task.objects.filter(pk=chat.task.pk).update(created_at=timezone.now() - timedelta(days=1))
     [only] = submissions_of(paid).all
-    assert (only.outcome, only.told) == ("left", None)
+    assert (only.outcome, only.shown_code) == ("left", None)
     make_rating(chat)
     [only] = submissions_of(paid).all
-    assert (only.outcome, only.told) == ("rated", "CDONE111")
+    assert (only.outcome, only.shown_code) == ("rated", "CDONE111")
 
 
 def test_scripts_are_paid_by_nobody(paid: Study) -> None:

@@ -59,7 +59,7 @@ def make_person(study: Study, secret: str = SECRET) -> Participant:
     key = SubmissionKey(conversation.participant_id, conversation.participant.submission)
     visits_approve(study=study, keys=[key])
     told = ProlificSubmission(conversation.participant.submission, "APPROVED", "C1")
-    platform_visits_store(study=study, told=[told])
+    platform_visits_store(study=study, submissions=[told])
     event = WebhookEvent(f"e-{secret}", f"s-{secret}", timezone.now(), told.id, "APPROVED")
     assert event_take(study_key=study.key, event=event) == "taken"
     Rating.objects.filter(pk=rating.pk).update(comment=f"{secret} thinks")

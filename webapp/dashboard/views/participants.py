@@ -262,7 +262,7 @@ def _alarm(room: LiveRoom) -> str:
 def person(request: HttpRequest, study: Study, participant_id: UUID) -> HttpResponse:
     """Show one person: their visit, its flags and chats, their reports, and what is decided about pay."""
     visits = submissions_of(study, include_synthetic=True)
-    own = visits.of(participant_id)
+    own = visits.get_visits(participant_id)
     wanted = request.GET.get("visit")
     visit = next((one for one in own if wanted is None or one.key.digest == wanted), None)
     if visit is None:

@@ -74,7 +74,7 @@ def _approve_all(request: HttpRequest, study: Study) -> None:
 
 
 def _approved(request: HttpRequest, study: Study, keys: Sequence[SubmissionKey]) -> None:
-    n = services.visits_approve(study=study, keys=keys, by=request.user)  # type: ignore[arg-type]
+    n = services.visits_approve(study=study, keys=keys, user=request.user)  # type: ignore[arg-type]
     if not n:
         messages.info(request, "Nothing was left to approve.")
         return
@@ -99,7 +99,7 @@ def _reject(request: HttpRequest, study: Study) -> HttpResponse | None:
     try:
         with transaction.atomic():
             for visit in chosen:
-                services.visit_reject(study=study, key=visit.key, by=request.user, **data)  # type: ignore[arg-type]
+                services.visit_reject(study=study, key=visit.key, user=request.user, **data)  # type: ignore[arg-type]
     except Refused as refused:
         if refused.code != "short_reason":
             raise
@@ -123,8 +123,8 @@ def _bonus(request: HttpRequest, study: Study) -> HttpResponse | None:
         key=visit.key,
         amount=form.cleaned_data["amount"],
         reason=form.cleaned_data["note"],
-        asked=form.cleaned_data["asked"],
-        by=request.user,  # type: ignore[arg-type]
+        form_id=form.cleaned_data["asked"],
+        user=request.user,  # type: ignore[arg-type]
     )
     messages.success(request, "The bonus is decided. Nothing is sent yet.")
     return None
@@ -159,20 +159,20 @@ def _messages(request: HttpRequest, study: Study) -> HttpResponse:
     job = prolific.messages_start(
         study=study,
         participants=list(reached),
-        by=request.user,  # type: ignore[arg-type]
+        user=request.user,  # type: ignore[arg-type]
         **form.cleaned_data,
     )
     return redirect("dashboard:job", job.kind, job.pk)
 
 
 def _undo(request: HttpRequest, study: Study) -> None:
-    services.decision_undo(study=study, pk=_number(request), by=request.user)  # type: ignore[arg-type]
+    services.decision_undo(study=study, pk=_number(request), user=request.user)  # type: ignore[arg-type]
     messages.success(request, "The decision is undone.")
 
 
 def _sent(request: HttpRequest, study: Study) -> None:
     """Note as sent what stood on the page: somebody else may have decided more since."""
-    n = services.decisions_mark_sent(study=study, up_to=_number(request), by=request.user)  # type: ignore[arg-type]
+    n = services.decisions_mark_sent(study=study, up_to=_number(request), user=request.user)  # type: ignore[arg-type]
     words = plural(n, "%(n)d decision is", "%(n)d decisions are") % {"n": n}
     messages.success(request, f"{words} marked as sent.")
 
@@ -194,17 +194,17 @@ def _retry_all(request: HttpRequest, study: Study) -> None:
 
 
 def _bonus_all(request: HttpRequest, study: Study) -> None:
-    n = services.all_parts_bonus(study=study, by=request.user)  # type: ignore[arg-type]
+    n = services.all_parts_bonus(study=study, user=request.user)  # type: ignore[arg-type]
     words = plural(n, "%(n)d person gets the bonus", "%(n)d people get the bonus") % {"n": n}
     messages.success(request, f"{words} for all parts. Nothing is sent yet.")
 
 
 def _send(request: HttpRequest, study: Study) -> None:
-    prolific.sending_start(study=study, by=request.user)  # type: ignore[arg-type]
+    prolific.sending_start(study=study, user=request.user)  # type: ignore[arg-type]
 
 
 def _compare(request: HttpRequest, study: Study) -> None:
-    prolific.comparing_start(study=study, by=request.user)  # type: ignore[arg-type]
+    prolific.comparing_start(study=study, user=request.user)  # type: ignore[arg-type]
 
 
 _ACTIONS: dict[str, Callable[[HttpRequest, Study], HttpResponse | None]] = {

@@ -100,12 +100,12 @@ class PayTable:
                     verdict.action if verdict else "",
                     verdict.state if verdict else "",
                     verdict.reason if verdict else "",
-                    float(sum(one.amount for one in visit.bonuses)) if visit.bonuses else None,
+                    float(sum(bonus.amount for bonus in visit.bonuses)) if visit.bonuses else None,
                     names.get(verdict.decided_by_id, "") if verdict else "",
                     verdict.created_at if verdict else None,
-                    " ".join(one.error for one in visit.decisions if one.error),
+                    " ".join(decision.error for decision in visit.decisions if decision.error),
                     visit.fault,
-                    "; ".join(one.state for one in visit.bonuses),
+                    "; ".join(bonus.state for bonus in visit.bonuses),
                     *map(_number, (owed.work, owed.with_bonuses, visit.owed)),
                     visit.is_to_be_paid and visit.is_paid_by_hand,
                 ]
@@ -119,6 +119,6 @@ def _number(amount: Decimal | None) -> float | None:
 
 
 def _names(decisions: dict[int, Decision]) -> dict[int | None, str]:
-    ids = {one.decided_by_id for one in decisions.values() if one.decided_by_id is not None}
+    ids = {decision.decided_by_id for decision in decisions.values() if decision.decided_by_id is not None}
     model = get_user_model()
     return dict(model.objects.filter(pk__in=ids).values_list("pk", model.USERNAME_FIELD))

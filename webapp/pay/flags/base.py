@@ -69,13 +69,13 @@ def flags_by_state(
     Args:
         of_pay: whether to include the flags about pay itself, whose words may quote codes.
     """
-    found: dict[SubmissionKey, list[Flag]] = {}
+    flags_by_visit: dict[SubmissionKey, list[Flag]] = {}
     for visit, flags in flags_of_visits(visits.study, state).items():
-        found[SubmissionKey(*visit)] = flags
+        flags_by_visit[SubmissionKey(*visit)] = flags
     for kind in flag_kinds if of_pay else ():
         for key, words in kind.find(visits).items():
-            found.setdefault(key, []).append(Flag(kind.name, kind.title, words))
-    return found
+            flags_by_visit.setdefault(key, []).append(Flag(kind.name, kind.title, words))
+    return flags_by_visit
 
 
 @register_flag
@@ -92,22 +92,22 @@ class NoCode:
         now = {outcome: code_of(outcome) for outcome in Outcome.values}
         earned = [visit for visit in visits.all if visit.earns]
         ours = _of_ours(visits)
-        found = {}
+        reasons = {}
         for visit in earned:
             if visit.status == AWAITING and visit.entered_code in NO_CODES:
-                found[visit.key] = _("They gave Prolific no code.")
+                reasons[visit.key] = _("They gave Prolific no code.")
             elif visit.outcome not in now:
-                found[visit.key] = _("The chatbot failed and they left, so they were shown no code.")
+                reasons[visit.key] = _("The chatbot failed and they left, so they were shown no code.")
             elif visit.platform == "prolific" and (
                 # A code that was corrected or added later was not shown to participants who came before.
-                visit.key in ours or not (now[visit.outcome] if visit.told is None else visit.told)
+                visit.key in ours or not (now[visit.outcome] if visit.shown_code is None else visit.shown_code)
             ):
-                found[visit.key] = _("They came from Prolific, and were shown none of its codes.")
-        if not found:
+                reasons[visit.key] = _("They came from Prolific, and were shown none of its codes.")
+        if not reasons:
             return {}
-        share = percent(len(found), len(earned))
+        share = percent(len(reasons), len(earned))
         of_all = _("So it is with {share} of those who earned pay.").format(share=share)
-        return {key: f"{words} {of_all}" for key, words in found.items()}
+        return {key: f"{words} {of_all}" for key, words in reasons.items()}
 
 
 def _of_ours(visits: Submissions) -> set[SubmissionKey]:
@@ -132,23 +132,23 @@ class OtherCode:
     def find(self, visits: Submissions) -> dict[SubmissionKey, Any]:
         code_of = visits.study.values.recruitment.code
         now = {outcome: code_of(outcome) for outcome in Outcome.values}
-        n_asked, other = 0, {}
+        n_asked, mismatches = 0, {}
         for visit in visits.all:
             if visit.status != AWAITING or visit.entered_code in NO_CODES:
                 continue
             n_asked += 1
             # Of those who came before a code was corrected, the one they were told.
-            own = now.get(visit.outcome, "") if visit.told is None else visit.told
-            if visit.entered_code != own and visit.entered_code.upper() != own.upper():
-                other[visit.key] = (visit.entered_code, own)
-        if not other:
+            shown_code = now.get(visit.outcome, "") if visit.shown_code is None else visit.shown_code
+            if visit.entered_code != shown_code and visit.entered_code.upper() != shown_code.upper():
+                mismatches[visit.key] = (visit.entered_code, shown_code)
+        if not mismatches:
             return {}
-        share = percent(len(other), n_asked)
-        words = partial(_words, share=share)
-        return {key: lazy_words(words, entered, own) for key, (entered, own) in other.items()}
+        share = percent(len(mismatches), n_asked)
+        words = partial(_render_words, share=share)
+        return {key: lazy_words(words, entered, shown_code) for key, (entered, shown_code) in mismatches.items()}
 
 
-def _words(entered: str, own: str, *, share: str) -> str:
+def _render_words(entered: str, shown_code: str, *, share: str) -> str:
     return _("They gave Prolific {entered}; here they were shown {own}. So did {share}.").format(
-        entered=entered, own=own or _("none"), share=share
+        entered=entered, own=shown_code or _("none"), share=share
     )

@@ -31,7 +31,7 @@ class PayComparisonJob(JobKind[Job, InputModel]):
         n_here = n_never = 0
         with Prolific() as prolific:
             for study_id in prolific_studies(study):
-                here, never = platform_visits_store(study=study, told=prolific.submissions(study_id))
+                here, never = platform_visits_store(study=study, submissions=prolific.submissions(study_id))
                 n_here, n_never = n_here + here, n_never + never
         return {"submissions": n_here, "never_came": n_never}
 
@@ -82,23 +82,23 @@ class MessageJob(JobKind[Job, MessageParams]):
     Payload = MessageParams
 
     def plan(self, job: Job, asked: MessageParams) -> Iterable[ShardPlan]:
-        return [ShardPlan({"participant": one}) for one in asked.participants]
+        return [ShardPlan({"participant": participant}) for participant in asked.participants]
 
     def slice(self, work: ShardWork[Job, MessageParams]) -> dict[str, str]:
         study, person = work.job.study, work.shard["participant"]
         assert study is not None
-        told = {"participant": person, "error": ""}
+        report = {"participant": person, "error": ""}
         if not study.participants.filter(pk=UUID(person)).exists():
-            return {**told, "error": str(_("This person was erased."))}
+            return {**report, "error": str(_("This person was erased."))}
         # Prolific would send it twice: a process that was killed here has perhaps sent it, so no other tries.
         rows = Shard.objects.filter(kind=self.name, job_id=work.job.pk, payload__participant=person)
         if not rows.exclude(payload__has_key="begun").update(payload={**work.shard, "begun": True}):
-            return {**told, "error": str(_("Perhaps sent: Confab was stopped meanwhile. Look at Prolific."))}
+            return {**report, "error": str(_("Perhaps sent: Confab was stopped meanwhile. Look at Prolific."))}
         try:
             message_send(study=study, participant_id=UUID(person), text=work.asked.text)
         except Refused as refused:
-            return {**told, "error": refused.message}
-        return told
+            return {**report, "error": refused.message}
+        return report
 
     def finish(self, work: ShardWork[Job, MessageParams], results: Sequence[Any]) -> Any:
         Job.objects.filter(pk=work.job.pk).update(payload={**work.job.payload, "text": ""})
