@@ -129,7 +129,7 @@ def flags_counted(study: Study, state: FlagState) -> FlagsCounted:
 
 
 def _kind(kind: Any, state: FlagState, n_people: int) -> KindRow:
-    counts = state.of(kind.name)
+    counts = state.get_kind_results(kind.name)
     reason_key = counts.get("why_none", "")
     return KindRow(
         name=kind.name,

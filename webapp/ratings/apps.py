@@ -86,8 +86,8 @@ def triggers_ensure(*, using: str, **_signal: Any) -> None:
         if is_postgresql:
             cursor.execute(_POSTGRESQL_FUNCTION)
         for when, event in _FIRES:
-            made = _POSTGRESQL if is_postgresql else _SQLITE
-            cursor.execute(made.format(when=when, event=event))
+            statement = _POSTGRESQL if is_postgresql else _SQLITE
+            cursor.execute(statement.format(when=when, event=event))
 
 
 def _has_tables(connection: Any) -> bool:

@@ -51,9 +51,9 @@ class CheckAnswer:
     participant: UUID
     task: int | None
     expected: Any
-    given: Any
+    answer: Any
     passed: bool
-    at: datetime
+    answered_at: datetime
     attempt: int = 1
     conversation: UUID | None = None
 
@@ -76,73 +76,75 @@ def checks_answered(tasks: QuerySet[Task], versions: Iterable[StudyVersion] | No
     """
     if versions is None:
         versions = StudyVersion.objects.filter(pk__in=tasks.order_by().values("version"))
-    known = {one.pk: one.values for one in versions}
+    known = {version.pk: version.values for version in versions}
     people = tasks.order_by().values("participant")
     if any(values.checking.quiz_questions for values in known.values()):
-        yield from _of_quiz(QuizAttempt.objects.filter(participant__in=people))
-    if any(one.is_check for values in known.values() for one in values.questions):
-        yield from _before(QuestionAnswers.objects.filter(participant__in=people))
-    yield from _of_items(Rating.objects.filter(task__in=tasks))
-    after = {pk: [one for one in values.after if one.is_check] for pk, values in known.items()}
+        yield from _read_quiz(QuizAttempt.objects.filter(participant__in=people))
+    if any(question.is_check for values in known.values() for question in values.questions):
+        yield from _read_before(QuestionAnswers.objects.filter(participant__in=people))
+    yield from _read_items(Rating.objects.filter(task__in=tasks))
+    after = {pk: [question for question in values.after if question.is_check] for pk, values in known.items()}
     if any(after.values()):
-        yield from _after(Rating.objects.filter(task__in=tasks), after)
+        yield from _read_after(Rating.objects.filter(task__in=tasks), after)
     if any(values.checking.chat_checks for values in known.values()):
-        yield from _in_chats(ChatCheckAnswer.objects.filter(conversation__slot__task__in=tasks))
+        yield from _read_chats(ChatCheckAnswer.objects.filter(conversation__slot__task__in=tasks))
 
 
-def _of_quiz(attempts: QuerySet[QuizAttempt]) -> Iterator[CheckAnswer]:
+def _read_quiz(attempts: QuerySet[QuizAttempt]) -> Iterator[CheckAnswer]:
     for attempt in attempts.order_by("pk").iterator(chunk_size=_CHUNK):
-        for one in attempt.answers:
+        for answer in attempt.answers:
             yield CheckAnswer(
                 "quiz",
-                one["question"],
+                answer["question"],
                 attempt.participant_id,
                 None,
                 None,
-                one["answer"],
-                one["is_right"],
+                answer["answer"],
+                answer["is_right"],
                 attempt.created_at,
                 attempt.attempt,
             )
 
 
-def _before(answers: QuerySet[QuestionAnswers]) -> Iterator[CheckAnswer]:
-    asked: dict[int, list[Question]] = {}
+def _read_before(answers: QuerySet[QuestionAnswers]) -> Iterator[CheckAnswer]:
+    checks_by_version: dict[int, list[Question]] = {}
     for row in answers.order_by("pk").iterator(chunk_size=_CHUNK):
-        if row.version_id not in asked:
+        if row.version_id not in checks_by_version:
             values = StudyVersion.objects.get(pk=row.version_id).values
-            asked[row.version_id] = [one for one in values.questions if one.is_check]
-        for one in asked[row.version_id]:
-            if one.key in row.answers:  # who withdrew, or answered an earlier version, has none
-                yield _asked("before", one, row.answers, row.participant_id, None, at=row.created_at)
+            checks_by_version[row.version_id] = [question for question in values.questions if question.is_check]
+        for question in checks_by_version[row.version_id]:
+            if question.key in row.answers:  # who withdrew, or answered an earlier version, has none
+                yield _build_answer(
+                    "before", question, row.answers, row.participant_id, None, answered_at=row.created_at
+                )
 
 
-def _of_items(ratings: QuerySet[Rating]) -> Iterator[CheckAnswer]:
+def _read_items(ratings: QuerySet[Rating]) -> Iterator[CheckAnswer]:
     purposes = (Item.Purpose.CHECK, Item.Purpose.GOLD)
     rows = ratings.filter(item__purpose__in=purposes).order_by("pk")
     names = ("item__purpose", "item__key", "item__expected", "participant", "task", "answers")
     for row in rows.values_list(*names, "submitted_at").iterator(chunk_size=_CHUNK):
-        purpose, key, expected, participant, task, given, at = row
-        passed = all(given.get(question) in passing for question, passing in expected.items())
+        purpose, key, expected, participant, task, answers, answered_at = row
+        passed = all(answers.get(question) in passing for question, passing in expected.items())
         kind: CheckKind = "gold" if purpose == Item.Purpose.GOLD else "item"
-        yield CheckAnswer(kind, key, participant, task, expected, given, passed, at)
+        yield CheckAnswer(kind, key, participant, task, expected, answers, passed, answered_at)
 
 
-def _after(ratings: QuerySet[Rating], asked: Mapping[int, list[Question]]) -> Iterator[CheckAnswer]:
-    found = (
+def _read_after(ratings: QuerySet[Rating], checks_by_version: Mapping[int, list[Question]]) -> Iterator[CheckAnswer]:
+    rows = (
         ratings.exclude(other_answers={})
         .order_by("pk")
         .values_list("task", "task__version", "participant", "other_answers", "submitted_at")
     )
-    for task, version, participant, answers, at in found.iterator(chunk_size=_CHUNK):
-        for one in asked.get(version, ()):
-            if one.key in answers:  # of several things that are judged, one asks it
-                yield _asked("after", one, answers, participant, task, at=at)
+    for task, version, participant, answers, answered_at in rows.iterator(chunk_size=_CHUNK):
+        for question in checks_by_version.get(version, ()):
+            if question.key in answers:  # of several things that are judged, one asks it
+                yield _build_answer("after", question, answers, participant, task, answered_at=answered_at)
 
 
-def _in_chats(answers: QuerySet[ChatCheckAnswer]) -> Iterator[CheckAnswer]:
-    found = answers.select_related("conversation__slot").order_by("pk")
-    for row in found.iterator(chunk_size=_CHUNK):
+def _read_chats(answers: QuerySet[ChatCheckAnswer]) -> Iterator[CheckAnswer]:
+    rows = answers.select_related("conversation__slot").order_by("pk")
+    for row in rows.iterator(chunk_size=_CHUNK):
         slot, person = row.conversation.slot, row.conversation.participant_id
         if slot is None or person is None:
             continue
@@ -159,18 +161,18 @@ def _in_chats(answers: QuerySet[ChatCheckAnswer]) -> Iterator[CheckAnswer]:
         )
 
 
-def _asked(
+def _build_answer(
     kind: CheckKind,
     question: Question,
     answers: Mapping[str, Any],
     participant: UUID,
     task: int | None,
     *,
-    at: datetime,
+    answered_at: datetime,
 ) -> CheckAnswer:
-    given = answers[question.key]
+    answer = answers[question.key]
     expected = list(question.expected)
-    return CheckAnswer(kind, question.key, participant, task, expected, given, question.passes(given), at)
+    return CheckAnswer(kind, question.key, participant, task, expected, answer, question.passes(answer), answered_at)
 
 
 def checks_by_task(tasks: QuerySet[Task]) -> dict[int, list[CheckAnswer]]:
@@ -178,27 +180,27 @@ def checks_by_task(tasks: QuerySet[Task]) -> dict[int, list[CheckAnswer]]:
 
     What is answered once before the first task stands in every task of the person.
     """
-    found: dict[int, list[CheckAnswer]] = {}
+    checks: dict[int, list[CheckAnswer]] = {}
     of_people: dict[UUID, list[CheckAnswer]] = {}
-    for one in checks_answered(tasks):
-        if one.task is not None:
-            found.setdefault(one.task, []).append(one)
+    for check in checks_answered(tasks):
+        if check.task is not None:
+            checks.setdefault(check.task, []).append(check)
         else:
-            of_people.setdefault(one.participant, []).append(one)
+            of_people.setdefault(check.participant, []).append(check)
     if of_people:
         for task, person in tasks.order_by().values_list("pk", "participant"):
             if person in of_people:
-                found[task] = of_people[person] + found.get(task, [])
-    return found
+                checks[task] = of_people[person] + checks.get(task, [])
+    return checks
 
 
 def task_passes(task: Task) -> bool:
     """Return True if the participant passed: misses of checks and gold items stay within the version's limits."""
     answered = checks_answered(Task.objects.filter(pk=task.pk), [task.version])
-    missed = [one for one in answered if not one.passed]
+    missed = [check for check in answered if not check.passed]
     values = task.version.values
-    n_attention = sum(one.kind in ATTENTION for one in missed)
-    n_gold = sum(one.kind == "gold" for one in missed)
+    n_attention = sum(check.kind in ATTENTION for check in missed)
+    n_gold = sum(check.kind == "gold" for check in missed)
     return n_attention <= values.checking.misses_allowed and n_gold <= values.attention.gold_misses_allowed
 
 
@@ -208,8 +210,8 @@ def excluded_work(study: Study, *, include_synthetic: bool = False) -> ExcludedW
     if not include_synthetic:
         tasks = tasks.filter(participant__is_synthetic=False)
     judged = Rating.objects.filter(task__in=tasks).exclude(item__purpose__in=Item.UNCOUNTED)
-    counted = judged.aggregate(n_tasks=Count("task", distinct=True), n_ratings=Count("pk"))
-    return ExcludedWork(counted["n_tasks"], counted["n_ratings"])
+    totals = judged.aggregate(n_tasks=Count("task", distinct=True), n_ratings=Count("pk"))
+    return ExcludedWork(totals["n_tasks"], totals["n_ratings"])
 
 
 LEVEL = 0.90
@@ -244,21 +246,23 @@ class OwnOfPerson:
     high: float | None
 
 
-def repeats_answered(study: Study, *, include_synthetic: bool = False, without: Sequence[str] = ()) -> Iterator[Again]:
+def repeats_answered(
+    study: Study, *, include_synthetic: bool = False, excluded_flags: Sequence[str] = ()
+) -> Iterator[Again]:
     """Yield every item that was rated twice, in two queries; withdrawn work is left out.
 
     Args:
-        without: names of flags; participants with one of them are left out.
+        excluded_flags: names of flags; participants with one of them are left out.
     """
     if not study.items.filter(purpose=Item.Purpose.REPEAT).exists():
         return
     before = Rating.objects.filter(task=OuterRef("task"), item=OuterRef("item__original"))
-    found = Rating.objects.filter(
-        left_out(study, without), item__study=study, item__purpose=Item.Purpose.REPEAT
+    repeats = Rating.objects.filter(
+        left_out(study, excluded_flags), item__study=study, item__purpose=Item.Purpose.REPEAT
     ).exclude(task__outcome=Outcome.WITHDRAWN)
     if not include_synthetic:
-        found = found.filter(participant__is_synthetic=False)
-    rows = found.annotate(first_answers=Subquery(before.values("answers")[:1])).order_by("pk")
+        repeats = repeats.filter(participant__is_synthetic=False)
+    rows = repeats.annotate(first_answers=Subquery(before.values("answers")[:1])).order_by("pk")
     for row in rows.values_list(
         "participant", "participant__is_synthetic", "item__original__key", "first_answers", "answers"
     ).iterator(chunk_size=1000):
@@ -272,11 +276,11 @@ def own_of_questions(study: Study, again: Sequence[Again]) -> dict[str, OwnAgree
 
     Empty without any repeats.
     """
-    people = [str(one.person) for one in again]
+    people = [str(repeat.person) for repeat in again]
     return {
         dimension.key: own_agreement(
-            [_number(one.first.get(dimension.key)) for one in again],
-            [_number(one.second.get(dimension.key)) for one in again],
+            [_number(repeat.first.get(dimension.key)) for repeat in again],
+            [_number(repeat.second.get(dimension.key)) for repeat in again],
             people,
             level=LEVEL,
             width=None if dimension.inferred else dimension.high - dimension.low,
@@ -289,17 +293,19 @@ def own_of_questions(study: Study, again: Sequence[Again]) -> dict[str, OwnAgree
 def own_of_people(again: Sequence[Again]) -> list[OwnOfPerson]:
     """Return for each person how often they gave the same answer again, the lowest share first."""
     same: dict[UUID, list[tuple[str, bool]]] = {}
-    for one in again:
-        shared = one.first.keys() & one.second.keys()
-        same.setdefault(one.person, []).extend((one.item, one.first[key] == one.second[key]) for key in shared)
-    found = []
+    for repeat in again:
+        shared = repeat.first.keys() & repeat.second.keys()
+        same.setdefault(repeat.person, []).extend(
+            (repeat.item, repeat.first[key] == repeat.second[key]) for key in shared
+        )
+    agreements = []
     for person, answers in same.items():
         if answers:
             values = [float(is_same) for _item, is_same in answers]
             items = [item for item, _is_same in answers]
             ends = mean_interval(values, items, LEVEL, scale=SHARE)
-            found.append(OwnOfPerson(person, int(sum(values)), len(values), ends.low, ends.high))
-    return sorted(found, key=lambda one: (one.n_same / one.n, str(one.person)))
+            agreements.append(OwnOfPerson(person, int(sum(values)), len(values), ends.low, ends.high))
+    return sorted(agreements, key=lambda agreement: (agreement.n_same / agreement.n, str(agreement.person)))
 
 
 def _number(value: float | None) -> float:
@@ -322,18 +328,24 @@ def attention_summary(study: Study) -> dict[str, Any]:
     tasks = Task.objects.filter(participant__study=study, participant__is_synthetic=False)
     met: Counter[CheckKind] = Counter()
     passed: Counter[CheckKind] = Counter()
-    for one in checks_answered(tasks.exclude(outcome=Outcome.WITHDRAWN)):
-        if one.attempt == 1:
-            met[one.kind] += 1
-            passed[one.kind] += one.passed
+    for check in checks_answered(tasks.exclude(outcome=Outcome.WITHDRAWN)):
+        if check.attempt == 1:
+            met[check.kind] += 1
+            passed[check.kind] += check.passed
     again = list(repeats_answered(study))
     people = own_of_people(again)
     return {
         "kinds": {kind: {"n": n, "n_passed": passed[kind]} for kind, n in met.items()},
-        "own": {key: result_dump(found, OwnAgreement) for key, found in own_of_questions(study, again).items()},
+        "own": {key: result_dump(agreement, OwnAgreement) for key, agreement in own_of_questions(study, again).items()},
         "people": [
-            {"person": one.person.hex, "n_same": one.n_same, "n": one.n, "low": one.low, "high": one.high}
-            for one in people[:MOST_PEOPLE_LISTED]
+            {
+                "person": agreement.person.hex,
+                "n_same": agreement.n_same,
+                "n": agreement.n,
+                "low": agreement.low,
+                "high": agreement.high,
+            }
+            for agreement in people[:MOST_PEOPLE_LISTED]
         ],
         "n_people": len(people),
     }

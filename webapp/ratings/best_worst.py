@@ -19,14 +19,14 @@ from webapp.studies.protocols.comparisons import BEST, BETWEEN, WORST
 def choices_read(ratings: QuerySet[Rating]) -> BestWorstChoices:
     """Return the choices of these ratings; one whose item no longer holds its replies is left out."""
     replies, bots, raters, texts = [], [], [], []
-    found: QuerySet[Any] = with_person(ratings).order_by("pk")
-    for key, held, person, answers in found.values_list("item__key", "item__responses", "person", "answers"):
+    rows: QuerySet[Any] = with_person(ratings).order_by("pk")
+    for key, responses, person, answers in rows.values_list("item__key", "item__responses", "person", "answers"):
         numbers = [int(answers[name]) for name in (BEST, *BETWEEN, WORST) if name in answers]
-        if len(numbers) != N_SHOWN or max(numbers) >= len(held):
+        if len(numbers) != N_SHOWN or max(numbers) >= len(responses):
             continue
         replies.append([reply_name(key, number) for number in numbers])
-        bots.append([held[number].get("model") or NO_MODEL for number in numbers])
-        texts.append([held[number]["text"] for number in numbers])
+        bots.append([responses[number].get("model") or NO_MODEL for number in numbers])
+        texts.append([responses[number]["text"] for number in numbers])
         raters.append(str(person) if person else None)
     shape = (len(raters), N_SHOWN)
     return BestWorstChoices(
@@ -41,14 +41,14 @@ def implied_pair_items(item: Item) -> list[PairItem]:
     """Return every two replies of an item, under the name of a judgement of theirs."""
     return [
         PairItem(
-            id=f"{reply_name(item.key, one)}~{reply_name(item.key, other)}",
+            id=f"{reply_name(item.key, first_number)}~{reply_name(item.key, second_number)}",
             context=tuple(item.context),
             response=first["text"],
             model=first.get("model") or "",
             second_response=second["text"],
             second_model=second.get("model") or "",
         )
-        for (one, first), (other, second) in combinations(enumerate(item.responses), 2)
+        for (first_number, first), (second_number, second) in combinations(enumerate(item.responses), 2)
     ]
 
 

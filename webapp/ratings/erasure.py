@@ -32,19 +32,21 @@ def ratings_of(study: Study) -> QuerySet[Rating]:
 
 def connect_texts() -> None:
     """Add the places of this app where texts are kept."""
-    texts_kind("ratings", _kind(ratings_of))
-    texts_kind("rating_revisions", _kind(lambda study: RatingRevision.objects.filter(rating__in=ratings_of(study))))
+    texts_kind("ratings", _build_texts_kind(ratings_of))
+    texts_kind(
+        "rating_revisions", _build_texts_kind(lambda study: RatingRevision.objects.filter(rating__in=ratings_of(study)))
+    )
 
 
-def _kind(of: Any) -> TextsKind:
+def _build_texts_kind(select_rows: Any) -> TextsKind:
     def rows(study: Study) -> QuerySet[Any]:
-        found = of(study)
-        written = having_keys(found, "other_answers", written_keys(study))
-        return found.filter(~Q(comment="") | Q(pk__in=written.values("pk")))
+        ratings = select_rows(study)
+        written = having_keys(ratings, "other_answers", written_keys(study))
+        return ratings.filter(~Q(comment="") | Q(pk__in=written.values("pk")))
 
-    def blank(study: Study, found: QuerySet[Any]) -> None:
+    def blank(study: Study, matching_rows: QuerySet[Any]) -> None:
         keys = written_keys(study)
-        for row in found.order_by("pk").iterator(chunk_size=500):
+        for row in matching_rows.order_by("pk").iterator(chunk_size=500):
             row.comment = ""
             row.other_answers = answers_without(row.other_answers, keys)
             row.save(update_fields=["comment", "other_answers"])
@@ -64,7 +66,7 @@ def task_settle(*, task: Task) -> Task:
         if task.state != Task.State.OPEN or _holds_own_chats(task):
             return task
         judgements = requested_ratings(task)
-        if any(one.rating is None for one in judgements):
+        if any(judgement.rating is None for judgement in judgements):
             return task
         if judgements:
             return task_judged(task)

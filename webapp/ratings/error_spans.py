@@ -38,7 +38,7 @@ _WORD = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]|[^\s\u3040-\u30ff
 
 def words_of(text: str) -> list[tuple[str, int, int]]:
     """Return the text before each word of a reply, and the offsets of its beginning and end."""
-    ends = [(0, 0), *(one.span() for one in _WORD.finditer(text))]
+    ends = [(0, 0), *(match.span() for match in _WORD.finditer(text))]
     return [(text[before:start], start, end) for (_start, before), (start, end) in pairwise(ends)]
 
 
@@ -49,12 +49,12 @@ def span_code(span: ErrorSpan) -> str:
 
 def spans_stored(rating: Rating) -> list[ErrorSpan]:
     """Return the errors of a stored rating."""
-    return [ErrorSpan(**one) for one in rating.other_answers.get(SPANS, ())]
+    return [ErrorSpan(**fields) for fields in rating.other_answers.get(SPANS, ())]
 
 
 def spans_read(codes: Sequence[str], text: str, categories: Collection[str]) -> tuple[list[ErrorSpan], str]:
     """Return the errors that can be taken, in their order in the reply, and a sentence about one that cannot."""
-    found, wrong = set(), ""
+    spans, wrong = set(), ""
     for code in codes:
         parts = _CODE.fullmatch(code)
         start, end = (int(parts[1]), int(parts[2])) if parts else (0, 0)
@@ -66,27 +66,27 @@ def spans_read(codes: Sequence[str], text: str, categories: Collection[str]) -> 
         elif parts is None or parts[3] not in categories or parts[4] not in SEVERITIES:
             wrong = _("Choose what is wrong with “%(words)s”, and how bad it is.") % {"words": text[start:end][:100]}
         else:
-            found.add(ErrorSpan(start, end, parts[3], parts[4]))
-    return sorted(found), wrong
+            spans.add(ErrorSpan(start, end, parts[3], parts[4]))
+    return sorted(spans), wrong
 
 
-def span_answers(given: Any, text: str, version: StudyVersion) -> tuple[dict[str, int], list[dict[str, Any]], str]:
+def span_answers(submitted: Any, text: str, version: StudyVersion) -> tuple[dict[str, int], list[dict[str, Any]], str]:
     """Return the labels and the score of a reply, its errors as they are stored, and what is wrong with them."""
-    codes = [str(one) for one in given] if isinstance(given, list | tuple) else []
+    codes = [str(code) for code in submitted] if isinstance(submitted, list | tuple) else []
     settings, is_none = version.values.error_marking, NONE in codes
-    categories = [one.key for one in post_task_questions(version) if one.is_rated]
-    spans, wrong = spans_read([one for one in codes if one != NONE], text, categories)
+    categories = [question.key for question in post_task_questions(version) if question.is_rated]
+    spans, wrong = spans_read([code for code in codes if code != NONE], text, categories)
     if not codes:
         wrong = _("Mark an error, or say that there is none.")
     elif is_none and spans:
         wrong = _("“No error” cannot be combined with errors. Remove one of the two.")
     elif len(spans) > settings.n_errors_most:
-        most, n = settings.n_errors_most, len(spans)
-        wrong = _("At most %(most)s errors of a reply can be marked, and these are %(n)s.") % {"most": most, "n": n}
-    marked = {one.category for one in spans}
+        limit, n = settings.n_errors_most, len(spans)
+        wrong = _("At most %(most)s errors of a reply can be marked, and these are %(n)s.") % {"most": limit, "n": n}
+    marked = {span.category for span in spans}
     answers = {key: int(key in marked) for key in categories}
-    answers[SCORE] = -sum(settings.weights[one.severity] for one in spans)
-    return answers, [asdict(one) for one in spans], wrong
+    answers[SCORE] = -sum(settings.weights[span.severity] for span in spans)
+    return answers, [asdict(span) for span in spans], wrong
 
 
 def steps_of(task: Task, turn: Turn) -> list[dict[str, Any]]:
@@ -105,9 +105,9 @@ def step_codes(rating: Rating) -> Iterator[str]:
         yield NONE
 
 
-def step_answers(given: Any, task: Task, turn: Turn) -> tuple[dict[str, Any], dict[str, str]]:
+def step_answers(submitted: Any, task: Task, turn: Turn) -> tuple[dict[str, Any], dict[str, str]]:
     """Return the labels of each step, as stored, and what is wrong, both by `STEPS`; nothing if none are asked."""
-    codes = set(map(str, given)) if isinstance(given, list | tuple) else set()
+    codes = set(map(str, submitted)) if isinstance(submitted, list | tuple) else set()
     known = [
         {f"{number}:{label}": label for label in task.version.values.step_marking.step_labels}
         for number, _step in enumerate(steps_of(task, turn))

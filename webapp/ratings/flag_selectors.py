@@ -40,9 +40,9 @@ def flags_data(study: Study) -> str:
     tasks = Task.objects.filter(ended, participant__study=study, participant__is_synthetic=False).aggregate(
         n=Count("pk"), newest=Max("updated_at"), rated=Max("ratings__updated_at")
     )
-    made_of = {name: str(one) for name, one in tasks.items()}
-    found = [release(), flag_kinds.names(), statistic_names(), made_of]
-    return hashlib.sha256(canonical_json(found).encode()).hexdigest()[:16]
+    made_of = {name: str(figure) for name, figure in tasks.items()}
+    parts = [release(), flag_kinds.names(), statistic_names(), made_of]
+    return hashlib.sha256(canonical_json(parts).encode()).hexdigest()[:16]
 
 
 def tasks_to_look_at(study: Study) -> int:
@@ -57,19 +57,19 @@ def flags_state(study: Study) -> FlagState | None:
 
 def flags_of_visits(study: Study, state: FlagState | None) -> dict[tuple[UUID, str], list[Flag]]:
     """Return the flags of every visit that has any, explained, by person and the platform's id of it; in one query."""
-    found: dict[tuple[UUID, str], list[Flag]] = {}
+    flags_by_visit: dict[tuple[UUID, str], list[Flag]] = {}
     if state is None:
-        return found
+        return flags_by_visit
     rows = TaskFlag.objects.filter(participant__study=study).order_by("task_id", "name")
-    told = _Told(state)
+    renderer = _FlagRenderer(state)
     for person, visit, name, figures in rows.values_list("participant", "task__submission", "name", "figures"):
-        flag = told.flag(name, figures)
+        flag = renderer.flag(name, figures)
         if flag is not None:
-            found.setdefault((person, visit), []).append(flag)
-    return found
+            flags_by_visit.setdefault((person, visit), []).append(flag)
+    return flags_by_visit
 
 
-class _Told:
+class _FlagRenderer:
     """Flags with what is known of their kinds in a study, looked up once for each kind."""
 
     def __init__(self, state: FlagState) -> None:
@@ -86,14 +86,14 @@ class _Told:
     def _kind(self, name: str) -> tuple[Any, Callable[..., str]] | None:
         if name not in flag_kinds:
             return None
-        kind, told = flag_kinds.get(name), self._state.of(name)
-        return kind.title, partial(_words, kind=kind, told=told)
+        kind, results = flag_kinds.get(name), self._state.get_kind_results(name)
+        return kind.title, partial(_render_words, kind=kind, results=results)
 
 
-def _words(figures: Mapping[str, Any], *, kind: Any, told: Mapping[str, Any]) -> str:
-    words = str(kind.explain(figures, told.get("about", {})))
-    if told.get("of"):
-        share = _("{share} of tasks have this flag.").format(share=percent(told["n"], told["of"]))
+def _render_words(figures: Mapping[str, Any], *, kind: Any, results: Mapping[str, Any]) -> str:
+    words = str(kind.explain(figures, results.get("about", {})))
+    if results.get("of"):
+        share = _("{share} of tasks have this flag.").format(share=percent(results["n"], results["of"]))
         words = f"{words} {share}"
     return words
 
@@ -108,27 +108,27 @@ def without_read(text: str) -> tuple[str, ...]:
     return tuple(sorted(flag_kinds.get(name).name for name in names))
 
 
-def left_out(study: Study | None, without: Sequence[str], *, way: str = "participant") -> Q:
+def left_out(study: Study | None, excluded_flags: Sequence[str], *, way: str = "participant") -> Q:
     """Return the condition that leaves out the work of participants with one of these flags.
 
     Args:
         study: whose participants; None: of any, for rows of one study.
         way: path of relations from the queried model to the participant.
     """
-    if not without:
+    if not excluded_flags:
         return Q()
-    flagged = TaskFlag.objects.filter(name__in=without)
+    flagged = TaskFlag.objects.filter(name__in=excluded_flags)
     if study is not None:
         flagged = flagged.filter(participant__study=study)
     return ~Q(**{f"{way}__in": flagged.values("participant")})
 
 
-def without_state(study: Study, without: Sequence[str]) -> list[str]:
+def without_state(study: Study, excluded_flags: Sequence[str]) -> list[str]:
     """Return strings that change with the excluded participants; empty if none are."""
-    if not without:
+    if not excluded_flags:
         return []
     state = flags_state(study)
-    return [f"{name}:{state.of(name).get('digest', '')}" if state else name for name in without]
+    return [f"{name}:{state.get_kind_results(name).get('digest', '')}" if state else name for name in excluded_flags]
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,17 +146,17 @@ class FlagExclusions:
     by_flag: tuple[tuple[Any, int], ...]
 
 
-def left_out_counts(study: Study, without: Sequence[str]) -> FlagExclusions:
+def left_out_counts(study: Study, excluded_flags: Sequence[str]) -> FlagExclusions:
     """Return the number of participants that these flags leave out, in three queries."""
     n_people = (
         Participant.objects.filter(study=study, is_synthetic=False, tasks__outcome__in=LOOKED_AT).distinct().count()
     )
-    rows = TaskFlag.objects.filter(participant__study=study, name__in=without)
+    rows = TaskFlag.objects.filter(participant__study=study, name__in=excluded_flags)
     counts: Mapping[str, int] = dict(
         rows.order_by().values_list("name").annotate(n=Count("participant", distinct=True))
     )
     n_left_out = rows.order_by().values("participant").distinct().count()
-    titles = tuple((flag_kinds.get(name).title, counts.get(name, 0)) for name in without)
+    titles = tuple((flag_kinds.get(name).title, counts.get(name, 0)) for name in excluded_flags)
     return FlagExclusions(n_people, n_left_out, titles)
 
 

@@ -72,12 +72,12 @@ def pairs_counted(study: Study, *, include_synthetic: bool = False, without: Seq
     of_items = Q(item__study=study, item__purpose=Item.Purpose.JUDGED)
     is_choice = study.protocol == BestWorstProtocol.name
     of_items &= Q(item__responses__1__isnull=False, item__responses__2__isnull=not is_choice)
-    found = Rating.objects.filter(
+    ratings = Rating.objects.filter(
         left_out(study, without), of_items | Q(task__participant__study=study, first__isnull=False)
     ).exclude(task__outcome__in=[Outcome.WITHDRAWN, Outcome.FAILED_CHECK])
     if study.protocol == PicksProtocol.name:
-        found = found.filter(at_turn__isnull=False)
-    return found if include_synthetic else found.filter(participant__is_synthetic=False)
+        ratings = ratings.filter(at_turn__isnull=False)
+    return ratings if include_synthetic else ratings.filter(participant__is_synthetic=False)
 
 
 def answers_counted(study: Study, *, include_synthetic: bool = False, without: Sequence[str] = ()) -> QuerySet[Rating]:
@@ -88,83 +88,85 @@ def answers_counted(study: Study, *, include_synthetic: bool = False, without: S
     Args:
         without: names of flags; whoever has one is left out.
     """
-    counted = pairs_counted if compares_pairs(study) else ratings_counted
-    return counted(study, include_synthetic=include_synthetic, without=without)
+    select_ratings = pairs_counted if compares_pairs(study) else ratings_counted
+    return select_ratings(study, include_synthetic=include_synthetic, without=without)
 
 
 def study_pair_items(study: Study) -> Iterator[PairItem]:
     """Yield the study's items, without its checks, that hold two replies, for others to judge than people."""
     for item in items_judged(study).order_by("pk").iterator(chunk_size=500):
-        first, *others = item.responses
+        first, *other_responses = item.responses
         if study.protocol == BestWorstProtocol.name:
             yield from implied_pair_items(item)
-        elif len(others) == 1:
+        elif len(other_responses) == 1:
             yield PairItem(
                 id=item.key,
                 context=tuple(item.context),
                 response=first["text"],
                 model=first.get("model") or "",
-                second_response=others[0]["text"],
-                second_model=others[0].get("model") or "",
+                second_response=other_responses[0]["text"],
+                second_model=other_responses[0].get("model") or "",
             )
 
 
 def study_pair_chats(
-    study: Study, *, include_synthetic: bool = False, without: Sequence[str] = ()
+    study: Study, *, include_synthetic: bool = False, excluded_flags: Sequence[str] = ()
 ) -> Iterator[ChatPair]:
     """Yield the pairs of whole chats of two bots that participants compared, each pair once.
 
     Their names are those of `study_judgements`.
     """
-    counted = pairs_counted(study, include_synthetic=include_synthetic, without=without)
+    comparisons = pairs_counted(study, include_synthetic=include_synthetic, without=excluded_flags)
     rows = (
-        counted.filter(first__isnull=False, at_turn=None)
+        comparisons.filter(first__isnull=False, at_turn=None)
         .annotate(a=_bot("first"), b=_bot("second"), left=_talk("first"), right=_talk("second"))
         .order_by("pk")
         .values_list("left", "right", "a", "b")
     )
     pairs: dict[str, tuple[Any, Any, str, str]] = {}
-    for left, right, a, b in rows:
+    for first_pk, second_pk, a, b in rows:
         if a != b and None not in (a, b):
-            pairs.setdefault(_chats_key(left, right), (left, right, a, b))
+            pairs.setdefault(_chats_key(first_pk, second_pk), (first_pk, second_pk, a, b))
     for start in range(0, len(pairs), _CHATS):
-        some = dict(list(pairs.items())[start : start + _CHATS])
-        wanted = Conversation.objects.filter(
-            pk__in={talk for left, right, *_bots in some.values() for talk in (left, right)}
+        batch = dict(list(pairs.items())[start : start + _CHATS])
+        conversations = Conversation.objects.filter(
+            pk__in={talk for first_pk, second_pk, *_bots in batch.values() for talk in (first_pk, second_pk)}
         )
-        alone = set(map(str, wanted.filter(source=Conversation.Source.SELFPLAY).values_list("pk", flat=True)))
-        chats = {chat.id: chat for chat in conversations_for_metrics(wanted)}
-        for key, (left, right, a, b) in some.items():
-            first, second = chats[str(left)], chats[str(right)]
+        alone = set(map(str, conversations.filter(source=Conversation.Source.SELFPLAY).values_list("pk", flat=True)))
+        chats = {chat.id: chat for chat in conversations_for_metrics(conversations)}
+        for key, (first_pk, second_pk, a, b) in batch.items():
+            first, second = chats[str(first_pk)], chats[str(second_pk)]
             yield ChatPair(key, first, second, a, b, {first.id, second.id} <= alone)
 
 
-def _chats_key(left: Any, right: Any) -> str:
-    return "~".join(sorted(map(str, (left, right))))
+def _chats_key(first_pk: Any, second_pk: Any) -> str:
+    return "~".join(sorted(map(str, (first_pk, second_pk))))
 
 
 def study_judgements(
-    study: Study, *, include_synthetic: bool = False, without: Sequence[str] = ()
+    study: Study, *, include_synthetic: bool = False, excluded_flags: Sequence[str] = ()
 ) -> PairJudgements | None:
     """Read all paired comparisons of two bots in the study; None where no question is about pairs.
 
     A pair of one bot with itself says nothing about bots and is left out.
     """
-    titles = {one.key: one.title for one in study.rubric.dimensions.all() if one.scale == (-1.0, 1.0)}
+    titles = {
+        dimension.key: dimension.title for dimension in study.rubric.dimensions.all() if dimension.scale == (-1.0, 1.0)
+    }
     if not titles:
         return None
     smallest = study.values.quotas.smallest_difference
     smallest_share = SMALLEST_SHARE if smallest is None else smallest / 2
-    counted = pairs_counted(study, include_synthetic=include_synthetic, without=without)
+    comparisons = pairs_counted(study, include_synthetic=include_synthetic, without=excluded_flags)
     if study.protocol == BestWorstProtocol.name:
-        own = {
+        choice_settings = {
             "is_collecting": keeps_always_valid(study),
             "smallest_share": smallest_share,
             "level": study.values.quotas.level,
         }
-        return PairJudgements.of_choices(choices_read(counted), titles, **own)
+        return PairJudgements.of_choices(choices_read(comparisons), titles, **choice_settings)
     rows = list(
-        with_person(counted)
+        with_person(comparisons)
         .annotate(a=_bot("first"), b=_bot("second"), left=_talk("first"), right=_talk("second"))
         .order_by("pk")
         .values_list(
@@ -173,25 +175,30 @@ def study_judgements(
         )
     )
     replies = _replies_of({talk for row in rows for talk in row[1:3] if talk is not None})
-    item, first, second, rater, answers, at = [], [], [], [], [], []
+    item, first, second, rater, answers, turns = [], [], [], [], [], []
     texts: list[tuple[Sequence[str], Sequence[str]]] = []
-    for key, left, right, reply, other, a, b, person, given, turn in rows:
-        bots = (a, b) if key is None else (_model(reply), _model(other))
+    for key, first_pk, second_pk, first_response, second_response, a, b, person, rating_answers, turn in rows:
+        bots = (a, b) if key is None else (_model(first_response), _model(second_response))
         if bots[0] == bots[1] or None in bots:
             continue
-        name = key if key is not None else _chats_key(left, right)
+        name = key if key is not None else _chats_key(first_pk, second_pk)
         item.append(name if turn is None else f"{name}/{turn}")
-        at.append(turn)
+        turns.append(turn)
         first.append(bots[0])
         second.append(bots[1])
         rater.append(str(person) if person else None)
-        answers.append(given)
+        answers.append(rating_answers)
         # Of a chat all its replies count, unless two of them were compared.
-        of_item = None if key is None else ([reply["text"]], [other["text"]])
-        said = (replies.get(talk, {}) for talk in (left, right))
-        one, two = ([text for index, text in some.items() if turn in (None, index)] for some in said)
-        texts.append(of_item or (one, two))
-    given_to = {key: np.array([_number(one.get(key)) for one in answers], dtype=float) for key in titles}
+        of_item = None if key is None else ([first_response["text"]], [second_response["text"]])
+        chat_replies = (replies.get(talk, {}) for talk in (first_pk, second_pk))
+        first_texts, second_texts = (
+            [text for index, text in replies_by_turn.items() if turn in (None, index)]
+            for replies_by_turn in chat_replies
+        )
+        texts.append(of_item or (first_texts, second_texts))
+    given_to = {
+        key: np.array([_number(rating_answers.get(key)) for rating_answers in answers], dtype=float) for key in titles
+    }
     return PairJudgements(
         item=np.array(item, dtype=object),
         first=np.array(first, dtype=object),
@@ -199,8 +206,11 @@ def study_judgements(
         rater=np.array(rater, dtype=object),
         answers=given_to,
         titles=titles,
-        controls=style_controls([one for one, _two in texts], [two for _one, two in texts]),
-        exchange=None if None in at else np.array([(turn + 1) // 2 for turn in at], dtype=int),
+        controls=style_controls(
+            [first_texts for first_texts, _second_texts in texts],
+            [second_texts for _first_texts, second_texts in texts],
+        ),
+        exchange=None if None in turns else np.array([(turn + 1) // 2 for turn in turns], dtype=int),
         is_collecting=keeps_always_valid(study),
         smallest_share=smallest_share,
         level=study.values.quotas.level,
@@ -213,11 +223,11 @@ def _model(response: Mapping[str, str]) -> str:
 
 def _replies_of(conversation_ids: Collection[Any]) -> dict[Any, dict[int, str]]:
     """Return the bot's replies in each of these conversations by their turns, in one query."""
-    found: dict[Any, dict[int, str]] = {}
+    replies: dict[Any, dict[int, str]] = {}
     turns = Turn.objects.filter(conversation__in=conversation_ids, speaker=Turn.Speaker.BOT)
     for talk, index, text in turns.order_by("conversation", "index").values_list("conversation", "index", "text"):
-        found.setdefault(talk, {})[index] = text
-    return found
+        replies.setdefault(talk, {})[index] = text
+    return replies
 
 
 def _bot(place: str) -> Any:
@@ -239,30 +249,30 @@ def studies_beside(study: Study) -> list[Study]:
     if compared:
         chats = Conversation.objects.filter(bot__bot_id__in=compared, study__isnull=False)
         rows = chats.order_by().values_list("study_id", "bot__bot_id").distinct()
-        having = _gathered(rows)
+        having = _group_names(rows)
     else:
-        others = _compared(Item.objects.exclude(study=study))
-        if not others:  # before a million ratings are looked at
+        compared_models = _compared(Item.objects.exclude(study=study))
+        if not compared_models:  # before a million ratings are looked at
             return []
         rated = ratings_counted(study).filter(conversation__isnull=False).order_by()
-        mine = set(rated.values_list("conversation__bot__bot_id", flat=True).distinct())
-        having = {pk: models & mine for pk, models in others.items()}
-    found = [pk for pk, bots in having.items() if len(bots) > 1 and pk != study.pk]
-    return list(Study.objects.filter(pk__in=found).order_by("-created_at"))
+        rated_models = set(rated.values_list("conversation__bot__bot_id", flat=True).distinct())
+        having = {pk: models & rated_models for pk, models in compared_models.items()}
+    study_ids = [pk for pk, bots in having.items() if len(bots) > 1 and pk != study.pk]
+    return list(Study.objects.filter(pk__in=study_ids).order_by("-created_at"))
 
 
 def _compared(items: QuerySet[Item]) -> dict[int, set[str]]:
     """Return by study the models whose replies items set against each other."""
     pairs = items.filter(responses__1__isnull=False, responses__2__isnull=True).order_by()
     rows = pairs.values_list("study_id", "responses__0__model", "responses__1__model").distinct()
-    return _gathered((pk, model) for pk, *models in rows for model in models if model)
+    return _group_names((pk, model) for pk, *models in rows for model in models if model)
 
 
-def _gathered(rows: Iterable[tuple[int, str]]) -> dict[int, set[str]]:
-    found: dict[int, set[str]] = {}
+def _group_names(rows: Iterable[tuple[int, str]]) -> dict[int, set[str]]:
+    names_by_study: dict[int, set[str]] = {}
     for pk, name in rows:
-        found.setdefault(pk, set()).add(name)
-    return found
+        names_by_study.setdefault(pk, set()).add(name)
+    return names_by_study
 
 
 def _number(answer: Any) -> float:
@@ -274,7 +284,7 @@ _ITEMS = 500
 """So many are read at once."""
 
 
-def study_judged(study: Study, **counted: Unpack[CountedWork]) -> Iterator[JudgedItem]:
+def study_judged(study: Study, **counted_work: Unpack[CountedWork]) -> Iterator[JudgedItem]:
     """Yield the single replies that participants of a study rated, in constant memory; raters have pseudonyms.
 
     Where people judge items, these, with their ratings; those with several replies are compared, not judged. Elsewhere
@@ -283,16 +293,16 @@ def study_judged(study: Study, **counted: Unpack[CountedWork]) -> Iterator[Judge
     nothing.
     """
     if judges_items(study):
-        yield from _items(study, ratings_counted(study, **counted))
+        yield from _items(study, ratings_counted(study, **counted_work))
         return
-    chats = study_conversations(study, **counted)
+    chats = study_conversations(study, **counted_work)
     votes = Turn.objects.filter(conversation__in=chats, speaker=Turn.Speaker.BOT).exclude(vote=0)
-    marks = ratings_counted(study, **counted) if marks_turns(study) else Rating.objects.none()
+    marks = ratings_counted(study, **counted_work) if marks_turns(study) else Rating.objects.none()
     yield from _replies(study, votes, marks)
 
 
 @dataclass(frozen=True)
-class _Asked:
+class _StudyQuestions:
     """Questions of a study, and the pseudonyms of its participants."""
 
     study: Study
@@ -304,23 +314,27 @@ class _Asked:
         return VOTE if VOTE not in self.dimensions else f"{VOTE}_up_or_down"
 
     @classmethod
-    def of(cls, study: Study) -> _Asked:
-        return cls(study, {one.key: one for one in study_dimensions(study)})
+    def from_study(cls, study: Study) -> _StudyQuestions:
+        return cls(study, {dimension.key: dimension for dimension in study_dimensions(study)})
 
     def rating(self, name: str | None, answers: Mapping[str, Any]) -> dict[str, Any]:
         """Return one person's scores."""
-        said = {key: answers[key] for key in self.dimensions if _is_number(answers.get(key))}
-        return self.by(name, said) if said else {}
+        scores = {key: answers[key] for key in self.dimensions if _is_number(answers.get(key))}
+        return self.add_rater(name, scores) if scores else {}
 
-    def by(self, name: str | None, said: dict[str, Any]) -> dict[str, Any]:
+    def add_rater(self, name: str | None, scores: dict[str, Any]) -> dict[str, Any]:
         known = rater_named(name)
-        return {"rater": pseudonym(self.study, known), **said} if known else said
+        return {"rater": pseudonym(self.study, known), **scores} if known else scores
 
     def scales(self, ratings: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
         """Return scale, scales and reversed questions, of what these ratings answer."""
-        given = {key for one in ratings for key in one if key != "rater"}
-        ends = {key: (float(one.low), float(one.high)) for key, one in self.dimensions.items() if key in given}
-        if self.vote in given:
+        answered_keys = {key for rating in ratings for key in rating if key != "rater"}
+        ends = {
+            key: (float(dimension.low), float(dimension.high))
+            for key, dimension in self.dimensions.items()
+            if key in answered_keys
+        }
+        if self.vote in answered_keys:
             ends[self.vote] = VOTE_SCALE
         turned = tuple(key for key in ends if key in self.dimensions and self.dimensions[key].reversed)
         if len(set(ends.values())) == 1:
@@ -333,19 +347,19 @@ def _is_number(answer: Any) -> bool:
 
 
 def _items(study: Study, ratings: QuerySet[Rating]) -> Iterator[JudgedItem]:
-    asked = _Asked.of(study)
+    questions = _StudyQuestions.from_study(study)
     judged = Item.objects.filter(study=study, pk__in=ratings.values("item"))
     longest = judged.aggregate(n=Max(Length("key")))["n"] or 0
     # Source and id stand for an item together, and files have a longest name for it.
     source = study.key if len(study.key) + 1 + longest <= MAX_ID_CHARS else ""
-    for some in _some(judged.order_by("pk").iterator(chunk_size=_ITEMS), _ITEMS):
-        said: dict[int, list[dict[str, Any]]] = {}
-        rows = ratings.filter(item__in=[item.pk for item in some]).order_by("pk")
+    for batch in _read_batches(judged.order_by("pk").iterator(chunk_size=_ITEMS), _ITEMS):
+        ratings_by_item: dict[int, list[dict[str, Any]]] = {}
+        rows = ratings.filter(item__in=[item.pk for item in batch]).order_by("pk")
         for pk, rater, person, answers in rows.values_list("item", "rater", "participant", "answers"):
-            if found := asked.rating(rater or _id(person), answers):
-                said.setdefault(pk, []).append(found)
-        for item in some:
-            given = said.get(item.pk, [])
+            if scores := questions.rating(rater or _id(person), answers):
+                ratings_by_item.setdefault(pk, []).append(scores)
+        for item in batch:
+            item_ratings = ratings_by_item.get(item.pk, [])
             [reply] = item.responses
             panel = item.panel
             yield JudgedItem(
@@ -360,34 +374,34 @@ def _items(study: Study, ratings: QuerySet[Rating]) -> Iterator[JudgedItem]:
                 persona=tuple(panel.get("persona") or ()),
                 emotion=panel.get("emotion") or "",
                 topic=panel.get("topic") or "",
-                ratings=tuple(given),
-                **asked.scales(given),
+                ratings=tuple(item_ratings),
+                **questions.scales(item_ratings),
             )
 
 
 def _replies(study: Study, votes: QuerySet[Turn], marks: QuerySet[Rating]) -> Iterator[JudgedItem]:
-    asked = _Asked.of(study)
+    questions = _StudyQuestions.from_study(study)
     places = Q(pk__in=votes.values("conversation")) | Q(pk__in=marks.values("turn__conversation"))
     chats = Conversation.objects.filter(places).order_by("created_at", "pk")
     rows = chats.values_list("pk", "bot__bot_id", "participant").iterator(chunk_size=_CHATS)
-    for some in _some(rows, _CHATS):
-        ids = [pk for pk, _bot, _person in some]
-        said: dict[int, list[dict[str, Any]]] = {}
-        given = marks.filter(turn__conversation__in=ids).order_by("pk")
-        for turn, rater, person, answers in given.values_list("turn", "rater", "participant", "answers"):
-            if found := asked.rating(rater or _id(person), answers):
-                said.setdefault(turn, []).append(found)
-        people = {pk: _id(person) for pk, _bot, person in some}
+    for batch in _read_batches(rows, _CHATS):
+        ids = [pk for pk, _bot, _person in batch]
+        ratings_by_turn: dict[int, list[dict[str, Any]]] = {}
+        annotations = marks.filter(turn__conversation__in=ids).order_by("pk")
+        for turn, rater, person, answers in annotations.values_list("turn", "rater", "participant", "answers"):
+            if scores := questions.rating(rater or _id(person), answers):
+                ratings_by_turn.setdefault(turn, []).append(scores)
+        people = {pk: _id(person) for pk, _bot, person in batch}
         for turn, chat, vote in votes.filter(conversation__in=ids).values_list("pk", "conversation", "vote"):
-            said.setdefault(turn, []).append(asked.by(people[chat], {asked.vote: vote}))
+            ratings_by_turn.setdefault(turn, []).append(questions.add_rater(people[chat], {questions.vote: vote}))
         talks: dict[Any, list[tuple[int, int, str]]] = {}
         turns = Turn.objects.filter(conversation__in=ids, is_refused=False).order_by("conversation", "index")
         for pk, chat, index, text in turns.values_list("pk", "conversation", "index", "text"):
             talks.setdefault(chat, []).append((pk, index, text))
-        for chat, bot, _person in some:
+        for chat, bot, _person in batch:
             texts = talks.get(chat, [])
             for n, (pk, index, text) in enumerate(texts):
-                if pk not in said:
+                if pk not in ratings_by_turn:
                     continue
                 yield JudgedItem(
                     id=f"{chat}/{index}",
@@ -395,31 +409,33 @@ def _replies(study: Study, votes: QuerySet[Turn], marks: QuerySet[Rating]) -> It
                     context=tuple(before for _pk, _index, before in texts[:n]),
                     response=text,
                     model=bot,
-                    ratings=tuple(said[pk]),
-                    **asked.scales(said[pk]),
+                    ratings=tuple(ratings_by_turn[pk]),
+                    **questions.scales(ratings_by_turn[pk]),
                 )
 
 
-def _some(rows: Iterable[T], n: int) -> Iterator[list[T]]:
+def _read_batches(rows: Iterable[T], n: int) -> Iterator[list[T]]:
     """Yield the rows, n at a time."""
     iterator = iter(rows)
-    while found := list(islice(iterator, n)):
-        yield found
+    while batch := list(islice(iterator, n)):
+        yield batch
 
 
 def _id(person: Any) -> str | None:
     return str(person) if person else None
 
 
-def study_references(study: Study, **counted: Unpack[CountedWork]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def study_references(study: Study, **counted_work: Unpack[CountedWork]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return direction, the reference's score as it was left, and as it was shown; in the order of `study_ratings`.
 
     Each is (k,), NaN where there is none.
     """
-    found = ratings_counted(study, **counted)
-    rows: list[Any] = list(found.order_by("pk").values_list("answers", "item__reference_score"))
+    ratings = ratings_counted(study, **counted_work)
+    rows: list[Any] = list(ratings.order_by("pk").values_list("answers", "item__reference_score"))
     nan = float("nan")
     known = [nan if score is None else score for _answers, score in rows]
     direction = [answers.get("direction", nan) for answers, _score in rows]
-    left = [answers.get("reference_score", score) for (answers, _score), score in zip(rows, known, strict=True)]
-    return tuple(np.array(one, dtype=float) for one in (direction, left, known))  # type: ignore[return-value]
+    entered_scores = [
+        answers.get("reference_score", score) for (answers, _score), score in zip(rows, known, strict=True)
+    ]
+    return tuple(np.array(column, dtype=float) for column in (direction, entered_scores, known))  # type: ignore[return-value]

@@ -41,18 +41,18 @@ def slots_rated(task: Task, target: Target) -> set[int]:
     """Return the ids of the task's slots that a rating of the target is about; empty: it is not of this task."""
     match target:
         case Conversation():
-            where = _shows(target.pk)
+            condition = _shows(target.pk)
         case Turn():
             chosen = task.payload.get("turns")
             if chosen is not None and target.index not in chosen.get(str(target.conversation_id), ()):
                 return set()
-            where = _shows(target.conversation_id)
+            condition = _shows(target.conversation_id)
         case Item():
-            where = Q(item=target)
+            condition = Q(item=target)
         case _:
             pair = {slot.pk for slot in target if slot.task_id == task.pk}
             return pair if len(pair) == 2 else set()
-    return set(task.slots.filter(where).values_list("pk", flat=True))
+    return set(task.slots.filter(condition).values_list("pk", flat=True))
 
 
 def task_progress(task: Task) -> TaskProgress:
@@ -64,27 +64,27 @@ def task_progress(task: Task) -> TaskProgress:
     if "turns" in task.payload:
         # Of those that are still there: the chat's participant may have withdrawn.
         of_task = Q(conversation__judged_in__task=task) | Q(conversation__slot__task=task)
-        there = set(Turn.objects.filter(of_task).values_list("conversation", "index"))
+        existing = set(Turn.objects.filter(of_task).values_list("conversation", "index"))
         chosen = {(UUID(chat), n) for chat, turns in task.payload["turns"].items() for n in turns}
-        return TaskProgress(len(chosen & there), Rating.objects.filter(task=task, turn__isnull=False).count())
-    kept = slots_kept(task.slots.annotate(chat_pk=F("chat__pk")).order_by("order"))
+        return TaskProgress(len(chosen & existing), Rating.objects.filter(task=task, turn__isnull=False).count())
+    current_slots = slots_kept(task.slots.annotate(chat_pk=F("chat__pk")).order_by("order"))
     slots = [
         (slot.pk, slot.item_id, slot.conversation_id, slot.chat_pk)  # type: ignore[attr-defined]
-        for group in slots_judged(kept)
+        for group in slots_judged(current_slots)
         for slot in group
     ]
-    given = Rating.objects.filter(task=task, at_turn=None).values_list(
+    rating_rows = Rating.objects.filter(task=task, at_turn=None).values_list(
         "first_id", "second_id", "item_id", "conversation_id", "turn__conversation_id"
     )
-    rated: set[tuple[str, Any]] = {("slot", one) for row in given for one in row[:2]}
-    rated |= {("item", row[2]) for row in given}
-    rated |= {("conversation", one) for row in given for one in row[3:]}
-    shown: list[set[tuple[str, Any]]] = [
+    rated: set[tuple[str, Any]] = {("slot", slot_id) for row in rating_rows for slot_id in row[:2]}
+    rated |= {("item", row[2]) for row in rating_rows}
+    rated |= {("conversation", conversation_id) for row in rating_rows for conversation_id in row[3:]}
+    slot_targets: list[set[tuple[str, Any]]] = [
         {("slot", pk), ("item", item), ("conversation", stored), ("conversation", chat)}
         for pk, item, stored, chat in slots
     ]
     nothing = {("item", None), ("conversation", None)}
-    return TaskProgress(len(shown), sum(bool((one & rated) - nothing) for one in shown))
+    return TaskProgress(len(slot_targets), sum(bool((targets & rated) - nothing) for targets in slot_targets))
 
 
 def _shows(conversation_id: Any) -> Q:
@@ -133,11 +133,11 @@ def requested_ratings(task: Task) -> list[RequestedRating]:
     Two slots in a row with different sides are a pair, unless a chatbot failed in one of them; any other stored slot
     stands alone. A chat by itself is rated by the step `form`, not here.
     """
-    found = [RequestedRating(slots) for slots in _grouped(task)]
+    requests = [RequestedRating(slots) for slots in _grouped(task)]
     if "turns" in task.payload:
-        found = _by_turn(found, task.payload["turns"])
-    ratings = list(Rating.objects.filter(task=task, at_turn=None)) if found else []
-    return [replace(one, rating=_rating_of(one, ratings)) for one in found]
+        requests = _by_turn(requests, task.payload["turns"])
+    ratings = list(Rating.objects.filter(task=task, at_turn=None)) if requests else []
+    return [replace(request, rating=_rating_of(request, ratings)) for request in requests]
 
 
 def checks_not_asked(task: Task, target: Target) -> frozenset[str]:
@@ -155,7 +155,7 @@ def checks_not_asked(task: Task, target: Target) -> frozenset[str]:
 
 def check_keys(task: Task) -> frozenset[str]:
     """Return the keys of the attention checks among the questions after the task."""
-    return frozenset(one.key for one in task.version.values.after if one.is_check)
+    return frozenset(question.key for question in task.version.values.after if question.is_check)
 
 
 def check_place(task: Task, judgements: Sequence[RequestedRating]) -> int:
@@ -165,22 +165,22 @@ def check_place(task: Task, judgements: Sequence[RequestedRating]) -> int:
     over what was answered without them.
     """
     keys = check_keys(task)
-    for place, one in enumerate(judgements):
-        if one.rating is not None and keys & one.rating.other_answers.keys():
+    for place, judgement in enumerate(judgements):
+        if judgement.rating is not None and keys & judgement.rating.other_answers.keys():
             return place
-    drawn = derive_seed(0, "check", str(task.public_id)) % len(judgements)
-    unrated = [place for place, one in enumerate(judgements) if one.rating is None]
-    return drawn if drawn in unrated or not unrated else unrated[0]
+    drawn_place = derive_seed(0, "check", str(task.public_id)) % len(judgements)
+    unrated = [place for place, judgement in enumerate(judgements) if judgement.rating is None]
+    return drawn_place if drawn_place in unrated or not unrated else unrated[0]
 
 
-def _by_turn(whole: list[RequestedRating], chosen: Mapping[str, Sequence[int]]) -> list[RequestedRating]:
+def _by_turn(requests: list[RequestedRating], chosen: Mapping[str, Sequence[int]]) -> list[RequestedRating]:
     """Return a judgement for each chosen turn of the conversations, in order."""
-    wanted = Turn.objects.filter(conversation__in=list(chosen)).order_by("index")
-    turns = {(str(turn.conversation_id), turn.index): turn for turn in wanted}
+    chosen_turns = Turn.objects.filter(conversation__in=list(chosen)).order_by("index")
+    turns = {(str(turn.conversation_id), turn.index): turn for turn in chosen_turns}
     return [
-        RequestedRating(one.slots, turn=turns[chat, index])
-        for one in whole
-        for chat in [_chat_of(one.slots[0])]
+        RequestedRating(request.slots, turn=turns[chat, index])
+        for request in requests
+        for chat in [_chat_of(request.slots[0])]
         for index in chosen.get(chat, ())
         if (chat, index) in turns  # else it was deleted meanwhile
     ]
@@ -198,8 +198,8 @@ def _grouped(task: Task) -> list[tuple[Slot, ...]]:
 
 def _chat_of(slot: Slot) -> str:
     """Return the id of the conversation that a slot holds, stored or made in it; empty without one."""
-    made = getattr(slot, "chat", None)
-    return str(slot.conversation_id or (made and made.pk) or "")
+    own_chat = getattr(slot, "chat", None)
+    return str(slot.conversation_id or (own_chat and own_chat.pk) or "")
 
 
 def _rating_of(judgement: RequestedRating, ratings: list[Rating]) -> Rating | None:

@@ -62,7 +62,7 @@ def reply_pick(*, conversation_id: UUID, turn_index: int, is_equal: bool = False
         if slot is None or pair is None:
             raise Refused("bad_frame", _("There is nothing to pick in this chat."), **details)
         chats = pair_chats(slots=pair)
-        chosen, other = sorted(chats, key=lambda chat: chat.pk != conversation_id)
+        chosen, other_chat = sorted(chats, key=lambda chat: chat.pk != conversation_id)
         turns = Turn.objects.filter(conversation__in=chats, index=turn_index, speaker=Turn.Speaker.BOT)
         replies = {turn.conversation_id: turn for turn in turns}
         if len(replies) == 2 and all(turn.goes_on is not None for turn in replies.values()):
@@ -71,8 +71,8 @@ def reply_pick(*, conversation_id: UUID, turn_index: int, is_equal: bool = False
             raise Refused("closed", _("This chat is finished."), **details)
         if chosen.pk not in replies or turn_index == 0:
             raise Refused("bad_frame", _("There is no reply of the chatbot with this number."), **details)
-        if other.pk not in replies:
-            return _go_on_alone(replies[chosen.pk], other)
+        if other_chat.pk not in replies:
+            return _go_on_alone(replies[chosen.pk], other_chat)
         values = slot.task.version.values
         if is_equal and not values.picking.allows_equal:
             raise Refused("bad_frame", _("Pick one of the two replies."), **details)

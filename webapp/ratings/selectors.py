@@ -46,9 +46,9 @@ def study_bots(study: Study) -> dict[str, BotInfo]:
     The study's own order comes first; bots met only in the data follow by name. Controls are those
     registered so, those that the study's own table of bots calls so, and those marked on their pages or by an import.
     """
-    seen = _talked(Conversation.objects.filter(study=study))
+    seen = _get_bots_by_id(Conversation.objects.filter(study=study))
     if judges_conversations(study):
-        seen |= _talked(conversations_given(study))
+        seen |= _get_bots_by_id(conversations_given(study))
     known = {*seen, *_models(study)} if judges_items(study) else set(seen)
     ids = list(dict.fromkeys([*study.bots, *sorted(known)]))
     registered = _registered(set(ids) - set(seen))
@@ -64,21 +64,23 @@ def study_bots(study: Study) -> dict[str, BotInfo]:
     return bots
 
 
-def _talked(conversations: QuerySet[Conversation]) -> dict[str, Any]:
+def _get_bots_by_id(conversations: QuerySet[Conversation]) -> dict[str, Any]:
     """Return the bots of these conversations, by id."""
-    own = conversations.filter(bot=OuterRef("pk")).order_by()
-    rows = BotVersion.objects.filter(Exists(own)).order_by("bot_id", "pk")
+    bot_conversations = conversations.filter(bot=OuterRef("pk")).order_by()
+    rows = BotVersion.objects.filter(Exists(bot_conversations)).order_by("bot_id", "pk")
     return {row["bot_id"]: row for row in rows.values("bot_id", "title", "is_control")}
 
 
 def _models(study: Study) -> set[str]:
     """Return the models that gave the replies of the study's items."""
     items = items_given(study).order_by()
-    found: set[str] = set()
+    models: set[str] = set()
     for number in range(most_replies(study)):
-        held = items.filter(**{f"responses__{number}__isnull": False})
-        found |= {model or NO_MODEL for model in held.values_list(f"responses__{number}__model", flat=True).distinct()}
-    return found
+        filled_items = items.filter(**{f"responses__{number}__isnull": False})
+        models |= {
+            model or NO_MODEL for model in filled_items.values_list(f"responses__{number}__model", flat=True).distinct()
+        }
+    return models
 
 
 def most_replies(study: Study) -> int:
@@ -104,8 +106,8 @@ def with_person(ratings: QuerySet[Rating]) -> QuerySet[Rating]:
     by_name = PlatformIds.objects.filter(
         ~Q(external_id=""), platform="import", study=OuterRef("conversation__study"), external_id=OuterRef("rater")
     )
-    named = Subquery(by_name.values("participant")[:1], output_field=UUIDField())
-    return ratings.annotate(person=Coalesce("participant_id", named))
+    named_person = Subquery(by_name.values("participant")[:1], output_field=UUIDField())
+    return ratings.annotate(person=Coalesce("participant_id", named_person))
 
 
 def ratings_by(people: QuerySet[Participant]) -> QuerySet[Rating]:
@@ -122,8 +124,8 @@ def raters_count(ratings: QuerySet[Rating]) -> int:
     known = ratings.filter(participant__isnull=False).order_by().values_list("participant")
     # Asked of the names, of which there are fewer than of ratings.
     by_name = ratings.filter(participant=None, conversation__study=OuterRef("study"), rater=OuterRef("external_id"))
-    named = PlatformIds.objects.filter(~Q(external_id=""), Exists(by_name), platform="import")
-    return known.distinct().union(named.values_list("participant").distinct()).count()
+    named_ids = PlatformIds.objects.filter(~Q(external_id=""), Exists(by_name), platform="import")
+    return known.distinct().union(named_ids.values_list("participant").distinct()).count()
 
 
 class CountedWork(TypedDict, total=False):
@@ -152,25 +154,25 @@ def ratings_counted(
         include_failed: also those of chats whose bot failed, and of people who missed an attention check.
         without: names of flags; whoever has one is left out.
     """
-    kept = left_out(study, without)
+    flag_condition = left_out(study, without)
     set_apart = [Outcome.WITHDRAWN] if include_failed else [Outcome.WITHDRAWN, Outcome.FAILED_CHECK]
     if marks_turns(study):
         # Of a chat that goes on, or whose bot failed, nothing counts.
-        found = Rating.objects.filter(
-            kept, turn__conversation__state=Conversation.State.COMPLETED, task__participant__study=study
+        ratings = Rating.objects.filter(
+            flag_condition, turn__conversation__state=Conversation.State.COMPLETED, task__participant__study=study
         )
-        found = found.exclude(task__outcome__in=set_apart)
-        return found if include_synthetic else found.filter(participant__is_synthetic=False)
+        ratings = ratings.exclude(task__outcome__in=set_apart)
+        return ratings if include_synthetic else ratings.filter(participant__is_synthetic=False)
     if not judges_items(study):
         conversations = study_conversations(
             study, include_synthetic=include_synthetic, include_failed=include_failed, without=without
         )
-        return Rating.objects.filter(kept, conversation__in=conversations)
-    found = Rating.objects.filter(kept, item__study=study, item__responses__1__isnull=True)
-    found = found.exclude(item__purpose__in=Item.UNCOUNTED)
+        return Rating.objects.filter(flag_condition, conversation__in=conversations)
+    ratings = Rating.objects.filter(flag_condition, item__study=study, item__responses__1__isnull=True)
+    ratings = ratings.exclude(item__purpose__in=Item.UNCOUNTED)
     # Imported ratings belong to no task.
-    found = found.filter(Q(task=None) | ~Q(task__outcome__in=set_apart))
-    return found if include_synthetic else found.filter(participant__is_synthetic=False)
+    ratings = ratings.filter(Q(task=None) | ~Q(task__outcome__in=set_apart))
+    return ratings if include_synthetic else ratings.filter(participant__is_synthetic=False)
 
 
 def conversations_counted(
@@ -180,24 +182,24 @@ def conversations_counted(
     states = [Conversation.State.COMPLETED]
     if include_failed:
         states += [Conversation.State.FAILED, Conversation.State.ENDED]
-    counted = left_out(study, without) & Q(study=study, state__in=states)
-    counted &= ~Q(source__in=Conversation.WITHOUT_PEOPLE)
-    return counted if include_synthetic else counted & Q(is_synthetic=False)
+    condition = left_out(study, without) & Q(study=study, state__in=states)
+    condition &= ~Q(source__in=Conversation.WITHOUT_PEOPLE)
+    return condition if include_synthetic else condition & Q(is_synthetic=False)
 
 
-def study_conversations(study: Study, **counted: Unpack[CountedWork]) -> QuerySet[Conversation]:
+def study_conversations(study: Study, **counted_work: Unpack[CountedWork]) -> QuerySet[Conversation]:
     """Return the conversations that count for the study's numbers."""
-    return Conversation.objects.filter(conversations_counted(study, **counted))
+    return Conversation.objects.filter(conversations_counted(study, **counted_work))
 
 
 def study_dimensions(study: Study) -> list[RatingDimension]:
     """Return the rubric's questions as they are asked; the question about the whole comes first and leads."""
-    found = _asked(study.rubric)
-    (first, *_rest) = headline(found, ordered=True) or ("",)
-    return sorted(found, key=lambda dimension: dimension.key != first)
+    dimensions = _read_dimensions(study.rubric)
+    (first, *_rest) = headline(dimensions, ordered=True) or ("",)
+    return sorted(dimensions, key=lambda dimension: dimension.key != first)
 
 
-def _asked(rubric: Rubric) -> list[RatingDimension]:
+def _read_dimensions(rubric: Rubric) -> list[RatingDimension]:
     return [
         RatingDimension(
             dimension.key,
@@ -236,19 +238,21 @@ def title_as_given(dimension: RatingDimension | Question) -> str:
     return _("{title} (low is good)").format(title=dimension.title)
 
 
-def dimensions_led(dimensions: Sequence[RatingDimension], whole: Sequence[str]) -> list[RatingDimension]:
+def dimensions_led(dimensions: Sequence[RatingDimension], headline_keys: Sequence[str]) -> list[RatingDimension]:
     """Return the measure that bots are ranked by, with a title, and then the other questions.
 
     Args:
-        whole: keys of the questions whose mean bots are ranked by.
+        headline_keys: keys of the questions whose mean bots are ranked by.
     """
-    asked = [dimension for dimension in dimensions if dimension.key in whole]
-    if len(asked) < 2:
-        return [*asked, *(dimension for dimension in dimensions if dimension not in asked)]
+    headline_dimensions = [dimension for dimension in dimensions if dimension.key in headline_keys]
+    if len(headline_dimensions) < 2:
+        return [*headline_dimensions, *(dimension for dimension in dimensions if dimension not in headline_dimensions)]
     title = _("Mean of all dimensions")
-    inferred = any(dimension.inferred for dimension in asked)
-    turned = None if any(dimension.reversed is None for dimension in asked) else False
-    mean = RatingDimension(MEAN_KEY, title, asked[0].low, asked[0].high, reversed=turned, inferred=inferred)
+    inferred = any(dimension.inferred for dimension in headline_dimensions)
+    turned = None if any(dimension.reversed is None for dimension in headline_dimensions) else False
+    mean = RatingDimension(
+        MEAN_KEY, title, headline_dimensions[0].low, headline_dimensions[0].high, reversed=turned, inferred=inferred
+    )
     return [mean, *dimensions]
 
 
@@ -258,7 +262,7 @@ def study_ratings(
     exclude_bots: Collection[str] = (),
     earlier_questions: bool = False,
     only: Sequence[str] | None = None,
-    **counted: Unpack[CountedWork],
+    **counted_work: Unpack[CountedWork],
 ) -> Ratings:
     """Read all ratings of a study's conversations, or of its items where those are rated (`ratings_counted`).
 
@@ -268,18 +272,20 @@ def study_ratings(
         only: ids of conversations, a few hundred at most; then the ratings of these and no others are read.
     """
     if only is None:
-        ratings = ratings_counted(study, **counted)
+        ratings = ratings_counted(study, **counted_work)
     else:
         ratings = Rating.objects.filter(conversation__study=study, conversation_id__in=only)
     of_items, of_turns = judges_items(study), marks_turns(study)
-    what: tuple[str, ...] = ("conversation_id", "conversation__bot__bot_id")
+    target_columns: tuple[str, ...] = ("conversation_id", "conversation__bot__bot_id")
     if of_items:
-        what = ("item__key", MODEL_LOOKUP)
+        target_columns = ("item__key", MODEL_LOOKUP)
     elif of_turns:
-        what = ("turn__conversation_id", "turn__conversation__bot__bot_id", "turn__index")
+        target_columns = ("turn__conversation_id", "turn__conversation__bot__bot_id", "turn__index")
     factors = study.values.conditions.factors
     under = [f"{'turn__' if of_turns else ''}conversation__condition"] if factors and not of_items else []
-    rows: list[Any] = list(with_person(ratings).order_by("pk").values_list(*what, "person", "answers", *under))
+    rows: list[Any] = list(
+        with_person(ratings).order_by("pk").values_list(*target_columns, "person", "answers", *under)
+    )
     if of_items:
         rows = [(key, model or NO_MODEL, *rest) for key, model, *rest in rows]
     elif of_turns:
@@ -294,14 +300,14 @@ def study_ratings(
         dimension.key: np.array([_number(row[3].get(dimension.key)) for row in rows], dtype=float)
         for dimension in dimensions
     }
-    whole, is_sequential = study_whole(study), keeps_always_valid(study)
-    found = Ratings(
+    headline_keys, is_sequential = study_whole(study), keeps_always_valid(study)
+    all_ratings = Ratings(
         conversation=np.array([str(row[0]) for row in rows], dtype=object),
         bot=np.array([row[1] for row in rows], dtype=object),
         rater=np.array([str(row[2]) if row[2] else None for row in rows], dtype=object),
         answers=answers,
         dimensions=tuple(_widened(as_counted(d), answers[d.key]) for d in dimensions),
-        headline=whole if set(whole) <= set(answers) else (),
+        headline=headline_keys if set(headline_keys) <= set(answers) else (),
         controls=frozenset(bot for bot, info in study_bots(study).items() if info.is_control),
         is_collecting=is_sequential,
         context=rating_contexts(study, [str(row[0]) for row in rows]) if is_sequential else None,
@@ -311,11 +317,14 @@ def study_ratings(
             if under
         },
     )
-    smallest, found = study.values.quotas.smallest_difference, replace(found, level=study.values.quotas.level)
-    if smallest is None or found.leading is None:
-        return found
-    low, high = found.scale()
-    return replace(found, smallest_share=smallest / (high - low))
+    smallest, all_ratings = (
+        study.values.quotas.smallest_difference,
+        replace(all_ratings, level=study.values.quotas.level),
+    )
+    if smallest is None or all_ratings.leading is None:
+        return all_ratings
+    low, high = all_ratings.scale()
+    return replace(all_ratings, smallest_share=smallest / (high - low))
 
 
 def rating_contexts(study: Study, keys: Sequence[str]) -> np.ndarray | None:
@@ -327,27 +336,27 @@ def rating_contexts(study: Study, keys: Sequence[str]) -> np.ndarray | None:
         return np.array([key.split("/")[0] for key in keys], dtype=object)
     if not judges_items(study):
         return None
-    said = {
+    contexts_by_key = {
         key: json.dumps(context) if context else key
         for key, context in Item.objects.filter(study=study).values_list("key", "context")
     }
-    return np.array([said.get(key, key) for key in keys], dtype=object)
+    return np.array([contexts_by_key.get(key, key) for key in keys], dtype=object)
 
 
 def _earlier(ratings: QuerySet[Rating], known: set[str]) -> list[RatingDimension]:
     """Return questions of the rubrics that these ratings answered, beside the known ones."""
     rubrics = Rubric.objects.filter(pk__in=ratings.order_by().values("rubric"))
-    found = {
+    dimensions = {
         dimension.key: dimension
         for rubric in rubrics.order_by("pk").prefetch_related("dimensions")
-        for dimension in _asked(rubric)
+        for dimension in _read_dimensions(rubric)
     }
-    return [found[key] for key in sorted(found.keys() - known)]
+    return [dimensions[key] for key in sorted(dimensions.keys() - known)]
 
 
-def _widened(dimension: RatingDimension, given: np.ndarray) -> RatingDimension:
+def _widened(dimension: RatingDimension, answers: np.ndarray) -> RatingDimension:
     """Return the question with its scale wide enough for answers that an earlier version allowed."""
-    known = given[np.isfinite(given)]
+    known = answers[np.isfinite(answers)]
     if not len(known):
         return dimension
     return replace(dimension, low=min(dimension.low, float(known.min())), high=max(dimension.high, float(known.max())))

@@ -62,31 +62,31 @@ def answers_check(
     *,
     version: StudyVersion,
     answers: Mapping[str, Any],
-    more: Mapping[str, tuple[float, float]] = MappingProxyType({}),
-    without: Collection[str] = (),
+    extra_ranges: Mapping[str, tuple[float, float]] = MappingProxyType({}),
+    hidden_keys: Collection[str] = (),
 ) -> tuple[Answers, dict[str, str]]:
     """Return the answers that fit what the version asks after a task, and what is wrong with the others.
 
     Args:
-        more: numbers that may be answered beside its questions, with the smallest and the largest value.
-        without: keys of questions that are not asked here.
+        extra_ranges: numbers that may be answered beside its questions, with the smallest and the largest value.
+        hidden_keys: keys of questions that are not asked here.
 
     Returns:
         answers and sentences, both by the question's key.
     """
-    asked = [question for question in post_task_questions(version) if question.key not in without]
-    found, wrong = answers_read(asked, answers)
-    for key in answers.keys() - {question.key for question in asked}:
-        if key not in more:
+    questions = [question for question in post_task_questions(version) if question.key not in hidden_keys]
+    accepted, wrong = answers_read(questions, answers)
+    for key in answers.keys() - {question.key for question in questions}:
+        if key not in extra_ranges:
             wrong[key] = _("There is no question called %(key)s.") % {"key": key}
-        elif not _is_on_scale(answers[key], *more[key]):
-            wrong[key] = _off_scale(answers[key], *more[key])
+        elif not _is_on_scale(answers[key], *extra_ranges[key]):
+            wrong[key] = _off_scale(answers[key], *extra_ranges[key])
         else:
-            found[key] = int(answers[key])
+            accepted[key] = int(answers[key])
     # Nothing is rated by an attention check, so its point is stored as a text, next to the ratings.
-    checks = {question.key for question in asked if question.is_check}
-    found |= {key: str(found[key]) for key in checks if isinstance(found.get(key), int)}
-    return found, wrong
+    checks = {question.key for question in questions if question.is_check}
+    accepted |= {key: str(accepted[key]) for key in checks if isinstance(accepted.get(key), int)}
+    return accepted, wrong
 
 
 def _is_on_scale(value: float, low: float, high: float) -> bool:
@@ -124,10 +124,10 @@ def rating_submit(
         chat_end_check(conversation, version)
         protocol = protocols.get(study.protocol)
         hidden = questions_not_asked(version, conversation.condition)
-        found, errors = answers_check(version=version, answers=answers, without=hidden)
+        accepted, errors = answers_check(version=version, answers=answers, hidden_keys=hidden)
         if errors:
             raise Refused("bad_answers", _("Some answers are missing."), errors=errors)
-        rating = rating_store(task, participant, found, comment, target_fields(conversation))
+        rating = rating_store(task, participant, accepted, comment, target_fields(conversation))
         conversation_complete(conversation=conversation)
         if protocol.is_complete(task_progress(task)):
             task = task_judged(task)
@@ -158,7 +158,7 @@ def chat_end_check(conversation: Conversation, version: StudyVersion) -> None:
 
 
 def rating_add(
-    *, task: Task, target: Target, answers: Mapping[str, Any], comment: str = "", without: Collection[str] = ()
+    *, task: Task, target: Target, answers: Mapping[str, Any], comment: str = "", hidden_keys: Collection[str] = ()
 ) -> RatingOutcome:
     """Store the rating of something that is looked at in the task, and complete the task once all is rated.
 
@@ -167,7 +167,7 @@ def rating_add(
 
     Args:
         target: what is rated; two slots of the task: the first against the second.
-        without: keys of questions that are not asked here.
+        hidden_keys: keys of questions that are not asked here.
 
     Raises:
         Refused: `not_found`, `closed`, or `bad_answers` with `errors` per question.
@@ -192,29 +192,29 @@ def rating_add(
         spans: list[dict[str, Any]] = []
         wrong = ""
         if has_spans := "errors" in protocol.results and isinstance(target, Turn):
-            made, spans, wrong = span_answers(answers.get(SPANS), target.text, task.version)
-            answers = {key: given for key, given in answers.items() if key != SPANS} | made
+            span_scores, spans, wrong = span_answers(answers.get(SPANS), target.text, task.version)
+            answers = {key: answer for key, answer in answers.items() if key != SPANS} | span_scores
         steps, steps_wrong = step_answers(answers.get(STEPS), task, target) if isinstance(target, Turn) else ({}, {})
-        found, errors = answers_check(
+        accepted, errors = answers_check(
             version=task.version,
-            answers={key: given for key, given in answers.items() if key not in steps},
-            more=protocol.more_answers(task.version),
-            without={
-                *without,
+            answers={key: answer for key, answer in answers.items() if key not in steps},
+            extra_ranges=protocol.more_answers(task.version),
+            hidden_keys={
+                *hidden_keys,
                 *(protocol.not_asked(task.version, target) if isinstance(target, Item) else ()),
                 *checks_not_asked(task, target),
             },
         )
         if has_spans:
-            found, errors = {**found, SPANS: spans}, {SPANS: wrong} if wrong else errors
-        found, errors = {**found, **steps}, {**errors, **steps_wrong}
-        errors = errors or protocol.answers_wrong(task.version, _numbers(found), comment)
+            accepted, errors = {**accepted, SPANS: spans}, {SPANS: wrong} if wrong else errors
+        accepted, errors = {**accepted, **steps}, {**errors, **steps_wrong}
+        errors = errors or protocol.answers_wrong(task.version, _select_numbers(accepted), comment)
         if errors:
             raise Refused("bad_answers", _("Some answers are missing."), errors=errors)
         if existing is not None:
-            _rating_revise(existing, found, comment)
+            _rating_revise(existing, accepted, comment)
             return RatingOutcome(existing, task, created=False)
-        rating = rating_store(task, participant, found, comment, target_fields(target))
+        rating = rating_store(task, participant, accepted, comment, target_fields(target))
         task.save(update_fields=["updated_at"])  # its participant is at work on it
         # A reply that is marked while its chat goes on completes nothing: the end of the chat says what is left.
         goes_on = isinstance(target, Turn) and "turns" not in task.payload
@@ -237,9 +237,9 @@ def task_judged(task: Task) -> Task:
 
 def _rating_revise(rating: Rating, answers: Answers, comment: str) -> None:
     """Put other answers in the place of those that are stored, and keep those; the same ones change nothing."""
-    new, others = _numbers(answers), _others(answers)
+    new, other_answers = _select_numbers(answers), _select_other_answers(answers)
     text = sanitise_input(comment, COMMENT_MAX_CHARS)
-    if (rating.answers, rating.other_answers, rating.comment) == (new, others, text):
+    if (rating.answers, rating.other_answers, rating.comment) == (new, other_answers, text):
         return
     RatingRevision.objects.create(
         rating=rating,
@@ -248,7 +248,7 @@ def _rating_revise(rating: Rating, answers: Answers, comment: str) -> None:
         comment=rating.comment,
         submitted_at=rating.submitted_at,
     )
-    rating.answers, rating.other_answers, rating.comment = new, others, text
+    rating.answers, rating.other_answers, rating.comment = new, other_answers, text
     rating.submitted_at = database_now()
     rating.save(update_fields=["answers", "other_answers", "comment", "submitted_at", "updated_at"])
 
@@ -265,32 +265,32 @@ def rating_store(
         task=task,
         participant=participant,
         rubric=rubric,
-        answers=_numbers(answers),
-        other_answers=_others(answers),
+        answers=_select_numbers(answers),
+        other_answers=_select_other_answers(answers),
         comment=sanitise_input(comment, COMMENT_MAX_CHARS),
         submitted_at=database_now(),
         **target,
     )
 
 
-def _numbers(answers: Answers) -> dict[str, int]:
+def _select_numbers(answers: Answers) -> dict[str, int]:
     return {key: value for key, value in answers.items() if isinstance(value, int)}
 
 
-def _others(answers: Answers) -> dict[str, Any]:
+def _select_other_answers(answers: Answers) -> dict[str, Any]:
     return {key: value for key, value in answers.items() if not isinstance(value, int)}
 
 
 def rating_draft_store(*, conversation: Conversation, values: Mapping[str, str | list[str]]) -> None:
     """Keep what was sent of a rating that could not be taken, as it was sent, while the chat is open."""
-    draft = {sanitise(key): _kept(given) for key, given in values.items()}
+    draft = {sanitise(key): _sanitise_draft(submitted) for key, submitted in values.items()}
     Conversation.objects.filter(pk=conversation.pk, state=Conversation.State.OPEN).update(rating_draft=draft)
 
 
-def _kept(given: str | list[str]) -> str | list[str]:
-    if isinstance(given, str):
-        return sanitise(given, _DRAFT_MAX_CHARS)
-    return [sanitise(one, _DRAFT_MAX_CHARS) for one in given[:_DRAFT_MOST_OPTIONS]]
+def _sanitise_draft(submitted: str | list[str]) -> str | list[str]:
+    if isinstance(submitted, str):
+        return sanitise(submitted, _DRAFT_MAX_CHARS)
+    return [sanitise(option, _DRAFT_MAX_CHARS) for option in submitted[:_DRAFT_MOST_OPTIONS]]
 
 
 COMPARISON_CHOICES: dict[str, tuple[int, int]] = {"a": (1, 0), "equal": (0, 0), "bad": (0, 1), "b": (-1, 0)}
@@ -319,16 +319,16 @@ def comparison_submit(
     if choice not in COMPARISON_CHOICES and not is_picked:
         raise Refused("bad_answers", _("Choose one of the four answers."))
     with transaction.atomic():
-        given = Rating.objects.filter(task=task, **target_fields(slots)).first()
-        if given is not None:
-            return RatingOutcome(given, task, created=False)
+        existing = Rating.objects.filter(task=task, **target_fields(slots)).first()
+        if existing is not None:
+            return RatingOutcome(existing, task, created=False)
         pair_close(slots=slots)
         [question] = task.version.rubric.dimensions.all()
-        answers, without = dict(besides), {question.key}
+        answers, hidden_keys = dict(besides), {question.key}
         if not is_picked:
             answers[question.key], answers[BOTH_BAD] = COMPARISON_CHOICES[choice]
-            without = set()
-        outcome = rating_add(task=task, target=slots, answers=answers, without=without)
+            hidden_keys = set()
+        outcome = rating_add(task=task, target=slots, answers=answers, hidden_keys=hidden_keys)
         if outcome.task.state == Task.State.OPEN and not task_goes_on(task=outcome.task):
             # No bot is left for the pairs to come: what was done earns the early end, which is our fault.
             ended = task_complete(task=outcome.task, outcome=Outcome.BOT_FAILED)
@@ -342,9 +342,9 @@ _BATCH = 1000
 def flags_make(*, study: Study) -> FlagState:
     """Find the flags of a study's tasks and store them; of two who do this at once, the later one's stay."""
     try:
-        return _make(study)
+        return _store_flags(study)
     except IntegrityError:  # a participant was erased while their flags were stored
-        return _make(study)
+        return _store_flags(study)
 
 
 def flags_ensure(*, study: Study) -> FlagState:
@@ -355,16 +355,16 @@ def flags_ensure(*, study: Study) -> FlagState:
     return flags_make(study=study)
 
 
-def _make(study: Study) -> FlagState:
+def _store_flags(study: Study) -> FlagState:
     data = flags_data(study)
     work = StudyWork(study)
-    found = {kind.name: kind.find(work) for kind in flag_kinds}
-    beside = compute_statistics(study)
+    findings_by_kind = {kind.name: kind.find(work) for kind in flag_kinds}
+    statistics = compute_statistics(study)
     person = {task.pk: task.participant for task in work.done}
     rows = [
         TaskFlag(task_id=task, participant_id=person[task], name=name, figures=dict(figures))
-        for name, one in found.items()
-        for task, figures in one.tasks.items()
+        for name, findings in findings_by_kind.items()
+        for task, figures in findings.tasks.items()
     ]
     with transaction.atomic():
         Study.objects.select_for_update(of=("self",)).get(pk=study.pk)
@@ -372,16 +372,16 @@ def _make(study: Study) -> FlagState:
         still = set(Task.objects.filter(participant__study=study).values_list("pk", flat=True))
         TaskFlag.objects.filter(participant__study=study).delete()
         TaskFlag.objects.bulk_create([row for row in rows if row.task_id in still], batch_size=_BATCH)
-        state, _made = FlagState.objects.update_or_create(
+        state, _is_new = FlagState.objects.update_or_create(
             study=study,
             defaults={
                 "data": data,
                 "n_tasks": len(work.done),
                 "n_people": len(set(person.values())),
                 "found": {
-                    "kinds": {name: _told(one) for name, one in found.items()},
+                    "kinds": {name: _serialise_findings(findings) for name, findings in findings_by_kind.items()},
                     "durations": durations_of(work),
-                    **beside,
+                    **statistics,
                 },
                 "made_at": database_now(),
             },
@@ -394,15 +394,15 @@ def flags_forget(studies: Collection[int]) -> None:
     FlagState.objects.filter(study__in=studies).delete()
 
 
-def _told(found: FlagFindings) -> dict[str, Any]:
+def _serialise_findings(findings: FlagFindings) -> dict[str, Any]:
     """Return the stored values of a kind; the digest changes with the tasks that have the flag."""
-    who = canonical_json(sorted(found.tasks))
+    flagged_tasks = canonical_json(sorted(findings.tasks))
     return {
-        "n": len(found.tasks),
-        "of": found.of,
-        "why_none": found.why_none,
-        "about": dict(found.about),
-        "digest": hashlib.sha256(who.encode()).hexdigest()[:16],
+        "n": len(findings.tasks),
+        "of": findings.of,
+        "why_none": findings.why_none,
+        "about": dict(findings.about),
+        "digest": hashlib.sha256(flagged_tasks.encode()).hexdigest()[:16],
     }
 
 
@@ -422,8 +422,8 @@ def without_option(studies: Iterable[Study], text: str) -> tuple[str, ...]:
     Raises:
         UnknownName: for a flag that there is not, with the nearest names.
     """
-    without = without_read(text)
-    if without:
+    flag_names = without_read(text)
+    if flag_names:
         for study in studies:
             flags_ensure(study=study)
-    return without
+    return flag_names

@@ -80,19 +80,19 @@ def reply_mark(*, conversation_id: UUID, turn_index: int, marks: Sequence[str]) 
         Refused: `not_found`, `closed`, or `bad_frame` for what cannot be marked.
     """
     with transaction.atomic():
-        found = Conversation.objects.select_for_update(of=("self",)).filter(pk=conversation_id)
-        conversation = found.select_related(
+        locked_chats = Conversation.objects.select_for_update(of=("self",)).filter(pk=conversation_id)
+        conversation = locked_chats.select_related(
             "study__version", "slot__task__version__rubric", "slot__task__participant__study"
         ).first()
         if conversation is None or conversation.task is None:
             raise Refused("not_found", _("We cannot open this chat here."), turn=turn_index)
-        asked = annotation_request(conversation)
-        if asked is None or conversation.state != Conversation.State.OPEN:
+        request = annotation_request(conversation)
+        if request is None or conversation.state != Conversation.State.OPEN:
             raise Refused("closed", _("This chat is finished."), turn=turn_index)
         turn = conversation.turns.filter(index=turn_index, speaker=Turn.Speaker.BOT).first()
-        known = {label.key for label in asked.labels}
+        known = {label.key for label in request.labels}
         ticked = set(marks)
-        if turn is None or not asked.asks(turn_index):
+        if turn is None or not request.asks(turn_index):
             sentence = _("There is no reply of the chatbot with this number to mark.")
             raise Refused("bad_frame", sentence, turn=turn_index)
         if ticked - known - {NONE} or (NONE in ticked and len(ticked) > 1):
@@ -139,10 +139,10 @@ def _place_taken_again(task: Task) -> None:
     Unless the person has another open task by now: each has one.
     """
     lost = Task.objects.filter(pk=task.pk, state=Task.State.EXPIRED)
-    others = Task.objects.filter(participant=task.participant_id, state=Task.State.OPEN)
+    open_tasks = Task.objects.filter(participant=task.participant_id, state=Task.State.OPEN)
     try:
         with transaction.atomic():
-            if not others.exists() and lost.update(state=Task.State.OPEN, ended_at=None):
+            if not open_tasks.exists() and lost.update(state=Task.State.OPEN, ended_at=None):
                 task.state, task.ended_at = Task.State.OPEN, None
     except IntegrityError:
         return  # the other one was opened just now

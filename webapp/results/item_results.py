@@ -157,11 +157,11 @@ def study_pairs(
         (comparable for comparable in comparable_studies if comparable.key == compared_key),
         comparable_studies[0] if comparable_studies else None,
     )
-    judgements = study_judgements(study, include_synthetic=include_synthetic, without=without)
+    judgements = study_judgements(study, include_synthetic=include_synthetic, excluded_flags=without)
     comparing, chatting = (study, compared_study) if judgements is not None else (compared_study, study)
     judged = judgements
     if judgements is None and comparing is not None:
-        judged = study_judgements(comparing, include_synthetic=include_synthetic, without=without)
+        judged = study_judgements(comparing, include_synthetic=include_synthetic, excluded_flags=without)
     if judged is None or not len(judged):
         return PairPage(dict(judged.titles) if judged else {}, None, comparable_studies, compared_study, None)
     shared = (comparing or study).values.judging.kappa_items

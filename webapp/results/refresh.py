@@ -50,7 +50,9 @@ def flags_there(study: Study) -> list[tuple[str, Any]]:
     if study.is_imported:
         return []
     state = flags_state(study)
-    return [(kind.name, kind.title) for kind in flag_kinds if state is None or state.of(kind.name).get("n")]
+    return [
+        (kind.name, kind.title) for kind in flag_kinds if state is None or state.get_kind_results(kind.name).get("n")
+    ]
 
 
 def refresh_flags(study: Study, *, exact: bool = False) -> FlagsNow:

@@ -62,8 +62,8 @@ def test_staff_take_a_chat_up_and_reply(staff: Client, chat: Conversation) -> No
     act(staff, chat, text="Yes, I am.")
     due = reply_begin(chat.pk, lease)
     assert due is not None
-    assert due.given == "Yes, I am."
-    assert services.turn_add_bot(conversation_id=chat.pk, lease=lease, text=due.given) is not None
+    assert due.partner_text == "Yes, I am."
+    assert services.turn_add_bot(conversation_id=chat.pk, lease=lease, text=due.partner_text) is not None
     chat.refresh_from_db()
     assert chat.n_exchanges == 1
     assert list(Turn.objects.order_by("index").values_list("speaker", "text"))[-1] == ("bot", "Yes, I am.")

@@ -94,7 +94,7 @@ def test_a_check_in_the_form_after_a_chat_is_no_rating_and_sets_apart_who_misses
     assert ratings_counted(study, include_failed=True).count() == 2
     assert len(rows_of(study, "conversations")) == 1
     found = missed_by_task()
-    assert [(one.kind, one.name, one.given) for [one] in found] == [("after", "attentive", "4")]
+    assert [(one.kind, one.name, one.answer) for [one] in found] == [("after", "attentive", "4")]
     told = rows_of(study, "checks")
     assert [(row["kind"], row["passed"], row["outcome"]) for row in told] == [
         ("after", True, "rated"),

@@ -80,8 +80,8 @@ def test_flags_are_found_once_and_again_when_the_data_change(rated: Study, monke
     [flag] = TaskFlag.objects.all()
     assert (flag.name, flag.participant) == ("same_answer", alike(rated))
     assert (state.n_tasks, state.n_people) == (4, 4)
-    assert state.of("same_answer")["n"] == 1
-    assert state.of("fast")["why_none"] == "few"
+    assert state.get_kind_results("same_answer")["n"] == 1
+    assert state.get_kind_results("fast")["why_none"] == "few"
     assert state.found["durations"]["n"] == 4
     assert state.found["checks"] == {"kinds": {}, "own": {}, "people": [], "n_people": 0}
     with CaptureQueriesContext(connection) as queries:
@@ -108,7 +108,7 @@ def test_erasing_somebody_lets_flags_be_found_anew(rated: Study, django_capture_
     assert removed["flags"] == 1
     assert not FlagState.objects.exists()
     state = refresh_flags(rated).state
-    assert state.of("same_answer")["n"] == 0
+    assert state.get_kind_results("same_answer")["n"] == 0
 
 
 def test_whoever_has_a_flag_is_left_out_of_all_results_alike(rated: Study, client: Client, tmp_path: Path) -> None:
@@ -204,7 +204,7 @@ def test_flags_are_explained_in_a_constant_number_of_queries(rated: Study, clien
 def test_alike_means_as_given_by_side_and_without_checks(rated: Study) -> None:
     Dimension.objects.filter(rubric=rated.rubric, key="empathy").update(reversed=True)
     state = flags_make(study=rated)
-    assert state.of("same_answer")["n"] == 1, "the same number to a turned question is no other answer"
+    assert state.get_kind_results("same_answer")["n"] == 1, "the same number to a turned question is no other answer"
     assert TaskFlag.objects.get().figures == {"n": 5, "answer": 2, "reversed": 1}
 
     study = make_pairwise(n_items=8)
@@ -241,7 +241,7 @@ def test_known_answers_and_items_shown_twice_have_flags_of_their_own() -> None:
         ("missed_gold", task.pk): "1 of 1 items with a known answer were answered otherwise.",
         ("inconsistent", task.pk): f"{n} answers were given twice; on average the two are 67 % of the scale apart.",
     }
-    assert state.of("missed_gold")["of"] == state.of("inconsistent")["of"] == 2
+    assert state.get_kind_results("missed_gold")["of"] == state.get_kind_results("inconsistent")["of"] == 2
 
 
 def test_a_fit_of_the_hybrid_metric_leaves_people_out_too(rated: Study) -> None:
@@ -322,7 +322,7 @@ def test_pasted_messages_are_flagged_by_it() -> None:
     written(study)  # goes on
     state = flags_make(study=study)
     assert set(TaskFlag.objects.values_list("name", flat=True)) == {"pasted", "machine"}
-    assert state.of("machine")["of"] == 1
+    assert state.get_kind_results("machine")["of"] == 1
     kind = flag_kinds.get("pasted")
     flag = TaskFlag.objects.get(name="pasted")
     assert kind.explain(flag.figures, {}) == "3 of 3 messages were pasted."

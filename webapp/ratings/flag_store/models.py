@@ -44,6 +44,6 @@ class FlagState(models.Model):
     def __str__(self) -> str:
         return f"{self.study_id}: {self.n_tasks} tasks"
 
-    def of(self, name: str) -> dict[str, Any]:
+    def get_kind_results(self, name: str) -> dict[str, Any]:
         """Return the stored results of a kind; empty for one that came later."""
         return dict(self.found.get("kinds", {}).get(name, {}))

@@ -35,8 +35,8 @@ class MissedCheck:
         known = {task.pk for task in work.done}
         tasks = Task.objects.filter(participant__study=work.study)
         checks = {
-            task: [one.passed for one in found if one.kind in ATTENTION]
-            for task, found in checks_by_task(tasks).items()
+            task: [check.passed for check in task_checks if check.kind in ATTENTION]
+            for task, task_checks in checks_by_task(tasks).items()
             if task in known
         }
         met = {task: len(passed) for task, passed in checks.items() if passed}
@@ -64,14 +64,14 @@ class MissedGold:
         known = {task.pk for task in work.done}
         tasks = Task.objects.filter(participant__study=work.study)
         passed = {
-            task: [one.passed for one in found if one.kind == "gold"]
-            for task, found in checks_by_task(tasks).items()
+            task: [check.passed for check in task_checks if check.kind == "gold"]
+            for task, task_checks in checks_by_task(tasks).items()
             if task in known
         }
-        met = {task: given for task, given in passed.items() if given}
+        met = {task: outcomes for task, outcomes in passed.items() if outcomes}
         if not met:
             return FlagFindings(why_none="none")
-        missed = {task: given.count(False) for task, given in met.items()}
+        missed = {task: outcomes.count(False) for task, outcomes in met.items()}
         return FlagFindings(
             {task: {"missed": n, "met": len(met[task])} for task, n in missed.items() if 2 * n >= len(met[task])},
             len(met),
@@ -122,12 +122,12 @@ class Inconsistent:
             if task not in known or before is None:
                 continue
             for key, length in lengths.get(rubric, {}).items():
-                one, two = before.get(key), answers.get(key)
-                if isinstance(one, int | float) and isinstance(two, int | float):
-                    apart.setdefault(task, []).append(abs(one - two) / length)
+                first_answer, second_answer = before.get(key), answers.get(key)
+                if isinstance(first_answer, int | float) and isinstance(second_answer, int | float):
+                    apart.setdefault(task, []).append(abs(first_answer - second_answer) / length)
         if not apart:
             return FlagFindings(why_none="none")
-        means = {task: sum(found) / len(found) for task, found in apart.items()}
+        means = {task: sum(distances) / len(distances) for task, distances in apart.items()}
         return FlagFindings(
             {task: {"apart": mean, "answers": len(apart[task])} for task, mean in means.items() if mean > APART},
             len(means),
@@ -141,11 +141,11 @@ class Inconsistent:
 
 def _lengths(rubrics: set[int]) -> dict[int, dict[str, float]]:
     """Return by rubric how long the scale of each question is."""
-    found: dict[int, dict[str, float]] = {}
+    lengths: dict[int, dict[str, float]] = {}
     for dimension in Dimension.objects.filter(rubric__in=rubrics).select_related("rubric"):
         low, high = dimension.scale
-        found.setdefault(dimension.rubric_id, {})[dimension.key] = high - low
-    return found
+        lengths.setdefault(dimension.rubric_id, {})[dimension.key] = high - low
+    return lengths
 
 
 BY_CHANCE = 0.01
@@ -177,7 +177,7 @@ class SameAnswer:
 
     def find(self, work: StudyWork) -> FlagFindings:
         questions = _questions(work)
-        given: dict[int, _Given] = {task.pk: _Given() for task in work.done}
+        answers_by_task: dict[int, _TaskAnswers] = {task.pk: _TaskAnswers() for task in work.done}
         flipped = Slot.objects.filter(task=OuterRef("task"), item=OuterRef("item"), is_flipped=True)
         rows = (
             Rating.objects.filter(task__participant__study=work.study, task__participant__is_synthetic=False)
@@ -187,15 +187,19 @@ class SameAnswer:
             .values_list("task", "rubric", "answers", "flipped")
         )
         for task, rubric, answers, is_flipped in rows.iterator(chunk_size=2000):
-            if task in given:
-                given[task].add(answers, questions.get(rubric, {}), is_flipped=is_flipped)
-        enough = {pk: one for pk, one in given.items() if one.n >= fewest(one.points)}
+            if task in answers_by_task:
+                answers_by_task[task].add(answers, questions.get(rubric, {}), is_flipped=is_flipped)
+        enough = {
+            pk: task_answers
+            for pk, task_answers in answers_by_task.items()
+            if task_answers.n >= fewest(task_answers.points)
+        }
         if not enough:
             return FlagFindings(why_none="few")
         alike = {
-            pk: {"n": one.n, "answer": min(one.seen), "reversed": one.n_reversed}
-            for pk, one in enough.items()
-            if len(one.seen) == 1
+            pk: {"n": task_answers.n, "answer": min(task_answers.seen), "reversed": task_answers.n_reversed}
+            for pk, task_answers in enough.items()
+            if len(task_answers.seen) == 1
         }
         return FlagFindings(alike, len(enough))
 
@@ -217,7 +221,7 @@ def fewest(points: int) -> int:
 
 
 @dataclass(slots=True)
-class _Given:
+class _TaskAnswers:
     """Answers of a task: number, distinct values, fewest points of a scale, and number of reversed answers."""
 
     n: int = 0
@@ -254,15 +258,15 @@ class _Question:
 
 def _questions(work: StudyWork) -> dict[int, dict[str, _Question]]:
     """Return by rubric the questions that were answered, but for boxes to tick."""
-    found: dict[int, dict[str, _Question]] = {}
+    questions: dict[int, dict[str, _Question]] = {}
     answered = Rating.objects.filter(task__participant__study=work.study).values("rubric")
     for dimension in Dimension.objects.filter(rubric__in=answered).select_related("rubric"):
         low, high = scale = dimension.scale
         if scale != TICK:
-            found.setdefault(dimension.rubric_id, {})[dimension.key] = _Question(
+            questions.setdefault(dimension.rubric_id, {})[dimension.key] = _Question(
                 points=max(2, round(high - low) + 1), is_of_pairs=scale == PAIR, is_reversed=bool(dimension.reversed)
             )
-    return found
+    return questions
 
 
 FEWEST = 10
@@ -288,12 +292,12 @@ class Fast:
             return FlagFindings(why_none="few")
         median = statistics.median(seconds.values())
         in_order = sorted(seconds.values())
-        found = {}
+        flagged = {}
         for task, took in seconds.items():
             if took * HOW_MUCH_FASTER < median:
                 n_longer = len(in_order) - bisect_right(in_order, took)
-                found[task] = {"seconds": took, "longer": n_longer, "of": len(seconds)}
-        return FlagFindings(found, len(seconds), about={"median": median})
+                flagged[task] = {"seconds": took, "longer": n_longer, "of": len(seconds)}
+        return FlagFindings(flagged, len(seconds), about={"median": median})
 
     def explain(self, figures: Figures, about: Figures) -> str:
         return _("{took} minutes; {share} of people took longer, half of them {median} or more.").format(
@@ -321,8 +325,8 @@ def durations_of(work: StudyWork) -> dict[str, Any]:
     median = statistics.median(seconds)
     width = max(median * _LONGEST / _BARS, 1.0)
     bars = [0] * (_BARS + 1)
-    for one in seconds:
-        bars[min(int(max(one, 0) // width), _BARS)] += 1
+    for duration in seconds:
+        bars[min(int(max(duration, 0) // width), _BARS)] += 1
     return {
         "n": len(seconds),
         "median": median,

@@ -104,7 +104,7 @@ class StudyWork:
 
         Where one message goes to two bots, as in the arena, it is counted once.
         """
-        found: dict[int, list[Message]] = {task.pk: [] for task in self.done}
+        messages: dict[int, list[Message]] = {task.pk: [] for task in self.done}
         turns = (
             Turn.objects.filter(
                 conversation__study=self.study,
@@ -118,26 +118,26 @@ class StudyWork:
                 *("conversation__slot__side", "index", "speaker", "text"),
             )
         )
-        said = ""
+        last_reply = ""
         places: dict[int, int] = {}  # of a chat's messages among those of its task, by their index
         pair: tuple[int, int] | None = None  # the task and the place of the chat that these are of
         for pk, task, order, side, index, speaker, text in turns.iterator(chunk_size=_CHUNK):
             is_bot = speaker == Turn.Speaker.BOT
-            if task not in found:
+            if task not in messages:
                 continue
             if side == "B":  # it comes after its A; what was written to both is counted there
                 if is_bot and pair == (task, order - 1) and index + 1 in places:
-                    at = places[index + 1]
-                    found[task][at] = replace(found[task][at], beside=text)
+                    position = places[index + 1]
+                    messages[task][position] = replace(messages[task][position], beside=text)
                 continue
             if pair != (task, order):
-                pair, places, said = (task, order), {}, ""
+                pair, places, last_reply = (task, order), {}, ""
             if is_bot:
-                said = text
+                last_reply = text
             else:
-                places[index] = len(found[task])
-                found[task].append(Message(text, said, typed=self._typed.get(pk)))
-        return found
+                places[index] = len(messages[task])
+                messages[task].append(Message(text, last_reply, typed=self._typed.get(pk)))
+        return messages
 
     @property
     def counts_typing(self) -> bool:
@@ -216,8 +216,8 @@ def percent(n: int, total: int) -> str:
 
 def clock(seconds: float) -> str:
     """Write seconds as `7:40`."""
-    whole = round(seconds)
-    return f"{whole // 60}:{whole % 60:02d}"
+    rounded = round(seconds)
+    return f"{rounded // 60}:{rounded % 60:02d}"
 
 
 Statistic = Callable[[Study], Any]

@@ -22,7 +22,7 @@ REPEATED_FEWEST_CHARS = 20
 REPEATED_FEWEST = 2
 REPEATED_SHARE = 0.3
 """Of a task's messages."""
-_BESIDE = re.compile(r"[\W_]+")
+_IGNORED = re.compile(r"[\W_]+")
 
 
 @register_flag
@@ -41,7 +41,7 @@ class Repeated:
 
     def find(self, work: StudyWork) -> FlagFindings:
         person = {task.pk: task.participant for task in work.done}
-        said = {
+        texts_by_task = {
             task: [
                 words
                 for words in (folded(m.text) for m in messages if len(m.text) >= REPEATED_FEWEST_CHARS)
@@ -50,28 +50,28 @@ class Repeated:
             for task, messages in work.messages.items()
         }
         people: dict[str, set[Any]] = {}
-        for task, texts in said.items():
+        for task, texts in texts_by_task.items():
             for text in texts:
                 people.setdefault(text, set()).add(person[task])
         # Where a participant took several tasks, messages in an earlier one count as written before.
         before: dict[Any, Counter[str]] = {}
-        found: dict[int, Figures] = {}
+        flagged: dict[int, Figures] = {}
         n_looked_at = 0
-        for task, texts in said.items():
-            mine = before.setdefault(person[task], Counter())
+        for task, texts in texts_by_task.items():
+            previous = before.setdefault(person[task], Counter())
             again = shared = either = 0
             for text in texts:
-                is_again, is_shared = mine[text] > 0, len(people[text]) > 1
-                mine[text] += 1
+                is_again, is_shared = previous[text] > 0, len(people[text]) > 1
+                previous[text] += 1
                 again, shared = again + is_again, shared + is_shared
                 either += is_again or is_shared
             n_looked_at += len(texts) >= REPEATED_FEWEST
             n = len(work.messages[task])
             if either >= REPEATED_FEWEST and either >= REPEATED_SHARE * n:
-                found[task] = {"again": again, "shared": shared, "messages": n}
+                flagged[task] = {"again": again, "shared": shared, "messages": n}
         if not n_looked_at:
             return FlagFindings(why_none="none")
-        return FlagFindings(found, n_looked_at)
+        return FlagFindings(flagged, n_looked_at)
 
     def explain(self, figures: Figures, about: Figures) -> str:
         again, shared, n = figures["again"], figures["shared"], figures["messages"]
@@ -87,7 +87,7 @@ class Repeated:
 
 def folded(text: str) -> str:
     """Return a message without what does not matter: case, blanks, punctuation."""
-    return _BESIDE.sub("", text.casefold())
+    return _IGNORED.sub("", text.casefold())
 
 
 COPIED_FEWEST_CHARS = 20
@@ -110,17 +110,17 @@ class Pasted:
     reasons: Mapping[str, Any] = {"none": gettext_lazy("No participant has written two messages yet.")}
 
     def find(self, work: StudyWork) -> FlagFindings:
-        found: dict[int, Figures] = {}
+        flagged: dict[int, Figures] = {}
         n_looked_at = 0
         for task, messages in work.messages.items():
             n_looked_at += len(messages) >= PASTED_FEWEST
             pasted = sum(is_pasted(message) for message in messages)
             copied = sum(is_copied(message) and not is_pasted(message) for message in messages)
             if pasted + copied >= PASTED_FEWEST and pasted + copied >= PASTED_SHARE * len(messages):
-                found[task] = {"pasted": pasted, "copied": copied, "messages": len(messages)}
+                flagged[task] = {"pasted": pasted, "copied": copied, "messages": len(messages)}
         if not n_looked_at:
             return FlagFindings(why_none="none")
-        return FlagFindings(found, n_looked_at, about={"counted": work.counts_typing})
+        return FlagFindings(flagged, n_looked_at, about={"counted": work.counts_typing})
 
     def explain(self, figures: Figures, about: Figures) -> str:
         pasted, copied, n = figures["pasted"], figures["copied"], figures["messages"]
@@ -144,10 +144,10 @@ def is_copied(message: Message) -> bool:
     # Folding takes most of the time of all flags, and a short message needs none.
     if len(message.text) < COPIED_FEWEST_CHARS:
         return False
-    said = folded(message.text)
-    if len(said) < COPIED_FEWEST_CHARS:
+    folded_text = folded(message.text)
+    if len(folded_text) < COPIED_FEWEST_CHARS:
         return False
-    return any(said in folded(one) for one in (message.answered, message.beside) if one)
+    return any(folded_text in folded(reply) for reply in (message.answered, message.beside) if reply)
 
 
 MACHINE_FEWEST_CHARS = 60
@@ -180,20 +180,24 @@ class Machine:
         messages = work.messages
         if not work.counts_typing:
             return FlagFindings(why_none="not_counted")
-        found: dict[int, Figures] = {}
+        flagged: dict[int, Figures] = {}
         n_looked_at = 0
         for task, written in messages.items():
-            long = [one for one in written if one.typed is not None and len(one.text) >= MACHINE_FEWEST_CHARS]
+            long = [
+                message
+                for message in written
+                if message.typed is not None and len(message.text) >= MACHINE_FEWEST_CHARS
+            ]
             if len(long) < MACHINE_FEWEST:
                 continue
             n_looked_at += 1
-            pasted = sum(is_pasted(one) for one in long)
-            quick = sum(is_quick(one) and not is_pasted(one) for one in long)
-            even = sum(is_even(one) and not is_quick(one) and not is_pasted(one) for one in long)
+            pasted = sum(is_pasted(message) for message in long)
+            quick = sum(is_quick(message) and not is_pasted(message) for message in long)
+            even = sum(is_even(message) and not is_quick(message) and not is_pasted(message) for message in long)
             suspected = pasted + quick + even
             if suspected >= MACHINE_FEWEST and suspected >= MACHINE_SHARE * len(long):
-                found[task] = {"pasted": pasted, "quick": quick, "even": even, "long": len(long)}
-        return FlagFindings(found, n_looked_at, "" if n_looked_at else "none")
+                flagged[task] = {"pasted": pasted, "quick": quick, "even": even, "long": len(long)}
+        return FlagFindings(flagged, n_looked_at, "" if n_looked_at else "none")
 
     def explain(self, figures: Figures, about: Figures) -> str:
         ways = {
@@ -201,9 +205,9 @@ class Machine:
             "quick": _("{k} of {n} long messages came faster than anybody types."),
             "even": _("{k} of {n} long messages were typed without one deletion."),
         }
-        said = [words.format(k=figures[way], n=figures["long"]) for way, words in ways.items() if figures[way]]
+        sentences = [words.format(k=figures[way], n=figures["long"]) for way, words in ways.items() if figures[way]]
         maybe = _("A language model may have written them, or the participant dictated them or had them ready.")
-        return " ".join([*said, maybe])
+        return " ".join([*sentences, maybe])
 
 
 def is_quick(message: Message) -> bool:

@@ -41,7 +41,7 @@ class Short:
             return FlagFindings(why_none="few")
         usual = statistics.median(lengths.values())
         in_order = sorted(lengths.values())
-        found = {
+        flagged = {
             task: {
                 "chars": length,
                 "messages": len(work.messages[task]),
@@ -51,7 +51,7 @@ class Short:
             for task, length in lengths.items()
             if length * HOW_MUCH_SHORTER < usual
         }
-        return FlagFindings(found, len(lengths), about={"usual": usual})
+        return FlagFindings(flagged, len(lengths), about={"usual": usual})
 
     def explain(self, figures: Figures, about: Figures) -> str:
         return ngettext(

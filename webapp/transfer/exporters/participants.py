@@ -235,10 +235,10 @@ def _check_row(study: Study, one: CheckAnswer, outcomes: dict[Any, str], synthet
         synthetic[one.participant],
         one.attempt,
         one.expected,
-        one.given,
+        one.answer,
         one.passed,
         outcomes[one.participant if one.task is None else one.task],
-        one.at,
+        one.answered_at,
         one.task,
         str(one.conversation) if one.conversation else None,
     ]
@@ -265,7 +265,7 @@ class RepeatsTable:
         return _REPEATS_COLUMNS
 
     def rows(self, study: Study, options: ExportOptions) -> Iterator[Sequence[Any]]:
-        found = repeats_answered(study, include_synthetic=options.include_synthetic, without=options.without)
+        found = repeats_answered(study, include_synthetic=options.include_synthetic, excluded_flags=options.without)
         for one in found:
             for key in sorted(one.first.keys() & one.second.keys()):
                 first, second = one.first[key], one.second[key]

@@ -139,7 +139,7 @@ class Command(ConfabCommand):
 
         selection: dict[str, Any] = {
             "include_synthetic": options["include_synthetic"],
-            "without": without_option([study], options["without"]),
+            "excluded_flags": without_option([study], options["without"]),
         }
         people = study_judgements(study, **selection)
         if people is None or not len(people):
