@@ -87,18 +87,16 @@ _SETTINGS = {
 def codes_by_setting(codes: Sequence[CompletionCode]) -> dict[str, str]:
     """Return the codes by the settings that they belong in; of two of a kind the first."""
     code_settings: dict[str, str] = {}
-    for completion_code in codes:
-        if completion_code.kind in _SETTINGS and completion_code.code:
-            code_settings.setdefault(_SETTINGS[completion_code.kind], completion_code.code)
+    for code in codes:
+        if code.kind in _SETTINGS and code.code:
+            code_settings.setdefault(_SETTINGS[code.kind], code.code)
     return code_settings
 
 
 def codes_left(codes: Sequence[CompletionCode]) -> list[CompletionCode]:
     """Return the codes that belong in no setting by their kind: a researcher must say what they are for."""
     known_codes = set(codes_by_setting(codes).values())
-    return [
-        completion_code for completion_code in codes if completion_code.code and completion_code.code not in known_codes
-    ]
+    return [code for code in codes if code.code and code.code not in known_codes]
 
 
 class Prolific:
@@ -328,11 +326,8 @@ def messages_start(
         Refused: `no_token` or `bad_message`.
     """
     _message_check(text)
-    payload = {
-        "participants": [participant_id.hex for participant_id in participants],
-        "text": text,
-        "asked": form_id.hex,
-    }
+    ids = [participant_id.hex for participant_id in participants]
+    payload = {"participants": ids, "text": text, "asked": form_id.hex}
     return _request_job(study, "pay_message", user, payload)
 
 
