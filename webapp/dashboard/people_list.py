@@ -386,7 +386,9 @@ class PeopleReader:
             reports=reports_of_person(visit.key.participant),
             messages=list(ParticipantMessage.objects.filter(participant=visit.key.participant)),
             other_visits=[
-                other_visit for other_visit in self.visits.get_visits(visit.key.participant) if other_visit.key != visit.key
+                other_visit
+                for other_visit in self.visits.get_visits(visit.key.participant)
+                if other_visit.key != visit.key
             ],
             conditions=[(factor, ", ".join(names)) for factor, names in levels.items()],
         )
