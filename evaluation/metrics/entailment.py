@@ -143,9 +143,9 @@ class Entailment(TrainedMetric):
 
         network = self.restored(shared.device)
         config = self.checkpoint.config
-        if config.own.hypothesis_only:
+        if config.metric_options.hypothesis_only:
             premises = [""] * len(hypotheses)
-        if config.own.network == "lite":
+        if config.metric_options.network == "lite":
             from chatbots.encoders.sentence import encoder_get
 
             encoder = encoder_get(config.backbone.model, self.choose_device(shared.device))
@@ -153,7 +153,7 @@ class Entailment(TrainedMetric):
             place = {text: k for k, text in enumerate(texts)}
             vectors = shared.encode(texts, encoder)
             hypothesis_vectors = vectors[[place[text] for text in hypotheses]]
-            if config.own.hypothesis_only:
+            if config.metric_options.hypothesis_only:
                 premise_vectors = np.zeros_like(hypothesis_vectors)
             else:
                 premise_vectors = vectors[[place[text] for text in premises]]

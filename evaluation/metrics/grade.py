@@ -104,7 +104,7 @@ class _Grade(TrainedMetric):
         with self._lock:
             network = self.restored(shared.device)
             reader = self._reader = self._reader or reader_restored(self.checkpoint)
-            options = self.checkpoint.config.own
+            options = self.checkpoint.config.metric_options
             pairs = [(reply.context[-UTTERANCES:], reply.response) for reply in replies]
             texts = list(dict.fromkeys(t for context, response in pairs for t in (*context, response)))
             name = reader.keywords.analyser

@@ -134,7 +134,7 @@ class Rade(TrainedMetric):
                 RatedPair(reply.context, reply.response, reply.reference or "", 0.0, 0.0)
                 for reply in (complete[k] for k in rows)
             ]
-            lite = self.checkpoint.config.own.network == "lite"
+            lite = self.checkpoint.config.metric_options.network == "lite"
             with torch.inference_mode():
                 batch_scores = network.scored(lite_batch(pairs, shared) if lite else pairs)
             scores[rows] = batch_scores.double().cpu().numpy()
@@ -148,7 +148,7 @@ class Rade(TrainedMetric):
             with self._lock:
                 if self._reference_maker is None:
                     self._reference_maker = self._maker(self.choose_device(shared.device))
-            for k, text in zip(lacking, self._reference_maker.of([replies[k] for k in lacking]), strict=True):
+            for k, text in zip(lacking, self._reference_maker.find([replies[k] for k in lacking]), strict=True):
                 complete[k] = replies[k]._replace(reference=text)
         return complete
 

@@ -57,7 +57,7 @@ class PoneScores(TrainedMetric):
         """Return (N,) scores before the sigmoid."""
         import torch
 
-        options = self.checkpoint.config.own
+        options = self.checkpoint.config.metric_options
         network = self.restored(shared.device)
         queries = [reply.context[-int(options.window) :] for reply in replies]
         recurrent = options.sentences == "recurrent"

@@ -90,7 +90,7 @@ class EntailmentLite(EntailmentClassifier):
     def own_logits(self, premise: Sequence[str] | Tensor, hypothesis: Sequence[str] | Tensor) -> Tensor:
         assert isinstance(premise, Tensor)
         assert isinstance(hypothesis, Tensor)
-        u, v = (one.to(self.out.weight.device) for one in (premise, hypothesis))
+        u, v = (vector.to(self.out.weight.device) for vector in (premise, hypothesis))
         return self.out(torch.cat([u, v, (u - v).abs(), u * v], dim=1))
 
 
@@ -160,24 +160,28 @@ class StaticVectors(nn.Module):
     """
 
     def __init__(
-        self, words: Callable[[str], Sequence[str]], vector: Callable[[str], np.ndarray | None], width: int, most: int
+        self,
+        words: Callable[[str], Sequence[str]],
+        vector: Callable[[str], np.ndarray | None],
+        width: int,
+        max_words: int,
     ) -> None:
         super().__init__()
-        self.words, self.vector, self.width, self.most = words, vector, width, most
+        self.words, self.vector, self.width, self.most = words, vector, width, max_words
         self.device_of: Tensor
         self.register_buffer("device_of", torch.zeros(0), persistent=False)
 
     def forward(self, texts: Sequence[str]) -> tuple[Tensor, Tensor]:
-        said = [list(self.words(text))[: self.most] or [""] for text in texts]
-        longest = max(map(len, said))
-        vectors = np.zeros((len(said), longest, self.width), dtype=np.float32)
-        mask = np.zeros((len(said), longest), dtype=np.int64)
-        for row, words in enumerate(said):
+        text_words = [list(self.words(text))[: self.most] or [""] for text in texts]
+        longest = max(map(len, text_words))
+        vectors = np.zeros((len(text_words), longest, self.width), dtype=np.float32)
+        mask = np.zeros((len(text_words), longest), dtype=np.int64)
+        for row, words in enumerate(text_words):
             mask[row, : len(words)] = 1
             for k, word in enumerate(words):
-                found = self.vector(word) if word else None
-                if found is not None:
-                    vectors[row, k] = found
+                vector = self.vector(word) if word else None
+                if vector is not None:
+                    vectors[row, k] = vector
         device = self.device_of.device
         return torch.from_numpy(vectors).to(device), torch.from_numpy(mask).to(device)
 
@@ -220,28 +224,28 @@ class Esim(EntailmentClassifier):
         a_sees = _softmax(alike, b_mask) @ b  # ã, (12)
         b_sees = _softmax(alike.transpose(1, 2), a_mask) @ a  # b̃, (13)
         pooled = []
-        for own, seen, mask in ((a, a_sees, a_mask), (b, b_sees, b_mask)):
-            enhanced = torch.cat([own, seen, own - seen, own * seen], dim=2)  # m, (14), (15)
+        for states, seen, mask in ((a, a_sees, a_mask), (b, b_sees, b_mask)):
+            enhanced = torch.cat([states, seen, states - seen, states * seen], dim=2)  # m, (14), (15)
             again = _read(self.compose, self._same_dropped(self.project(enhanced)), mask)  # v, (16), (17)
-            there = mask[..., None].to(again.dtype)
-            mean = (again * there).sum(dim=1) / there.sum(dim=1)  # (18)
-            most = again.masked_fill(there == 0, -torch.inf).amax(dim=1)  # (19)
-            pooled += [mean, most]
+            is_word = mask[..., None].to(again.dtype)
+            mean = (again * is_word).sum(dim=1) / is_word.sum(dim=1)  # (18)
+            maximum = again.masked_fill(is_word == 0, -torch.inf).amax(dim=1)  # (19)
+            pooled += [mean, maximum]
         return self.out(self.decide(torch.cat(pooled, dim=1)))  # (20)
 
     def _same_dropped(self, states: Tensor) -> Tensor:
         """Drop the same dimensions at every word of a text, as the released configuration does."""
         if not self.training or not self.dropout:
             return states
-        kept = torch.full_like(states[:, :1], 1 - self.dropout).bernoulli() / (1 - self.dropout)
-        return states * kept
+        dropout_mask = torch.full_like(states[:, :1], 1 - self.dropout).bernoulli() / (1 - self.dropout)
+        return states * dropout_mask
 
 
 def _read(lstm: nn.LSTM, states: Tensor, mask: Tensor) -> Tensor:
     """Return (B, T, 2h) states of a bidirectional LSTM that sees no padding; zeros there."""
     packed = pack_padded_sequence(states, mask.sum(dim=1).cpu(), batch_first=True, enforce_sorted=False)
-    found, _ = pad_packed_sequence(lstm(packed)[0], batch_first=True, total_length=states.shape[1])
-    return found
+    outputs, _ = pad_packed_sequence(lstm(packed)[0], batch_first=True, total_length=states.shape[1])
+    return outputs
 
 
 def _softmax(scores: Tensor, mask: Tensor) -> Tensor:

@@ -55,15 +55,15 @@ class Ranked:
     false: PairBatch
 
 
-def abar(hops: Tensor, real: Tensor, kept: Tensor | None = None) -> Tensor:
+def abar(hops: Tensor, real: Tensor, edge_mask: Tensor | None = None) -> Tensor:
     """Return the normalised adjacency D^-1/2 (A + I) D^-1/2 with A = 1 / hops, (B, n, n); rows of no node are 0.
 
     Args:
-        kept: (B, n, n) which edges DropEdge left; None: all.
+        edge_mask: (B, n, n) which edges DropEdge left; None: all.
     """
     a = torch.where(hops > 0, 1.0 / hops.clamp(min=1.0), 0.0)  # Eq. 5
-    if kept is not None:
-        a = a * kept
+    if edge_mask is not None:
+        a = a * edge_mask
     a = a + torch.eye(hops.shape[-1], device=hops.device)
     a = a * real[:, :, None] * real[:, None, :]
     scale = a.sum(dim=-1).clamp(min=1e-12).rsqrt() * real
@@ -86,8 +86,8 @@ class GraphAttention(nn.Module):
         """Return the nodes' next states, (B, n, d)."""
         b, n, d = h.shape
         wh = self.w(h).view(b, n, self.heads, d // self.heads)  # (B, n, M, d/M)
-        own, other = ((wh * self.a[0]).sum(-1), (wh * self.a[1]).sum(-1))  # (B, n, M): a·[Wh_i ‖ Wh_j]
-        e = F.leaky_relu(own[:, :, None] + other[:, None, :], SLOPE)  # (B, i, j, M)
+        source_score, target_score = ((wh * self.a[0]).sum(-1), (wh * self.a[1]).sum(-1))  # (B, n, M): a·[Wh_i ‖ Wh_j]
+        e = F.leaky_relu(source_score[:, :, None] + target_score[:, None, :], SLOPE)  # (B, i, j, M)
         if self.by_hops:
             e = adjacency[..., None] * e  # Eq. 8
         edge = (adjacency > 0)[..., None]
@@ -184,9 +184,9 @@ class GradeNetwork(nn.Module):
         """Draw which edges stay, both directions alike; None where all do."""
         if not self.training or not self.drop_edge:
             return None
-        drawn = torch.rand_like(hops).triu(1)
-        drawn = drawn + drawn.transpose(1, 2)
-        return (drawn >= self.drop_edge).to(hops.dtype)
+        random_edges = torch.rand_like(hops).triu(1)
+        random_edges = random_edges + random_edges.transpose(1, 2)
+        return (random_edges >= self.drop_edge).to(hops.dtype)
 
     @property
     def _device(self) -> torch.device:
@@ -231,19 +231,19 @@ class Lexicon:
         """Return a word's vector, None where it has none; a phrase has none."""
         return self._vectors.get(word)
 
-    def of(self, word: str) -> np.ndarray:
+    def get_vector(self, word: str) -> np.ndarray:
         """Return a word's vector, zeros where it has none, (d,)."""
-        found = self.vector(word)
-        return np.zeros(self.width, dtype=np.float32) if found is None else found
+        vector = self.vector(word)
+        return np.zeros(self.width, dtype=np.float32) if vector is None else vector
 
     def near(self, word: str) -> np.ndarray:
         """Return the mean vectors of its neighbours, (K, d); cached, since the graph's words are limited."""
-        found = self._near.get(word)
-        if found is None:
-            found = self._neighbours.of(word)
+        vectors = self._near.get(word)
+        if vectors is None:
+            vectors = self._neighbours.mean_vectors(word)
             if self.graph.knows(word):
-                self._near[word] = found
-        return found
+                self._near[word] = vectors
+        return vectors
 
 
 class VocabularyTable:
@@ -259,13 +259,13 @@ class VocabularyTable:
         self._near = near
         self.width = int(near.shape[2])
 
-    def of(self, word: str) -> int:
+    def get_row(self, word: str) -> int:
         """Return a word's row."""
         return self.rows.get(word, 0)
 
     def near(self, word: str) -> np.ndarray:
         """Return the mean vectors of its neighbours, (K, d)."""
-        return self._near[self.of(word)].astype(np.float32)
+        return self._near[self.get_row(word)].astype(np.float32)
 
 
 class Reader:
@@ -291,7 +291,7 @@ class Reader:
     def keywords_of(self, text: str) -> list[str]:
         """Return the keywords of an utterance; remembered for the texts of one training."""
         if text not in self._known:
-            self._known[text] = self.keywords.of(text)
+            self._known[text] = self.keywords.extract(text)
         return self._known[text]
 
     def tell(self, known: Mapping[str, list[str]]) -> None:
@@ -301,9 +301,9 @@ class Reader:
     def placed(self, pair: Pair) -> tuple[list[str], list[str]]:
         """Return the keywords of context and reply that find a place."""
         context, reply = pair
-        said = [word for one in context[-UTTERANCES:] for word in self.keywords_of(one)]
-        said = said[: self.max_keywords]
-        return said, self.keywords_of(reply)[: self.max_keywords - len(said)]
+        context_keywords = [word for utterance in context[-UTTERANCES:] for word in self.keywords_of(utterance)]
+        context_keywords = context_keywords[: self.max_keywords]
+        return context_keywords, self.keywords_of(reply)[: self.max_keywords - len(context_keywords)]
 
     def n_reply_keywords(self, pair: Pair) -> int:
         """Count the keywords of the reply that find a place."""
@@ -311,8 +311,8 @@ class Reader:
 
     def n_unknown_keywords(self, pair: Pair) -> int:
         """Count the keywords of context and reply that find a place and that the graph has no paths for."""
-        said, answered = self.placed(pair)
-        return sum(not self.graph.reaches(word) for word in (*said, *answered))
+        context_keywords, answered = self.placed(pair)
+        return sum(not self.graph.reaches(word) for word in (*context_keywords, *answered))
 
     def batch(self, pairs: Sequence[Pair], text: np.ndarray | tuple[list[str], list[str]]) -> PairBatch:
         """Return pairs as the network reads them.
@@ -321,46 +321,50 @@ class Reader:
             text: features of the pairs, or their two texts.
         """
         rows = [self.placed(pair) for pair in pairs]
-        n_said = np.array([len(said) for said, _answered in rows])
-        keywords = [[*said, *answered] for said, answered in rows]
+        n_said = np.array([len(context_keywords) for context_keywords, _answered in rows])
+        keywords = [[*context_keywords, *answered] for context_keywords, answered in rows]
         n = max(1, *map(len, keywords))
         # Each distinct keyword once: its place among them stands for it, and the last place for none.
         words = list(dict.fromkeys(word for row in keywords for word in row))
         place = {word: k for k, word in enumerate(words)}
-        at = np.full((len(rows), n), len(words))
+        positions = np.full((len(rows), n), len(words))
         for k, row in enumerate(keywords):
-            at[k, : len(row)] = [place[word] for word in row]
+            positions[k, : len(row)] = [place[word] for word in row]
         if isinstance(self.lexicon, VocabularyTable):
-            nodes = np.array([*map(self.lexicon.of, words), 0], dtype=np.int64)
+            nodes = np.array([*map(self.lexicon.get_row, words), 0], dtype=np.int64)
         else:
             nodes = np.zeros((len(words) + 1, self.width), np.float32)
             for k, word in enumerate(words):
-                nodes[k] = self.lexicon.of(word)
+                nodes[k] = self.lexicon.get_vector(word)
         near = np.zeros((len(words) + 1, self.n_rings, self.width), dtype=np.float32)
         if self.n_rings:
             for k, word in enumerate(words):
                 near[k] = self.lexicon.near(word)
         return PairBatch(
-            text, nodes[at], near[at].transpose(0, 2, 1, 3), self._hops(words, at, n_said), at < len(words)
+            text,
+            nodes[positions],
+            near[positions].transpose(0, 2, 1, 3),
+            self._hops(words, positions, n_said),
+            positions < len(words),
         )
 
-    def _hops(self, words: list[str], at: np.ndarray, n_said: np.ndarray) -> np.ndarray:
+    def _hops(self, words: list[str], positions: np.ndarray, n_said: np.ndarray) -> np.ndarray:
         """Return the hops between keywords of the context and of the reply, both ways alike, 0 elsewhere: (B, n, n).
 
         Args:
-            at: (B, n) the place in `words` of each keyword, their number where there is none.
+            positions: (B, n) the place in `words` of each keyword, their number where there is none.
             n_said: (B,) how many are of the context.
         """
-        is_said = np.arange(at.shape[1]) < n_said[:, None]
-        is_answered = ~is_said & (at < len(words))
-        said, answered = np.unique(at[is_said]), np.unique(at[is_answered])
-        between = self.graph.hops([words[k] for k in said], [words[k] for k in answered])
+        is_said = np.arange(positions.shape[1]) < n_said[:, None]
+        is_answered = ~is_said & (positions < len(words))
+        context_words, answered = np.unique(positions[is_said]), np.unique(positions[is_answered])
+        between = self.graph.hops([words[k] for k in context_words], [words[k] for k in answered])
         row, column = np.zeros((2, len(words) + 1), dtype=int)
-        row[said], column[answered] = np.arange(len(said)), np.arange(len(answered))
-        found = np.zeros((*at.shape, at.shape[1]), dtype=np.float32)
+        row[context_words], column[answered] = np.arange(len(context_words)), np.arange(len(answered))
+        hops = np.zeros((*positions.shape, positions.shape[1]), dtype=np.float32)
         pair, i, j = np.nonzero(is_said[:, :, None] & is_answered[:, None, :])
-        found[pair, i, j] = between[row[at[pair, i]], column[at[pair, j]]]
-        return found + found.transpose(0, 2, 1)
+        hops[pair, i, j] = between[row[positions[pair, i]], column[positions[pair, j]]]
+        return hops + hops.transpose(0, 2, 1)
 
 
 def features(context: Sequence[np.ndarray], reply: np.ndarray) -> np.ndarray:
@@ -370,5 +374,5 @@ def features(context: Sequence[np.ndarray], reply: np.ndarray) -> np.ndarray:
         context: (N, D) of the last utterance and of the one before it; zeros where there is none.
         reply: (N, D).
     """
-    parts = [part for said in context for part in (said * reply, np.abs(said - reply))]
+    parts = [part for utterance in context for part in (utterance * reply, np.abs(utterance - reply))]
     return np.concatenate(parts, axis=1)

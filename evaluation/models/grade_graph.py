@@ -35,8 +35,8 @@ LICENCE_BESIDE = "LICENSE.WordNet.txt"
 
 def has_wordnet(options: Mapping[str, Any]) -> bool:
     """Return True if a config's options put WordNet's relations into the graph."""
-    named = options.get("graph", ())
-    return WORDNET in ([named] if isinstance(named, str) else named)
+    graphs = options.get("graph", ())
+    return WORDNET in ([graphs] if isinstance(graphs, str) else graphs)
 
 
 def graph_licences(options: Mapping[str, Any]) -> list[str]:
@@ -64,14 +64,14 @@ class Graph:
     def __init__(self, edges: Iterable[tuple[str, str]]) -> None:
         from scipy.sparse import csr_array
 
-        told = sorted({(head, tail) for head, tail in edges if head != tail})
-        self.nodes = sorted({node for edge in told for node in edge})
+        sorted_edges = sorted({(head, tail) for head, tail in edges if head != tail})
+        self.nodes = sorted({node for edge in sorted_edges for node in edge})
         self.row = {node: k for k, node in enumerate(self.nodes)}
-        heads = np.array([self.row[head] for head, _ in told], dtype=np.int32)
-        tails = np.array([self.row[tail] for _, tail in told], dtype=np.int32)
-        ones = np.ones(len(told), dtype=np.float32)
-        self.edges = csr_array((ones, (heads, tails)), shape=(len(self.nodes),) * 2)
-        self.digest = hashlib.sha256(json.dumps(told).encode()).hexdigest()[:16]
+        heads = np.array([self.row[head] for head, _ in sorted_edges], dtype=np.int32)
+        tails = np.array([self.row[tail] for _, tail in sorted_edges], dtype=np.int32)
+        weights = np.ones(len(sorted_edges), dtype=np.float32)
+        self.edges = csr_array((weights, (heads, tails)), shape=(len(self.nodes),) * 2)
+        self.digest = hashlib.sha256(json.dumps(sorted_edges).encode()).hexdigest()[:16]
         self._core = self._paths_core()
         self._place = np.full(len(self.nodes), -1)
         self._place[self._core] = np.arange(len(self._core))
@@ -87,15 +87,15 @@ class Graph:
         between other nodes and leaves a fraction of the graph to search.
         """
         single = np.array(["_" not in node for node in self.nodes], dtype=bool)
-        kept = np.ones(len(self.nodes), dtype=bool)
-        while kept.any():
-            inside = kept.astype(np.float32)
+        is_core = np.ones(len(self.nodes), dtype=bool)
+        while is_core.any():
+            inside = is_core.astype(np.float32)
             out, into = self.edges @ inside > 0, self.edges.T @ inside > 0
-            better = kept & (single | (out & into))
-            if (better == kept).all():
+            better = is_core & (single | (out & into))
+            if (better == is_core).all():
                 break
-            kept = better
-        return np.flatnonzero(kept)
+            is_core = better
+        return np.flatnonzero(is_core)
 
     def pruned(self) -> Graph:
         """Return the graph of the nodes that can lie between two single words; hops between these are the same."""
@@ -105,23 +105,23 @@ class Graph:
 
     def hops(self, first: Sequence[str], second: Sequence[str]) -> np.ndarray:
         """Return the hops from each of the first words to each of the second ones, (N, M) int."""
-        found = np.full((len(first), len(second)), FAR)
+        hops_table = np.full((len(first), len(second)), FAR)
         columns: dict[str, list[int]] = {}
         for k, word in enumerate(second):
             columns.setdefault(word, []).append(k)
         places = [self._known(word) for word in second]
-        there = np.array([k for k, place in enumerate(places) if place is not None], dtype=int)
-        wanted = np.array([place for place in places if place is not None], dtype=int)
+        known_columns = np.array([k for k, place in enumerate(places) if place is not None], dtype=int)
+        known_places = np.array([place for place in places if place is not None], dtype=int)
         rows: dict[int, list[int]] = {}
         for k, word in enumerate(first):
             place = self._known(word)
             if place is None:
-                found[k, columns.get(word, [])] = 1  # known or not, a word is one hop from itself
+                hops_table[k, columns.get(word, [])] = 1  # known or not, a word is one hop from itself
             else:
                 rows.setdefault(place, []).append(k)
-        for place, hops in self._found(list(rows)):
-            found[np.ix_(np.array(rows[place]), there)] = hops[wanted]
-        return found
+        for place, hops in self._iterate_hops(list(rows)):
+            hops_table[np.ix_(np.array(rows[place]), known_columns)] = hops[known_places]
+        return hops_table
 
     def reaches(self, word: str) -> bool:
         """Return True if the graph has paths from the word to others; a word without is far from all of them."""
@@ -132,7 +132,7 @@ class Graph:
         node = self.row.get(word.replace("-", "_"))
         return None if node is None or self._place[node] < 0 else int(self._place[node])
 
-    def _found(self, places: Sequence[int]) -> Iterator[tuple[int, np.ndarray]]:
+    def _iterate_hops(self, places: Sequence[int]) -> Iterator[tuple[int, np.ndarray]]:
         """Yield each of different places with its hops to all of them, (C,), searching for those not cached."""
         n = max(1, len(self._core))
         new = [place for place in places if place not in self._hops]
@@ -151,11 +151,11 @@ class Graph:
     def _search(self, places: np.ndarray) -> np.ndarray:
         """Return the hops from different places to all of them, (S, C) uint8."""
         n, width = len(self._core), -(-len(places) // 64) * 64
-        at = np.zeros((n, width), dtype=bool)
-        at[places, np.arange(len(places))] = True
-        seen = np.packbits(at, axis=1).view(np.uint64)  # (C, width / 64): who has been there
+        is_start = np.zeros((n, width), dtype=bool)
+        is_start[places, np.arange(len(places))] = True
+        seen = np.packbits(is_start, axis=1).view(np.uint64)  # (C, width / 64): who has been there
         edge = seen.copy()
-        found = np.ones((n, width), dtype=np.uint8)
+        distances = np.ones((n, width), dtype=np.uint8)
         for _ in range(254):
             into = np.zeros_like(edge)
             if len(self._tails):
@@ -163,10 +163,10 @@ class Graph:
             edge = into & ~seen
             if not edge.any():
                 break
-            found += _bits(~seen)  # whoever was not there so far is a hop farther
+            distances += _bits(~seen)  # whoever was not there so far is a hop farther
             seen |= edge
-        found[_bits(~seen).view(bool)] = FAR
-        return np.ascontiguousarray(found[:, : len(places)].T)
+        distances[_bits(~seen).view(bool)] = FAR
+        return np.ascontiguousarray(distances[:, : len(places)].T)
 
     def knows(self, word: str) -> bool:
         """Return True if a word is in the graph."""
@@ -200,21 +200,21 @@ class Neighbours:
     @cached_property
     def _vectors(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """The vectors of all nodes, (V + 1, d), the last of none; their lengths; and the row of each node."""
-        told = [self._vector(node) for node in self.graph.nodes]
-        known = [one for one in told if one is not None]
-        rows = np.full(len(told), len(known))
-        rows[[k for k, one in enumerate(told) if one is not None]] = np.arange(len(known))
+        node_vectors = [self._vector(node) for node in self.graph.nodes]
+        known = [vector for vector in node_vectors if vector is not None]
+        rows = np.full(len(node_vectors), len(known))
+        rows[[k for k, vector in enumerate(node_vectors) if vector is not None]] = np.arange(len(known))
         vectors = np.array([*known, np.zeros(self.width)], dtype=np.float32)
         return vectors, np.linalg.norm(vectors, axis=1), rows
 
-    def of(self, word: str) -> np.ndarray:
+    def mean_vectors(self, word: str) -> np.ndarray:
         """Return the mean vectors of a word's neighbours, (K, width); zeros of a word without a vector."""
-        found = np.zeros((len(self.counts), self.width), dtype=np.float32)
-        own, node = self._vector(word), self.graph.row.get(word.replace("-", "_"))
-        if own is None or node is None:
-            return found
+        means = np.zeros((len(self.counts), self.width), dtype=np.float32)
+        word_vector, node = self._vector(word), self.graph.row.get(word.replace("-", "_"))
+        if word_vector is None or node is None:
+            return means
         vectors, lengths, rows = self._vectors
-        length = float(np.linalg.norm(own))
+        length = float(np.linalg.norm(word_vector))
         ring, times = np.array([node]), np.array([1])
         for k, n in enumerate(self.counts):
             ring, times = self._next(ring, times, node)
@@ -222,8 +222,8 @@ class Neighbours:
                 break
             place = rows[ring]
             has_none = place == len(vectors) - 1
-            there, norms = vectors[place], lengths[place] * length
-            like = np.divide(there @ own, norms, out=np.full(len(ring), -1.0), where=norms > 0)
+            ring_vectors, norms = vectors[place], lengths[place] * length
+            like = np.divide(ring_vectors @ word_vector, norms, out=np.full(len(ring), -1.0), where=norms > 0)
             like[has_none] = -2.0
             order = np.lexsort((ring, -like))  # nodes stand in the order of their names
             total = int(times.sum())
@@ -238,8 +238,8 @@ class Neighbours:
             weights[has_none] = 0
             used = np.flatnonzero(weights)
             if len(used):
-                found[k] = weights[used] @ there[used] / weights[used].sum()
-        return found
+                means[k] = weights[used] @ ring_vectors[used] / weights[used].sum()
+        return means
 
     def _next(self, ring: np.ndarray, times: np.ndarray, left_out: int) -> tuple[np.ndarray, np.ndarray]:
         """Return the nodes that edges of a ring lead to, with counts; they may lie in the ring, except one."""
@@ -249,8 +249,8 @@ class Neighbours:
         heads = edges.indices[np.repeat(first, out) + np.arange(out.sum())]
         ring, place = np.unique(heads, return_inverse=True)
         counts = np.bincount(place, weights=np.repeat(times, out)).astype(int)
-        others = ring != left_out
-        return ring[others], counts[others]
+        is_allowed = ring != left_out
+        return ring[is_allowed], counts[is_allowed]
 
 
 def _bits(words: np.ndarray) -> np.ndarray:
@@ -284,7 +284,7 @@ def _edges_read(path: Path) -> list[tuple[str, str]]:
     return edges
 
 
-def _edge(line: str, where: str) -> tuple[str, str]:
+def _edge(line: str, location: str) -> tuple[str, str]:
     try:
         if line.startswith("{"):
             triple = json.loads(line)
@@ -294,7 +294,7 @@ def _edge(line: str, where: str) -> tuple[str, str]:
         return _node(head), _node(tail)
     except (ValueError, KeyError, AttributeError, RecursionError):
         raise GraphError(
-            f'{where}: {quote(line)} is no triple; it must be {{"head", "relation", "tail"}} '
+            f'{location}: {quote(line)} is no triple; it must be {{"head", "relation", "tail"}} '
             "or relation, head and tail between tabs"
         ) from None
 

@@ -52,7 +52,7 @@ class Keywords:
         self.analyser, self.n_utterances, self.df = analyser, n_utterances, df
 
     @classmethod
-    def counted(cls, utterances: Iterable[str], analyser: AnalyserName) -> Keywords:
+    def from_utterances(cls, utterances: Iterable[str], analyser: AnalyserName) -> Keywords:
         """Count the lemmas of a corpus, once per utterance."""
         df: Counter[str] = Counter()
         candidates: set[str] = set()
@@ -68,21 +68,21 @@ class Keywords:
         """Return log10(N / (df + 1))."""
         return math.log10(self.n_utterances / (self.df.get(base, 0) + 1))
 
-    def of(self, text: str) -> list[str]:
+    def extract(self, text: str) -> list[str]:
         """Return the keywords of an utterance, in order of appearance, repeats kept."""
         return self.among(tokens_of(text, self.analyser))
 
     def among(self, tokens: Sequence[TaggedToken]) -> list[str]:
         """Return those of tokens that are keywords of them all."""
         count = Counter(token.base for token in tokens)
-        found = []
+        keywords = []
         for token in tokens:
             weight = WEIGHTS.get(token.tag[:2], 0.0)
             if weight and len(token.base) > 1:
                 score = weight * count[token.base] / len(tokens) * self.idf(token.base)
                 if score > THRESHOLD:
-                    found.append(token.base)
-        return found
+                    keywords.append(token.base)
+        return keywords
 
     def dump(self) -> bytes:
         """Return it as JSON."""
@@ -121,7 +121,7 @@ def tokens_of(text: str, analyser: AnalyserName) -> list[TaggedToken]:
     if analyser == "nltk":
         return _by_nltk(text)
     # Treebank's rules part a full stop from its word at the end of a text alone, so each sentence is cut by itself.
-    cut = [word for one in _SENTENCE_END.split(text) for word in _tokenizer().tokenize(one)]
+    cut = [word for sentence in _SENTENCE_END.split(text) for word in _tokenizer().tokenize(sentence)]
     words = [part for word in cut for part in _without_stop(word)]
     return [TaggedToken(word, _lemma(word, tag), tag) for word, tag in _textblob().tag(words)]
 
@@ -139,11 +139,11 @@ def _by_nltk(text: str) -> list[TaggedToken]:
     from nltk.stem import WordNetLemmatizer
 
     lemmatise = WordNetLemmatizer().lemmatize
-    found = []
+    tokens = []
     for word, tag in pos_tag(word_tokenize(text)):
         pos = _WORDNET_POS.get(tag[:2])
-        found.append(TaggedToken(word, lemmatise(word, pos) if pos else word, tag))
-    return found
+        tokens.append(TaggedToken(word, lemmatise(word, pos) if pos else word, tag))
+    return tokens
 
 
 @lru_cache(maxsize=1)
@@ -166,8 +166,8 @@ class _TextBlob:
         if not words:
             return []
         # The tagger reads a string of words between blanks and takes a slash for the mark of a tag.
-        found = self._tag(" ".join(word.replace("/", "|") for word in words), tokenize=False)
-        tags = [tag for _, tag in found]
+        tagged_words = self._tag(" ".join(word.replace("/", "|") for word in words), tokenize=False)
+        tags = [tag for _, tag in tagged_words]
         return list(zip(words, tags, strict=True)) if len(tags) == len(words) else [(w, "NN") for w in words]
 
 

@@ -129,12 +129,12 @@ def pooled_words(words: np.ndarray) -> np.ndarray:
     return np.concatenate([words.max(axis=0), words.min(axis=0)])
 
 
-def ruber_blend(unreferenced: np.ndarray, referenced: np.ndarray, how: Blend = "min") -> np.ndarray:
+def ruber_blend(unreferenced: np.ndarray, referenced: np.ndarray, kind: Blend = "min") -> np.ndarray:
     """Return RUBER: both parts scaled to 0 … 1 over the evaluated set, then the lower one of each response.
 
     Args:
         unreferenced, referenced: (N,) scores of the same responses.
-        how: "min" as published, or another mean of the two.
+        kind: "min" as published, or another mean of the two.
 
     Returns:
         (N,); NaN throughout where a part is constant, for then its scale is undefined.
@@ -144,11 +144,11 @@ def ruber_blend(unreferenced: np.ndarray, referenced: np.ndarray, how: Blend = "
         spread = np.ptp(values)
         scaled.append((values - values.min()) / spread if spread > 0 else np.full(len(values), np.nan))
     a, b = scaled
-    if how == "min":
+    if kind == "min":
         return np.minimum(a, b)
-    if how == "max":
+    if kind == "max":
         return np.maximum(a, b)
-    return (a + b) / 2 if how == "arithmetic" else np.sqrt(a * b)
+    return (a + b) / 2 if kind == "arithmetic" else np.sqrt(a * b)
 
 
 MOST_WORDS = 60
@@ -186,10 +186,10 @@ class WordTexts:
         for words in tokenised([text.lower() for text in texts]):
             for word in words:
                 if word not in rows:
-                    found = look_up(word)
-                    rows[word] = 0 if found is None else len(known)
-                    if found is not None:
-                        known.append(found)
+                    vector = look_up(word)
+                    rows[word] = 0 if vector is None else len(known)
+                    if vector is not None:
+                        known.append(vector)
             numbers = [rows[word] for word in words if rows[word]][-MOST_WORDS:]
             self._texts.append(np.array(numbers or [0]))
         self._vectors = np.stack(known)
@@ -199,12 +199,12 @@ class WordTexts:
 
     def lengths(self) -> np.ndarray:
         """Return the number of vectors of each text, (N,)."""
-        return np.array([len(one) for one in self._texts])
+        return np.array([len(numbers) for numbers in self._texts])
 
     def __getitem__(self, rows: np.ndarray) -> WordBatch:
         texts = [self._texts[row] for row in rows]
-        lengths = [len(one) for one in texts]
+        lengths = [len(numbers) for numbers in texts]
         padded = np.zeros((len(texts), max(lengths, default=1)), dtype=int)
-        for k, one in enumerate(texts):
-            padded[k, : len(one)] = one
+        for k, numbers in enumerate(texts):
+            padded[k, : len(numbers)] = numbers
         return WordBatch(torch.from_numpy(self._vectors[padded]), torch.tensor(lengths))

@@ -87,7 +87,7 @@ def rade_loss(
 
 
 def pair_tokens(
-    tokenizer: Any, context: Sequence[str], reference: str, response: str, most: int = MAX_TOKENS
+    tokenizer: Any, context: Sequence[str], reference: str, response: str, max_tokens: int = MAX_TOKENS
 ) -> list[int]:
     """Return the posterior encoder's input: begin, c, separator, r_h, separator, r_a, end (2).
 
@@ -96,27 +96,29 @@ def pair_tokens(
     """
     begin, between = _marks(tokenizer)
 
-    def said(text: str) -> list[int]:
+    def tokenise(text: str) -> list[int]:
         return list(tokenizer(text, add_special_tokens=False)["input_ids"])
 
-    first, second = said(reference), said(response)
-    most_words = most - 4  # besides the beginning and three separators
+    first, second = tokenise(reference), tokenise(response)
+    most_words = max_tokens - 4  # besides the beginning and three separators
     if len(first) + len(second) > most_words:
         half = most_words // 2
-        kept = max(half, most_words - len(second))
-        first = first[:kept]
+        n_kept = max(half, most_words - len(second))
+        first = first[:n_kept]
         second = second[: most_words - len(first)]
     ends = [between, *first, between, *second, between]
-    room = most - len(ends) - 1
-    told = [token for text in context for token in (*said(text), between)][:-1]
-    return [begin, *(told[-room:] if room else []), *ends]
+    room = max_tokens - len(ends) - 1
+    context_ids = [token for text in context for token in (*tokenise(text), between)][:-1]
+    return [begin, *(context_ids[-room:] if room else []), *ends]
 
 
-def context_tokens(tokenizer: Any, context: Sequence[str], most: int = MAX_TOKENS) -> list[int]:
+def context_tokens(tokenizer: Any, context: Sequence[str], max_tokens: int = MAX_TOKENS) -> list[int]:
     """Return the generator's input, the context alone: begin, c, end (2)."""
     begin, between = _marks(tokenizer)
-    told = [token for text in context for token in (*tokenizer(text, add_special_tokens=False)["input_ids"], between)]
-    return [begin, *told[-(most - 1) :]]
+    context_ids = [
+        token for text in context for token in (*tokenizer(text, add_special_tokens=False)["input_ids"], between)
+    ]
+    return [begin, *context_ids[-(max_tokens - 1) :]]
 
 
 def _marks(tokenizer: Any) -> tuple[int, int]:
@@ -169,9 +171,9 @@ class WordDecoder(nn.Module):
 
     def forward(self, context: Tensor, words: Tensor) -> Tensor:
         """Return GEN = −log P(r_h | c), mean per word, of (B, T) words of the references, `IGNORED` after their end."""
-        given = torch.cat([torch.zeros_like(words[:, :1]), words[:, :-1].clamp(min=0)], dim=1)
+        previous_words = torch.cat([torch.zeros_like(words[:, :1]), words[:, :-1].clamp(min=0)], dim=1)
         state = self.begin(context).tanh().unsqueeze(0)
-        states, _ = self.gru(self.words(given), state)  # teacher forcing
+        states, _ = self.gru(self.words(previous_words), state)  # teacher forcing
         return F.cross_entropy(self.out(states).transpose(1, 2), words, ignore_index=IGNORED)
 
 
@@ -191,23 +193,25 @@ class RadeNetwork(nn.Module):
         self.head = ScoreHead(width, dropout)
         self.decoder = None if self.generates else WordDecoder(backbone.config.vocab_size, width)
 
-    def encoded(self, tokens: Tensor, there: Tensor) -> Tensor:
+    def encoded(self, tokens: Tensor, attention_mask: Tensor) -> Tensor:
         """Return (B, d) the mean of the encoder's states over (B, T) tokens that are there (2, "Pooling")."""
         encoder = self.backbone.get_encoder() if self.generates else self.backbone
-        states = encoder(input_ids=tokens, attention_mask=there).last_hidden_state
-        mask = there.unsqueeze(-1).to(states.dtype)
+        states = encoder(input_ids=tokens, attention_mask=attention_mask).last_hidden_state
+        mask = attention_mask.unsqueeze(-1).to(states.dtype)
         return (states * mask).sum(1) / mask.sum(1)
 
-    def forward(self, tokens: Tensor, there: Tensor) -> Tensor:
+    def forward(self, tokens: Tensor, attention_mask: Tensor) -> Tensor:
         """Return (B, 2) ŝ_h and ŝ_a of inputs made by `pair_tokens`."""
-        return self.head(self.encoded(tokens, there))
+        return self.head(self.encoded(tokens, attention_mask))
 
-    def generation(self, context: Tensor, there: Tensor, reference: Tensor) -> Tensor:
+    def generation(self, context: Tensor, attention_mask: Tensor, reference: Tensor) -> Tensor:
         """Return GEN of (B, T) contexts and (B, R) tokens of their references, `IGNORED` after the end (3)."""
         if self.generates:
-            return self.backbone(input_ids=context, attention_mask=there, labels=reference).loss  # mean per token
+            return self.backbone(
+                input_ids=context, attention_mask=attention_mask, labels=reference
+            ).loss  # mean per token
         assert self.decoder is not None
-        return self.decoder(self.encoded(context, there), reference)
+        return self.decoder(self.encoded(context, attention_mask), reference)
 
 
 class RadeLite(nn.Module):
@@ -277,9 +281,9 @@ class RadeLite(nn.Module):
             self.axes[k] = axes[: self.n_axes].T
         self.mean.zero_()
         self.spread.fill_(1)
-        made = self.inputs(vectors, surface)
-        self.mean.copy_(made.mean(dim=0))
-        spread = made.std(dim=0, unbiased=False)
+        inputs = self.inputs(vectors, surface)
+        self.mean.copy_(inputs.mean(dim=0))
+        spread = inputs.std(dim=0, unbiased=False)
         self.spread.copy_(torch.where(spread > 1e-6, spread, torch.ones_like(spread)))
         self.level.copy_(scores.mean(dim=0))
         self.scale.copy_(scores.std(dim=0, unbiased=False).clamp(min=1e-6))

@@ -89,13 +89,17 @@ def vectors_and_surface(replies: Sequence[ReplyInContext], shared: TextCache) ->
     feelings, valence = _feelings(encoded)
     vectors = np.zeros((len(replies), len(VECTORS), encoded.shape[1]), dtype=np.float32)
     surface = np.zeros((len(replies), len(NAMES)), dtype=np.float32)
-    for k, one in enumerate(replies):
-        context = [detokenise_text(text) for text in one.context]
-        response, reference, last = (detokenise_text(one.response), detokenise_text(one.reference or ""), context[-1])
+    for k, in_context in enumerate(replies):
+        context = [detokenise_text(text) for text in in_context.context]
+        response, reference, last = (
+            detokenise_text(in_context.response),
+            detokenise_text(in_context.reference or ""),
+            context[-1],
+        )
         a, h, q = place[response], place[reference], place[last]
-        said = encoded[[place[text] for text in context]]
-        whole = said.mean(axis=0)
-        vectors[k] = encoded[q], whole, encoded[h], encoded[a]
+        context_vectors = encoded[[place[text] for text in context]]
+        context_mean = context_vectors.mean(axis=0)
+        vectors[k] = encoded[q], context_mean, encoded[h], encoded[a]
         words = {text: _words(text) for text in {response, reference, last}}
         heard = [word for text in context for word in _words(text)]
         surface[k] = [
@@ -110,10 +114,10 @@ def vectors_and_surface(replies: Sequence[ReplyInContext], shared: TextCache) ->
             float("?" in last),
             encoded[a] @ encoded[h],
             encoded[a] @ encoded[q],
-            _cosine(encoded[a], whole),
-            encoded[a] @ said[0],
+            _cosine(encoded[a], context_mean),
+            encoded[a] @ context_vectors[0],
             encoded[h] @ encoded[q],
-            _cosine(encoded[h], whole),
+            _cosine(encoded[h], context_mean),
             valence[a],
             valence[h],
             valence[q],
@@ -161,16 +165,16 @@ def _of_text(text: str, words: Sequence[str]) -> list[float]:
     ]
 
 
-def _of_pair(words: Sequence[str], others: Sequence[str]) -> list[float]:
-    mine, theirs = set(words), set(others)
-    both = len(mine & theirs)
+def _of_pair(words: Sequence[str], other_words: Sequence[str]) -> list[float]:
+    distinct, other_distinct = set(words), set(other_words)
+    n_common = len(distinct & other_distinct)
     pairs = set(itertools.pairwise(words))
-    shared = len(pairs & set(itertools.pairwise(others)))
+    shared = len(pairs & set(itertools.pairwise(other_words)))
     return [
-        both / max(len(mine), 1),
-        both / max(len(theirs), 1),
+        n_common / max(len(distinct), 1),
+        n_common / max(len(other_distinct), 1),
         shared / max(len(pairs), 1),
-        rouge_l(words, others) if words and others else 0.0,
+        rouge_l(words, other_words) if words and other_words else 0.0,
     ]
 
 
@@ -186,7 +190,7 @@ _MATCHES = 20
 class References(Protocol):
     """Gives replies without a reference one."""
 
-    def of(self, replies: Sequence[ReplyInContext]) -> list[str | None]:
+    def find(self, replies: Sequence[ReplyInContext]) -> list[str | None]:
         """Return a reference for each reply; None where none was found."""
         ...
 
@@ -204,25 +208,27 @@ class RetrievedReferences:
         self, dialogues: Sequence[Dialogue], index: Literal["contexts", "responses"] = "contexts", window: int = 3
     ) -> None:
         pairs = [
-            (" ".join(one.turns[max(0, k - window) : k]), one.turns[k])
-            for one in dialogues
-            for k in range(1, len(one.turns))
-            if one.turns[k].strip()
+            (" ".join(dialogue.turns[max(0, k - window) : k]), dialogue.turns[k])
+            for dialogue in dialogues
+            for k in range(1, len(dialogue.turns))
+            if dialogue.turns[k].strip()
         ]
         if not pairs:
             raise ValueError("the corpus has no utterance that answers another")
         self._window = window
-        self._responses = [said for _, said in pairs]
-        self._index = Bm25([before if index == "contexts" else said for before, said in pairs])
+        self._responses = [response for _, response in pairs]
+        self._index = Bm25([before if index == "contexts" else response for before, response in pairs])
 
-    def of(self, replies: Sequence[ReplyInContext]) -> list[str | None]:
-        asked = [" ".join(one.context[-self._window :]) for one in replies]
-        found: list[str | None] = []
-        for one, matches in zip(replies, self._index.best(asked, _MATCHES), strict=True):
-            own = one.response.casefold().split()
-            others = (self._responses[k] for k in matches)
-            found.append(next((text for text in others if text.casefold().split() != own), None))
-        return found
+    def find(self, replies: Sequence[ReplyInContext]) -> list[str | None]:
+        queries = [" ".join(in_context.context[-self._window :]) for in_context in replies]
+        references: list[str | None] = []
+        for in_context, matches in zip(replies, self._index.best(queries, _MATCHES), strict=True):
+            response_words = in_context.response.casefold().split()
+            matching_responses = (self._responses[k] for k in matches)
+            references.append(
+                next((text for text in matching_responses if text.casefold().split() != response_words), None)
+            )
+        return references
 
 
 class GeneratedReferences:
@@ -235,14 +241,14 @@ class GeneratedReferences:
     def __init__(self, bot: Bot, seed: int = 0) -> None:
         self._bot, self._seed = bot, seed
 
-    def of(self, replies: Sequence[ReplyInContext]) -> list[str | None]:
-        contexts = list(dict.fromkeys(one.context for one in replies))
-        asked = [
+    def find(self, replies: Sequence[ReplyInContext]) -> list[str | None]:
+        contexts = list(dict.fromkeys(in_context.context for in_context in replies))
+        conversations = [
             Conversation.from_texts(context, id=str(k), first="human" if len(context) % 2 else "bot", seed=self._seed)
             for k, context in enumerate(contexts)
         ]
-        said = {
-            context: one.text if one.text and one.text.strip() else None
-            for context, one in zip(contexts, reply(self._bot, asked), strict=True)
+        references = {
+            context: answer.text if answer.text and answer.text.strip() else None
+            for context, answer in zip(contexts, reply(self._bot, conversations), strict=True)
         }
-        return [said[one.context] for one in replies]
+        return [references[in_context.context] for in_context in replies]

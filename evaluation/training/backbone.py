@@ -70,22 +70,24 @@ class Backbone(nn.Module):
         order = lengths.argsort(stable=True)
         parts = []
         for rows in order.split(size):
-            some = {name: one[rows, : int(lengths[rows].max())] for name, one in read.items()}
+            some = {name: tensor[rows, : int(lengths[rows].max())] for name, tensor in read.items()}
             parts.append(self._encoded(some))
         back = order.argsort()
-        tokens = [F.pad(one.tokens, (0, 0, 0, longest - one.tokens.shape[1])) for one in parts]
-        return States(torch.cat([one.pooled for one in parts])[back], torch.cat(tokens)[back], read["attention_mask"])
+        tokens = [F.pad(states.tokens, (0, 0, 0, longest - states.tokens.shape[1])) for states in parts]
+        return States(
+            torch.cat([states.pooled for states in parts])[back], torch.cat(tokens)[back], read["attention_mask"]
+        )
 
     def _encoded(self, read: Mapping[str, Tensor]) -> States:
         frozen = self.config.learns == "frozen"
         with torch.set_grad_enabled(torch.is_grad_enabled() and not frozen):
-            found = self.model(**read)
-        tokens, mask = found.last_hidden_state, read["attention_mask"]
+            outputs = self.model(**read)
+        tokens, mask = outputs.last_hidden_state, read["attention_mask"]
         if self.config.pooling == "mean":
             weights = mask[..., None].to(tokens.dtype)
             pooled = (tokens * weights).sum(dim=1) / weights.sum(dim=1)
         else:
-            pooler = getattr(found, "pooler_output", None)
+            pooler = getattr(outputs, "pooler_output", None)
             pooled = tokens[:, 0] if pooler is None else pooler
         return States(pooled, tokens, mask)
 

@@ -106,10 +106,10 @@ class Checkpoint:
         if name not in self.manifest.files or not path.is_file():
             raise CheckpointError(f"{self.folder} has no {name}")
         content = path.read_bytes()
-        found = hashlib.sha256(content).hexdigest()
-        if found != self.manifest.files[name]:
+        digest = hashlib.sha256(content).hexdigest()
+        if digest != self.manifest.files[name]:
             raise CheckpointError(
-                f"{path} was changed: its SHA-256 is {found[:12]}…, the manifest's {self.manifest.files[name][:12]}…"
+                f"{path} was changed: its SHA-256 is {digest[:12]}…, the manifest's {self.manifest.files[name][:12]}…"
             )
         return content
 
@@ -132,7 +132,7 @@ def checkpoint_write(
     """
     from safetensors.torch import save
 
-    learning = ((name, one) for name, one in network.named_parameters() if one.requires_grad)
+    learning = ((name, parameter) for name, parameter in network.named_parameters() if parameter.requires_grad)
     contents = {WEIGHTS_FILE: save(dict(tensors_stored(learning, dtype))), **files}
     written = replace(
         manifest,
@@ -140,10 +140,10 @@ def checkpoint_write(
         files={n: hashlib.sha256(c).hexdigest() for n, c in sorted(contents.items())},
         weights_bytes=len(contents[WEIGHTS_FILE]),
     )
-    with folder_written(folder) as beside:
+    with folder_written(folder) as work_folder:
         for name, content in contents.items():
-            (beside / name).write_bytes(content)
-        manifest_write(beside, written, FORMAT)
+            (work_folder / name).write_bytes(content)
+        manifest_write(work_folder, written, FORMAT)
     return written
 
 
@@ -166,22 +166,22 @@ def checkpoint_read(folder: Path | str) -> Checkpoint:
 
 def checkpoint_awaited(folder: Path) -> bool:
     """Return True if a training has begun in a folder without any checkpoint yet, as in its first epoch."""
-    begun = (folder / TRAINING_LOCK).exists()
-    return begun and not any((folder / name / MANIFEST_FILE).is_file() for name in ("", "best"))
+    has_lock = (folder / TRAINING_LOCK).exists()
+    return has_lock and not any((folder / name / MANIFEST_FILE).is_file() for name in ("", "best"))
 
 
 def checkpoint_missing(folder: Path | str) -> str | None:
     """Return the reason why a checkpoint cannot be loaded, or None; does not read the weights."""
     try:
-        found = checkpoint_read(folder)
-        for name in found.manifest.files:
-            if not _place(found.folder, name).is_file():
-                return f"{found.folder} has no {name}"
-        size = (found.folder / WEIGHTS_FILE).stat().st_size
+        checkpoint = checkpoint_read(folder)
+        for name in checkpoint.manifest.files:
+            if not _place(checkpoint.folder, name).is_file():
+                return f"{checkpoint.folder} has no {name}"
+        size = (checkpoint.folder / WEIGHTS_FILE).stat().st_size
     except CheckpointError as error:
         return str(error)
-    if size != found.manifest.weights_bytes:
-        return f"{found.folder / WEIGHTS_FILE} is cut off: {size} bytes, not {found.manifest.weights_bytes}"
+    if size != checkpoint.manifest.weights_bytes:
+        return f"{checkpoint.folder / WEIGHTS_FILE} is cut off: {size} bytes, not {checkpoint.manifest.weights_bytes}"
     return None
 
 
@@ -230,8 +230,8 @@ def _fitting(network: nn.Module, checkpoint: Checkpoint) -> list[tuple[str, Any,
 
 def _place(folder: Path, name: str) -> Path:
     """Return the path of a checkpoint's file: in its folder, or in `conceptnet` next to it (another licence)."""
-    beside = folder.parent / CONCEPTNET / name
-    return beside if beside.is_file() and not (folder / name).is_file() else folder / name
+    conceptnet_path = folder.parent / CONCEPTNET / name
+    return conceptnet_path if conceptnet_path.is_file() and not (folder / name).is_file() else folder / name
 
 
 @lru_cache(maxsize=256)

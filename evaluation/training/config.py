@@ -202,7 +202,7 @@ class MetricTrainingConfig(InputModel):
         return options
 
     @property
-    def own(self) -> Any:
+    def metric_options(self) -> Any:
         """The metric's own options, read."""
         return values_read(learned_get(self.metric).options_type, self.options, path="options")
 
@@ -212,7 +212,7 @@ class MetricTrainingConfig(InputModel):
         values = self.model_dump(mode="json")
         for name in ("title", "keeping", "name"):
             del values[name]
-        values["options"] = self.own.model_dump(mode="json")
+        values["options"] = self.metric_options.model_dump(mode="json")
         values["keeping"] = {"validate_every": self.keeping.validate_every}
         for corpus in values["data"]["corpora"]:
             del corpus["licence"], corpus["path"]
@@ -265,13 +265,13 @@ def config_values(path: Path, above: tuple[Path, ...] = ()) -> Any:
     values = yaml_read(path)
     if not isinstance(values, Mapping) or "base" not in values:
         return values
-    own = {key: value for key, value in values.items() if key != "base"}
+    overrides = {key: value for key, value in values.items() if key != "base"}
     base = path.with_name(f"{values['base']}.yaml")
     if not base.is_file() or base in (*above, path):
-        there = ", ".join(sorted(one.stem for one in path.parent.glob("*.yaml") if one != path))
-        raise ValuesError(f"base is {values['base']!r}; it must be another of this folder: {there}")
-    found = config_values(base, (*above, path))
-    return merge_values(found, own) if isinstance(found, Mapping) else own
+        other_names = ", ".join(sorted(file.stem for file in path.parent.glob("*.yaml") if file != path))
+        raise ValuesError(f"base is {values['base']!r}; it must be another of this folder: {other_names}")
+    base_values = config_values(base, (*above, path))
+    return merge_values(base_values, overrides) if isinstance(base_values, Mapping) else overrides
 
 
 def config_seeded(config: MetricTrainingConfig, seed: int) -> MetricTrainingConfig:

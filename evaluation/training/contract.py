@@ -59,11 +59,11 @@ def dialogues_read(config: MetricTrainingConfig) -> Splits:
         CorpusError: one that cannot be read or is empty, or a part without dialogues.
     """
     data = config.data
-    found: dict[str, list[Dialogue]] = {"train": [], "validation": [], "test": []}
+    parts: dict[str, list[Dialogue]] = {"train": [], "validation": [], "test": []}
     digest = hashlib.sha256()
     for corpus in data.corpora:
         path = EVERYDAY_FOLDER if corpus.path == EVERYDAY else config.path(corpus.path)
-        dialogues = [_as_written(one) for one in corpus_read(corpus.format, path).dialogues]
+        dialogues = [_as_written(dialogue) for dialogue in corpus_read(corpus.format, path).dialogues]
         if 0 < data.max_dialogues < len(dialogues):
             dialogues = random.Random(data.split_seed).sample(dialogues, data.max_dialogues)
         split = dialogues_split(
@@ -78,13 +78,13 @@ def dialogues_read(config: MetricTrainingConfig) -> Splits:
             ("validation", split.validation, 1),
             ("test", split.test, 1),
         ):
-            found[name] += list(part) * times
+            parts[name] += list(part) * times
             for dialogue in part:
                 digest.update(canonical_json([name, times, *dialogue.turns]).encode())
     for name in ("train", "validation"):
-        if not found[name]:
+        if not parts[name]:
             raise CorpusError(f"the {name} part holds no dialogue; give more, or another split")
-    return Splits(**{name: tuple(part) for name, part in found.items()}, digest=digest.hexdigest()[:16])
+    return Splits(**{name: tuple(part) for name, part in parts.items()}, digest=digest.hexdigest()[:16])
 
 
 def _as_written(dialogue: Dialogue) -> Dialogue:
@@ -99,12 +99,12 @@ class ExampleLoss:
     Attributes:
         total: the loss that is minimised; a mean over the batch.
         n: examples.
-        told: other figures for the log, means over the batch.
+        figures: other figures for the log, means over the batch.
     """
 
     total: Tensor
     n: int
-    told: Mapping[str, Tensor] = field(default_factory=dict)
+    figures: Mapping[str, Tensor] = field(default_factory=dict)
 
 
 class Examples(ABC):
@@ -127,7 +127,7 @@ class Examples(ABC):
     def begin_epoch(self, network: nn.Module, epoch: int) -> None:  # noqa: B027
         """Change examples by the network's current state, before the first batch of an epoch."""
 
-    def told(self) -> dict[str, float]:
+    def log_figures(self) -> dict[str, float]:
         """Return figures on the examples themselves for a line of the log."""
         return {}
 
@@ -140,7 +140,7 @@ class Examples(ABC):
         """Return the decisions of `begin_epoch`, which a resumed training restores."""
         return {}
 
-    def recall(self, kept: dict[str, Tensor]) -> None:  # noqa: B027
+    def recall(self, state: dict[str, Tensor]) -> None:  # noqa: B027
         """Restore the values of `remember`."""
 
 
@@ -212,6 +212,6 @@ class LearnedMetric(ABC):
             for batch in examples.in_order(batch_size):
                 parts: ExampleLoss = network.loss(batch)  # type: ignore[operator]
                 n += parts.n
-                for name, value in {"loss": parts.total, **parts.told}.items():
+                for name, value in {"loss": parts.total, **parts.figures}.items():
                     sums[name] = sums.get(name, 0.0) + float(value) * parts.n
         return {name: total / max(n, 1) for name, total in sums.items()}

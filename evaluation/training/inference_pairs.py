@@ -110,8 +110,8 @@ def inference_pairs(
         dull: sentences instead of our own.
         mnli: contradictions that are put among them.
     """
-    told = dull_sentences() if dull is None else tuple(dull)
-    found = list(mnli)
+    sentences = dull_sentences() if dull is None else tuple(dull)
+    pairs = list(mnli)
     for place, dialogue in enumerate(dialogues):
         draw = random.Random(derive_seed(seed, "inference pairs", place))
         turns = [_clean(turn) for turn in dialogue.turns]
@@ -122,23 +122,23 @@ def inference_pairs(
             premise = " ".join(context)
             rest = turns[:i] + turns[i + CONTEXT + 1 :]
             known = {*context, reply}
-            found.append(InferencePair(premise, reply, "entailment", TRUE))
-            for text in dull_drawn(told, options, draw):
+            pairs.append(InferencePair(premise, reply, "entailment", TRUE))
+            for text in dull_drawn(sentences, options, draw):
                 if text not in known:
-                    found.append(InferencePair(premise, text, "neutral", DULL))
+                    pairs.append(InferencePair(premise, text, "neutral", DULL))
                     known.add(text)
             pool: Sequence[str] = rest
             if options.poor_from == "others" and len(dialogues) > 1:
-                other = draw.randrange(len(dialogues) - 1)
-                pool = [_clean(t) for t in dialogues[other + (other >= place)].turns]
+                other_place = draw.randrange(len(dialogues) - 1)
+                pool = [_clean(t) for t in dialogues[other_place + (other_place >= place)].turns]
             for text in poor_drawn([t for t in pool if t not in known], options, draw):
-                found.append(InferencePair(premise, text, "neutral", OFF_TOPIC))
+                pairs.append(InferencePair(premise, text, "neutral", OFF_TOPIC))
                 known.add(text)
             for text in broken_drawn(reply, premise, " ".join(rest), options, draw):
                 if text not in known:
-                    found.append(InferencePair(premise, text, "contradiction", WORD_SALAD))
-    random.Random(derive_seed(seed, "order of inference pairs")).shuffle(found)
-    return found
+                    pairs.append(InferencePair(premise, text, "contradiction", WORD_SALAD))
+    random.Random(derive_seed(seed, "order of inference pairs")).shuffle(pairs)
+    return pairs
 
 
 def dull_drawn(dull: Sequence[str], options: PairOptions, draw: random.Random) -> list[str]:
@@ -174,10 +174,10 @@ def word_salad(reply: str, premise: str, rest: str, draw: random.Random) -> str:
     texts give stands once.
     """
     words: list[str] = []
-    for text, most in ((reply, _MOST_OF_REPLY), (premise, _MOST_OF_PREMISE), (rest, _MOST_OF_REST)):
+    for text, limit in ((reply, _MOST_OF_REPLY), (premise, _MOST_OF_PREMISE), (rest, _MOST_OF_REST)):
         distinct = words_of(text)
-        most = max(0, min(most, len(distinct) - 1))
-        words += draw.sample(distinct, draw.randint(min(_FEWEST, most), most))
+        limit = max(0, min(limit, len(distinct) - 1))
+        words += draw.sample(distinct, draw.randint(min(_FEWEST, limit), limit))
     distinct = list(dict.fromkeys(words))
     draw.shuffle(distinct)
     return " ".join(distinct)
@@ -244,10 +244,10 @@ def pairs_read(path: Path) -> list[InferencePair]:
         CorpusError: a line without one of the sentences or with an unknown label, with file, line and reason; no pair.
     """
     rows = _table(path) if _is_table(path) else _json(path)
-    found = [pair for where, row in rows if (pair := _pair(row, where)) is not None]
-    if not found:
+    pairs = [pair for location, row in rows if (pair := _pair(row, location)) is not None]
+    if not pairs:
         raise CorpusError(f"{path} holds no pair with one of the labels {', '.join(LABELS)}")
-    return found
+    return pairs
 
 
 def mnli_contradictions(path: Path, n: int, seed: int) -> list[InferencePair]:
@@ -260,8 +260,8 @@ def mnli_contradictions(path: Path, n: int, seed: int) -> list[InferencePair]:
         n: how many; all where the file has fewer.
     """
     pairs = [pair for pair in pairs_read(path) if pair.label == "contradiction"]
-    drawn = random.Random(derive_seed(seed, "multinli")).sample(pairs, min(n, len(pairs)))
-    sides = [[pair.premise for pair in drawn], [pair.hypothesis for pair in drawn]]
+    sample = random.Random(derive_seed(seed, "multinli")).sample(pairs, min(n, len(pairs)))
+    sides = [[pair.premise for pair in sample], [pair.hypothesis for pair in sample]]
     premises, hypotheses = (
         [detokenise_text(" ".join(words)) for words in lower_tokens(texts, TextCache())] for texts in sides
     )
@@ -280,42 +280,42 @@ def _is_table(path: Path) -> bool:
 
 def _table(path: Path) -> Iterator[tuple[str, Mapping[str, object]]]:
     header: list[str] = []
-    for where, line in lines_read(path):
+    for location, line in lines_read(path):
         cells = line.split("\t")
         if not header:
             header = cells
             if lacking := [name for name in _NEEDED if name not in header]:
                 raise CorpusError(
-                    f"{where}: the first line names no column {lacking[0]}; it must name {', '.join(_NEEDED)}"
+                    f"{location}: the first line names no column {lacking[0]}; it must name {', '.join(_NEEDED)}"
                 )
         elif len(cells) != len(header):
-            raise CorpusError(f"{where}: {len(cells)} columns, where the first line has {len(header)}")
+            raise CorpusError(f"{location}: {len(cells)} columns, where the first line has {len(header)}")
         else:
-            yield where, dict(zip(header, cells, strict=True))
+            yield location, dict(zip(header, cells, strict=True))
 
 
 def _json(path: Path) -> Iterator[tuple[str, Mapping[str, object]]]:
-    for where, line in lines_read(path):
+    for location, line in lines_read(path):
         try:
             row = json.loads(line)
         except json.JSONDecodeError as error:
-            raise CorpusError(f"{where}: no JSON ({error})") from None
+            raise CorpusError(f"{location}: no JSON ({error})") from None
         if not isinstance(row, dict):
-            raise CorpusError(f"{where}: it must be an object with {', '.join(_NEEDED)}")
-        yield where, row
+            raise CorpusError(f"{location}: it must be an object with {', '.join(_NEEDED)}")
+        yield location, row
 
 
-def _pair(row: Mapping[str, object], where: str) -> InferencePair | None:
+def _pair(row: Mapping[str, object], location: str) -> InferencePair | None:
     """Return a row as a pair, None if its annotators did not agree."""
     for name in _NEEDED:
         if not isinstance(row.get(name), str) or not str(row[name]).strip():
-            raise CorpusError(f"{where}: {name} is {quote(row.get(name))}; it must be a text that is not blank")
+            raise CorpusError(f"{location}: {name} is {quote(row.get(name))}; it must be a text that is not blank")
     label = str(row["gold_label"]).strip()
     if label == UNDECIDED:
         return None
     if label not in LABELS:
         raise CorpusError(
-            f"{where}: gold_label is {quote(label)}; it must be {', '.join(LABELS)}, or {UNDECIDED} where undecided"
+            f"{location}: gold_label is {quote(label)}; it must be {', '.join(LABELS)}, or {UNDECIDED} where undecided"
         )
     genre = row.get("genre")
     return InferencePair(

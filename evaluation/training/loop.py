@@ -107,7 +107,7 @@ def restored(checkpoint: Checkpoint, device: str = "cpu") -> nn.Module:
 def adam_for(network: nn.Module, config: MetricTrainingConfig) -> torch.optim.Adam:
     """Return AdamW over the trainable weights; biases and norms do not decay, as in BERT's training."""
     optimiser = config.optimiser
-    learning = [one for one in network.parameters() if one.requires_grad]
+    learning = [parameter for parameter in network.parameters() if parameter.requires_grad]
     groups = [
         {"params": [p for p in learning if p.dim() > 1], "weight_decay": optimiser.weight_decay},
         {"params": [p for p in learning if p.dim() <= 1], "weight_decay": 0.0},
@@ -182,13 +182,13 @@ class _MetricTraining(TrainingLoop[Any, ExampleLoss]):
         return self.prepared.train.is_settled
 
     def more_logged(self) -> dict[str, float]:
-        return self.prepared.train.told()
+        return self.prepared.train.log_figures()
 
     def remember(self) -> dict[str, Tensor]:
         return self.prepared.train.remember()
 
-    def recall(self, kept: dict[str, Tensor]) -> None:
-        self.prepared.train.recall(kept)
+    def recall(self, state: dict[str, Tensor]) -> None:
+        self.prepared.train.recall(state)
 
     def loss(self, batch: Any, generator: torch.Generator) -> ExampleLoss:
         return self.model.loss(batch)  # type: ignore[operator]
@@ -238,20 +238,20 @@ class _MetricTraining(TrainingLoop[Any, ExampleLoss]):
     def result(self) -> MetricTrained:
         """Measure the best checkpoint on the test part, unless its manifest has the figures already."""
         progress, folder = self.progress, self.output / BEST_FOLDER
-        found = checkpoint_read(folder)
-        if not found.manifest.metrics:
-            weights_fill(self.model, found)
+        checkpoint = checkpoint_read(folder)
+        if not checkpoint.manifest.metrics:
+            weights_fill(self.model, checkpoint)
             best = {"step": float(progress.best_step)}
             if self.prepared.validation is not None:
                 best = {"validation_loss": progress.best_loss, **best}
             if self.prepared.test is not None:
                 measured = self.learned.measure(self.model, self.prepared.test, self.config.optimiser.batch_size)
                 best |= {f"test_{name}": value for name, value in measured.items()}
-            written = replace(found.manifest, metrics=best)
-            files = {name: found.file(name) for name in self.prepared.files}
+            written = replace(checkpoint.manifest, metrics=best)
+            files = {name: checkpoint.file(name) for name in self.prepared.files}
             checkpoint_write(folder, self.model, written, files)
-            found = checkpoint_read(folder)
-        values = found.manifest.metrics.items()
+            checkpoint = checkpoint_read(folder)
+        values = checkpoint.manifest.metrics.items()
         return MetricTrained(
             checkpoint=folder,
             epochs=progress.epoch + 1,
@@ -274,8 +274,8 @@ class ExampleWindow:
         self.n += parts.n
         self.seconds += seconds
         self.waited += waited
-        told = {"loss": parts.total, **parts.told}
-        for name, value in told.items():
+        figures = {"loss": parts.total, **parts.figures}
+        for name, value in figures.items():
             self.sums[name] = self.sums.get(name, 0.0) + value.detach() * parts.n
         self.sums["gradient_norm"] = self.sums.get("gradient_norm", 0.0) + norm.detach() * parts.n
 
@@ -287,10 +287,10 @@ class ExampleWindow:
 
     def values(self) -> dict[str, float]:
         """Return the means and the speed."""
-        whole = max(self.seconds + self.waited, 1e-9)
+        total_seconds = max(self.seconds + self.waited, 1e-9)
         values = {name: float(total) / max(self.n, 1) for name, total in self.sums.items()}
-        values["examples_per_s"] = self.n / whole
-        values["waiting_share"] = self.waited / whole
+        values["examples_per_s"] = self.n / total_seconds
+        values["waiting_share"] = self.waited / total_seconds
         if self.n_skipped:
             values["skipped"] = self.n_skipped
         return values

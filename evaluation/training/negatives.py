@@ -55,10 +55,10 @@ class Bm25:
 
     def best(self, queries: Sequence[str], n: int) -> np.ndarray:
         """Return (Q, n) numbers of the texts with the highest scores, best first, ties in the order of the texts."""
-        found = np.zeros((len(queries), min(n, self._n)), dtype=int)
-        for row, query in zip(found, queries, strict=True):
+        matches = np.zeros((len(queries), min(n, self._n)), dtype=int)
+        for row, query in zip(matches, queries, strict=True):
             row[:] = np.argsort(-self.scores(query), kind="stable")[:n]
-        return found
+        return matches
 
 
 def _bm25s() -> Any:
@@ -108,7 +108,7 @@ def lexical_negatives(
     """
     unique = list(dict.fromkeys(replies))
     index = Bm25(unique, k1=k1, b=b)
-    found: dict[str, str | None] = {}
+    middle_hits: dict[str, str | None] = {}
     for place, text in enumerate(unique):
         scores = index.scores(text)
         if middle_rule == "half":
@@ -116,12 +116,12 @@ def lexical_negatives(
         order = np.argsort(-scores, kind="stable")
         hits = order[: int((scores > 0).sum())]
         if middle_rule == "lucene_buckets":
-            found[text] = unique[hits[_bucket(len(hits))]] if len(hits) else ""
+            middle_hits[text] = unique[hits[_bucket(len(hits))]] if len(hits) else ""
         else:
-            found[text] = unique[hits[len(hits) // 2]] if len(hits) >= LEAST_HITS else None
-    drawn = random_negatives(replies, derive_seed(seed, "lexical"))
-    chosen = [found[text] for text in replies]
-    return [drawn[k] if one is None else one for k, one in enumerate(chosen)]
+            middle_hits[text] = unique[hits[len(hits) // 2]] if len(hits) >= LEAST_HITS else None
+    random_texts = random_negatives(replies, derive_seed(seed, "lexical"))
+    chosen = [middle_hits[text] for text in replies]
+    return [random_texts[k] if text is None else text for k, text in enumerate(chosen)]
 
 
 def embedding_negatives(replies: Sequence[str], vectors: np.ndarray, seed: int) -> list[str]:
@@ -135,15 +135,15 @@ def embedding_negatives(replies: Sequence[str], vectors: np.ndarray, seed: int) 
     first = {text: k for k, text in reversed(list(enumerate(replies)))}
     rows = vectors[[first[text] for text in unique]]
     n = min(N_CANDIDATES, len(unique) - 1)
-    found = []
+    negatives = []
     for k, text in enumerate(replies):
         draw = np.random.default_rng(derive_seed(seed, "embedding", k))
-        own = place[text]
-        drawn = draw.choice(len(unique) - 1, size=n, replace=False)
-        drawn = drawn + (drawn >= own)  # all but the reply itself
-        near = drawn[np.argsort(-(rows[drawn] @ rows[own]), kind="stable")[:N_NEAREST]]
-        found.append(unique[int(draw.choice(near))])
-    return found
+        index = place[text]
+        candidates = draw.choice(len(unique) - 1, size=n, replace=False)
+        candidates = candidates + (candidates >= index)  # all but the reply itself
+        near = candidates[np.argsort(-(rows[candidates] @ rows[index]), kind="stable")[:N_NEAREST]]
+        negatives.append(unique[int(draw.choice(near))])
+    return negatives
 
 
 def random_negatives(replies: Sequence[str], seed: int) -> list[str]:
@@ -153,8 +153,8 @@ def random_negatives(replies: Sequence[str], seed: int) -> list[str]:
         raise ValueError(f"{len(unique)} different replies; two are needed for a false one")
     place = {text: k for k, text in enumerate(unique)}
     draw = np.random.default_rng(derive_seed(seed, "random"))
-    drawn = draw.integers(len(unique) - 1, size=len(replies))
-    return [unique[int(j + (j >= place[text]))] for j, text in zip(drawn, replies, strict=True)]
+    indices = draw.integers(len(unique) - 1, size=len(replies))
+    return [unique[int(j + (j >= place[text]))] for j, text in zip(indices, replies, strict=True)]
 
 
 def _bucket(n_hits: int) -> int:
@@ -185,16 +185,16 @@ def random_responses(texts: np.ndarray, rng: np.random.Generator, owners: np.nda
         ValueError: all responses have the same text.
     """
     _several(texts)
-    drawn = rng.integers(len(texts), size=len(texts))
+    sample = rng.integers(len(texts), size=len(texts))
     if owners is not None:
         for _ in range(_TRIES):
-            same = (texts[drawn] == texts) | (owners[drawn] == owners)
+            same = (texts[sample] == texts) | (owners[sample] == owners)
             if not same.any():
                 break
-            drawn[same] = rng.integers(len(texts), size=int(same.sum()))
-    while (same := texts[drawn] == texts).any():
-        drawn[same] = rng.integers(len(texts), size=int(same.sum()))
-    return drawn
+            sample[same] = rng.integers(len(texts), size=int(same.sum()))
+    while (same := texts[sample] == texts).any():
+        sample[same] = rng.integers(len(texts), size=int(same.sum()))
+    return sample
 
 
 def weighted_responses(
@@ -216,7 +216,7 @@ def weighted_responses(
         owners: as `random_negatives`.
     """
     _several(texts)
-    drawn = np.empty(len(texts), dtype=int)
+    sample = np.empty(len(texts), dtype=int)
     for start in range(0, len(texts), _ROWS):
         rows = np.arange(start, min(start + _ROWS, len(texts)))
         candidates = rng.integers(len(texts), size=(len(rows), pool))
@@ -225,13 +225,13 @@ def weighted_responses(
         if owners is not None:
             same |= owners[candidates] == owners[rows, None]
         p = pool_probabilities(alike, same, temperature)
-        drawn[rows] = candidates[np.arange(len(rows)), draw_columns(p, rng)]
-    same = texts[drawn] == texts  # a pool of nothing but the response itself
+        sample[rows] = candidates[np.arange(len(rows)), draw_columns(p, rng)]
+    same = texts[sample] == texts  # a pool of nothing but the response itself
     if owners is not None:
-        same |= owners[drawn] == owners
+        same |= owners[sample] == owners
     if same.any():
-        drawn[same] = random_responses(texts, rng, owners)[same]
-    return drawn
+        sample[same] = random_responses(texts, rng, owners)[same]
+    return sample
 
 
 def pool_probabilities(alike: np.ndarray, same: np.ndarray, temperature: float) -> np.ndarray:
@@ -248,9 +248,9 @@ def pool_probabilities(alike: np.ndarray, same: np.ndarray, temperature: float) 
 
 def draw_columns(p: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     """Draw from each row of (N, P) probabilities; returns (N,) columns."""
-    at = (p.cumsum(axis=1) < rng.random((len(p), 1))).sum(axis=1)
+    columns = (p.cumsum(axis=1) < rng.random((len(p), 1))).sum(axis=1)
     last = p.shape[1] - 1 - (p[:, ::-1] > 0).argmax(axis=1)  # rounding may end a row below 1
-    return np.minimum(at, last)
+    return np.minimum(columns, last)
 
 
 class WordNegatives:
@@ -274,27 +274,27 @@ class WordNegatives:
     ) -> None:
         self.texts, self.owners = text_numbers(responses), owners
         _several(self.texts)
-        drawn = rng.permutation(len(responses))[:subset]
-        _, firsts = np.unique(self.texts[drawn], return_index=True)
-        self._indexed = drawn[np.sort(firsts)]  # each text once
+        subset_rows = rng.permutation(len(responses))[:subset]
+        _, firsts = np.unique(self.texts[subset_rows], return_index=True)
+        self._indexed = subset_rows[np.sort(firsts)]  # each text once
         self._best = best
         index = Bm25([responses[k] for k in self._indexed])
         # The matches do not change between epochs: more than needed, as they may include the response and its copies.
-        own = 1 if owners is None else int(np.bincount(owners).max())
-        self._matches = index.best(responses, best + own)  # (N, best + own)
+        n_copies = 1 if owners is None else int(np.bincount(owners).max())
+        self._matches = index.best(responses, best + n_copies)  # (N, best + own)
 
     def draw(self, rng: np.random.Generator) -> np.ndarray:
         """Return (N,) numbers of responses; where all matches are the same text, a random one."""
-        found = self._indexed[self._matches]
-        same = self.texts[found] == self.texts[:, None]
+        matches = self._indexed[self._matches]
+        same = self.texts[matches] == self.texts[:, None]
         if self.owners is not None:
-            same |= self.owners[found] == self.owners[:, None]
+            same |= self.owners[matches] == self.owners[:, None]
         order = np.argsort(same, axis=1, kind="stable")  # others first, best first
-        others = (~same).sum(axis=1)
-        take = (rng.random(len(found)) * np.minimum(others, self._best)).astype(int)
-        rows = np.arange(len(found))
-        drawn = found[rows, order[rows, take]]
-        return np.where(others > 0, drawn, random_responses(self.texts, rng, self.owners))
+        n_others = (~same).sum(axis=1)
+        take = (rng.random(len(matches)) * np.minimum(n_others, self._best)).astype(int)
+        rows = np.arange(len(matches))
+        sample = matches[rows, order[rows, take]]
+        return np.where(n_others > 0, sample, random_responses(self.texts, rng, self.owners))
 
 
 def _several(texts: np.ndarray) -> None:

@@ -48,13 +48,13 @@ def replace_words(words: list[str], n: int, rng: np.random.Generator, synonyms: 
     """Replace up to n different words that have synonyms by one of them, wherever they stand."""
     assert synonyms is not None, "words can only be replaced by synonyms"
     changed = list(words)
-    left = n
+    n_left = n
     for word in rng.permutation(sorted(set(words))).tolist():
-        known = synonyms(word) if left else ()
+        known = synonyms(word) if n_left else ()
         if known:
-            other = str(rng.choice(list(known)))
-            changed = [other if one == word else one for one in changed]
-            left -= 1
+            synonym = str(rng.choice(list(known)))
+            changed = [synonym if old_word == word else old_word for old_word in changed]
+            n_left -= 1
     return changed
 
 
@@ -80,8 +80,8 @@ def swap_words(words: list[str], n: int, rng: np.random.Generator, synonyms: Syn
 
 def delete_words(words: list[str], n: int, rng: np.random.Generator, synonyms: Synonyms | None) -> list[str]:
     """Delete each word with the probability n / words; one is left at least."""
-    kept = [word for word, u in zip(words, rng.random(len(words)), strict=True) if u >= n / len(words)]
-    return kept or [words[rng.integers(len(words))]]
+    remaining = [word for word, u in zip(words, rng.random(len(words)), strict=True) if u >= n / len(words)]
+    return remaining or [words[rng.integers(len(words))]]
 
 
 def augmented(
@@ -100,14 +100,14 @@ def augmented(
     if not words:
         return []
     n = max(1, round(alpha * len(words)))
-    found: dict[str, None] = {}
+    copies: dict[str, None] = {}
     for _ in range(4 * k):  # short texts have few copies that differ
-        if len(found) == k:
+        if len(copies) == k:
             break
         changed = " ".join(operations[rng.integers(len(operations))](words, n, rng, synonyms))
         if changed != " ".join(words):
-            found[changed] = None
-    return list(found)
+            copies[changed] = None
+    return list(copies)
 
 
 def generated(bot: Bot, contexts: Sequence[Sequence[str]], k: int, *, seed: int = 0) -> list[list[str]]:
@@ -117,9 +117,9 @@ def generated(bot: Bot, contexts: Sequence[Sequence[str]], k: int, *, seed: int 
         bot: any; one that takes the likeliest word each time gives one reply to each context.
         seed: of its draws; the n-th reply to a context is drawn by a seed of its own.
     """
-    found: list[dict[str, None]] = [{} for _ in contexts]
+    replies_by_context: list[dict[str, None]] = [{} for _ in contexts]
     for n in range(k):
-        asked = [
+        conversations = [
             Conversation.from_texts(
                 list(context),
                 id=f"{number}",
@@ -128,10 +128,10 @@ def generated(bot: Bot, contexts: Sequence[Sequence[str]], k: int, *, seed: int 
             )
             for number, context in enumerate(contexts)
         ]
-        for replies, one in zip(found, reply(bot, asked), strict=True):
-            if one.text and one.text.strip():
-                replies[one.text] = None
-    return [list(replies) for replies in found]
+        for replies, answer in zip(replies_by_context, reply(bot, conversations), strict=True):
+            if answer.text and answer.text.strip():
+                replies[answer.text] = None
+    return [list(replies) for replies in replies_by_context]
 
 
 SLICE = Path(__file__).parent.parent / "shipped" / "wordnet" / "synonyms.tsv.gz"
@@ -151,17 +151,17 @@ def wordnet_synonyms(path: Path = SLICE) -> Synonyms:
         known = dict(line.rstrip("\n").split("\t") for line in file)
 
     def synonyms(word: str) -> list[str]:
-        found = _WORD.fullmatch(word)
-        if found is None:
+        match = _WORD.fullmatch(word)
+        if match is None:
             return []
-        before, letters, after = found.groups()
+        before, letters, after = match.groups()
         plain = letters.lower()
         if plain in STOPWORDS or plain in QUESTION_WORDS:
             return []
-        others = known.get(plain, "").split()
+        alternatives = known.get(plain, "").split()
         if letters[0].isupper():
-            others = [one.capitalize() for one in others]
-        return [f"{before}{one}{after}" for one in others]
+            alternatives = [alternative.capitalize() for alternative in alternatives]
+        return [f"{before}{alternative}{after}" for alternative in alternatives]
 
     return synonyms
 
@@ -178,22 +178,22 @@ class Labels:
 
     Attributes:
         positive: (N,) bool.
-        kept: (N,) bool, whether a pair is learnt from.
+        is_kept: (N,) bool, whether a pair is learnt from.
     """
 
     positive: np.ndarray
-    kept: np.ndarray
+    is_kept: np.ndarray
 
     @property
     def kept_share(self) -> float:
         """Share of pairs that are learnt from."""
-        return float(self.kept.mean()) if len(self.kept) else float("nan")
+        return float(self.is_kept.mean()) if len(self.is_kept) else float("nan")
 
     def changed(self, before: Labels) -> float:
         """Return the share of pairs whose label, or whether they are kept, differs from before."""
-        if not len(self.kept):
+        if not len(self.is_kept):
             return 0.0
-        same = (self.kept == before.kept) & ((self.positive == before.positive) | ~self.kept)
+        same = (self.is_kept == before.is_kept) & ((self.positive == before.positive) | ~self.is_kept)
         return float((~same).mean())
 
 
@@ -226,24 +226,24 @@ def labels_are_stable(now: Labels, before: Labels | None) -> bool:
 
 
 def inputs_of(
-    queries: Sequence[tuple[str, ...]], said: Sequence[str], config: MetricTrainingConfig, device: str
+    queries: Sequence[tuple[str, ...]], responses: Sequence[str], config: MetricTrainingConfig, device: str
 ) -> tuple[np.ndarray | WordTexts, list[str], dict[tuple[str, ...], int]]:
     """Return the network's input for texts and queries, the texts in that order, and each query's position."""
-    options = config.own
+    options = config.metric_options
     distinct = list(dict.fromkeys(queries))
     if options.sentences == "recurrent":
         joined = [" ".join(query) for query in distinct]
-        texts = list(dict.fromkeys([*said, *joined]))
+        texts = list(dict.fromkeys([*responses, *joined]))
         place = {text: k for k, text in enumerate(texts)}
         return (WordTexts(texts), texts, {query: place[text] for query, text in zip(distinct, joined, strict=True)})
-    texts = list(dict.fromkeys([*said, *(text for query in distinct for text in query)]))
+    texts = list(dict.fromkeys([*responses, *(text for query in distinct for text in query)]))
     place = {text: k for k, text in enumerate(texts)}
     vectors = _vectors(texts, config.backbone.model, device)
     if options.window == 1:
         return vectors, texts, {query: place[query[0]] for query in distinct}
     means = np.stack([vectors[[place[t] for t in query]].mean(axis=0) for query in distinct])
-    both = np.concatenate([vectors, means.astype(np.float32)])
-    return both, texts, {query: len(texts) + k for k, query in enumerate(distinct)}
+    inputs = np.concatenate([vectors, means.astype(np.float32)])
+    return inputs, texts, {query: len(texts) + k for k, query in enumerate(distinct)}
 
 
 def _vectors(texts: Sequence[str], model: str, device: str) -> np.ndarray:

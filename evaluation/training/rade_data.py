@@ -124,77 +124,77 @@ def rated_pairs_read(path: Path | str, *, reference_scores: bool = True) -> Rate
         ValueError: no line is a rated pair; the message tells what is wrong with the first.
         OSError: it cannot be read.
     """
-    found = list(_rows(Path(path)))
-    rows = [row for row in found if isinstance(row, RatedPair)]
-    wrong = [row for row in found if isinstance(row, Skipped)]
+    lines = list(_rows(Path(path)))
+    rows = [row for row in lines if isinstance(row, RatedPair)]
+    wrong = [row for row in lines if isinstance(row, Skipped)]
     if not rows:
         first = f"; line {wrong[0].line}: {wrong[0].reason}" if wrong else ""
         raise ValueError(f"{path} has no rated pair{first}")
     scored = [row for row in rows if row.reference_score is not None or not reference_scores]
     if not scored:
         raise ValueError(f"{path}: no reference has a score; only `stage: 1` does without")
-    made = rated_pairs_of(scored)
+    rated = rated_pairs_of(scored)
     if n_without := len(rows) - len(scored):
-        made = replace(made, skipped={NO_REFERENCE_SCORE: n_without, **made.skipped})
-    return replace(made, skipped={UNREADABLE: len(wrong), **made.skipped} if wrong else made.skipped)
+        rated = replace(rated, skipped={NO_REFERENCE_SCORE: n_without, **rated.skipped})
+    return replace(rated, skipped={UNREADABLE: len(wrong), **rated.skipped} if wrong else rated.skipped)
 
 
 def _rows(path: Path) -> Iterator[RatedPair | Skipped]:
-    for found in text_lines(path):
-        if isinstance(found, Skipped):
-            yield found
+    for line in text_lines(path):
+        if isinstance(line, Skipped):
+            yield line
             continue
-        number, text = found
+        number, text = line
         try:
             yield _row(json.loads(text))
         except (ValueError, RecursionError) as error:
             yield Skipped(number, error_text(error))
 
 
-def _row(told: Any) -> RatedPair:
+def _row(fields: Any) -> RatedPair:
     """Read one line in either form; utterances without a word are absent, not empty."""
-    if isinstance(told, dict) and "output" in told:
-        told = {
-            "context": told.get("context"),
-            "response": told["output"],
-            "reference": told.get("reference"),
-            "score": told.get("s_output"),
-            "reference_score": told.get("s_reference"),
+    if isinstance(fields, dict) and "output" in fields:
+        fields = {
+            "context": fields.get("context"),
+            "response": fields["output"],
+            "reference": fields.get("reference"),
+            "score": fields.get("s_output"),
+            "reference_score": fields.get("s_reference"),
         }
     else:
-        judged = values_read(_Judged, told, what="the line")
+        judged = values_read(_Judged, fields, what="the line")
         known = (judged.reference_score, judged.reference_rating)
-        reference_score = next((one for one in known if one is not None), None)
-        told = {
+        reference_score = next((number for number in known if number is not None), None)
+        fields = {
             "context": list(judged.context),
             "response": judged.response,
             "reference": judged.reference,
             "score": _score(judged),
             "reference_score": None if reference_score is None else _stretched(reference_score, judged.scale),
         }
-    if isinstance(told["context"], list):
-        told["context"] = [text for text in told["context"] if not isinstance(text, str) or text.strip()]
-    row = values_read(_Row, told, what="the line")
-    said = tuple(detokenise_text(text) for text in row.context)
+    if isinstance(fields["context"], list):
+        fields["context"] = [text for text in fields["context"] if not isinstance(text, str) or text.strip()]
+    row = values_read(_Row, fields, what="the line")
+    context = tuple(detokenise_text(text) for text in row.context)
     return RatedPair(
-        said, detokenise_text(row.response), detokenise_text(row.reference), row.score, row.reference_score
+        context, detokenise_text(row.response), detokenise_text(row.reference), row.score, row.reference_score
     )
 
 
 def _score(judged: _Judged) -> float:
     """Return the mean over qualities of their mean over raters, from 1 to 5; of `overall` alone where it was asked."""
     names = judged.dimensions
-    found = []
+    scores = []
     for name in ("overall",) if "overall" in names else names:
-        given, n_beyond = judged.scores(name)
+        ratings, n_beyond = judged.scores(name)
         if n_beyond:
             return HIGH + 1  # so that the row is counted with those beyond the scale
-        if given:
+        if ratings:
             ends = judged.scales.get(name) or judged.scale
-            found.append(_stretched(float(np.mean([value for _, value in given])), ends))
-    if not found:
+            scores.append(_stretched(float(np.mean([value for _, value in ratings])), ends))
+    if not scores:
         raise ValueError("ratings has no score")
-    return float(np.mean(found))
+    return float(np.mean(scores))
 
 
 def _stretched(score: float, ends: Sequence[float] | None) -> float:
@@ -213,7 +213,7 @@ def rated_pairs_of(rows: Iterable[RatedPair]) -> RatedPairs:
     skipped: Counter[str] = Counter()
     usable = []
     for row in rows:
-        scores = [one for one in (row.score, row.reference_score) if one is not None]
+        scores = [score for score in (row.score, row.reference_score) if score is not None]
         if min(scores) >= LOW and max(scores) <= HIGH:
             usable.append(row)
         else:
@@ -230,8 +230,8 @@ def rated_pairs_of(rows: Iterable[RatedPair]) -> RatedPairs:
         rows=tuple(usable),
         repeated=len(system) - len(same),
         conflicting=sum(len(_scores(several)) > 1 for several in same.values()),
-        same_text=sum(_key(one[0].response) == _key(one[0].reference) for one in same.values()),
-        skipped={why: n for why, n in skipped.items() if n},
+        same_text=sum(_key(several[0].response) == _key(several[0].reference) for several in same.values()),
+        skipped={reason: n for reason, n in skipped.items() if n},
     )
 
 

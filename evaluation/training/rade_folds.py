@@ -68,7 +68,7 @@ def folds_measured(config: Mapping[str, Any], data: Path, seeds: Sequence[int] =
     from evaluation.metrics.text_cache import TextCache
 
     shared = TextCache()
-    found: list[np.ndarray] = []
+    scores_by_seed: list[np.ndarray] = []
     people: dict[Any, float] = {}
     units: dict[Any, str] = {}
     order: list[Any] = []  # rows told twice are one here
@@ -86,27 +86,27 @@ def folds_measured(config: Mapping[str, Any], data: Path, seeds: Sequence[int] =
             with tempfile.TemporaryDirectory(prefix="confab-fold-") as work, texts_remembered(shared):
                 train(checked, work)
                 network = restored(checkpoint_read(work))
-            rows = checked.own.split == "rows"
+            rows = checked.metric_options.split == "rows"
             pairs = [
                 pair
-                for name in checked.own.rated
-                for found_there in [rated_pairs_read(checked.path(name), reference_scores=checked.own.stage == 2)]
-                for pair in (found_there.rows if rows else found_there.pairs)
+                for name in checked.metric_options.rated
+                for file in [rated_pairs_read(checked.path(name), reference_scores=checked.metric_options.stage == 2)]
+                for pair in (file.rows if rows else file.pairs)
             ]
-            test = parted(pairs, checked.own)["test"]
-            lite = lite_batch(test, shared) if checked.own.network == "lite" else None
-            made = predicted(network, RatedExamples(test, lite))  # type: ignore[arg-type]
-            for pair, score in zip(test, made, strict=True):
+            test = parted(pairs, checked.metric_options)["test"]
+            lite = lite_batch(test, shared) if checked.metric_options.network == "lite" else None
+            predictions = predicted(network, RatedExamples(test, lite))  # type: ignore[arg-type]
+            for pair, score in zip(test, predictions, strict=True):
                 key = (pair.context, pair.response, pair.reference)
                 scores[key], people[key], units[key] = float(score), pair.score, context_key(pair)
         order = order or list(scores)
-        found.append(np.array([scores[key] for key in order]))
+        scores_by_seed.append(np.array([scores[key] for key in order]))
     y = np.array([people[key] for key in order])
     r = {
-        str(method): tuple(float(correlate(x, y, method, interval="fisher").r or np.nan) for x in found)
+        str(method): tuple(float(correlate(x, y, method, interval="fisher").r or np.nan) for x in scores_by_seed)
         for method in METHODS
     }
     contexts = [units[key] for key in order]
-    whole = correlate(np.mean(found, axis=0), y, units=contexts)
-    ends = None if whole.low is None or whole.high is None else (whole.low, whole.high)
-    return FoldsMeasured(tuple(seeds), r, ends, np.array(found), y, np.array(contexts))
+    correlation = correlate(np.mean(scores_by_seed, axis=0), y, units=contexts)
+    ends = None if correlation.low is None or correlation.high is None else (correlation.low, correlation.high)
+    return FoldsMeasured(tuple(seeds), r, ends, np.array(scores_by_seed), y, np.array(contexts))

@@ -55,30 +55,30 @@ def ship(training: Path, folder: Path, command: str) -> MetricManifest:
     """
     from evaluation.training.loop import restored
 
-    found = checkpoint_read(training)
-    if not found.manifest.metrics:
+    checkpoint = checkpoint_read(training)
+    if not checkpoint.manifest.metrics:
         raise CheckpointError(f"{training} is not finished; train it to its end first")
-    if not found.config.data.corpora:
+    if not checkpoint.config.data.corpora:
         raise CheckpointError(
             f"{training} learned from files of its options, of which no licence is stated; only what is trained on "
             "corpora can be shipped"
         )
-    unsaid = [one.path for one in found.config.data.corpora if one.licence in ("", "not stated")]
+    unsaid = [corpus.path for corpus in checkpoint.config.data.corpora if corpus.licence in ("", "not stated")]
     if unsaid:
         raise CheckpointError(
             f"the config states no licence of {unsaid[0]}; say under which its text is (data.corpora.licence)"
         )
-    files = {name: found.file(name) for name in found.manifest.files if name != WEIGHTS_FILE}
-    n_bytes = sum(map(len, files.values())) + found.manifest.weights_bytes // 2
+    files = {name: checkpoint.file(name) for name in checkpoint.manifest.files if name != WEIGHTS_FILE}
+    n_bytes = sum(map(len, files.values())) + checkpoint.manifest.weights_bytes // 2
     if n_bytes > MAX_BYTES:
         raise CheckpointError(f"{training} would take {n_bytes:,} bytes; at most {MAX_BYTES:,}")
-    manifest = checkpoint_write(folder, restored(found), found.manifest, files, "float16")
+    manifest = checkpoint_write(folder, restored(checkpoint), checkpoint.manifest, files, "float16")
     for name in APART:
         if name in files:
             apart = folder.parent / CONCEPTNET
             apart.mkdir(exist_ok=True)
             (folder / name).replace(apart / name)
-            if has_wordnet(found.config.options):  # which stands on every copy
+            if has_wordnet(checkpoint.config.options):  # which stands on every copy
                 (apart / LICENCE_BESIDE).write_bytes(WORDNET_LICENCE.read_bytes())
     (folder / CARD).write_text(card(Checkpoint(folder, manifest), command), encoding="utf-8")
     return manifest
@@ -87,7 +87,7 @@ def ship(training: Path, folder: Path, command: str) -> MetricManifest:
 def card(checkpoint: Checkpoint, command: str) -> str:
     """Return a model card: description, training data, licence, and accuracy."""
     manifest, config = checkpoint.manifest, checkpoint.config
-    corpora = [f"- {Path(one.path).name}: {one.licence}" for one in config.data.corpora]
+    corpora = [f"- {Path(corpus.path).name}: {corpus.licence}" for corpus in config.data.corpora]
     n = manifest.facts.get("n_examples") or manifest.facts.get("pairs", {})
     agreement = AGREEMENT.get(config.name, "")
     figures: dict[str, Any] = {name: value for name, value in manifest.metrics.items() if value is not None}

@@ -112,9 +112,9 @@ class NliPairs(Examples):
         hypothesis_only: bool = False,
     ) -> None:
         self.n, self.vectors, self.hypothesis_only = len(pairs), vectors, hypothesis_only
-        self.premises = ["" if hypothesis_only else one.premise for one in pairs]
-        self.hypotheses = [one.hypothesis for one in pairs]
-        self.labels = np.array([LABELS.index(one.label) for one in pairs])
+        self.premises = ["" if hypothesis_only else pair.premise for pair in pairs]
+        self.hypotheses = [pair.hypothesis for pair in pairs]
+        self.labels = np.array([LABELS.index(pair.label) for pair in pairs])
 
     def batches(self, batch_size: int, seed: int, epoch: int, start: int = 0) -> Iterator[NliBatch]:
         rng = np.random.default_rng(derive_seed(seed, "order", epoch))
@@ -122,15 +122,15 @@ class NliPairs(Examples):
         if self.vectors is None:  # pairs of a length share a batch, so that little of it is padding
             lengths = np.array([len(a) + len(b) for a, b in zip(self.premises, self.hypotheses, strict=True)])
             chunk = BUCKET * batch_size
-            parts = [order[at : at + chunk] for at in range(0, self.n, chunk)]
+            parts = [order[offset : offset + chunk] for offset in range(0, self.n, chunk)]
             order = np.concatenate([part[np.argsort(lengths[part], kind="stable")] for part in parts])
-        groups = [order[at : at + batch_size] for at in range(0, self.n, batch_size)]
+        groups = [order[offset : offset + batch_size] for offset in range(0, self.n, batch_size)]
         for k in rng.permutation(len(groups))[start:]:
             yield self._batch(groups[k])
 
     def in_order(self, batch_size: int) -> Iterator[NliBatch]:
-        for at in range(0, self.n, batch_size):
-            yield self._batch(np.arange(at, min(at + batch_size, self.n)))
+        for offset in range(0, self.n, batch_size):
+            yield self._batch(np.arange(offset, min(offset + batch_size, self.n)))
 
     def _batch(self, rows: np.ndarray) -> NliBatch:
         label = torch.from_numpy(self.labels[rows])
@@ -139,10 +139,10 @@ class NliPairs(Examples):
         if self.vectors is None:
             return NliBatch(premises, hypotheses, label)
         vectors, place = self.vectors
-        said = torch.from_numpy(vectors[[place[text] for text in hypotheses]])
+        hypothesis_vectors = torch.from_numpy(vectors[[place[text] for text in hypotheses]])
         if self.hypothesis_only:
-            return NliBatch(torch.zeros_like(said), said, label)
-        return NliBatch(torch.from_numpy(vectors[[place[text] for text in premises]]), said, label)
+            return NliBatch(torch.zeros_like(hypothesis_vectors), hypothesis_vectors, label)
+        return NliBatch(torch.from_numpy(vectors[[place[text] for text in premises]]), hypothesis_vectors, label)
 
     @property
     def majority(self) -> float:
@@ -159,48 +159,52 @@ class EntailmentTraining(LearnedMetric):
     reads_dialogues = None
 
     def missing(self, config: MetricTrainingConfig) -> dict[str, str]:
-        own: EntailmentOptions = config.own
-        found = {}
-        files = {part: getattr(own.files, part) for part in PARTS}
+        options: EntailmentOptions = config.metric_options
+        problems = {}
+        files = {part: getattr(options.files, part) for part in PARTS}
         if any(files.values()) == bool(config.data.corpora):
-            found["files"] = "pairs come from corpora (data.corpora) or from files, and one of the two must be given"
+            problems["files"] = "pairs come from corpora (data.corpora) or from files, and one of the two must be given"
         elif any(files.values()) and not (files["train"] and files["validation"]):
-            found["files"] = "both train and validation must be named"
-        named = {f"files.{part}": path for part, path in files.items()}
-        for key, path in {**named, "mnli": own.mnli, "dull": own.dull}.items():
+            problems["files"] = "both train and validation must be named"
+        named_files = {f"files.{part}": path for part, path in files.items()}
+        for key, path in {**named_files, "mnli": options.mnli, "dull": options.dull}.items():
             if path and not config.path(path).is_file():
-                found[key] = f"there is no file {config.path(path)}"
-        if own.pairs.n_mnli and not own.mnli:
-            found["pairs.n_mnli"] = "options.mnli must name MultiNLI's training file"
-        if own.network == "lite" and config.backbone.learns != "frozen":
-            found["network"] = f"lite needs backbone.learns of frozen, not {config.backbone.learns}; bert learns whole"
-        if own.network == "esim" and own.words_from == "static" and config.backbone.model != MINILM:
-            found["words_from"] = (
+                problems[key] = f"there is no file {config.path(path)}"
+        if options.pairs.n_mnli and not options.mnli:
+            problems["pairs.n_mnli"] = "options.mnli must name MultiNLI's training file"
+        if options.network == "lite" and config.backbone.learns != "frozen":
+            problems["network"] = (
+                f"lite needs backbone.learns of frozen, not {config.backbone.learns}; bert learns whole"
+            )
+        if options.network == "esim" and options.words_from == "static" and config.backbone.model != MINILM:
+            problems["words_from"] = (
                 f"static vectors are MiniLM's; backbone.model must be {MINILM}, not {config.backbone.model}"
             )
-        return found
+        return problems
 
     def prepare(self, config: MetricTrainingConfig, splits: Splits, device: str) -> Prepared:
-        own: EntailmentOptions = config.own
+        options: EntailmentOptions = config.metric_options
         pairs = pairs_made(config, splits)
         vectors = None
-        if own.network == "lite":
+        if options.network == "lite":
             vectors = _vectors(pairs, config.backbone.model, device)
-        made = {
-            name: NliPairs(part, vectors, hypothesis_only=own.hypothesis_only) for name, part in pairs.items() if part
+        examples = {
+            name: NliPairs(part, vectors, hypothesis_only=options.hypothesis_only)
+            for name, part in pairs.items()
+            if part
         }
         counts = {name: dict(Counter(pair.label for pair in part)) for name, part in pairs.items() if part}
-        shown = [[name, one.premise, one.hypothesis, one.label] for name in pairs for one in pairs[name]]
+        pair_rows = [[name, pair.premise, pair.hypothesis, pair.label] for name in pairs for pair in pairs[name]]
         return Prepared(
-            train=made["train"],
-            validation=made["validation"],
-            test=made.get("test"),
-            digest=hashlib.sha256(canonical_json([splits.digest, shown]).encode()).hexdigest()[:16],
+            train=examples["train"],
+            validation=examples["validation"],
+            test=examples.get("test"),
+            digest=hashlib.sha256(canonical_json([splits.digest, pair_rows]).encode()).hexdigest()[:16],
             facts={
-                "n_examples": {name: one.n for name, one in made.items()},
+                "n_examples": {name: part.n for name, part in examples.items()},
                 "pairs": counts,
                 "width": int(vectors[0].shape[1]) if vectors else 0,
-                "words_from": _words_told(config),
+                "words_from": _name_word_vectors(config),
                 "licences": sorted({c.licence or "not stated" for c in config.data.corpora}) or ["not stated"],
             },
         )
@@ -224,7 +228,7 @@ class EntailmentTraining(LearnedMetric):
         right = logits.argmax(dim=1) == labels
         accuracy = float(right.double().mean())
         entropy = float(F.cross_entropy(logits, labels))
-        told = {
+        figures = {
             "cross_entropy": entropy,
             "accuracy": accuracy,
             "majority": examples.majority,
@@ -235,7 +239,7 @@ class EntailmentTraining(LearnedMetric):
             },
         }
         by_accuracy = network.chosen_by == "accuracy"  # ties by cross-entropy
-        return {"loss": 1 - accuracy + 1e-4 * entropy if by_accuracy else entropy, **told}
+        return {"loss": 1 - accuracy + 1e-4 * entropy if by_accuracy else entropy, **figures}
 
 
 def pairs_made(config: MetricTrainingConfig, splits: Splits) -> dict[str, list[InferencePair]]:
@@ -244,74 +248,76 @@ def pairs_made(config: MetricTrainingConfig, splits: Splits) -> dict[str, list[I
     Raises:
         CorpusError: no pair to learn from or to validate on.
     """
-    own: EntailmentOptions = config.own
-    found: dict[str, list[InferencePair]] = {}
-    if own.files.train:
+    options: EntailmentOptions = config.metric_options
+    pairs_by_part: dict[str, list[InferencePair]] = {}
+    if options.files.train:
         for name in PARTS:
-            path: str = getattr(own.files, name)
-            found[name] = pairs_read(config.path(path)) if path else []
+            path: str = getattr(options.files, name)
+            pairs_by_part[name] = pairs_read(config.path(path)) if path else []
     else:
-        dull = dull_sentences(config.path(own.dull)) if own.dull else None
+        dull = dull_sentences(config.path(options.dull)) if options.dull else None
         for name, part in splits.parts():
             mnli: Sequence[InferencePair] = ()
-            if name == "train" and own.pairs.n_mnli:
-                mnli = mnli_contradictions(config.path(own.mnli), own.pairs.n_mnli, derive_seed(own.data_seed, "mnli"))
-            seed = derive_seed(own.data_seed, name)
-            found[name] = inference_pairs(part, own.pairs, seed, dull=dull, mnli=mnli)
-    for name, pairs in found.items():  # in a drawn order already
-        most = own.most_pairs if name == "train" else own.most_held_out
-        if most:
-            found[name] = pairs[:most]
+            if name == "train" and options.pairs.n_mnli:
+                mnli = mnli_contradictions(
+                    config.path(options.mnli), options.pairs.n_mnli, derive_seed(options.data_seed, "mnli")
+                )
+            seed = derive_seed(options.data_seed, name)
+            pairs_by_part[name] = inference_pairs(part, options.pairs, seed, dull=dull, mnli=mnli)
+    for name, pairs in pairs_by_part.items():  # in a drawn order already
+        limit = options.most_pairs if name == "train" else options.most_held_out
+        if limit:
+            pairs_by_part[name] = pairs[:limit]
     for name in ("train", "validation"):
-        if not found[name]:
+        if not pairs_by_part[name]:
             raise CorpusError(f"the {name} part has no dialogue of three utterances; give more dialogues")
-    return found
+    return pairs_by_part
 
 
 def _vectors(
     pairs: Mapping[str, Sequence[InferencePair]], model: str, device: str
 ) -> tuple[np.ndarray, dict[str, int]]:
     """Encode every text once; premises and replies apart from what is drawn, which differs from seed to seed."""
-    told: dict[str, None] = {}
-    drawn: dict[str, None] = {}
+    true_texts: dict[str, None] = {}
+    sampled_texts: dict[str, None] = {}
     for part in pairs.values():
         for pair in part:
-            told[pair.premise] = None
-            (told if pair.genre == TRUE else drawn)[pair.hypothesis] = None
+            true_texts[pair.premise] = None
+            (true_texts if pair.genre == TRUE else sampled_texts)[pair.hypothesis] = None
     encoder = encoder_get(model, device)
-    groups = [sorted(told), sorted(set(drawn) - set(told))]
+    groups = [sorted(true_texts), sorted(set(sampled_texts) - set(true_texts))]
     rows = [embeddings_cached(group, encoder) for group in groups if group]
     place = {text: k for k, text in enumerate(text for group in groups for text in group)}
     return np.concatenate(rows).astype(np.float32), place
 
 
 def _network(config: MetricTrainingConfig, width: int) -> EntailmentClassifier:
-    own: EntailmentOptions = config.own
-    network = _made(config, own, width)
-    network.chosen_by = own.chosen_by
+    options: EntailmentOptions = config.metric_options
+    network = _make_network(config, options, width)
+    network.chosen_by = options.chosen_by
     return network
 
 
-def _made(config: MetricTrainingConfig, own: EntailmentOptions, width: int) -> EntailmentClassifier:
-    if own.network == "lite":
+def _make_network(config: MetricTrainingConfig, options: EntailmentOptions, width: int) -> EntailmentClassifier:
+    if options.network == "lite":
         return EntailmentLite(width)
-    dropout = {} if own.dropout is None else {"dropout": own.dropout}
-    if own.network == "bert":
+    dropout = {} if options.dropout is None else {"dropout": options.dropout}
+    if options.network == "bert":
         return EntailmentBert(backbone_load(config.backbone), **dropout)
     vectors: TokenVectorModel
-    if own.words_from == "encoder":
+    if options.words_from == "encoder":
         vectors = EncoderVectors(backbone_load(config.backbone))
     else:
         vectors = StaticVectors(_words, _vector, WORD_DIMENSION, config.backbone.max_tokens)
-    return Esim(vectors, own.hidden, **dropout)
+    return Esim(vectors, options.hidden, **dropout)
 
 
-def _words_told(config: MetricTrainingConfig) -> str:
+def _name_word_vectors(config: MetricTrainingConfig) -> str:
     """Name what gives ESIM's words their vectors; empty for other networks."""
-    own: EntailmentOptions = config.own
-    if own.network != "esim":
+    options: EntailmentOptions = config.metric_options
+    if options.network != "esim":
         return ""
-    if own.words_from == "static":
+    if options.words_from == "static":
         return "static vectors distilled from MiniLM"
     return f"states of {Path(config.backbone.model).name}"
 

@@ -106,12 +106,12 @@ class GradePairs(Examples):
 
     def batches(self, batch_size: int, seed: int, epoch: int, start: int = 0) -> Iterator[Ranked]:
         order = np.random.default_rng(derive_seed(seed, epoch)).permutation(self.n)
-        for at in range(start * batch_size, self.n, batch_size):
-            yield self._batch(order[at : at + batch_size].tolist())
+        for offset in range(start * batch_size, self.n, batch_size):
+            yield self._batch(order[offset : offset + batch_size].tolist())
 
     def in_order(self, batch_size: int) -> Iterator[Ranked]:
-        for at in range(0, self.n, batch_size):
-            yield self._batch(list(range(at, min(at + batch_size, self.n))))
+        for offset in range(0, self.n, batch_size):
+            yield self._batch(list(range(offset, min(offset + batch_size, self.n))))
 
     def _batch(self, rows: list[int]) -> Ranked:
         true = [self.pairs[k] for k in rows]
@@ -127,37 +127,37 @@ class GradeTraining(LearnedMetric):
     options_type = GradeOptions
 
     def missing(self, config: MetricTrainingConfig) -> dict[str, str]:
-        own: GradeOptions = config.own
-        found = {}
+        options: GradeOptions = config.metric_options
+        problems = {}
         if absent := [path for path in graph_paths(config) if not path.is_file()]:
-            found["graph"] = f"there is no file {absent[0]}"
-        if own.vectors != STATIC and not config.path(own.vectors).is_file():
-            found["vectors"] = f"there is no file {config.path(own.vectors)}"
-        if own.analyser != "usual" and (reason := analyser_missing(own.analyser)):
-            found["analyser"] = reason
-        if own.text == "two" and config.backbone.learns != "frozen":
-            found["text"] = "two needs backbone.learns of frozen; an encoder that learns reads pairs"
-        return found
+            problems["graph"] = f"there is no file {absent[0]}"
+        if options.vectors != STATIC and not config.path(options.vectors).is_file():
+            problems["vectors"] = f"there is no file {config.path(options.vectors)}"
+        if options.analyser != "usual" and (reason := analyser_missing(options.analyser)):
+            problems["analyser"] = reason
+        if options.text == "two" and config.backbone.learns != "frozen":
+            problems["text"] = "two needs backbone.learns of frozen; an encoder that learns reads pairs"
+        return problems
 
     def prepare(self, config: MetricTrainingConfig, splits: Splits, device: str) -> Prepared:
-        own: GradeOptions = config.own
-        analyser = analyser_usual() if own.analyser == "usual" else own.analyser
-        said = [turn for _, part in splits.parts() for dialogue in part for turn in dialogue.turns]
-        keywords = Keywords.counted(said, analyser)
+        options: GradeOptions = config.metric_options
+        analyser = analyser_usual() if options.analyser == "usual" else options.analyser
+        utterances = [turn for _, part in splits.parts() for dialogue in part for turn in dialogue.turns]
+        keywords = Keywords.from_utterances(utterances, analyser)
         graph = graph_read(*graph_paths(config)).pruned()
-        table = self._table(config, splits, keywords, graph) if own.nodes == "learned" else None
-        reader = reader_of(own, keywords, graph, table[0] if table else None)
+        table = self._table(config, splits, keywords, graph) if options.nodes == "learned" else None
+        reader = reader_of(options, keywords, graph, table[0] if table else None)
         triples = {name: triples_of(part) for name, part in splits.parts()}
         vectors = self._vectors(config, triples, device)
-        made, digest = {}, hashlib.sha256()
+        examples, digest = {}, hashlib.sha256()
         for name, pairs in triples.items():
             if not pairs:
                 if name == "test":
                     continue
                 raise CorpusError(f"the {name} part has no dialogue of three utterances; give more dialogues")
-            kinds = {"both": ("lexical", "embedding")}.get(own.negatives, (own.negatives,))
-            false = [one for kind in kinds for one in self._false(kind, own, name, pairs, vectors, device)]
-            made[name] = GradePairs(pairs * len(kinds), false, reader, vectors if own.text == "two" else None)
+            kinds = {"both": ("lexical", "embedding")}.get(options.negatives, (options.negatives,))
+            false = [reply for kind in kinds for reply in self._false(kind, options, name, pairs, vectors, device)]
+            examples[name] = GradePairs(pairs * len(kinds), false, reader, vectors if options.text == "two" else None)
             digest.update(canonical_json([name, pairs, false]).encode())
         files = {KEYWORDS: keywords.dump(), GRAPH: _packed(graph)}
         if table is not None:
@@ -166,16 +166,16 @@ class GradeTraining(LearnedMetric):
             files |= {WORDS: "\n".join(table[0].rows).encode(), NEAR: rows.getvalue()}
             self._start = table[2]
         return Prepared(
-            train=made["train"],
-            validation=made["validation"],
-            test=made.get("test"),
+            train=examples["train"],
+            validation=examples["validation"],
+            test=examples.get("test"),
             digest=hashlib.sha256(canonical_json([digest.hexdigest(), graph.digest, analyser]).encode()).hexdigest()[
                 :16
             ],
             files=files,
             facts={
                 "analyser": analyser,
-                "n_examples": {name: one.n for name, one in made.items()},
+                "n_examples": {name: part.n for name, part in examples.items()},
                 "n_keywords": len(keywords.df),
                 "n_graph_nodes": len(graph.nodes),
                 "graph": graph.digest,
@@ -186,32 +186,32 @@ class GradeTraining(LearnedMetric):
         self, config: MetricTrainingConfig, splits: Splits, keywords: Keywords, graph: Graph
     ) -> tuple[VocabularyTable, np.ndarray, np.ndarray]:
         """Return the table of the training's keywords, their neighbours (V + 1, K, d) and where their rows begin."""
-        own: GradeOptions = config.own
-        said = [turn for dialogue in splits.train for turn in dialogue.turns]
-        words = sorted({word for turn in said for word in keywords.of(turn)})
-        if own.vectors == STATIC:
+        options: GradeOptions = config.metric_options
+        utterances = [turn for dialogue in splits.train for turn in dialogue.turns]
+        words = sorted({word for turn in utterances for word in keywords.extract(turn)})
+        if options.vectors == STATIC:
             vectors: Mapping[str, np.ndarray | None] = DistilledVectors()
             width = WORD_DIMENSION
         else:
-            wanted = {*words, *graph.nodes}
-            file = _vectors_file(config.path(own.vectors)).table(words=wanted)
-            vectors, width = {w: file.lookup(w) for w in wanted}, file.dimension
-        lexicon = Lexicon(graph, vectors, own.neighbours, width)
-        near = np.zeros((len(words) + 1, len(own.neighbours), width), dtype=np.float32)
+            vocabulary = {*words, *graph.nodes}
+            file = _vectors_file(config.path(options.vectors)).table(words=vocabulary)
+            vectors, width = {w: file.lookup(w) for w in vocabulary}, file.dimension
+        lexicon = Lexicon(graph, vectors, options.neighbours, width)
+        near = np.zeros((len(words) + 1, len(options.neighbours), width), dtype=np.float32)
         rows = np.random.default_rng(derive_seed(config.seed, "words")).uniform(-0.05, 0.05, (len(words) + 1, width))
         for k, word in enumerate(words, start=1):
             near[k] = lexicon.near(word)
-            found = lexicon.vector(word)
-            if found is not None:
-                rows[k] = found
+            vector = lexicon.vector(word)
+            if vector is not None:
+                rows[k] = vector
         return VocabularyTable(words, near), near, rows.astype(np.float32)
 
     def _vectors(
         self, config: MetricTrainingConfig, triples: Mapping[str, Sequence[Pair]], device: str
     ) -> dict[str, np.ndarray] | None:
         """Encode every text once, where the network or the false replies need vectors."""
-        own: GradeOptions = config.own
-        if own.text != "two" and own.negatives not in ("both", "embedding"):
+        options: GradeOptions = config.metric_options
+        if options.text != "two" and options.negatives not in ("both", "embedding"):
             return None
         texts = list(
             dict.fromkeys(t for part in triples.values() for context, reply in part for t in (*context, reply))
@@ -222,15 +222,15 @@ class GradeTraining(LearnedMetric):
     def _false(
         self,
         kind: str,
-        own: GradeOptions,
+        options: GradeOptions,
         part: str,
         pairs: Sequence[Pair],
         vectors: Mapping[str, np.ndarray] | None,
         device: str,
     ) -> list[str]:
-        replies, seed = [reply for _, reply in pairs], derive_seed(own.data_seed, part)
+        replies, seed = [reply for _, reply in pairs], derive_seed(options.data_seed, part)
         if kind == "lexical":
-            return lexical_negatives(replies, seed, middle_rule=own.middle_rule)
+            return lexical_negatives(replies, seed, middle_rule=options.middle_rule)
         if kind == "random":
             return random_negatives(replies, seed)
         assert vectors is not None
@@ -246,7 +246,7 @@ class GradeTraining(LearnedMetric):
                 true, false = network.logits(batch.true), network.logits(batch.false)  # type: ignore[operator]
                 parts = network.loss_of(true, false)  # type: ignore[operator]
                 sums["loss"] += float(parts.total) * parts.n
-                sums["accuracy"] += float(parts.told["accuracy"]) * parts.n
+                sums["accuracy"] += float(parts.figures["accuracy"]) * parts.n
                 n += parts.n
                 known += [true, false]
         logits = torch.cat(known)
@@ -257,20 +257,20 @@ class GradeTraining(LearnedMetric):
         }
 
     def network(self, config: MetricTrainingConfig, prepared: Prepared) -> nn.Module:
-        return _network(config, self._start if config.own.nodes == "learned" else None)
+        return _network(config, self._start if config.metric_options.nodes == "learned" else None)
 
     def restored(self, checkpoint: Checkpoint) -> nn.Module:
         config = checkpoint.config
         table = None
-        if config.own.nodes == "learned":
+        if config.metric_options.nodes == "learned":
             near = np.load(io.BytesIO(checkpoint.file(NEAR)))
             table = np.zeros((near.shape[0], near.shape[2]), dtype=np.float32)
         return _network(config, table)
 
 
 def _network(config: MetricTrainingConfig, table: np.ndarray | None) -> GradeNetwork:
-    own: GradeOptions = config.own
-    text = backbone_load(config.backbone) if own.text == "pair" else None
+    options: GradeOptions = config.metric_options
+    text = backbone_load(config.backbone) if options.text == "pair" else None
     if text is None:
         from transformers import AutoConfig
 
@@ -284,45 +284,45 @@ def _network(config: MetricTrainingConfig, table: np.ndarray | None) -> GradeNet
         text=text,
         table=table,
         width=WORD_DIMENSION if table is None else table.shape[1],
-        heads=own.heads,
-        layers=own.layers,
-        hidden=own.hidden,
-        n_rings=len(own.neighbours),
-        graph=own.use_graph,
-        by_hops=own.hop_attention,
-        drop_edge=own.drop_edge,
-        margin=own.margin,
+        heads=options.heads,
+        layers=options.layers,
+        hidden=options.hidden,
+        n_rings=len(options.neighbours),
+        graph=options.use_graph,
+        by_hops=options.hop_attention,
+        drop_edge=options.drop_edge,
+        margin=options.margin,
     )
 
 
-def reader_of(own: GradeOptions, keywords: Keywords, graph: Graph, table: VocabularyTable | None) -> Reader:
+def reader_of(options: GradeOptions, keywords: Keywords, graph: Graph, table: VocabularyTable | None) -> Reader:
     """Return the reader that makes batches of texts; without a table it uses the static vectors."""
-    lexicon = table or Lexicon(graph, DistilledVectors(), own.neighbours, WORD_DIMENSION)
+    lexicon = table or Lexicon(graph, DistilledVectors(), options.neighbours, WORD_DIMENSION)
     width = WORD_DIMENSION if table is None else table.width
-    return Reader(keywords, graph, lexicon, len(own.neighbours), width, own.max_keywords)
+    return Reader(keywords, graph, lexicon, len(options.neighbours), width, options.max_keywords)
 
 
 def reader_restored(checkpoint: Checkpoint) -> Reader:
     """Return the reader of a checkpoint."""
-    own: GradeOptions = checkpoint.config.own
+    options: GradeOptions = checkpoint.config.metric_options
     keywords = Keywords.load(checkpoint.file(KEYWORDS))
     lines = gzip.decompress(checkpoint.file(GRAPH)).decode().splitlines()
     graph = Graph((head, tail) for head, tail in (line.split("\t") for line in lines))
     table = None
-    if own.nodes == "learned":
+    if options.nodes == "learned":
         near = np.load(io.BytesIO(checkpoint.file(NEAR)))
         table = VocabularyTable(checkpoint.file(WORDS).decode().splitlines(), near)
-    return reader_of(own, keywords, graph, table)
+    return reader_of(options, keywords, graph, table)
 
 
 def triples_of(dialogues: Sequence[Dialogue]) -> list[Pair]:
     """Return two utterances and what follows them, each such triple once."""
-    found = {
+    triples = {
         (dialogue.turns[k - UTTERANCES : k], dialogue.turns[k]): None
         for dialogue in dialogues
         for k in range(UTTERANCES, len(dialogue.turns))
     }
-    return list(found)
+    return list(triples)
 
 
 def text_of(
@@ -340,7 +340,7 @@ def text_of(
 
 def graph_paths(config: MetricTrainingConfig) -> list[Path]:
     """Return the paths of a config's triples."""
-    return [RELATIONS if name == WORDNET else config.path(name) for name in config.own.graph]
+    return [RELATIONS if name == WORDNET else config.path(name) for name in config.metric_options.graph]
 
 
 def _vectors_file(path: Path) -> FileVectors:
@@ -356,11 +356,11 @@ class DistilledVectors(dict[str, "np.ndarray | None"]):
     def get(self, word: str, default: Any = None) -> np.ndarray | None:  # type: ignore[override]
         """Return a word's vector, None where it has none."""
         if word not in self:
-            found = word_vectors().lookup(word)
-            norm = 0.0 if found is None else float(np.linalg.norm(found))
-            if found is None or not norm:
+            vector = word_vectors().lookup(word)
+            norm = 0.0 if vector is None else float(np.linalg.norm(vector))
+            if vector is None or not norm:
                 return None  # not remembered: there is no end of words without a vector
-            self[word] = found / norm
+            self[word] = vector / norm
         return self[word]
 
 

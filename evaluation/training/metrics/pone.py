@@ -140,14 +140,14 @@ class PoneNetwork(nn.Module):
         """Return (B,) scores before the sigmoid."""
         return self.scorer(self.vectors(query), self.vectors(response))
 
-    def vectors(self, said: Tensor | WordBatch) -> Tensor:
+    def vectors(self, texts: Tensor | WordBatch) -> Tensor:
         """Return (B, d) vectors of texts: as they are, or by the recurrent encoder."""
         device = self.level.device
-        if isinstance(said, WordBatch):
+        if isinstance(texts, WordBatch):
             assert self.sentences is not None, "words need the recurrent encoder"
-            found: Tensor = self.sentences(said.words.to(device), said.lengths)
-            return found
-        return said.to(device)
+            vectors: Tensor = self.sentences(texts.words.to(device), texts.lengths)
+            return vectors
+        return texts.to(device)
 
     def loss(self, batch: PoneBatch) -> ExampleLoss:
         """Return the mean loss of true pairs, wrong pairs and labelled augmented ones, and how many are right."""
@@ -180,19 +180,21 @@ class PonePairs(Examples):
         query: np.ndarray,
         response: np.ndarray,
         options: PoneOptions,
-        *more: np.ndarray,
+        *augmented: np.ndarray,
         owners: np.ndarray | None = None,
         seed: int = 0,
     ) -> None:
         self.vectors, self.query, self.response = vectors, query, response
         self.options, self.n = options, len(query)
         nothing = np.zeros(0, dtype=int)
-        self.augmented_query, self.augmented = more or (nothing, nothing)
+        self.augmented_query, self.augmented = augmented or (nothing, nothing)
         self.labels = all_positive(len(self.augmented))
         self._settled = False
-        said = [texts[k] for k in response]
-        self.numbers, self.owners = text_numbers(said), owners
-        self._words = WordNegatives(said, np.random.default_rng(seed), owners) if options.negatives == "bm25" else None
+        responses = [texts[k] for k in response]
+        self.numbers, self.owners = text_numbers(responses), owners
+        self._words = (
+            WordNegatives(responses, np.random.default_rng(seed), owners) if options.negatives == "bm25" else None
+        )
 
     def n_batches(self, batch_size: int) -> int:
         return -(-(len(self.augmented) or self.n) // batch_size)
@@ -208,56 +210,59 @@ class PonePairs(Examples):
             return self.response[self._words.draw(rng)]
         assert isinstance(self.vectors, np.ndarray), "recurrent sentences are refused beside these"
         vectors = self.vectors[self.response]
-        drawn = weighted_responses(
+        sample = weighted_responses(
             vectors, self.numbers, rng, temperature=options.temperature, pool=options.pool, owners=self.owners
         )
-        return self.response[drawn]
+        return self.response[sample]
 
     def batches(self, batch_size: int, seed: int, epoch: int, start: int = 0) -> Iterator[PoneBatch]:
         rng = np.random.default_rng(derive_seed(seed, "order", epoch))
         negative = self.negatives(seed, epoch)
-        order, others = rng.permutation(self.n), rng.permutation(len(self.augmented))
+        order, augmented_order = rng.permutation(self.n), rng.permutation(len(self.augmented))
         for k in range(start, self.n_batches(batch_size)):
-            at = np.arange(k * batch_size, (k + 1) * batch_size)
-            if len(others):  # the true pairs begin again as often as need be
-                rows, more = order[at % self.n], others[at[at < len(others)]]
+            positions = np.arange(k * batch_size, (k + 1) * batch_size)
+            if len(augmented_order):  # the true pairs begin again as often as need be
+                rows, augmented_rows = (
+                    order[positions % self.n],
+                    augmented_order[positions[positions < len(augmented_order)]],
+                )
             else:
-                rows, more = order[at[at < self.n]], others
-            yield self._batch(rows, negative, more[self.labels.kept[more]])
+                rows, augmented_rows = order[positions[positions < self.n]], augmented_order
+            yield self._batch(rows, negative, augmented_rows[self.labels.is_kept[augmented_rows]])
 
     def in_order(self, batch_size: int) -> Iterator[PoneBatch]:
-        drawn = random_responses(self.numbers, np.random.default_rng(0))
-        for at in range(0, self.n, batch_size):
-            rows = np.arange(at, min(at + batch_size, self.n))
-            yield self._batch(rows, self.response[drawn], np.zeros(0, dtype=int))
+        negatives = random_responses(self.numbers, np.random.default_rng(0))
+        for offset in range(0, self.n, batch_size):
+            rows = np.arange(offset, min(offset + batch_size, self.n))
+            yield self._batch(rows, self.response[negatives], np.zeros(0, dtype=int))
 
-    def _batch(self, rows: np.ndarray, negative: np.ndarray, more: np.ndarray) -> PoneBatch:
+    def _batch(self, rows: np.ndarray, negative: np.ndarray, augmented_rows: np.ndarray) -> PoneBatch:
         return PoneBatch(
-            self._of(self.query[rows]),
-            self._of(self.response[rows]),
-            self._of(negative[rows]),
-            self._of(self.augmented_query[more]),
-            self._of(self.augmented[more]),
-            torch.from_numpy(self.labels.positive[more].astype(np.float32)),
+            self._inputs(self.query[rows]),
+            self._inputs(self.response[rows]),
+            self._inputs(negative[rows]),
+            self._inputs(self.augmented_query[augmented_rows]),
+            self._inputs(self.augmented[augmented_rows]),
+            torch.from_numpy(self.labels.positive[augmented_rows].astype(np.float32)),
         )
 
-    def _of(self, which: np.ndarray) -> Tensor | WordBatch:
-        found = self.vectors[which]
-        return torch.from_numpy(found) if isinstance(found, np.ndarray) else found
+    def _inputs(self, which: np.ndarray) -> Tensor | WordBatch:
+        inputs = self.vectors[which]
+        return torch.from_numpy(inputs) if isinstance(inputs, np.ndarray) else inputs
 
     def begin_epoch(self, network: nn.Module, epoch: int) -> None:
         """Relabel the augmented pairs in epochs 0, 5, 10, … by the network's current state."""
         if len(self.augmented) and epoch % self.options.refilter_every == 0:
             network.eval()
-            found = []
+            probabilities = []
             with torch.no_grad():
-                for at in range(0, len(self.augmented), 4096):
-                    part = slice(at, at + 4096)
-                    query, said = (self._of(self.augmented_query[part]), self._of(self.augmented[part]))
-                    found.append(network(query, said).sigmoid().cpu().numpy())
+                for offset in range(0, len(self.augmented), 4096):
+                    part = slice(offset, offset + 4096)
+                    query, response = (self._inputs(self.augmented_query[part]), self._inputs(self.augmented[part]))
+                    probabilities.append(network(query, response).sigmoid().cpu().numpy())
             before = self.labels if epoch else None
             keep = self.options.filter == "change"
-            self.labels = relabelled(np.concatenate(found), self.options.theta, "change" if keep else "drop")
+            self.labels = relabelled(np.concatenate(probabilities), self.options.theta, "change" if keep else "drop")
             self._settled = labels_are_stable(self.labels, before)
 
     @property
@@ -265,14 +270,14 @@ class PonePairs(Examples):
         """True if hardly a label changed in the last update: the paper's end of training (5)."""
         return self._settled
 
-    def told(self) -> dict[str, float]:
+    def log_figures(self) -> dict[str, float]:
         return {"kept_share": self.labels.kept_share} if len(self.augmented) else {}
 
     def remember(self) -> dict[str, Tensor]:
-        return {"positive": torch.from_numpy(self.labels.positive), "kept": torch.from_numpy(self.labels.kept)}
+        return {"positive": torch.from_numpy(self.labels.positive), "kept": torch.from_numpy(self.labels.is_kept)}
 
-    def recall(self, kept: dict[str, Tensor]) -> None:
-        self.labels = Labels(kept["positive"].numpy(), kept["kept"].numpy())
+    def recall(self, state: dict[str, Tensor]) -> None:
+        self.labels = Labels(state["positive"].numpy(), state["kept"].numpy())
 
 
 @register_learned
@@ -283,66 +288,66 @@ class PoneTraining(LearnedMetric):
     options_type = PoneOptions
 
     def missing(self, config: MetricTrainingConfig) -> dict[str, str]:
-        options: PoneOptions = config.own
-        found = {}
+        options: PoneOptions = config.metric_options
+        problems = {}
         if config.backbone.learns != "frozen":
-            found["window"] = f"PONE's encoder is frozen; backbone.learns is {quote(config.backbone.learns)}"
+            problems["window"] = f"PONE's encoder is frozen; backbone.learns is {quote(config.backbone.learns)}"
         if options.positives == "bot":
             try:
                 reason = bot_get(options.bot).unavailable_reason()
             except UnknownName as error:
                 reason = str(error)
             if reason:
-                found["bot"] = reason
+                problems["bot"] = reason
         if options.sentences == "recurrent":
             if options.negatives == "weighted":
-                found["negatives"] = (
+                problems["negatives"] = (
                     "weighted negatives compare vectors of a frozen encoder, and recurrent sentences learn theirs; "
                     "say negatives: random or bm25"
                 )
             if options.sentence_width % 2:
-                found["sentence_width"] = (
+                problems["sentence_width"] = (
                     f"{options.sentence_width} is odd; both directions share it, so it must be even"
                 )
         if config.backbone.pooling != "mean" and options.sentences == "frozen":
-            found["sentences"] = (
+            problems["sentences"] = (
                 f"PONE's vectors are means over tokens; backbone.pooling is {quote(config.backbone.pooling)}"
             )
         if options.filter != "none" and options.positives == "none":
-            found["filter"] = "there are no augmented responses to filter; say positives: eda or bot"
-        return found
+            problems["filter"] = "there are no augmented responses to filter; say positives: eda or bot"
+        return problems
 
     def prepare(self, config: MetricTrainingConfig, splits: Splits, device: str) -> Prepared:
-        options: PoneOptions = config.own
-        most = {"train": options.most_pairs}
+        options: PoneOptions = config.metric_options
+        limits = {"train": options.most_pairs}
         pairs = {
-            name: _pairs(part, options.window, most.get(name, options.most_held_out)) for name, part in splits.parts()
+            name: _pairs(part, options.window, limits.get(name, options.most_held_out)) for name, part in splits.parts()
         }
         for name in ("train", "validation"):
-            if len({said for _, said in pairs[name]}) < 2:
+            if len({response for _, response in pairs[name]}) < 2:
                 raise CorpusError(f"the {name} part leaves fewer than two different responses")
         added, made_of = _augmented(pairs["train"], options, config.seed)
         queries = [query for part in (*pairs.values(), added) for query, _ in part]
-        said = list(dict.fromkeys(said for part in (*pairs.values(), added) for _, said in part))
-        vectors, texts, query_place = inputs_of(queries, said, config, device)
+        responses = list(dict.fromkeys(response for part in (*pairs.values(), added) for _, response in part))
+        vectors, texts, query_place = inputs_of(queries, responses, config, device)
         place = {text: k for k, text in enumerate(texts)}
 
         def numbers(part: Sequence[tuple[tuple[str, ...], str]]) -> tuple[np.ndarray, np.ndarray]:
             return (
                 np.array([query_place[query] for query, _ in part], dtype=int),
-                np.array([place[said] for _, said in part], dtype=int),
+                np.array([place[response] for _, response in part], dtype=int),
             )
 
         filtered = options.filter != "none"
         train = numbers(pairs["train"] if filtered else [*pairs["train"], *added])
         held_out = _held_out(options)
         test = PonePairs(vectors, texts, *numbers(pairs["test"]), held_out) if pairs["test"] else None
-        more = numbers(added if filtered else [])
+        augmented = numbers(added if filtered else [])
         owners = None
         if added and not filtered:
             owners = np.concatenate([np.arange(len(pairs["train"])), made_of])
         return Prepared(
-            train=PonePairs(vectors, texts, *train, options, *more, owners=owners, seed=config.seed),
+            train=PonePairs(vectors, texts, *train, options, *augmented, owners=owners, seed=config.seed),
             validation=PonePairs(vectors, texts, *numbers(pairs["validation"]), held_out),
             test=test,
             digest=hashlib.sha256(canonical_json([splits.digest, [*pairs["train"], *added]]).encode()).hexdigest()[:16],
@@ -355,27 +360,27 @@ class PoneTraining(LearnedMetric):
         )
 
     def network(self, config: MetricTrainingConfig, prepared: Prepared) -> nn.Module:
-        return PoneNetwork(int(prepared.facts["width"]), config.own)
+        return PoneNetwork(int(prepared.facts["width"]), config.metric_options)
 
     def restored(self, checkpoint: Checkpoint) -> nn.Module:
-        return PoneNetwork(int(checkpoint.manifest.facts["width"]), checkpoint.config.own)
+        return PoneNetwork(int(checkpoint.manifest.facts["width"]), checkpoint.config.metric_options)
 
     def measure(self, network: nn.Module, examples: Examples, batch_size: int) -> dict[str, float]:
         """Measure accuracy, cross-entropy, and `loss`, which chooses the best: errors, ties by cross-entropy."""
-        found = super().measure(network, examples, batch_size)
+        base_figures = super().measure(network, examples, batch_size)
         assert isinstance(network, PoneNetwork)
         with torch.no_grad():
             scores = torch.cat(
                 [
-                    network(batch.query, said)
+                    network(batch.query, texts)
                     for batch in examples.in_order(batch_size)
-                    for said in (batch.response, batch.negative)
+                    for texts in (batch.response, batch.negative)
                 ]
             )
             network.level.copy_(scores.mean())
             network.spread.copy_(scores.std().clamp(min=1e-6))
-        told = {"cross_entropy": found["loss"], "accuracy": found["accuracy"]}
-        return {"loss": 1 - found["accuracy"] + 1e-4 * found["loss"], **told}
+        figures = {"cross_entropy": base_figures["loss"], "accuracy": base_figures["accuracy"]}
+        return {"loss": 1 - base_figures["accuracy"] + 1e-4 * base_figures["loss"], **figures}
 
 
 def _held_out(options: PoneOptions) -> PoneOptions:
@@ -383,19 +388,19 @@ def _held_out(options: PoneOptions) -> PoneOptions:
     return options.model_copy(update={"negatives": "random"})
 
 
-def _pairs(dialogues: Sequence[Dialogue], window: int, most: int) -> list[tuple[tuple[str, ...], str]]:
+def _pairs(dialogues: Sequence[Dialogue], window: int, limit: int) -> list[tuple[tuple[str, ...], str]]:
     """Return each utterance with those before it, dialogue by dialogue."""
-    found = []
+    pairs = []
     for dialogue in dialogues:
         turns = dialogue.turns
-        found += [
+        pairs += [
             (turns[max(0, k - window) : k], turns[k])
             for k in range(1, len(turns))
             if turns[k].strip() and all(text.strip() for text in turns[max(0, k - window) : k])
         ]
-        if most and len(found) >= most:
-            return found[:most]
-    return found
+        if limit and len(pairs) >= limit:
+            return pairs[:limit]
+    return pairs
 
 
 def _augmented(
@@ -407,13 +412,13 @@ def _augmented(
     if options.positives == "eda":
         rng = np.random.default_rng(derive_seed(seed, "augmented"))
         synonyms = _synonyms(options)
-        more = [augmented(said, options.copies, rng, synonyms=synonyms) for _, said in pairs]
+        added_texts = [augmented(response, options.copies, rng, synonyms=synonyms) for _, response in pairs]
     else:
         bot = bot_get(options.bot)
         bot_load(bot.name)
-        more = generated(bot, [query for query, _ in pairs], options.copies, seed=seed)
-    added = [(query, text) for (query, _), texts in zip(pairs, more, strict=True) for text in texts]
-    return added, np.repeat(np.arange(len(pairs)), [len(texts) for texts in more])
+        added_texts = generated(bot, [query for query, _ in pairs], options.copies, seed=seed)
+    added = [(query, text) for (query, _), texts in zip(pairs, added_texts, strict=True) for text in texts]
+    return added, np.repeat(np.arange(len(pairs)), [len(texts) for texts in added_texts])
 
 
 def _synonyms(options: PoneOptions) -> Synonyms | None:

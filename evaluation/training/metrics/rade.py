@@ -128,15 +128,15 @@ class LiteNetwork(RadeLite):
         """Return the members' mean loss, in variances of s_a, so that one learning rate fits every scale."""
         device = self.mean.device
         scores, weights = batch.scores.to(device), self.options.weights
-        found = self.members(batch.vectors.to(device), batch.surface.to(device))
-        losses = [rade_loss(one, scores[:, 1], scores[:, 0], None, weights)[0] for one in found]
+        member_scores = self.members(batch.vectors.to(device), batch.surface.to(device))
+        losses = [rade_loss(member, scores[:, 1], scores[:, 0], None, weights)[0] for member in member_scores]
         return ExampleLoss(torch.stack(losses).sum() / self.scale[1] ** 2, len(scores))
 
     def dumped(self) -> bytes:
         """Return the buffers that training data decided: axes, means, spreads, the scale."""
         from safetensors.torch import save
 
-        return save({name: one.contiguous() for name, one in self.named_buffers()})
+        return save({name: buffer.contiguous() for name, buffer in self.named_buffers()})
 
     def take(self, dumped: bytes) -> None:
         """Take them back."""
@@ -171,12 +171,12 @@ class FullNetwork(nn.Module):
     def _padded(self, rows: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor]:
         device = next(self.parameters()).device
         pad = self.tokenizer.pad_token_id or 0
-        there = padded([[1] * len(row) for row in rows], 0)
-        return padded(rows, pad).to(device), there.to(device)
+        mask = padded([[1] * len(row) for row in rows], 0)
+        return padded(rows, pad).to(device), mask.to(device)
 
     def scored(self, batch: Sequence[RatedPair]) -> Tensor:
         """Return (B, 2) ŝ_h and ŝ_a."""
-        rows = [pair_tokens(self.tokenizer, one.context, one.reference, one.response, self.most) for one in batch]
+        rows = [pair_tokens(self.tokenizer, pair.context, pair.reference, pair.response, self.most) for pair in batch]
         return self.network(*self._padded(rows))
 
     def loss(self, batch: Sequence[RatedPair]) -> ExampleLoss:
@@ -185,13 +185,13 @@ class FullNetwork(nn.Module):
         people = _scores(batch).to(scores.device)
         generation = None
         if self.options.generation:
-            contexts = [context_tokens(self.tokenizer, one.context, self.most) for one in batch]
+            contexts = [context_tokens(self.tokenizer, pair.context, self.most) for pair in batch]
             end = self.tokenizer.eos_token_id or self.tokenizer.sep_token_id
-            said = [
-                [*self.tokenizer(one.reference, add_special_tokens=False)["input_ids"], end][: self.most]
-                for one in batch
+            reference_tokens = [
+                [*self.tokenizer(pair.reference, add_special_tokens=False)["input_ids"], end][: self.most]
+                for pair in batch
             ]
-            labels = padded(said, IGNORED).to(scores.device)
+            labels = padded(reference_tokens, IGNORED).to(scores.device)
             generation = self.network.generation(*self._padded(contexts), labels)
         total, parts = rade_loss(scores, people[:, 1], people[:, 0], generation, self.options.weights)
         return ExampleLoss(total, len(batch), {k: torch.tensor(v) for k, v in parts.items()})
@@ -205,12 +205,12 @@ class RatedExamples(Examples):
 
     def batches(self, batch_size: int, seed: int, epoch: int, start: int = 0) -> Iterator[Any]:
         order = np.random.default_rng(derive_seed(seed, epoch)).permutation(self.n)
-        for at in range(start * batch_size, self.n, batch_size):
-            yield self._batch(order[at : at + batch_size])
+        for offset in range(start * batch_size, self.n, batch_size):
+            yield self._batch(order[offset : offset + batch_size])
 
     def in_order(self, batch_size: int) -> Iterator[Any]:
-        for at in range(0, self.n, batch_size):
-            yield self._batch(np.arange(at, min(at + batch_size, self.n)))
+        for offset in range(0, self.n, batch_size):
+            yield self._batch(np.arange(offset, min(offset + batch_size, self.n)))
 
     def _batch(self, rows: np.ndarray) -> Any:
         if self.lite is None:
@@ -240,26 +240,26 @@ class RadeTraining(LearnedMetric):
     reads_dialogues = False
 
     def missing(self, config: MetricTrainingConfig) -> dict[str, str]:
-        options: RadeOptions = config.own
-        found = {
+        options: RadeOptions = config.metric_options
+        problems = {
             f"rated[{k}]": f"there is no {config.path(name)}; give the folder that holds it with --data"
             for k, name in enumerate(options.rated)
             if not config.path(name).exists()
         }
         if options.fold >= options.folds:
-            found["fold"] = f"it is {options.fold}, and there are {options.folds} folds, from 0"
+            problems["fold"] = f"it is {options.fold}, and there are {options.folds} folds, from 0"
         if not options.held_out and (config.optimiser.patience or config.optimiser.plateau != 1):
-            found["held_out"] = "at 0 nothing is validated, so optimiser.patience must be 0 and optimiser.plateau 1"
+            problems["held_out"] = "at 0 nothing is validated, so optimiser.patience must be 0 and optimiser.plateau 1"
         if options.network == "lite" and config.backbone != BackboneConfig():
-            found["network"] = "the lite network reads frozen MiniLM only; leave backbone out, or say full"
-        return found
+            problems["network"] = "the lite network reads frozen MiniLM only; leave backbone out, or say full"
+        return problems
 
     def prepare(self, config: MetricTrainingConfig, splits: Splits, device: str) -> Prepared:
-        options: RadeOptions = config.own
+        options: RadeOptions = config.metric_options
         second = options.stage == 2
         files = [rated_pairs_read(config.path(name), reference_scores=second) for name in options.rated]
         rows = options.split == "rows"
-        parts = parted([pair for found in files for pair in (found.rows if rows else found.pairs)], options)
+        parts = parted([pair for file in files for pair in (file.rows if rows else file.pairs)], options)
         for name in ("train", "validation") if options.held_out else ("train",):
             if len(parts[name]) < 2:
                 raise CorpusError(f"the {name} part holds {len(parts[name])} rated pairs; give more")
@@ -274,16 +274,16 @@ class RadeTraining(LearnedMetric):
             network.fitted(train.vectors, train.surface, train.scores)
             dumped = {INPUTS: network.dumped()}
         examples = {name: RatedExamples(pairs, lite[name]) for name, pairs in parts.items()}
-        told = [[asdict(pair) for pair in parts[name]] for name in parts]
+        pair_rows = [[asdict(pair) for pair in parts[name]] for name in parts]
         return Prepared(
             train=examples["train"],
             validation=examples["validation"] if parts["validation"] else None,
             test=examples["test"] if parts["test"] else None,
-            digest=hashlib.sha256(canonical_json(told).encode()).hexdigest()[:16],
+            digest=hashlib.sha256(canonical_json(pair_rows).encode()).hexdigest()[:16],
             files=dumped,
             facts={
                 "pairs": {name: len(pairs) for name, pairs in parts.items()},
-                "of_files": [found.counts() for found in files],
+                "of_files": [file.counts() for file in files],
                 "split": LEAKING if rows else GROUPED,
                 "width": 0 if lite["train"] is None else int(lite["train"].vectors.shape[-1]),
                 "licences": [options.licence],
@@ -291,7 +291,7 @@ class RadeTraining(LearnedMetric):
         )
 
     def network(self, config: MetricTrainingConfig, prepared: Prepared) -> nn.Module:
-        options: RadeOptions = config.own
+        options: RadeOptions = config.metric_options
         if options.network == "full":
             return FullNetwork(config.backbone, options)
         network = LiteNetwork(options, int(prepared.facts["width"]))
@@ -299,7 +299,7 @@ class RadeTraining(LearnedMetric):
         return network
 
     def restored(self, checkpoint: Checkpoint) -> nn.Module:
-        options: RadeOptions = checkpoint.config.own
+        options: RadeOptions = checkpoint.config.metric_options
         if options.network == "full":
             return FullNetwork(checkpoint.config.backbone, options)
         network = LiteNetwork(options, int(checkpoint.manifest.facts["width"]))
@@ -310,17 +310,17 @@ class RadeTraining(LearnedMetric):
         """Measure correlations of s_a and its squared error; `loss`, which decides, is as `chosen_by` says."""
         assert isinstance(examples, RatedExamples)
         assert isinstance(network, LiteNetwork | FullNetwork)
-        found = predicted(network, examples, batch_size)
+        predictions = predicted(network, examples, batch_size)
         people = _scores(examples.pairs)[:, 1].double().numpy()
-        error = float(np.mean((found - people) ** 2))
+        error = float(np.mean((predictions - people) ** 2))
         correlations: dict[str, float] = {}
         for name in METHODS:
-            r = correlate(found, people, name, interval="fisher").r
+            r = correlate(predictions, people, name, interval="fisher").r
             correlations[name] = float("nan") if r is None else r
         loss = error
         if network.options.chosen_by == "correlation":
-            both = (correlations["pearson"] + correlations["spearman"]) / 2
-            loss = 2.0 if np.isnan(both) else 1 - both  # worse than any correlation
+            mean_correlation = (correlations["pearson"] + correlations["spearman"]) / 2
+            loss = 2.0 if np.isnan(mean_correlation) else 1 - mean_correlation  # worse than any correlation
         return {"loss": loss, "squared_error": error, **correlations}
 
 
@@ -347,8 +347,8 @@ def predicted(network: LiteNetwork | FullNetwork, examples: RatedExamples, batch
     """Return (N,) ŝ_a, not clipped."""
     network.eval()
     with torch.no_grad():
-        found = [network.scored(batch)[:, 1].cpu() for batch in examples.in_order(batch_size)]
-    return torch.cat(found).double().numpy() if found else np.zeros(0)
+        parts = [network.scored(batch)[:, 1].cpu() for batch in examples.in_order(batch_size)]
+    return torch.cat(parts).double().numpy() if parts else np.zeros(0)
 
 
 def lite_batch(pairs: Sequence[RatedPair], shared: TextCache) -> LiteBatch:
@@ -359,8 +359,8 @@ def lite_batch(pairs: Sequence[RatedPair], shared: TextCache) -> LiteBatch:
 
 def _scores(pairs: Sequence[RatedPair]) -> Tensor:
     """Return (N, 2) people's s_h, NaN where there is none, and s_a."""
-    told = [(pair.reference_score, pair.score) for pair in pairs]
-    return torch.tensor([(float("nan") if h is None else h, a) for h, a in told]).reshape(-1, 2)
+    rating_pairs = [(pair.reference_score, pair.score) for pair in pairs]
+    return torch.tensor([(float("nan") if h is None else h, a) for h, a in rating_pairs]).reshape(-1, 2)
 
 
 def _is_encoder_decoder(model: str) -> bool:

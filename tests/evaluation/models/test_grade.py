@@ -171,15 +171,15 @@ def test_neighbours_are_those_most_like_the_word() -> None:
     vectors = {
         "a": np.array([1.0, 0.0]), "b": np.array([0.0, 2.0]), "c": np.array([1.0, 1.0]), "d": np.array([4.0, 4.0]),
     }  # fmt: skip
-    found = Neighbours(graph, vectors.get, [1, 2], 2).of("a")
+    found = Neighbours(graph, vectors.get, [1, 2], 2).mean_vectors("a")
     np.testing.assert_allclose(found, [[1, 1], [4, 4]])  # c is nearer than b; d stands twice, a is left out
     # More are wanted than there are: some of b and c, drawn again, and of the phrase nothing is known.
     fifty = Neighbours(graph, vectors.get, [50], 2)
-    drawn = fifty.of("a")[0]
+    drawn = fifty.mean_vectors("a")[0]
     assert 0 < drawn[0] < 1 < drawn[1] < 2
-    np.testing.assert_array_equal(drawn, fifty.of("a")[0])
-    assert not fifty.of("x-y").any()
-    assert not fifty.of("d").any()
+    np.testing.assert_array_equal(drawn, fifty.mean_vectors("a")[0])
+    assert not fifty.mean_vectors("x-y").any()
+    assert not fifty.mean_vectors("d").any()
     lexicon = Lexicon(graph, vectors, [1, 2], 2)
     assert lexicon.near("a").any()
     assert not lexicon.near("typpo").any()
@@ -203,7 +203,7 @@ def test_neighbours_are_those_that_plain_loops_find() -> None:
     neighbours = Neighbours(graph, vectors.get, [3, 8], 3)
     n_checked = 0
     for word in names[:40]:
-        found = neighbours.of(word)
+        found = neighbours.mean_vectors(word)
         if word not in vectors:
             assert not found.any()
             continue
@@ -239,14 +239,14 @@ def test_a_file_without_triples_is_refused(tmp_path: Path) -> None:
 def test_a_score_of_keywords_is_tag_frequency_and_idf() -> None:
     # log10(1000 / 10) = 2; a noun among eight tokens: 2 · 1/8 · 2 = .5, a verb .25, an adjective .125.
     keywords = Keywords("textblob", 1000, {"dog": 9, "walk": 9, "happy": 9, "be": 900})
-    assert keywords.of("My happy dog walks to the park .") == ["dog", "walk", "park"]
-    assert keywords.of("When is it?") == []
+    assert keywords.extract("My happy dog walks to the park .") == ["dog", "walk", "park"]
+    assert keywords.extract("When is it?") == []
     # Of 14 tokens, some of them alike: 2 · 1/14 · 2 = .29 for the noun and .14 for the verb, which is too little.
-    assert keywords.of("to the dog to walk to the to the to the to the .") == ["dog"]
-    assert keywords.of("A dog, a dog") == ["dog", "dog"]
+    assert keywords.extract("to the dog to walk to the to the to the to the .") == ["dog"]
+    assert keywords.extract("A dog, a dog") == ["dog", "dog"]
     again = Keywords.load(keywords.dump())
-    assert again.of("My happy dog walks") == keywords.of("My happy dog walks")
-    counted = Keywords.counted(["My dog runs.", "A dog, a dog"], "textblob")
+    assert again.extract("My happy dog walks") == keywords.extract("My happy dog walks")
+    counted = Keywords.from_utterances(["My dog runs.", "A dog, a dog"], "textblob")
     assert counted.df == {"dog": 2, "run": 1}
     assert counted.idf("dog") == pytest.approx(math.log10(2 / 3))
 
@@ -266,7 +266,7 @@ def test_the_published_examples(text: str) -> None:
     """Find them with the published tools; TextBlob takes "travelled" for an adjective."""
     known = {"be": 30_000, "great": 2_000, "'m": 5_000}
     name = "nltk" if analyser_missing("nltk") is None else "textblob"
-    found = Keywords(name, 100_000, known).of(text)  # type: ignore[arg-type]
+    found = Keywords(name, 100_000, known).extract(text)  # type: ignore[arg-type]
     wanted = SAID[text]
     if name == "textblob":
         found, wanted = ([w for w in words if not w.startswith("travel")] for words in (found, wanted))

@@ -17,8 +17,8 @@ def pone_checkpoint(folder: Path, **options: Any) -> Path:
 
     config = _config("pone", {"hidden": [4], **options})
     torch.manual_seed(1)
-    width = WORD_DIMENSION if config.own.sentences == "recurrent" else 384
-    return _written(folder, config, PoneNetwork(width, config.own), {"width": width})
+    width = WORD_DIMENSION if config.metric_options.sentences == "recurrent" else 384
+    return _written(folder, config, PoneNetwork(width, config.metric_options), {"width": width})
 
 
 def rade_checkpoint(folder: Path) -> Path:
@@ -27,7 +27,7 @@ def rade_checkpoint(folder: Path) -> Path:
 
     config = _config("rade", {"rated": ["none.jsonl"], "hidden": 4, "members": 1, "axes": 2})
     torch.manual_seed(1)
-    network = LiteNetwork(config.own, 384)
+    network = LiteNetwork(config.metric_options, 384)
     return _written(folder, config, network, {"width": 384}, {INPUTS: network.dumped()})
 
 

@@ -161,7 +161,7 @@ def test_what_cannot_be_is_told(folder, changes, message):
 @pytest.mark.parametrize("name", ["entailment-lite", "entailment-lite-reply-only", "entailment-esim-lite"])
 def test_the_offline_configs_can_be_used(name, tmp_path):
     (tmp_path / "topical_chat.jsonl.gz").write_bytes(b"")
-    own = config_load(CONFIGS / f"{name}.yaml", tmp_path).own
+    own = config_load(CONFIGS / f"{name}.yaml", tmp_path).metric_options
     assert own.hypothesis_only == name.endswith("reply-only")
 
 

@@ -90,7 +90,7 @@ def test_mutual_information_stands_beside_it_in_standard_deviations(trained: Pat
 def test_the_configs_of_the_project_can_be_read(path: Path) -> None:
     wanted = config_again(config_values(path))
     assert wanted.name == path.stem
-    assert wanted.own
+    assert wanted.metric_options
     assert all(corpus.licence for corpus in wanted.data.corpora)
 
 
@@ -188,7 +188,7 @@ def test_the_form_that_is_shipped_learns_and_its_checkpoint_scores_as_it_did(lit
         options={"hidden": 16, "heads": 2, "layers": 1},
         optimiser={"batch_size": 16, "lr": 5e-3, "epochs": 2},
     )
-    assert (config.own.text, config.own.nodes) == ("two", "fixed")
+    assert (config.metric_options.text, config.metric_options.nodes) == ("two", "fixed")
     assert (config.backbone.model, config.backbone.learns) == ("minilm", "frozen")
     found = train(config, lite_folder / "metrics" / "grade-lite")
     told = losses(lite_folder / "metrics" / "grade-lite")

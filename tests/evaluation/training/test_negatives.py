@@ -273,11 +273,11 @@ def test_a_bot_gives_its_different_replies():
 def test_the_filter_keeps_what_the_scorer_is_sure_of():
     scores = np.array([0.01, 0.05, 0.3, 0.7, 0.95, 0.99])
     found = relabelled(scores, 0.05)
-    assert found.kept.tolist() == [True, True, False, False, True, True]
-    assert found.positive[found.kept].tolist() == [False, False, True, True]
+    assert found.is_kept.tolist() == [True, True, False, False, True, True]
+    assert found.positive[found.is_kept].tolist() == [False, False, True, True]
     assert found.kept_share == pytest.approx(4 / 6)
     changed = relabelled(scores, 0.05, "change")
-    assert changed.kept.all()
+    assert changed.is_kept.all()
     assert changed.positive.tolist() == [False, False, True, True, True, True]
 
 
@@ -295,5 +295,5 @@ def test_labelling_ends_when_labels_rest():
     assert not labels_are_stable(first, all_positive(2000))
     one = first.positive.copy()
     one[0] = True
-    assert labels_are_stable(Labels(one, first.kept), first)
-    assert not labels_are_stable(Labels(~first.positive, first.kept), first)
+    assert labels_are_stable(Labels(one, first.is_kept), first)
+    assert not labels_are_stable(Labels(~first.positive, first.is_kept), first)

@@ -90,7 +90,7 @@ def test_the_second_stage_learns_from_what_the_first_believes(folder, trained):
     assert examples.labels.kept_share == pytest.approx(2 / 3, abs=0.01)
     batches = list(examples.batches(16, seed=1, epoch=0))
     assert len(batches) == examples.n_batches(16) == -(-n // 16)
-    assert sum(len(batch.labels) for batch in batches) == examples.labels.kept.sum()
+    assert sum(len(batch.labels) for batch in batches) == examples.labels.is_kept.sum()
     assert sum(batch.labels.sum().item() for batch in batches) == -(-n // 3)
     kept = examples.remember()
     examples.begin_epoch(Sure(), 1)  # not in this epoch

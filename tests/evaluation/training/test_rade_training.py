@@ -92,7 +92,7 @@ def test_parts_share_no_context(folder):
     assert sum(map(len, contexts)) == len(set.union(*contexts)) == 20
     nothing_kept = config_check(values(fold=-1), folder)
     assert RadeTraining().prepare(nothing_kept, NO_DIALOGUES, "cpu").test is None
-    leaks = parted([*prepared.train.pairs] * 2, config_check(values(split="rows"), folder).own)
+    leaks = parted([*prepared.train.pairs] * 2, config_check(values(split="rows"), folder).metric_options)
     assert set(leaks["test"]) & set(leaks["train"])
 
 
@@ -236,8 +236,8 @@ def test_retrieved_references_answer_the_context_most_alike_and_never_repeat_the
         ReplyInContext(asked, "with  milk."),
         ReplyInContext(("Where is the station?",), "No idea."),
     ]
-    assert RetrievedReferences(corpus).of(replies) == ["With milk.", "No, black.", "Over there."]
-    found = RetrievedReferences(corpus, "responses").of([ReplyInContext(("Over the hills?",), "Yes.")])
+    assert RetrievedReferences(corpus).find(replies) == ["With milk.", "No, black.", "Over there."]
+    found = RetrievedReferences(corpus, "responses").find([ReplyInContext(("Over the hills?",), "Yes.")])
     assert found == ["Over there."]
     with pytest.raises(ValueError, match="no utterance that answers"):
         RetrievedReferences([Dialogue(("Alone.",))])

@@ -101,7 +101,7 @@ def test_data_and_the_training_before_go_by_the_same_seed(tmp_path: Path) -> Non
     path = corpus_write(tmp_path) / "pairs.yaml"
     path.write_text(yaml.safe_dump(given))
     config = config_seeded(config_load(path), 31)
-    assert (config.seed, config.own.data_seed) == (31, 31)
+    assert (config.seed, config.metric_options.data_seed) == (31, 31)
     assert (config.start, config.data.split_seed) == ("before-seed-31", config_load(path).data.split_seed)  # fmt: skip
 
 
