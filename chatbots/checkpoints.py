@@ -67,16 +67,16 @@ M = TypeVar("M", bound=Digested)
 def folder_written(folder: Path) -> Iterator[Path]:
     """Yield an empty folder to write into; at the end it replaces `folder`, flushed to the disk, never half."""
     folder.parent.mkdir(parents=True, exist_ok=True)
-    beside = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
+    work_folder = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
     try:
-        beside.chmod(0o755)  # mkdtemp gives access to the owner alone
-        yield beside
-        for path in beside.iterdir():
+        work_folder.chmod(0o755)  # mkdtemp gives access to the owner alone
+        yield work_folder
+        for path in work_folder.iterdir():
             path.chmod(0o644)
             _flush(path)
-        _put_in_place(beside, folder)
+        _put_in_place(work_folder, folder)
     finally:
-        shutil.rmtree(beside, ignore_errors=True)
+        shutil.rmtree(work_folder, ignore_errors=True)
 
 
 def manifest_write(folder: Path, manifest: Digested, format: int | str) -> None:
@@ -97,8 +97,10 @@ def manifest_read(path: Path, kind: type[M], format: int | str) -> M:
     except (OSError, ValueError) as error:
         raise CheckpointError(f"{path} is cut off or no JSON: {error}") from error
     if not isinstance(values, dict) or values.get("format") != format:
-        found = values.get("format") if isinstance(values, dict) else None
-        raise CheckpointError(f"{path} has format {quote(found)}; this version of Confab reads format {quote(format)}")
+        found_format = values.get("format") if isinstance(values, dict) else None
+        raise CheckpointError(
+            f"{path} has format {quote(found_format)}; this version of Confab reads format {quote(format)}"
+        )
     digest = values.get("digest")
     values = {key: value for key, value in values.items() if key not in ("format", "digest")}
     if wrong := sorted({f.name for f in fields(kind)} ^ set(values)):
@@ -129,14 +131,14 @@ def tensors_stored(parameters: Iterable[tuple[str, nn.Parameter]], dtype: str) -
     return stored
 
 
-def _put_in_place(beside: Path, folder: Path) -> None:
+def _put_in_place(work_folder: Path, folder: Path) -> None:
     """Rename a finished folder to its place; a folder that is there is renamed away first."""
     if not folder.exists():
-        beside.rename(folder)
+        work_folder.rename(folder)
         return
     old = Path(tempfile.mkdtemp(prefix=f".{folder.name}-old-", dir=folder.parent))
     folder.rename(old)
-    beside.rename(folder)
+    work_folder.rename(folder)
     shutil.rmtree(old, ignore_errors=True)
 
 
@@ -233,12 +235,12 @@ def checkpoint_write(
         raise ValueError(f"the vocabulary has {len(vocabulary)} words; the model's V is {config['V']}")
     dropped = tuple(h for h in TRAINING_HEADS if drop_heads and getattr(model, h, None) is not None)
     # By name, each once however many parts of the model share it.
-    kept = (one for one in model.named_parameters() if one[0].partition(".")[0] not in dropped)
-    with folder_written(Path(folder)) as beside:
-        save_file(dict(tensors_stored(kept, dtype)), beside / WEIGHTS_FILE)
-        vocabulary.write(beside / VOCABULARY_FILE)
+    parameters = (parameter for parameter in model.named_parameters() if parameter[0].partition(".")[0] not in dropped)
+    with folder_written(Path(folder)) as work_folder:
+        save_file(dict(tensors_stored(parameters, dtype)), work_folder / WEIGHTS_FILE)
+        vocabulary.write(work_folder / VOCABULARY_FILE)
         if ei_pca is not None:
-            ei_pca.write(beside)
+            ei_pca.write(work_folder)
         manifest = replace(
             manifest,
             model=catalogue.model_name(model.config),
@@ -246,11 +248,11 @@ def checkpoint_write(
             dtype=dtype,
             dropped_heads=dropped,
             code_version=code_version(),
-            vocabulary_sha256=_sha256(beside / VOCABULARY_FILE),
-            weights_sha256=_sha256(beside / WEIGHTS_FILE),
-            weights_bytes=(beside / WEIGHTS_FILE).stat().st_size,
+            vocabulary_sha256=_sha256(work_folder / VOCABULARY_FILE),
+            weights_sha256=_sha256(work_folder / WEIGHTS_FILE),
+            weights_bytes=(work_folder / WEIGHTS_FILE).stat().st_size,
         )
-        manifest_write(beside, manifest, CHECKPOINT_FORMAT)
+        manifest_write(work_folder, manifest, CHECKPOINT_FORMAT)
     return manifest
 
 
@@ -337,7 +339,7 @@ def _code(source: str) -> str:
         if not isinstance(body, list):
             continue
         # A text that stands alone does nothing, at the head of a function or below a constant.
-        kept = [
+        statements = [
             line
             for line in body
             if not (
@@ -346,7 +348,7 @@ def _code(source: str) -> str:
                 and isinstance(line.value.value, str)
             )
         ]
-        node.body = kept or [ast.Pass()]  # type: ignore[attr-defined]
+        node.body = statements or [ast.Pass()]  # type: ignore[attr-defined]
     return ast.unparse(tree)
 
 
@@ -372,12 +374,12 @@ def _check_weights_size(folder: Path, manifest: Manifest) -> None:
         raise CheckpointError(f"{path} is {cut}: {size} bytes, not {manifest.weights_bytes}")
 
 
-def _check_digest(path: Path, wanted: str) -> None:
+def _check_digest(path: Path, expected: str) -> None:
     if not path.is_file():
         raise CheckpointError(f"{path.parent} has no {path.name}")
-    found = _sha256(path)
-    if found != wanted:
-        raise CheckpointError(f"{path} was changed: its SHA-256 is {found[:12]}…, the manifest's {wanted[:12]}…")
+    digest = _sha256(path)
+    if digest != expected:
+        raise CheckpointError(f"{path} was changed: its SHA-256 is {digest[:12]}…, the manifest's {expected[:12]}…")
 
 
 def _fill(model: DialogueModel, path: Path, device: Any, share: bool) -> None:
@@ -425,10 +427,10 @@ def _parameter(stored: Tensor, device: Any, share: bool) -> Any:
         return make()
     raw = stored.contiguous().flatten().view(torch.uint8).numpy()
     key = (hashlib.sha256(raw.data).hexdigest(), stored.dtype, tuple(stored.shape), str(device))
-    found = _shared.get(key)
-    if found is None:
-        found = _shared[key] = make()
-    return found
+    parameter = _shared.get(key)
+    if parameter is None:
+        parameter = _shared[key] = make()
+    return parameter
 
 
 def _sha256(path: Path) -> str:

@@ -45,16 +45,16 @@ def damage_as_error(name: str, error: type[ValueError], kind: str = "zip") -> It
         yield
     except (error, RecursionError):
         raise
-    except DAMAGE_ERRORS as found:
-        if isinstance(found, OSError) and found.errno not in _OF_BYTES:
+    except DAMAGE_ERRORS as damage:
+        if isinstance(damage, OSError) and damage.errno not in _OF_BYTES:
             raise
-        if isinstance(found, NotImplementedError):
-            why = f"is a {kind} that cannot be read here, or a damaged one"
-        elif isinstance(found, RuntimeError):
-            why = f"is an encrypted {kind}, or a damaged one; make it again without a password"
+        if isinstance(damage, NotImplementedError):
+            problem = f"is a {kind} that cannot be read here, or a damaged one"
+        elif isinstance(damage, RuntimeError):
+            problem = f"is an encrypted {kind}, or a damaged one; make it again without a password"
         else:
-            why = f"is a damaged {kind}; copy or download it again"
-        raise error(f"{name} {why}") from found
+            problem = f"is a damaged {kind}; copy or download it again"
+        raise error(f"{name} {problem}") from damage
 
 
 def is_zip(path: Path) -> bool:

@@ -33,8 +33,8 @@ def batches_made_exact() -> None:
     os.environ.setdefault("MKL_CBWR", "AUTO,STRICT")
 
 
-def rows_that_fit(device: str, row_bytes: int, *, most: int = MOST_ROWS) -> int:
-    """Return the number of rows to compute at once: a power of two up to `most`, on a CPU at most 16.
+def rows_that_fit(device: str, row_bytes: int, *, limit: int = MOST_ROWS) -> int:
+    """Return the number of rows to compute at once: a power of two up to `limit`, on a CPU at most 16.
 
     Args:
         device: "cpu", "cuda", "cuda:1".
@@ -44,9 +44,9 @@ def rows_that_fit(device: str, row_bytes: int, *, most: int = MOST_ROWS) -> int:
         raise ValueError(f"row_bytes is {row_bytes}; a row takes 1 or more")
     memory = _memory_bytes(device)
     if memory is None:
-        return min(CPU_ROWS, most)
+        return min(CPU_ROWS, limit)
     fitting = max(1, memory // MEMORY_SHARE // row_bytes)
-    return min(1 << (fitting.bit_length() - 1), most)
+    return min(1 << (fitting.bit_length() - 1), limit)
 
 
 def transformer_row_bytes(config: Any, n_tokens: int, *, has_logits: bool = False) -> int:

@@ -63,15 +63,15 @@ def _spelt_out(text: str) -> str:
 
 def split_clauses(text: str) -> list[EnglishClause]:
     """Cut a text at sentence ends, commas and "but"; keep which parts ask something."""
-    found = []
+    clauses = []
     for sentence in _SENTENCE.findall(_spelt_out(text)):
         asks = "?" in sentence
         for part in _CLAUSE_END.split(sentence):
             part = re.sub(r"[^\w\s'-]", " ", part)
             part = re.sub(r"\s+", " ", part).strip(" '-_")
             if part:
-                found.append(EnglishClause(part, asks or bool(_ASKS.search(part))))
-    return found
+                clauses.append(EnglishClause(part, asks or bool(_ASKS.search(part))))
+    return clauses
 
 
 _REFLECTED = {
@@ -194,15 +194,15 @@ def asks_what_it_is(text: str) -> bool:
     return bool(_ASKED.search(text.replace("’", "'")))
 
 
-def canned_replies(last: str, said: Sequence[str]) -> tuple[str, ...]:
+def canned_replies(last: str, utterances: Sequence[str]) -> tuple[str, ...]:
     """Return the phrases from which a polite answer is chosen; none where no courtesy is due.
 
     Args:
         last: the utterance to be answered.
-        said: all utterances of the conversation so far.
+        utterances: all utterances of the conversation so far.
     """
     if asks_what_it_is(last):
         return BOT_ADMISSIONS
-    if takes_leave(last) and sum(text in FAREWELL_REPLIES for text in said) < _MOST_FAREWELLS:
+    if takes_leave(last) and sum(text in FAREWELL_REPLIES for text in utterances) < _MOST_FAREWELLS:
         return FAREWELL_REPLIES
     return ()

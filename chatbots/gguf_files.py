@@ -130,10 +130,10 @@ def gguf_values(file: Path) -> dict[str, Any]:
 @lru_cache(maxsize=64)
 def _header(file: Path, mtime_ns: int, size: int) -> GgufHeader:
     values = gguf_values(file)
-    of = str(values.get("general.architecture", ""))
+    architecture = str(values.get("general.architecture", ""))
 
     def number(name: str) -> int:
-        value = values.get(f"{of}.{name}", 0)
+        value = values.get(f"{architecture}.{name}", 0)
         # Some models give a number for every layer; the largest errs on the careful side.
         return max(value, default=0) if isinstance(value, list | tuple) else int(value)
 
@@ -149,7 +149,7 @@ def _header(file: Path, mtime_ns: int, size: int) -> GgufHeader:
         n_context=number("context_length"),
         cache_bytes=number("block_count") * per_layer,
         marks=tuple(text for text, kind in zip(tokens, types, strict=False) if kind == _CONTROL_TOKEN and text),
-        architecture=of,
+        architecture=architecture,
         tokenizer=str(values.get("tokenizer.ggml.model", "")),
         pre_tokenizer=str(values.get("tokenizer.ggml.pre", "")),
     )
@@ -252,10 +252,10 @@ def gguf_transformers_reason(model: str) -> str | None:
         header = gguf_header(file)
     except GgufError as error:
         return str(error)
-    found = header.architecture
-    if found != CONVERTIBLE_ARCHITECTURE:
+    architecture = header.architecture
+    if architecture != CONVERTIBLE_ARCHITECTURE:
         return (
-            f"{file.name} is of the architecture {found}; only {CONVERTIBLE_ARCHITECTURE} can be converted: "
+            f"{file.name} is of the architecture {architecture}; only {CONVERTIBLE_ARCHITECTURE} can be converted: "
             "name a transformers folder"
         )
     pre = header.pre_tokenizer or "default"
@@ -280,13 +280,13 @@ def gguf_folder(file: Path) -> Path:
         if (reason := gguf_transformers_reason(str(file))) is not None:
             raise GgufError(reason)
         target.parent.mkdir(parents=True, exist_ok=True)
-        made = Path(tempfile.mkdtemp(dir=target.parent, prefix="part-"))
+        work_folder = Path(tempfile.mkdtemp(dir=target.parent, prefix="part-"))
         try:
-            _write(file, made)
+            _write(file, work_folder)
             shutil.rmtree(target, ignore_errors=True)  # a half-written one of an older crash
-            os.replace(made, target)
+            os.replace(work_folder, target)
         finally:
-            shutil.rmtree(made, ignore_errors=True)
+            shutil.rmtree(work_folder, ignore_errors=True)
     return target
 
 
@@ -334,7 +334,7 @@ def _weights(file: Path, values: dict[str, Any]) -> dict[str, Any]:
 
     heads = values[f"{CONVERTIBLE_ARCHITECTURE}.attention.head_count"]
     rotated = {"attn_q": heads, "attn_k": values.get(f"{CONVERTIBLE_ARCHITECTURE}.attention.head_count_kv", heads)}
-    found = {}
+    weights = {}
     for tensor in GGUFReader(str(file)).tensors:
         stem, _, kind = tensor.name.rpartition(".")
         block, name = "", stem
@@ -349,8 +349,8 @@ def _weights(file: Path, values: dict[str, Any]) -> dict[str, Any]:
         array = np.array(dequantize(tensor.data, tensor.tensor_type), dtype=np.float32)
         if name in rotated:
             array = _halves_again(array, rotated[name])
-        found[f"{block}{known[name]}.weight"] = np.ascontiguousarray(array)
-    return found
+        weights[f"{block}{known[name]}.weight"] = np.ascontiguousarray(array)
+    return weights
 
 
 def _halves_again(array: Any, n_heads: int) -> Any:
@@ -366,26 +366,26 @@ def _tokenizer(values: dict[str, Any]) -> Any:
 
     tokens = values["tokenizer.ggml.tokens"]
     merges = [tuple(merge.split(" ", 1)) for merge in values["tokenizer.ggml.merges"]]
-    made = Tokenizer(models.BPE(vocab={token: i for i, token in enumerate(tokens)}, merges=merges))
+    byte_tokenizer = Tokenizer(models.BPE(vocab={token: i for i, token in enumerate(tokens)}, merges=merges))
     by_bytes = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    made.pre_tokenizer = (
+    byte_tokenizer.pre_tokenizer = (
         pre_tokenizers.Sequence([pre_tokenizers.Digits(individual_digits=True), by_bytes])
         if values.get("tokenizer.ggml.pre") == "smollm"
         else by_bytes
     )
-    made.decoder = decoders.ByteLevel()
+    byte_tokenizer.decoder = decoders.ByteLevel()
     kinds = values["tokenizer.ggml.token_type"]
-    made.add_special_tokens([token for token, kind in zip(tokens, kinds, strict=True) if kind == _CONTROL])
+    byte_tokenizer.add_special_tokens([token for token, kind in zip(tokens, kinds, strict=True) if kind == _CONTROL])
 
-    def named(which: str) -> str | None:
+    def special_token(which: str) -> str | None:
         number = values.get(f"tokenizer.ggml.{which}_token_id")
         return None if number is None else tokens[number]
 
     tokenizer = PreTrainedTokenizerFast(
-        tokenizer_object=made,
-        bos_token=named("bos"),
-        eos_token=named("eos"),
-        pad_token=named("padding"),
+        tokenizer_object=byte_tokenizer,
+        bos_token=special_token("bos"),
+        eos_token=special_token("eos"),
+        pad_token=special_token("padding"),
         model_max_length=values[f"{CONVERTIBLE_ARCHITECTURE}.context_length"],
     )
     if template := values.get("tokenizer.chat_template"):

@@ -117,10 +117,10 @@ def missing_reason(model: str, revision: str | None, *, allow_download: bool) ->
         if not constants.HF_HUB_OFFLINE:
             return None
         return f"{model!r} is not downloaded yet, and HF_HUB_OFFLINE forbids it; unset that variable"
-    at = f" --revision {revision}" if revision else ""
+    revision_option = f" --revision {revision}" if revision else ""
     return (
         f"there is no folder {model!r} and no complete copy of that model in the Hugging Face cache; run "
-        f"`hf download {model}{at}` while online, or set `allow_download: true`"
+        f"`hf download {model}{revision_option}` while online, or set `allow_download: true`"
     )
 
 
@@ -194,8 +194,8 @@ def _sample(path: Path, size: int) -> bytes:
         n_header = min(int.from_bytes(length, "little"), size)
         parts = [length, file.read(n_header)]
         for i in range(_N_PROBES):
-            at = 8 + n_header + i * (size - 8 - n_header) // _N_PROBES
-            file.seek(min(max(at, 0), size))
+            position = 8 + n_header + i * (size - 8 - n_header) // _N_PROBES
+            file.seek(min(max(position, 0), size))
             parts.append(file.read(_PROBE_BYTES))
     return b"".join(parts)
 
@@ -300,5 +300,5 @@ def n_positions(config: Any) -> int | None:
     """Return the number of positions that a model knows, or None where its configuration lacks it."""
     text_config = config.get_text_config()
     names = ("max_position_embeddings", "n_positions", "n_ctx")
-    named = (getattr(text_config, name, None) for name in names)
-    return next((n for n in named if isinstance(n, int) and n > 0), None)
+    candidates = (getattr(text_config, name, None) for name in names)
+    return next((n for n in candidates if isinstance(n, int) and n > 0), None)

@@ -30,12 +30,12 @@ class Registry(Generic[T]):
     """Names to objects, found by importing every module of a package folder once.
 
     Args:
-        what: the word for one entry in error messages ("bot", "metric").
+        noun: the word for one entry in error messages ("bot", "metric").
         package: dotted name of the folder to look into.
     """
 
-    def __init__(self, what: str, package: str) -> None:
-        self.what = what
+    def __init__(self, noun: str, package: str) -> None:
+        self.noun = noun
         self.packages = [package]
         self._entries: dict[str, T] = {}
         self._searched = False
@@ -56,9 +56,9 @@ class Registry(Generic[T]):
         """Add a ready-made entry (a configured bot, say). A name used twice is refused."""
         name: str = entry.name  # type: ignore[attr-defined]
         if not name:
-            raise ValueError(f"a {self.what} without a name: {quote(entry)}")
+            raise ValueError(f"a {self.noun} without a name: {quote(entry)}")
         if name in self._entries:
-            raise ValueError(f"two {self.what}s are called {quote(name)}; names must be unique")
+            raise ValueError(f"two {self.noun}s are called {quote(name)}; names must be unique")
         self._entries[name] = entry
         return entry
 
@@ -128,7 +128,7 @@ class Registry(Generic[T]):
         except KeyError:
             near = nearest_names(name, list(self._entries))
             hint = f"; did you mean {' or '.join(near)}?" if near else ""
-            raise UnknownName(f"there is no {self.what} called {quote(name)}{hint}") from None
+            raise UnknownName(f"there is no {self.noun} called {quote(name)}{hint}") from None
 
 
 def title_of(registry: Registry[Any], name: str) -> str:
@@ -194,11 +194,11 @@ def plugins_import(modules: list[str]) -> None:
             _import_with_files(module)
         except Exception as error:
             if isinstance(error, ModuleNotFoundError) and f"{module}.".startswith(f"{error.name}."):
-                why = "there is no such module on Python's path"
+                problem = "there is no such module on Python's path"
             else:
-                said = " ".join(str(error).split())
-                why = f"it cannot be imported: {type(error).__name__}: {said}{_where(error)}"
-            raise PluginError(f"{quote(module)}: {why}") from error
+                message = " ".join(str(error).split())
+                problem = f"it cannot be imported: {type(error).__name__}: {message}{_locate_error(error)}"
+            raise PluginError(f"{quote(module)}: {problem}") from error
 
 
 def _import_with_files(module: str) -> None:
@@ -207,7 +207,7 @@ def _import_with_files(module: str) -> None:
         importlib.import_module(f"{module}.{file.name}")
 
 
-def _where(error: BaseException) -> str:
+def _locate_error(error: BaseException) -> str:
     """Return the file and line that raised the error, in brackets; an error of syntax says so itself."""
     if isinstance(error, SyntaxError):
         return ""  # says so itself

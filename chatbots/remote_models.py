@@ -74,7 +74,7 @@ def remote_list() -> tuple[RemoteModel, ...]:
         ValuesError: the file was changed into something else; with all mistakes.
     """
     try:
-        return values_read(Many[RemoteModel], yaml_read(REMOTE_MODELS_FILE), what="the catalogue")
+        return values_read(Many[RemoteModel], yaml_read(REMOTE_MODELS_FILE), subject="the catalogue")
     except ValuesError as error:
         raise ValuesError(error.mistakes, REMOTE_MODELS_FILE) from None
 

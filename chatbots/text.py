@@ -81,7 +81,7 @@ def are_sanitised(value: Any) -> bool:
     if isinstance(value, str):
         return is_sanitised(value)
     if isinstance(value, dict):
-        return all(are_sanitised(key) and are_sanitised(one) for key, one in value.items())
+        return all(are_sanitised(key) and are_sanitised(member) for key, member in value.items())
     if isinstance(value, list | tuple):
         return all(map(are_sanitised, value))
     return True
@@ -149,11 +149,11 @@ _PASSWORD = re.compile(r"//[^/\s]*@")
 def error_text(error: BaseException, max_chars: int | None = None) -> str:
     """Return the message of an exception as one line of sanitised text; empty if it has none or fails."""
     try:
-        said = str(error)
+        message = str(error)
     except Exception:
         return ""
-    said = said.replace(_OF_PYTHON, "")
-    return sanitise(" ".join(sanitise(said).split()), max_chars)
+    message = message.replace(_OF_PYTHON, "")
+    return sanitise(" ".join(sanitise(message).split()), max_chars)
 
 
 _OF_PYTHON = "; use sys.set_int_max_str_digits() to increase the limit"
@@ -168,8 +168,8 @@ def nearest_names(name: str, names: Iterable[str], limit: int = 3, *, least: flo
     """
     names = list(names)
     same = [each for each in names if each.lower() == name.lower()]
-    found = process.extract(name, names, limit=limit, score_cutoff=least)
-    return same or [match for match, _, _ in found]
+    matches = process.extract(name, names, limit=limit, score_cutoff=least)
+    return same or [match for match, _, _ in matches]
 
 
 def did_you_mean(name: str, names: Iterable[str], limit: int = 1) -> str:

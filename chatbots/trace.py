@@ -201,19 +201,19 @@ class TraceLog:
 
 def _within_limits(steps: Sequence[TraceStep]) -> tuple[TraceStep, ...]:
     """Return the steps sanitised; a text is cut where it, or all of them together, would be too long."""
-    left, found = TRACE_MAX_CHARS, []
+    chars_left, limited_steps = TRACE_MAX_CHARS, []
     for step in steps:
         values: dict[str, Any] = {"name": sanitise(step.name, _NAME_MAX_CHARS)}
         for key in ("arguments", "text"):
             text = getattr(step, key)
             if text is not None:
-                most = max(0, min(left, STEP_MAX_CHARS))
-                if len(text) > most + len(_CUT) * 2:  # what was cut before has its word
-                    text = text[:most] + _CUT.format(len(text))
+                limit = max(0, min(chars_left, STEP_MAX_CHARS))
+                if len(text) > limit + len(_CUT) * 2:  # what was cut before has its word
+                    text = text[:limit] + _CUT.format(len(text))
                 values[key] = sanitise(text)
-                left -= len(text)
-        found.append(step.model_copy(update=values))
-    return tuple(found)
+                chars_left -= len(text)
+        limited_steps.append(step.model_copy(update=values))
+    return tuple(limited_steps)
 
 
 _current: ContextVar[TraceLog | None] = ContextVar("reply_trace", default=None)

@@ -82,17 +82,17 @@ class ErrorLocation:
     is_secret: bool = False
 
     @classmethod
-    def at(cls, kind: Any, loc: Sequence[int | str], path: str = "") -> ErrorLocation:
+    def locate(cls, kind: Any, loc: Sequence[int | str], path: str = "") -> ErrorLocation:
         """Return the place that an error of pydantic names.
 
         Between keys and numbers its `loc` names the alternatives of unions, which no one wrote: what does not
         fit the types is one of these.
         """
         if tuple(loc[-1:]) == ("[key]",):
-            mapping = cls.at(kind, loc[:-2], path)
+            mapping = cls.locate(kind, loc[:-2], path)
             keys = [get_args(each)[0] for each, _ in mapping.kinds if len(get_args(each)) == 2]
             return cls(mapping.path, [key for each in keys for key in alternatives(each)])
-        kinds = whole = list(alternatives(kind))
+        kinds = types = list(alternatives(kind))
         siblings: list[str] = []
         is_alternative = is_secret = False
         for number, part in enumerate(loc):
@@ -103,13 +103,13 @@ class ErrorLocation:
                 continue
             siblings, is_alternative = list(dict.fromkeys(fields)), False
             is_secret = is_secret or any(_is_hidden(each, part) for each, _ in kinds)
-            shown = f"[{part}]" if isinstance(part, int) else f".{sanitise(part, _KEY_CHARS)}"
-            path = f"{path}{shown}" if path or isinstance(part, int) else shown[1:]
-            kinds = whole = inside or []
-        return cls(path, whole, siblings, is_alternative, is_secret)
+            step = f"[{part}]" if isinstance(part, int) else f".{sanitise(part, _KEY_CHARS)}"
+            path = f"{path}{step}" if path or isinstance(part, int) else step[1:]
+            kinds = types = inside or []
+        return cls(path, types, siblings, is_alternative, is_secret)
 
     @property
-    def wanted(self) -> str:
+    def allowed_values(self) -> str:
         """Description of the values allowed there."""
         return _words(self.kinds)
 
@@ -130,26 +130,28 @@ class ErrorLocation:
 
     def tags(self, key: str) -> list[str]:
         """Return the values of the key that tells the alternatives apart."""
-        found = [kind for each, _ in self.kinds for kind in _fields(each).get(key, [])]
-        return [str(value) for kind, _ in found for value in _choices(kind)]
+        tag_types = [kind for each, _ in self.kinds for kind in _fields(each).get(key, [])]
+        return [str(value) for kind, _ in tag_types for value in _choices(kind)]
 
 
-def alternatives(kind: Any, said: tuple[Any, ...] = ()) -> Iterator[Alternative]:
+def alternatives(kind: Any, markers: tuple[Any, ...] = ()) -> Iterator[Alternative]:
     """Yield the types that a type allows: members of unions, without `Annotated`."""
     if isinstance(kind, TypeAliasType):
-        yield from alternatives(kind.__value__, said)
+        yield from alternatives(kind.__value__, markers)
         return
     origin, arguments = get_origin(kind), get_args(kind)
     if isinstance(origin, TypeAliasType):
-        yield from alternatives(origin.__value__[arguments], said)
+        yield from alternatives(origin.__value__[arguments], markers)
     elif origin is Annotated:
-        more = [each for item in arguments[1:] for each in (item.metadata if isinstance(item, FieldInfo) else [item])]
-        yield from alternatives(arguments[0], (*said, *more))
+        metadata = [
+            each for item in arguments[1:] for each in (item.metadata if isinstance(item, FieldInfo) else [item])
+        ]
+        yield from alternatives(arguments[0], (*markers, *metadata))
     elif origin in (Union, types.UnionType):
         for argument in arguments:
-            yield from alternatives(argument, said)
+            yield from alternatives(argument, markers)
     else:
-        yield kind, said
+        yield kind, markers
 
 
 def _fields(kind: Any) -> dict[str, list[Alternative]]:
@@ -180,28 +182,28 @@ def _is_hidden(kind: Any, part: int | str) -> bool:
 
 def _inside(kinds: Sequence[Alternative], part: int | str) -> list[Alternative] | None:
     """Return the types allowed under a key or at an index, or None where there is no such place."""
-    found: list[Alternative] = []
+    inner_types: list[Alternative] = []
     has_place = False
     for kind, _ in kinds:
         fields = _fields(kind)
         origin, arguments = get_origin(kind) or kind, get_args(kind)
         if part in fields:
             has_place = True
-            found += fields[str(part)]
+            inner_types += fields[str(part)]
         elif isinstance(part, int) and _is_list(origin):
             has_place = True
             inner = [each for each in arguments if each is not Ellipsis]
-            found += [each for argument in inner for each in alternatives(argument)]
+            inner_types += [each for argument in inner for each in alternatives(argument)]
         elif _is_mapping(origin) and not fields:
             has_place = True
-            found += list(alternatives(arguments[1])) if arguments else []
-    return found if has_place else None
+            inner_types += list(alternatives(arguments[1])) if arguments else []
+    return inner_types if has_place else None
 
 
 def _chosen(kinds: Sequence[Alternative], tag: int | str) -> list[Alternative]:
     """Return the alternative that a part of `loc` names, or all of them where it names none of ours."""
-    named = [each for each in kinds if getattr(each[0], "__name__", None) == tag or _has_choice(each[0], tag)]
-    return named or list(kinds)
+    matching = [each for each in kinds if getattr(each[0], "__name__", None) == tag or _has_choice(each[0], tag)]
+    return matching or list(kinds)
 
 
 def _is_tag(kinds: Sequence[Alternative], part: int | str) -> bool:
@@ -222,22 +224,22 @@ def _choices(kind: Any) -> list[Any]:
 
 
 def _words(kinds: Sequence[Alternative]) -> str:
-    for _, said in kinds:
-        for each in said:
+    for _, markers in kinds:
+        for each in markers:
             if isinstance(each, TypeDescription):
                 return each.words
-    found = list(dict.fromkeys(_word(kind, said) for kind, said in kinds)) or ["anything"]
-    return found[0] if len(found) == 1 else f"{', '.join(found[:-1])} or {found[-1]}"
+    words = list(dict.fromkeys(_word(kind, markers) for kind, markers in kinds)) or ["anything"]
+    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} or {words[-1]}"
 
 
-def _word(kind: Any, said: Sequence[Any]) -> str:
+def _word(kind: Any, markers: Sequence[Any]) -> str:
     origin = get_origin(kind) or kind
     if choices := _choices(kind):
         return f"one of {', '.join(map(str, choices))}" if len(choices) > 1 else repr(choices[0])
     if origin in (int, float):
-        return _joined(_WORDS[origin], _bounds(said))
+        return _joined(_WORDS[origin], _bounds(markers))
     if origin is str or _is_list(origin):
-        return _joined(_WORDS.get(origin, "a list"), _lengths(said, origin is str))
+        return _joined(_WORDS.get(origin, "a list"), _lengths(markers, origin is str))
     if _is_mapping(origin) or _fields(kind):
         return "a mapping"
     return _WORDS.get(origin, getattr(origin, "__name__", str(origin)))
@@ -247,34 +249,34 @@ def _joined(noun: str, adjective: str) -> str:
     return f"{noun} {adjective}" if adjective else noun
 
 
-def _bounds(said: Sequence[Any]) -> str:
+def _bounds(markers: Sequence[Any]) -> str:
     """Say in words what bounds a number: "above 0 and at most 1"."""
-    found = {
+    limits = {
         name: getattr(each, name)
-        for each in said
+        for each in markers
         for name in ("ge", "gt", "le", "lt")
         if getattr(each, name, None) is not None
     }
-    if {"ge", "le"} <= set(found):
-        return f"from {found['ge']} to {found['le']}"
-    of = "" if {"gt", "lt"} & set(found) else "of "
+    if {"ge", "le"} <= set(limits):
+        return f"from {limits['ge']} to {limits['le']}"
+    prefix = "" if {"gt", "lt"} & set(limits) else "of "
     words = {"gt": "above", "ge": "at least", "lt": "below", "le": "at most"}
-    told = [f"{word} {found[name]}" for name, word in words.items() if name in found]
-    return f"{of}{' and '.join(told)}" if told else ""
+    phrases = [f"{word} {limits[name]}" for name, word in words.items() if name in limits]
+    return f"{prefix}{' and '.join(phrases)}" if phrases else ""
 
 
-def _lengths(said: Sequence[Any], is_text: bool) -> str:
+def _lengths(markers: Sequence[Any], is_text: bool) -> str:
     """Say in words what bounds a length: "of at most 64 characters"."""
-    least = next((e.min_length for e in said if getattr(e, "min_length", None)), 0)
-    most = next((e.max_length for e in said if getattr(e, "max_length", None)), 0)
+    min_length = next((e.min_length for e in markers if getattr(e, "min_length", None)), 0)
+    max_length = next((e.max_length for e in markers if getattr(e, "max_length", None)), 0)
     unit = "character" if is_text else "entry"
-    if least and most:
-        return f"of {least} to {most} {_plural(unit)}"
-    if most:
-        return f"of at most {most} {_plural(unit) if most > 1 else unit}"
-    if least:
-        return "that is not empty" if least == 1 else f"of at least {least} {_plural(unit)}"
-    pattern = next((e.pattern for e in said if getattr(e, "pattern", None)), "")
+    if min_length and max_length:
+        return f"of {min_length} to {max_length} {_plural(unit)}"
+    if max_length:
+        return f"of at most {max_length} {_plural(unit) if max_length > 1 else unit}"
+    if min_length:
+        return "that is not empty" if min_length == 1 else f"of at least {min_length} {_plural(unit)}"
+    pattern = next((e.pattern for e in markers if getattr(e, "pattern", None)), "")
     return f"of the form {pattern}" if pattern else ""
 
 

@@ -76,8 +76,8 @@ Number = Annotated[float, BeforeValidator(_number)]
 
 
 def _as_written(value: Any, check: ValidatorFunctionWrapHandler) -> Any:
-    found = check(_number(value))
-    return value if isinstance(value, int) else found
+    checked = check(_number(value))
+    return value if isinstance(value, int) else checked
 
 
 NumberAsWritten = Annotated[float, WrapValidator(_as_written)]
@@ -124,11 +124,11 @@ class ValuesError(ValueError):
         super().__init__(self.mistakes, self.file)
 
     def __str__(self) -> str:
-        where = f"{self.file}: " if self.file else ""
+        file_prefix = f"{self.file}: " if self.file else ""
         if len(self.mistakes) == 1:
-            return f"{where}{self.mistakes[0].message}"
-        told = "; ".join(f"({i}) {each}" for i, each in enumerate(self.mistakes, start=1))
-        return f"{where}{len(self.mistakes)} mistakes: {told}"
+            return f"{file_prefix}{self.mistakes[0].message}"
+        messages = "; ".join(f"({i}) {each}" for i, each in enumerate(self.mistakes, start=1))
+        return f"{file_prefix}{len(self.mistakes)} mistakes: {messages}"
 
 
 def yaml_read(path: Path) -> Any:
@@ -149,12 +149,12 @@ def yaml_read(path: Path) -> Any:
         raise ValuesError(f"{path} cannot be read: {error_text(error)}") from None
 
 
-def values_read(kind: type[T], values: Any, *, path: str = "", what: str = "it") -> T:
+def values_read(kind: type[T], values: Any, *, path: str = "", subject: str = "it") -> T:
     """Return `values` as a `kind`, which is a model, a dataclass or any other type that pydantic knows.
 
     Args:
         path: where the values stand in what they are part of, such as "params".
-        what: the word for the whole where no path can be named, such as "the config".
+        subject: the word for the whole where no path can be named, such as "the config".
 
     Raises:
         ValuesError: with all mistakes.
@@ -162,10 +162,10 @@ def values_read(kind: type[T], values: Any, *, path: str = "", what: str = "it")
     try:
         return _reader(kind).validate_python(values)  # type: ignore[arg-type]
     except ValidationError as error:
-        raise ValuesError(mistakes_of(error, kind, path=path, what=what)) from None
+        raise ValuesError(mistakes_of(error, kind, path=path, subject=subject)) from None
 
 
-def values_read_json(kind: type[T], text: str | bytes, *, path: str = "", what: str = "it") -> T:
+def values_read_json(kind: type[T], text: str | bytes, *, path: str = "", subject: str = "it") -> T:
     """Return a JSON text as a `kind`; what JSON has no type for (a UUID, a date, a tuple) is read from its text.
 
     Raises:
@@ -174,26 +174,26 @@ def values_read_json(kind: type[T], text: str | bytes, *, path: str = "", what: 
     try:
         return _reader(kind).validate_json(text)  # type: ignore[arg-type]
     except ValidationError as error:
-        raise ValuesError(mistakes_of(error, kind, path=path, what=what)) from None
+        raise ValuesError(mistakes_of(error, kind, path=path, subject=subject)) from None
 
 
-def mistakes_of(error: ValidationError, kind: Any, *, path: str = "", what: str = "it") -> list[Mistake]:
+def mistakes_of(error: ValidationError, kind: Any, *, path: str = "", subject: str = "it") -> list[Mistake]:
     """Return pydantic's errors in the values of a `kind`, in words.
 
     Args:
-        path, what: as `values_read`.
+        path, subject: as `values_read`.
     """
-    places = [(each, ErrorLocation.at(kind, each["loc"], path)) for each in error.errors(include_url=False)]
-    found: dict[tuple[str, str], Mistake] = {}
+    places = [(each, ErrorLocation.locate(kind, each["loc"], path)) for each in error.errors(include_url=False)]
+    mistakes: dict[tuple[str, str], Mistake] = {}
     for each, spot in places:
         # Of a list with a broken entry pydantic says that it is too short, and of an alternative that was not
         # meant, that the value is none: the mistake is further inside.
         is_echo = spot.is_alternative or each["type"] == "too_short"
-        if is_echo and any(_is_inside(other.path, spot.path) for _, other in places):
+        if is_echo and any(_is_inside(other_spot.path, spot.path) for _, other_spot in places):
             continue
-        for mistake in _told(each, spot, what):
-            found.setdefault((mistake.path, mistake.message), mistake)
-    return list(found.values())
+        for mistake in _explain(each, spot, subject):
+            mistakes.setdefault((mistake.path, mistake.message), mistake)
+    return list(mistakes.values())
 
 
 @lru_cache(maxsize=512)
@@ -201,27 +201,27 @@ def _reader(kind: Any) -> TypeAdapter[Any]:
     return TypeAdapter(kind)
 
 
-def _told(error: ErrorDetails, spot: ErrorLocation, what: str) -> list[Mistake]:
+def _explain(error: ErrorDetails, spot: ErrorLocation, subject: str) -> list[Mistake]:
     """Return the mistakes behind one error of pydantic."""
     kind, path = error["type"], spot.path
     if kind == "missing":
-        return [Mistake(path, f"{path} is missing; it must be {spot.wanted}")]
+        return [Mistake(path, f"{path} is missing; it must be {spot.allowed_values}")]
     if kind in ("extra_forbidden", "unexpected_keyword_argument"):
         return [Mistake(path, _unknown(path, str(error["loc"][-1]), spot.siblings))]
     if error["loc"][-1:] == ("[key]",):
-        whole = spot.path or what
-        wanted = f"its keys must be {spot.wanted}"
-        return [Mistake(spot.path, f"{whole} has the key {quote(error['input'])}; {wanted}")]
+        mapping_name = spot.path or subject
+        requirement = f"its keys must be {spot.allowed_values}"
+        return [Mistake(spot.path, f"{mapping_name} has the key {quote(error['input'])}; {requirement}")]
     if kind == "json_invalid":
-        return [Mistake(path, f"{path or what} is not JSON: {error['ctx']['error']}")]
+        return [Mistake(path, f"{path or subject} is not JSON: {error['ctx']['error']}")]
     if kind in ("value_error", "assertion_error"):
-        return _by_validator(error, spot, what)
+        return _by_validator(error, spot, subject)
     if kind in ("union_tag_invalid", "union_tag_not_found"):
         return [_tag_wrong(error, spot)]
-    return [Mistake(path, f"{_got(spot, error['input'], what)}; {_right(error['input'], spot)}")]
+    return [Mistake(path, f"{_got(spot, error['input'], subject)}; {_right(error['input'], spot)}")]
 
 
-def _by_validator(error: ErrorDetails, spot: ErrorLocation, what: str) -> list[Mistake]:
+def _by_validator(error: ErrorDetails, spot: ErrorLocation, subject: str) -> list[Mistake]:
     """Return the mistakes that a model's validator found: of one field, or of the model as a whole."""
     raised: Any = error["ctx"]["error"]
     dot = f"{spot.path}." if spot.path else ""
@@ -230,7 +230,7 @@ def _by_validator(error: ErrorDetails, spot: ErrorLocation, what: str) -> list[M
     else:
         inner = [(spot.field_named(str(raised)), str(raised))]
         if not inner[0][0]:
-            return [Mistake(spot.path, f"{_got(spot, error['input'], what)}; {raised}")]
+            return [Mistake(spot.path, f"{_got(spot, error['input'], subject)}; {raised}")]
     return [Mistake(f"{dot}{path}".rstrip("."), f"{dot}{message}") for path, message in inner]
 
 
@@ -239,29 +239,29 @@ def _tag_wrong(error: ErrorDetails, spot: ErrorLocation) -> Mistake:
     key = error["ctx"]["discriminator"].strip("'")
     path = f"{spot.path}.{key}" if spot.path else key
     tags = spot.tags(key)
-    wanted = f"it must be one of {', '.join(tags)}"
+    requirement = f"it must be one of {', '.join(tags)}"
     if error["type"] == "union_tag_not_found":
-        return Mistake(path, f"{path} is missing; {wanted}")
+        return Mistake(path, f"{path} is missing; {requirement}")
     tag = str(error["ctx"]["tag"])
     near = did_you_mean(tag[:_COMPARED_CHARS], tags)
-    wanted = f"{near} It must be one of {', '.join(tags)}" if near else wanted
-    return Mistake(path, f"{path} is {quote(tag)}; {wanted}")
+    requirement = f"{near} It must be one of {', '.join(tags)}" if near else requirement
+    return Mistake(path, f"{path} is {quote(tag)}; {requirement}")
 
 
 def _right(value: Any, spot: ErrorLocation) -> str:
     """Return a description of the values allowed, with the nearest allowed one where there is one."""
     near = did_you_mean(value[:_COMPARED_CHARS], spot.choices) if isinstance(value, str) else ""
-    return f"{near} It must be {spot.wanted}" if near else f"it must be {spot.wanted}"
+    return f"{near} It must be {spot.allowed_values}" if near else f"it must be {spot.allowed_values}"
 
 
-def _got(spot: ErrorLocation, value: Any, what: str) -> str:
-    name = spot.path or what
+def _got(spot: ErrorLocation, value: Any, subject: str) -> str:
+    name = spot.path or subject
     return f"{name} is not usable" if spot.is_secret else f"{name} is {quote(value)}"
 
 
 def _unknown(path: str, key: str, allowed: Sequence[str]) -> str:
     # A question has a `key` which is its name; only where secrets may be named is it likely to be one.
-    is_name = key == "key" and not any(one.endswith("_env") for one in allowed)
+    is_name = key == "key" and not any(key_name.endswith("_env") for key_name in allowed)
     if is_secret_name(key) and not is_name:
         return (
             f"{path}: no secret may stand here; put it into an environment variable and name that variable, with "

@@ -79,7 +79,7 @@ class BrokenEntry:
 class Entries(Generic[T]):
     """Objects made from a file's entries, in their order, and the broken entries."""
 
-    made: list[T]
+    objects: list[T]
     broken: list[BrokenEntry]
 
 
@@ -117,35 +117,35 @@ class YamlRegistry(Generic[T]):
         self._registered: set[str] = set()
 
     def read(
-        self, path: Path | str, *, taken: Collection[str] = (), usual: Mapping[str, Any] | None = None
+        self, path: Path | str, *, reserved_ids: Collection[str] = (), usual: Mapping[str, Any] | None = None
     ) -> Entries[T]:
         """Make what a file's entries say, nothing loaded. A file that is not there has none.
 
         Args:
-            taken: ids that are built in.
+            reserved_ids: ids that are built in.
             usual: options that an entry has where it names no other, if its kind knows them.
 
         Raises:
             EntriesError: if the file cannot be read, or is no list.
         """
-        found: Entries[T] = Entries([], [])
+        entries: Entries[T] = Entries([], [])
         names: set[str] = set()
-        for number, raw in enumerate(_entries(Path(path), self.registry.what), start=1):
+        for number, raw in enumerate(_entries(Path(path), self.registry.noun), start=1):
             try:
-                made = self._make(raw, usual or {})
-                name: str = made.name  # type: ignore[attr-defined]
-                if name in taken:
-                    raise ValueError(f"{quote(name)} is a built-in {self.registry.what}; choose another id")
+                new_object = self._make(raw, usual or {})
+                name: str = new_object.name  # type: ignore[attr-defined]
+                if name in reserved_ids:
+                    raise ValueError(f"{quote(name)} is a built-in {self.registry.noun}; choose another id")
                 if name in names:
-                    raise ValueError(f"a second {self.registry.what} with the id {quote(name)}; ids must be unique")
+                    raise ValueError(f"a second {self.registry.noun} with the id {quote(name)}; ids must be unique")
             except Exception as error:  # whatever it is, the other entries have no part in it
                 is_told = isinstance(error, ValueError)
-                said = str(error) if is_told else f"{type(error).__name__}: {error}"
-                found.broken.append(BrokenEntry(str(path), number, _text(raw, "id"), _text(raw, "kind"), said))
+                message = str(error) if is_told else f"{type(error).__name__}: {error}"
+                entries.broken.append(BrokenEntry(str(path), number, _text(raw, "id"), _text(raw, "kind"), message))
                 continue
             names.add(name)
-            found.made.append(made)
-        return found
+            entries.objects.append(new_object)
+        return entries
 
     def load(self, path: Path | str, **options: Any) -> list[T]:
         """Make what a file's entries say, as `read`.
@@ -153,10 +153,10 @@ class YamlRegistry(Generic[T]):
         Raises:
             EntriesError: also where an entry is broken.
         """
-        found = self.read(path, **options)
-        if found.broken:
-            raise EntriesError(str(found.broken[0]))
-        return found.made
+        entries = self.read(path, **options)
+        if entries.broken:
+            raise EntriesError(str(entries.broken[0]))
+        return entries.objects
 
     def register(self, path: Path | str, *, usual: Mapping[str, Any] | None = None) -> list[str]:
         """Register what a file's entries make, in place of what an earlier call registered. Returns their ids.
@@ -166,14 +166,14 @@ class YamlRegistry(Generic[T]):
         Raises:
             EntriesError: if the file cannot be read; the registry is unchanged.
         """
-        found = self._read_beside_built_in(path, usual)
+        entries = self._read_beside_built_in(path, usual)
         self.file = Path(path)
         for name in self._registered:
             self.registry.discard(name)
             if self.may_replace and name in self.kinds:
                 self.registry.add(self.kinds.get(name).make())
         self._registered.clear()
-        return self._add(found.made)
+        return self._add(entries.objects)
 
     def extend(self, path: Path | str) -> list[str]:
         """Register those whose ids are new; the others stay as they are. Returns the new ids.
@@ -181,8 +181,8 @@ class YamlRegistry(Generic[T]):
         Raises:
             EntriesError: as `register`.
         """
-        made = self._read_beside_built_in(path, None).made
-        return self._add([each for each in made if _name(each) not in self._registered])
+        objects = self._read_beside_built_in(path, None).objects
+        return self._add([each for each in objects if _name(each) not in self._registered])
 
     def follow(self, path: Path, *, usual: Mapping[str, Any] | None = None) -> bool:
         """Register a file's entries once, and later those that were added to it. Returns True if the file was read.
@@ -223,20 +223,20 @@ class YamlRegistry(Generic[T]):
         return self._make(entry, {})
 
     def _read_beside_built_in(self, path: Path | str, usual: Mapping[str, Any] | None) -> Entries[T]:
-        taken = set(self.registry.names()) - self._registered
+        reserved_ids = set(self.registry.names()) - self._registered
         if self.may_replace:
-            taken -= set(self.kinds.names())
-        found = self.read(path, taken=taken, usual=usual)
-        self.broken = found.broken
-        return found
+            reserved_ids -= set(self.kinds.names())
+        entries = self.read(path, reserved_ids=reserved_ids, usual=usual)
+        self.broken = entries.broken
+        return entries
 
-    def _add(self, made: list[T]) -> list[str]:
-        for each in made:
+    def _add(self, objects: list[T]) -> list[str]:
+        for each in objects:
             if self.may_replace:
                 self.registry.discard(_name(each))
             self.registry.add(each)
             self._registered.add(_name(each))
-        return [_name(each) for each in made]
+        return [_name(each) for each in objects]
 
     def _make(self, raw: Any, usual: Mapping[str, Any]) -> T:
         """Make the thing of one entry.
@@ -244,8 +244,8 @@ class YamlRegistry(Generic[T]):
         Raises:
             ValuesError: with all mistakes of the entry.
         """
-        named = raw.get("kind") if isinstance(raw, Mapping) else None
-        kind = self.kinds.get(named) if named in self.kinds.names() else None
+        kind_name = raw.get("kind") if isinstance(raw, Mapping) else None
+        kind = self.kinds.get(kind_name) if kind_name in self.kinds.names() else None
         entry: Any = values_read(self._model(kind), raw)
         assert kind is not None, "an entry of no kind is refused"
         options = {key: value for key, value in usual.items() if key in kind.options.model_fields}
@@ -277,26 +277,26 @@ def _nothing_is_empty(value: Any) -> Any:
     return {} if value is None else value
 
 
-def _entries(path: Path, what: str) -> list[Any]:
+def _entries(path: Path, noun: str) -> list[Any]:
     """Return the entries of a file, none of a file that is not there."""
     if not path.exists():
         return []
     try:
-        found = yaml_read(path)
+        entries = yaml_read(path)
     except ValuesError as error:
         raise EntriesError(str(error)) from error
-    if found is None:
+    if entries is None:
         return []
-    if not isinstance(found, list):
+    if not isinstance(entries, list):
         raise EntriesError(
-            f"{path} must hold a list of {what}s, each beginning with a hyphen; "
-            f"it holds a {'mapping' if isinstance(found, dict) else type(found).__name__}"
+            f"{path} must hold a list of {noun}s, each beginning with a hyphen; "
+            f"it holds a {'mapping' if isinstance(entries, dict) else type(entries).__name__}"
         )
-    return found
+    return entries
 
 
-def _name(made: Any) -> str:
-    return str(made.name)
+def _name(registered: Any) -> str:
+    return str(registered.name)
 
 
 def _text(entry: Any, key: str) -> str:

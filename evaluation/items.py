@@ -293,7 +293,7 @@ def item_read(kind: type[I], plain: Any) -> I:
     Raises:
         ValuesError: with all its errors.
     """
-    item = values_read(kind, plain, what="the line")
+    item = values_read(kind, plain, subject="the line")
     if len(item.key) > MAX_ID_CHARS:
         raise ValuesError(
             f"source and id have {len(item.key)} characters together; at most {MAX_ID_CHARS} are possible"

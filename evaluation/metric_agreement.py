@@ -47,7 +47,7 @@ def judged_rows(table: pd.DataFrame) -> Iterator[JudgedItem]:
     """Yield the items of the exported table `judged`; cells without a value are left out."""
     for row in table.to_dict("records"):
         known = {str(name): value for name, value in row.items() if not _is_missing(value)}
-        yield values_read(JudgedItem, known, what=f"item {known.get('id')}")
+        yield values_read(JudgedItem, known, subject=f"item {known.get('id')}")
 
 
 def items_from_votes(chats: Iterable[tuple[Conversation, str]]) -> Iterator[JudgedItem]:

@@ -108,7 +108,7 @@ def config_read(path: Path | str) -> EmotionTraining:
         ValuesError: with every unknown setting and every value that cannot be.
     """
     try:
-        return values_read(EmotionTraining, yaml_read(Path(path)), what="the config")
+        return values_read(EmotionTraining, yaml_read(Path(path)), subject="the config")
     except ValuesError as error:
         raise ValuesError(error.mistakes, path) from None
 
@@ -175,7 +175,7 @@ def _records(kind: type[L], path: Path) -> Iterator[L]:
         with opened(path, "rt", encoding="utf-8") as file:
             for number, line in enumerate(file, 1):
                 try:
-                    yield values_read_json(kind, line, what="the line")
+                    yield values_read_json(kind, line, subject="the line")
                 except ValuesError as error:
                     raise EmotionDataError(f"{path}, line {number}: {error}") from None
     except (EmotionDataError, FileNotFoundError):

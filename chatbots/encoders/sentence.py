@@ -164,7 +164,7 @@ class LocalSentenceEncoder:
                     f"{self.device}: {error}"
                 ) from error
             self._model.eval()
-            self._n_rows = rows_that_fit(self.device, self._row_bytes(), most=128)
+            self._n_rows = rows_that_fit(self.device, self._row_bytes(), limit=128)
 
     def _row_bytes(self) -> int:
         """Return the bytes of memory that the longest text takes."""

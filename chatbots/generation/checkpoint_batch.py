@@ -46,15 +46,15 @@ class Int8Linear(nn.Module):
 
     def __init__(self, linear: nn.Linear) -> None:
         super().__init__()
-        whole, scale = quantise_rows(linear.weight.detach())
-        self.register_buffer("weight", whole)  # (V, H), int8
+        integers, scale = quantise_rows(linear.weight.detach())
+        self.register_buffer("weight", integers)  # (V, H), int8
         self.register_buffer("scale", scale.squeeze(-1))  # (V,)
         self.register_buffer("bias", linear.bias.detach())
 
     def forward(self, states: Tensor) -> Tensor:
         """Project rows, (R, H) → (R, V), in single precision."""
-        whole, scale = quantise_rows(states)
-        products = torch._int_mm(whole, self.weight.t())  # (R, V), int32
+        integers, scale = quantise_rows(states)
+        products = torch._int_mm(integers, self.weight.t())  # (R, V), int32
         return torch.addcmul(self.bias, products.float().mul_(scale), self.scale)
 
 
@@ -118,20 +118,20 @@ class RememberedUtterances(nn.Module):
 
     def forward(self, utterances: Tensor, lengths: Tensor) -> Tensor:
         """Encode utterances as the encoder itself does: (B, N, T), (B, N) → (B, N, 2H_e)."""
-        there = lengths > 0  # (B, N)
-        ids = utterances[there].tolist()
-        keys = [tuple(row[:n]) for row, n in zip(ids, lengths[there].tolist(), strict=True)]
+        is_utterance = lengths > 0  # (B, N)
+        ids = utterances[is_utterance].tolist()
+        keys = [tuple(row[:n]) for row, n in zip(ids, lengths[is_utterance].tolist(), strict=True)]
         first = {key: row for row, key in enumerate(keys)}
         fresh = [row for key, row in first.items() if key not in self._known]
-        found = {key: self._known[key] for key in first if key in self._known}
+        states = {key: self._known[key] for key in first if key in self._known}
         if fresh:
             # Cut to the longest of the new ones, so that an old long one costs nothing.
             n_tokens = max(len(keys[row]) for row in fresh)
-            new = utterances[there][fresh, :n_tokens][:, None]  # (M, 1, T')
-            encoded = self.encoder(new, lengths[there][fresh][:, None])[:, 0]  # (M, 2H_e)
+            new = utterances[is_utterance][fresh, :n_tokens][:, None]  # (M, 1, T')
+            encoded = self.encoder(new, lengths[is_utterance][fresh][:, None])[:, 0]  # (M, 2H_e)
             # Copies, so that one that is kept does not keep all it was encoded with.
-            found |= {keys[row]: h.clone() for row, h in zip(fresh, encoded, strict=True)}
-        for key, h in found.items():
+            states |= {keys[row]: h.clone() for row, h in zip(fresh, encoded, strict=True)}
+        for key, h in states.items():
             self._known[key] = h
             self._known.move_to_end(key)
         while len(self._known) > self._n:
@@ -139,7 +139,7 @@ class RememberedUtterances(nn.Module):
         width = 2 * self.encoder.rnn.hidden_size
         out = self.encoder.embedding.weight.new_zeros(*lengths.shape, width)  # (B, N, 2H_e)
         if keys:
-            out[there] = torch.stack([found[key] for key in keys])
+            out[is_utterance] = torch.stack([states[key] for key in keys])
         return out
 
 
@@ -177,9 +177,9 @@ class LoadedCheckpoint:
         """Return emotions and embeddings by conversation, which an input-only EI model reads with the words."""
         if self.ei_inputs is None:
             return None, None
-        both = [self.ei_inputs(texts) for texts in heard]
-        emotions = [torch.from_numpy(emotion) for emotion, _ in both]
-        return emotions, [torch.from_numpy(sentence) for _, sentence in both]
+        inputs = [self.ei_inputs(texts) for texts in heard]
+        emotions = [torch.from_numpy(emotion) for emotion, _ in inputs]
+        return emotions, [torch.from_numpy(sentence) for _, sentence in inputs]
 
     def text(self, ids: Sequence[int]) -> str:
         """Return a reply's ids as readable text."""
@@ -213,9 +213,9 @@ class SampleGeneration:
         return numbers
 
     def cancel(self, slot: int) -> None:
-        kept = [row for row, s in enumerate(self._slots) if s.number != slot]
-        if self._state is not None and len(kept) < len(self._slots):
-            self._keep(kept)
+        remaining = [row for row, s in enumerate(self._slots) if s.number != slot]
+        if self._state is not None and len(remaining) < len(self._slots):
+            self._keep(remaining)
 
     def step(self) -> list[Piece]:
         """Add a word to every reply and return the pieces that came to exist."""
@@ -226,9 +226,9 @@ class SampleGeneration:
 
     def _step(self, state: DecoderState) -> list[Piece]:
         bot, ready, slots = self._bot, self._ready, self._slots
-        said = [slot.tokens[-1] if slot.tokens else SOS for slot in slots]
+        last_tokens = [slot.tokens[-1] if slot.tokens else SOS for slot in slots]
         model = ready.model
-        logits, self._state = model.step(torch.tensor(said, device=model.device), state)  # (R, V)
+        logits, self._state = model.step(torch.tensor(last_tokens, device=model.device), state)  # (R, V)
         broken = logits[:, PAD].isnan()  # (R,)
         forbid(logits, ready.forbidden, map(self._forbidden, slots))
         chosen = choose(
@@ -242,15 +242,15 @@ class SampleGeneration:
         chosen = chosen.where(~value.isneginf(), EOS)  # everything is forbidden: cut there
         chosen = chosen.where(~broken, -1)
         pieces: list[Piece] = []
-        kept = []
+        running = []
         for row, token in enumerate(chosen.tolist()):
-            piece = self._said(slots[row], token)
+            piece = self._add_token(slots[row], token)
             if not (piece.done or piece.error):
-                kept.append(row)
+                running.append(row)
             if piece.text or piece.done or piece.error:
                 pieces.append(piece)
-        if len(kept) < len(slots):
-            self._keep(kept)
+        if len(running) < len(slots):
+            self._keep(running)
         return pieces
 
     def _forbidden(self, slot: ReplyRow) -> set[int]:
@@ -258,7 +258,7 @@ class SampleGeneration:
         may_not_end = {EOS} if len(slot.tokens) < self._bot.options.min_tokens else set()
         return slot.forbidden() | may_not_end
 
-    def _said(self, slot: ReplyRow, token: int) -> Piece:
+    def _add_token(self, slot: ReplyRow, token: int) -> Piece:
         """Return the piece of a reply that a token adds; −1 stands for NaN."""
         if token < 0:
             return Piece(slot.number, error=NO_NUMBERS)

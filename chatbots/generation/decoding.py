@@ -91,8 +91,8 @@ def _nucleus(scaled: Tensor, top_p: float) -> Tensor:
     enough = (values.logsumexp(-1) - log_total).exp() >= top_p
     if not bool(enough.all()):
         values = scaled.sort(dim=-1, descending=True).values
-    kept = _nucleus_of_sorted(values, log_total, top_p)
-    smallest = kept.masked_fill(kept.isneginf(), torch.inf).amin(-1, keepdim=True)  # (B, 1)
+    nucleus = _nucleus_of_sorted(values, log_total, top_p)
+    smallest = nucleus.masked_fill(nucleus.isneginf(), torch.inf).amin(-1, keepdim=True)  # (B, 1)
     return scaled.masked_fill(scaled < smallest, -torch.inf)
 
 
@@ -207,17 +207,17 @@ def sample(
         chosen = choose(
             logits, [uniforms[r][i] for r in alive], temperature=temperature, top_k=top_k, top_p=top_p
         ).tolist()
-        kept = [row for row, token in enumerate(chosen) if token != end]
-        if not kept:
+        running = [row for row, token in enumerate(chosen) if token != end]
+        if not running:
             break
-        for row in kept:
+        for row in running:
             replies[alive[row]].append(chosen[row])
             if ban := bans[alive[row]]:
                 ban.add(chosen[row])
-        if len(kept) < len(alive):
-            state = state.select(kept)
-        tokens = [chosen[row] for row in kept]
-        alive = [alive[row] for row in kept]
+        if len(running) < len(alive):
+            state = state.select(running)
+        tokens = [chosen[row] for row in running]
+        alive = [alive[row] for row in running]
     return replies
 
 
@@ -302,11 +302,11 @@ class ReplyRow:
         if ended or self.is_full:
             return self.last_piece(text, cut=not ended)
         try:
-            shown, stopped = self._text.grow(text)
+            new_text, stopped = self._text.grow(text)
         except BotError as error:  # of this reply alone
             return Piece(self.number, done=True, error=str(error))
-        self.said += shown
-        return Piece(self.number, shown, done=stopped)
+        self.said += new_text
+        return Piece(self.number, new_text, done=stopped)
 
     def last_piece(self, text: str, *, cut: bool) -> Piece:
         """Return the rest of the reply.
@@ -315,8 +315,8 @@ class ReplyRow:
             cut: it was cut off, so a sentence that is not complete is left out.
         """
         try:
-            shown = self._text.end(text, cut=cut)
+            new_text = self._text.end(text, cut=cut)
         except BotError as error:
             return Piece(self.number, done=True, error=str(error))
-        self.said += shown
-        return Piece(self.number, shown, done=True)
+        self.said += new_text
+        return Piece(self.number, new_text, done=True)

@@ -126,10 +126,10 @@ def _pad_zeros(tensor: Tensor, n: int, dim: int, *, at_left: bool) -> Tensor:
 def join_layers(a: list[GrowingLayer], b: list[GrowingLayer], pad: Pad, n: int, spare: int) -> Cache:
     """Make one cache of the rows of both, `n` columns wide, padded by `pad`."""
     layers: list[Any] = []
-    for one, two in zip(a, b, strict=True):
+    for first, second in zip(a, b, strict=True):
         layer = GrowingLayer()
-        keys = torch.cat([pad(one.keys, n, 2), pad(two.keys, n, 2)])
-        values = torch.cat([pad(one.values, n, 2), pad(two.values, n, 2)])
+        keys = torch.cat([pad(first.keys, n, 2), pad(second.keys, n, 2)])
+        values = torch.cat([pad(first.values, n, 2), pad(second.values, n, 2)])
         layer.lazy_initialization(keys, values)
         layer.replace(keys, values, spare)
         layers.append(layer)
@@ -152,19 +152,19 @@ def cache_from_prefixes(known: Sequence[CachedPrefix | None], starts: Sequence[i
         known: for each row; None where `starts` is 0.
         spare: columns that will be added.
     """
-    some = next(one for one in known if one is not None)
+    some = next(prefix for prefix in known if prefix is not None)
     n = max(starts)
     layers: list[Any] = []
     for number, (keys, values) in enumerate(some.row.layers):
         layer = GrowingLayer()
         layer.lazy_initialization(keys, values)
         layer.reserve(keys, values, len(known), n, spare)
-        for row, (one, start) in enumerate(zip(known, starts, strict=True)):
+        for row, (prefix, start) in enumerate(zip(known, starts, strict=True)):
             # Empty columns are masked, but must be numbers: zero times NaN is NaN.
             layer.keys[row, :, : n - start] = 0
             layer.values[row, :, : n - start] = 0
-            if one is not None and start:
-                stored_keys, stored_values = one.row.layers[number]
+            if prefix is not None and start:
+                stored_keys, stored_values = prefix.row.layers[number]
                 layer.keys[row, :, n - start :] = stored_keys[:, :start]
                 layer.values[row, :, n - start :] = stored_values[:, :start]
         layers.append(layer)

@@ -87,19 +87,21 @@ class _PositionsPerRow:
 
     def _before(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         # The cache may have more columns than the module has positions: ask it for position 0.
-        return None if self.positions is None else _at(0, args, kwargs)
+        return None if self.positions is None else _arguments_at(0, args, kwargs)
 
     def _after(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Tensor) -> Tensor:
         if self.positions is None:
             return output
         for position in set(self.positions) - self._table.keys():
-            own_args, own_kwargs = _at(position, args, kwargs)
-            made = module.forward(*own_args, **own_kwargs)
-            self._table[position] = made.reshape(-1, made.shape[-1])[0]  # (E,)
+            own_args, own_kwargs = _arguments_at(position, args, kwargs)
+            embedded = module.forward(*own_args, **own_kwargs)
+            self._table[position] = embedded.reshape(-1, embedded.shape[-1])[0]  # (E,)
         return torch.stack([self._table[p] for p in self.positions])[:, None, :]  # (B, 1, E)
 
 
-def _at(position: int, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+def _arguments_at(
+    position: int, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """Return the arguments of `embed_positions(ids or shape, past length, position_ids=…)` for one position."""
     args = (args[0], position, *args[2:])
     if isinstance(kwargs.get("position_ids"), Tensor):
@@ -223,11 +225,11 @@ class LanguageModel:
         """Give every row its next token; returns the logits of the one after, (B, V)."""
         ids = torch.tensor(tokens, device=self.device)[:, None]
         rows.mask = torch.cat([rows.mask, rows.mask.new_ones(len(rows), 1)], dim=1)
-        at = rows.lengths
+        positions_of_rows = rows.lengths
         if self._last_position is not None:
-            at = [min(n, self._last_position) for n in at]
-        positions = torch.tensor(at, device=self.device)[:, None]
-        logits = self._decode(rows, ids, positions, per_row=at)
+            positions_of_rows = [min(n, self._last_position) for n in positions_of_rows]
+        positions = torch.tensor(positions_of_rows, device=self.device)[:, None]
+        logits = self._decode(rows, ids, positions, per_row=positions_of_rows)
         rows.lengths = [n + 1 for n in rows.lengths]
         return logits
 
@@ -250,10 +252,10 @@ class LanguageModel:
             merged.encoded_mask = torch.cat([pad_right(a.encoded_mask, s, 1), pad_right(b.encoded_mask, s, 1)])
         return merged
 
-    def keep(self, rows: CacheRows, kept: Sequence[int]) -> CacheRows:
+    def keep(self, rows: CacheRows, indices: Sequence[int]) -> CacheRows:
         """Keep only these rows, in this order, without columns that are empty in all of them."""
-        index = torch.tensor(kept, device=self.device)
-        lengths = [rows.lengths[i] for i in kept]
+        index = torch.tensor(indices, device=self.device)
+        lengths = [rows.lengths[i] for i in indices]
         first = rows.mask.shape[1] - max(lengths)
         for layer in rows.self_layers:
             layer.replace(layer.keys[index, :, first:], layer.values[index, :, first:], SPARE_COLUMNS)
@@ -281,9 +283,9 @@ class LanguageModel:
         long = [(5 * i + 1) % size for i in range(8)]
         after = [11 % size, 13 % size, 17 % size]
 
-        def alone(prompt: list[int], given: list[int]) -> Tensor:
+        def alone(prompt: list[int], tokens: list[int]) -> Tensor:
             rows, logits = self.prefill([prompt])
-            for token in given:
+            for token in tokens:
                 logits = self.step(rows, [token])
             return logits
 
@@ -338,12 +340,12 @@ class LanguageModel:
     def _decode(self, rows: CacheRows, ids: Tensor, positions: Tensor, per_row: list[int] | None = None) -> Tensor:
         """Make one forward pass of the decoder: (B, T) new tokens → logits after the last, (B, V)."""
         if rows.encoded is None:
-            given: dict[str, Any] = {"input_ids": ids, "attention_mask": rows.mask}
+            inputs: dict[str, Any] = {"input_ids": ids, "attention_mask": rows.mask}
             if self._takes_positions:
-                given["position_ids"] = positions
+                inputs["position_ids"] = positions
         else:
             encoded: Any = rows.encoded
-            given = {
+            inputs = {
                 "decoder_input_ids": ids,
                 "decoder_attention_mask": rows.mask,
                 "encoder_outputs": BaseModelOutput(last_hidden_state=encoded),
@@ -352,7 +354,7 @@ class LanguageModel:
             if self._hook is not None and per_row is not None:
                 self._hook.positions = per_row if len(set(per_row)) > 1 or self._gaps(rows) else None
         try:
-            output = self.model(**given, past_key_values=rows.cache, use_cache=True, **self._options)
+            output = self.model(**inputs, past_key_values=rows.cache, use_cache=True, **self._options)
         finally:
             if self._hook is not None:
                 self._hook.positions = None

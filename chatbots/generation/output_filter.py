@@ -43,18 +43,18 @@ _QUOTES = {"`": "`", '"': '"', "'": "'", "“": "”", "‘": "’", "«": "»",
 
 @lru_cache(maxsize=64)
 def _patterns(
-    more: tuple[tuple[str, str], ...],
+    extra_marks: tuple[tuple[str, str], ...],
 ) -> tuple[regex.Pattern[str], list[regex.Pattern[str]], regex.Pattern[str]]:
     """Compile the marks.
 
     Args:
-        more: opening and closing marks, as they are written.
+        extra_marks: opening and closing marks, as they are written.
 
     Returns:
         Any mark outside of a thought; the closing marks by the number of the group `open<number>` of the first;
         the closing marks of a thought that the prompt has opened.
     """
-    paired = [*((regex.escape(a), regex.escape(b)) for a, b in more), *_TAGS, *_PAIRS]
+    paired = [*((regex.escape(a), regex.escape(b)) for a, b in extra_marks), *_TAGS, *_PAIRS]
     kinds = [*paired, *_HARMONY]
     opening = "|".join(f"(?P<open{i}>{mark})" for i, (mark, _) in enumerate(kinds))
     # Harmony's `<|end|>` and `assistantfinal` may stand without an opening mark.
@@ -103,40 +103,40 @@ class ReasoningFilter:
     def _read(self, piece: str, *, is_last: bool) -> str:
         text = self._before + self._held + piece
         n_before, passed = len(self._before), len(self._said)
-        start = at = n_before  # of what is not passed on yet, and of the search
+        start = position = n_before  # of what is not passed on yet, and of the search
         while True:
             pattern = self._closing or self._any
-            found = pattern.search(text, at, partial=not is_last)
-            if found is None:
-                held = len(text)
+            match = pattern.search(text, position, partial=not is_last)
+            if match is None:
+                held_from = len(text)
                 break
-            held, at = found.start(), found.end()
-            closing_quote = _QUOTES.get(text[held - 1]) if held else None
-            if found.partial or (closing_quote and at == len(text) and not is_last):
+            held_from, position = match.start(), match.end()
+            closing_quote = _QUOTES.get(text[held_from - 1]) if held_from else None
+            if match.partial or (closing_quote and position == len(text) and not is_last):
                 break
             # Within a thought only code quotes a mark: a thought may end with what somebody says.
-            if text[at : at + 1] == closing_quote and (not self._closing or closing_quote == "`"):
+            if text[position : position + 1] == closing_quote and (not self._closing or closing_quote == "`"):
                 continue
             if self._closing is not None:
-                self.thought += text[start:held]
+                self.thought += text[start:held_from]
                 self._closing = None
             else:
-                self._say(text[start:held])
-                kind = found.lastgroup or ""
+                self._say(text[start:held_from])
+                kind = match.lastgroup or ""
                 if kind.startswith("open"):
                     self._closing = self._closings[int(kind.removeprefix("open"))]
-                elif kind == "close" and self._is_lone(found[0]):
-                    start = held
+                elif kind == "close" and self._is_lone(match[0]):
+                    start = held_from
                     continue
             self.has_thought = True
-            start = at
-        if len(text) - held > _MOST_HELD:
-            held = len(text)
+            start = position
+        if len(text) - held_from > _MOST_HELD:
+            held_from = len(text)
         if self._closing is None:
-            self._say(text[start:held])
+            self._say(text[start:held_from])
         else:
-            self.thought += text[start:held]
-        self._before, self._held = text[max(0, held - 1) : held], text[held:]
+            self.thought += text[start:held_from]
+        self._before, self._held = text[max(0, held_from - 1) : held_from], text[held_from:]
         return self._said[passed:]
 
     def _say(self, text: str) -> None:
@@ -163,11 +163,11 @@ def strip_reasoning(text: str, marks: Mapping[str, str] | None = None) -> str:
     """Remove the reasoning from a whole text, for replies from other sources that go into a prompt."""
     try:
         thoughts = ReasoningFilter(marks)
-        said = thoughts.take(text) + thoughts.end()
+        reply_text = thoughts.take(text) + thoughts.end()
     except BotError:
         thoughts = ReasoningFilter(marks, is_inside=True)
-        said = thoughts.take(text) + thoughts.end()
-    return said.strip() if thoughts.has_thought else text
+        reply_text = thoughts.take(text) + thoughts.end()
+    return reply_text.strip() if thoughts.has_thought else text
 
 
 _END = (
@@ -233,32 +233,32 @@ class _TemplateFilter:
         self._held = ""
         if not self._has_said:
             text = text.lstrip()
-            while found := _BEGINNING.match(text, partial=not is_last):
-                if found.partial:
+            while match := _BEGINNING.match(text, partial=not is_last):
+                if match.partial:
                     self._held = text
                     return ""
-                if found["wrapper"]:
-                    self._later_turn = _closing_tag(found["wrapper"])
-                text = text[found.end() :].lstrip()
+                if match["wrapper"]:
+                    self._later_turn = _closing_tag(match["wrapper"])
+                text = text[match.end() :].lstrip()
         if self.is_over or not text:
             return ""
         n_before = len(self._before)
         text = self._before + text
         end = len(text)
-        if found := self._later_turn.search(text, n_before, partial=not is_last):
-            end = found.start()
-            self.is_over = not found.partial
-        found = _LAST.search(text, n_before, partial=not is_last)
-        if found and not self.is_over:
-            end = min(end, found.start())
+        if match := self._later_turn.search(text, n_before, partial=not is_last):
+            end = match.start()
+            self.is_over = not match.partial
+        match = _LAST.search(text, n_before, partial=not is_last)
+        if match and not self.is_over:
+            end = min(end, match.start())
         if len(text) - end > _MOST_HELD and not self.is_over:
             end = len(text)
-        said = text[n_before:end]
+        new_text = text[n_before:end]
         if not is_last and not self.is_over:
             self._held = text[end:]
-        self._has_said = self._has_said or bool(said)
+        self._has_said = self._has_said or bool(new_text)
         self._before = text[max(0, end - 1) : end]
-        return said
+        return new_text
 
 
 class OutputFilter:
@@ -321,8 +321,8 @@ class MarkdownImageFilter:
         if self._is_inside and ")" not in piece:  # addresses are long: not all of it is read again
             return ""
         text = _IMAGE.sub(self._take_out, "".join(self._held))
-        found = _IMAGE.search(text, partial=True)
-        end = found.start() if found else len(text)
+        match = _IMAGE.search(text, partial=True)
+        end = match.start() if match else len(text)
         self._held, self._is_inside = [text[end:]], "data:image/" in text[end:]
         return text[:end]
 
@@ -330,6 +330,6 @@ class MarkdownImageFilter:
         """Return the text that was held back and turned out to be no image, nor half of one."""
         return "" if self._is_inside else "".join(self._held)
 
-    def _take_out(self, found: regex.Match[str]) -> str:
-        self._add_image(found[2], found[1])
+    def _take_out(self, match: regex.Match[str]) -> str:
+        self._add_image(match[2], match[1])
         return ""

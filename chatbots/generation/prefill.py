@@ -97,16 +97,16 @@ class PrefillQueue:
         budget = self._budget(n_running) if n_running else None
         self._begin(budget or PREFILL_TOKENS)
         done: list[PrefilledRows] = []
-        left = budget
-        while self._groups and (left is None or left > 0):
+        tokens_left = budget
+        while self._groups and (tokens_left is None or tokens_left > 0):
             group = self._next()
             n_before = group.n_left
-            read = self._read(group, left)
+            read = self._read(group, tokens_left)
             if read is not None:
                 self._groups.remove(group)
                 done.append(read)
-            if left is not None:
-                left -= n_before - (0 if read is not None else group.n_left)
+            if tokens_left is not None:
+                tokens_left -= n_before - (0 if read is not None else group.n_left)
         return done
 
     def _budget(self, n_running: int) -> int:
@@ -219,9 +219,9 @@ class EagerPrefill:
     def _tokens(self, context: Conversation) -> list[int]:
         """Return the tokens with which the next prompt begins, whatever is said next."""
         speaker = _next_speaker(context)
-        one, other = (self._prompts.encode(context.with_turn(speaker, said)) for said in "ab")
-        n = next((i for i, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), len(one) - 1)
-        return one[:n]
+        first, second = (self._prompts.encode(context.with_turn(speaker, letter)) for letter in "ab")
+        n = next((i for i, (a, b) in enumerate(zip(first, second, strict=False)) if a != b), len(first) - 1)
+        return first[:n]
 
 
 def _next_speaker(context: Conversation) -> Speaker:

@@ -69,14 +69,14 @@ class _Units:
         return end if 2 * end >= n_whole else len(text)
 
 
-def _ends_with_dot(text: str, at: int, mark: str) -> bool:
-    """Return True if the dots that end at position `at` end a sentence."""
-    parts = text[:at].split()
-    if mark != "." or not parts or text[at - 1].isspace():
+def _ends_with_dot(text: str, end: int, mark: str) -> bool:
+    """Return True if the dots that end at position `end` end a sentence."""
+    parts = text[:end].split()
+    if mark != "." or not parts or text[end - 1].isspace():
         return False
     word = parts[-1].lstrip(_OPENING)
     if word.isdigit():
-        line = text[:at].rpartition("\n")[2]
+        line = text[:end].rpartition("\n")[2]
         return line.strip() != word
     is_initial = len(word) == 1 and word.isalpha() and word.isupper() and word != "I"
     return not is_initial and word.lower() not in _NO_END
@@ -140,8 +140,8 @@ class GrowingText:
             self.thought = reply.take_thought()
             if reply.is_over:
                 return text, True
-        found = [at for at in (text.find(stop) for stop in self._stops) if at >= 0]
-        return (text[: min(found)], True) if found else (text, False)
+        positions = [position for position in (text.find(stop) for stop in self._stops) if position >= 0]
+        return (text[: min(positions)], True) if positions else (text, False)
 
     def _show(self, text: str) -> str:
         piece = text[len(self._shown) :]

@@ -144,16 +144,16 @@ def load_model(bot: ModelSpeaker, device: str) -> LoadedModel:
 def _context_limit(bot: ModelSpeaker, config: Any) -> int:
     """Return the most tokens of context: as many as are requested and fit the model with the reply."""
     holds = n_positions(config)
-    wanted = bot.options.max_context_tokens or _UNKNOWN_LENGTH
+    requested = bot.options.max_context_tokens or _UNKNOWN_LENGTH
     if holds is None:
-        return wanted
+        return requested
     room = holds if config.is_encoder_decoder else holds - bot.options.max_new_tokens
     if room < 1 or bot.options.max_new_tokens >= holds:
         raise BotError(
             f"max_new_tokens is {bot.options.max_new_tokens}; {bot.options.model} holds {holds} tokens in all, "
             "context included"
         )
-    return min(wanted, room)
+    return min(requested, room)
 
 
 class _Batch:
@@ -246,11 +246,11 @@ class SlotGeneration:
         if batch.n_gone == len(batch.slots):
             return None
         if batch.n_gone and (now or batch.n_gone * 8 >= len(batch.slots)):
-            kept = [i for i, slot in enumerate(batch.slots) if not slot.gone]
-            batch.rows = self._model.keep(batch.rows, kept)
-            batch.slots = [batch.slots[i] for i in kept]
+            remaining = [i for i, slot in enumerate(batch.slots) if not slot.gone]
+            batch.rows = self._model.keep(batch.rows, remaining)
+            batch.slots = [batch.slots[i] for i in remaining]
             if batch.seen is not None:
-                batch.seen = batch.seen[kept]
+                batch.seen = batch.seen[remaining]
         return batch
 
     def _seen(self, slots: list[ReplyRow], logits: torch.Tensor) -> torch.Tensor | None:

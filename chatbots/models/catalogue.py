@@ -42,7 +42,7 @@ def config_read(name: str, values: Mapping[str, Any]) -> Any:
         near = did_you_mean(name, MODELS)
         right = f"must be one of {', '.join(MODELS)}"
         raise ValuesError(f"model is {name!r}; {f'{near} It' if near else 'it'} {right}")
-    return values_read(_classes(name)[1], values, what="the config")
+    return values_read(_classes(name)[1], values, subject="the config")
 
 
 def config_write(config: Any) -> dict[str, Any]:

@@ -20,7 +20,7 @@ def profiles_read(path: Path | str) -> list[ParticipantProfile]:
     file = Path(path)
     read: list[tuple[str, Callable[..., ParticipantProfile], Any]]
     if file.suffix in (".yaml", ".yml"):
-        entries = values_read(list[Any], yaml_read(file), what=str(file))
+        entries = values_read(list[Any], yaml_read(file), subject=str(file))
         read = [(f"{file.name}, entry {number}", values_read, entry) for number, entry in enumerate(entries, start=1)]
     else:
         try:
@@ -30,7 +30,7 @@ def profiles_read(path: Path | str) -> list[ParticipantProfile]:
     profiles = []
     for where, reader, entry in read:
         try:
-            profiles.append(reader(ParticipantProfile, entry, what="the profile"))
+            profiles.append(reader(ParticipantProfile, entry, subject="the profile"))
         except ValuesError as error:
             raise ValuesError(error.mistakes, where) from error
     if not profiles:

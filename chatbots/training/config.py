@@ -410,7 +410,7 @@ def config_check(values: Any, data: Path | str = ".") -> TrainingConfig:
     Raises:
         ValuesError: with all mistakes; what is not on this machine is told once everything else is right.
     """
-    config = values_read(TrainingConfig, values, what="the config").in_folder(data)
+    config = values_read(TrainingConfig, values, subject="the config").in_folder(data)
     missing = corpora_missing(config.data.corpora, config.folder)
     for encoder in config.ei.encoders(config.folder) if config.ei else ():
         if reason := encoder.unavailable_reason():

@@ -127,7 +127,7 @@ class Published:
 @cache
 def _facts() -> _Facts:
     found = yaml.safe_load((_FOLDER / "sets.yaml").read_text(encoding="utf-8"))
-    return values_read(_Facts, found, what="sets.yaml")
+    return values_read(_Facts, found, subject="sets.yaml")
 
 
 @cache

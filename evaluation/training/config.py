@@ -290,7 +290,7 @@ def config_seeded(config: MetricTrainingConfig, seed: int) -> MetricTrainingConf
         "title": f"{config.title or config.name}, seed {seed}",
         "start": f"{config.start}-seed-{seed}" if config.start else "",
     }
-    return values_read(MetricTrainingConfig, changed, what="the config").in_folder(config.folder)
+    return values_read(MetricTrainingConfig, changed, subject="the config").in_folder(config.folder)
 
 
 def config_check(values: Any, data: Path | str = ".") -> MetricTrainingConfig:
@@ -299,7 +299,7 @@ def config_check(values: Any, data: Path | str = ".") -> MetricTrainingConfig:
     Raises:
         ValuesError: with all mistakes; what is not on this machine is told once everything else is right.
     """
-    config = values_read(MetricTrainingConfig, values, what="the config").in_folder(data)
+    config = values_read(MetricTrainingConfig, values, subject="the config").in_folder(data)
     missing = corpora_missing(config.data.corpora, config.folder)
     if reason := backbone_missing(config.backbone):
         missing.append(
@@ -317,4 +317,4 @@ def config_check(values: Any, data: Path | str = ".") -> MetricTrainingConfig:
 
 def config_again(manifest_config: Mapping[str, Any]) -> MetricTrainingConfig:
     """Read the config that a checkpoint keeps; where its corpora lie is no longer known."""
-    return values_read(MetricTrainingConfig, dict(manifest_config), what="the checkpoint's config")
+    return values_read(MetricTrainingConfig, dict(manifest_config), subject="the checkpoint's config")

@@ -162,7 +162,7 @@ def _row(fields: Any) -> RatedPair:
             "reference_score": fields.get("s_reference"),
         }
     else:
-        judged = values_read(_Judged, fields, what="the line")
+        judged = values_read(_Judged, fields, subject="the line")
         known = (judged.reference_score, judged.reference_rating)
         reference_score = next((number for number in known if number is not None), None)
         fields = {
@@ -174,7 +174,7 @@ def _row(fields: Any) -> RatedPair:
         }
     if isinstance(fields["context"], list):
         fields["context"] = [text for text in fields["context"] if not isinstance(text, str) or text.strip()]
-    row = values_read(_Row, fields, what="the line")
+    row = values_read(_Row, fields, subject="the line")
     context = tuple(detokenise_text(text) for text in row.context)
     return RatedPair(
         context, detokenise_text(row.response), detokenise_text(row.reference), row.score, row.reference_score

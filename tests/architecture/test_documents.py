@@ -100,7 +100,7 @@ def test_entries_shown_are_entries(how: str, reader: Any, tmp_path: Path) -> Non
         file.write_text(block.text, encoding="utf-8")
         read = reader.read(file)
         assert [str(one) for one in read.broken] == [], block.place
-        assert len(read.made) == len(yaml.safe_load(block.text))
+        assert len(read.objects) == len(yaml.safe_load(block.text))
 
 
 def test_a_study_s_questions_shown_are_a_study_s() -> None:

@@ -29,7 +29,7 @@ def test_the_rows_of_a_batch_fit_the_device(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(devices, "_memory_bytes", memory.get)
     assert devices.rows_that_fit("cpu", 10**9) == devices.rows_that_fit("cpu", 1) == 16
     assert devices.rows_that_fit("cuda", 1 << 20) == devices.MOST_ROWS
-    assert devices.rows_that_fit("cuda", 1 << 20, most=64) == 64
+    assert devices.rows_that_fit("cuda", 1 << 20, limit=64) == 64
     assert devices.rows_that_fit("cuda", 100 << 20) == 8  # ten would fit
     assert devices.rows_that_fit("cuda", 100 << 30) == 1
     gpt2 = SimpleNamespace(hidden_size=768, num_attention_heads=12, vocab_size=50257)

@@ -303,7 +303,7 @@ def test_a_mistake_names_its_place_the_value_and_what_is_right(values: Any, path
     values = GOOD | values if isinstance(values, dict) and values else values
     if values == {}:
         values = {"corpora": []}
-    assert mistakes(values, what="the config") == [(path, message)]
+    assert mistakes(values, subject="the config") == [(path, message)]
 
 
 def test_all_mistakes_are_told_at_once() -> None:

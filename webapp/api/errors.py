@@ -273,7 +273,7 @@ class Api(NinjaAPI):
         mistakes: list[Mistake] = []
         for context in error_contexts:
             model = type(context.model) if not isinstance(context.model, type) else context.model
-            for mistake in mistakes_of(context.pydantic_validation_error, model, what="the call"):
+            for mistake in mistakes_of(context.pydantic_validation_error, model, subject="the call"):
                 mistakes.append(_without_parameter(mistake, model))
         return ValuesError(mistakes)
 

@@ -240,7 +240,7 @@ def study_file_parts(plain: Any) -> tuple[StudyFile | None, list[Mistake]]:
     left, mistakes, file = plain, dict[str, Mistake](), None
     while file is None:
         try:
-            file = values_read(StudyFile, left, what="the study's file")
+            file = values_read(StudyFile, left, subject="the study's file")
         except ValuesError as error:
             found = {mistake.path: _in_its_section(mistake) for mistake in error.mistakes}
             parts, is_new = parts_of(found), not found.keys() <= mistakes.keys()
@@ -334,7 +334,7 @@ def holds_items(path: Path) -> bool:
 
 def _line_item(plain: Any) -> FileItem:
     if isinstance(plain, dict) and "responses" in plain:
-        return values_read(FileItem, plain, what="the line")
+        return values_read(FileItem, plain, subject="the line")
     read = item_read(ReadItem, plain)
     said = {name: getattr(read, name) for name in FileItem.model_fields if name in type(read).model_fields}
     if read.second_response:

@@ -118,7 +118,7 @@ def payload_read(kind: JobKind[Any, Any], payload: Mapping[str, Any]) -> InputMo
         Refused: `bad_payload`, with every mistake and where it is.
     """
     try:
-        return values_read(kind.Payload, dict(payload), what=f"what is asked of {kind.name}")
+        return values_read(kind.Payload, dict(payload), subject=f"what is asked of {kind.name}")
     except ValuesError as error:
         raise Refused("bad_payload", str(error)) from None
 
