@@ -124,7 +124,7 @@ def builder() -> Client:
 
 
 def shown(study: Study, query: str = "", beside: str = "texts") -> tuple[str, list[str], list[str]]:
-    preview = preview_of(study, QueryDict(query), beside=beside)
+    preview = preview_of(study, QueryDict(query), step_name=beside)
     tabs = [str(tab.title) for tab in preview.tabs]
     return preview.step, tabs, [str(page.title) for page in preview.pages]
 
@@ -142,7 +142,7 @@ def test_a_tab_for_each_place_and_the_pages_of_one_that_has_several() -> None:
 
 @pytest.mark.parametrize("query", ["preview=nonsense", "theme=nonsense&lang=xx", "outcome=rated"])
 def test_what_is_not_known_is_left_out(query: str) -> None:
-    preview = preview_of(make_study(), QueryDict(query), beside="texts")
+    preview = preview_of(make_study(), QueryDict(query), step_name="texts")
     assert preview.address == "/preview/s/consent/?theme=light"
 
 

@@ -120,28 +120,28 @@ class EntryCard(Card):
                 field.widget.attrs["class"] = "input"
 
     def _by_question(self) -> dict[str, forms.Field]:
-        made: dict[str, forms.Field] = {}
+        fields: dict[str, forms.Field] = {}
         for question in self.questions:
             words = f"Answer to “{question.title}”"
             if self.kind.of_sides:
-                made[f"by_{question.key}"] = forms.ChoiceField(label=words, choices=_SIDES, required=False)
+                fields[f"by_{question.key}"] = forms.ChoiceField(label=words, choices=_SIDES, required=False)
                 continue
-            made[f"by_{question.key}"] = answers_field(question, words, "Those that pass. None: any answer passes.")
-        return made
+            fields[f"by_{question.key}"] = answers_field(question, words, "Those that pass. None: any answer passes.")
+        return fields
 
     def _initial(self, entry: InputModel) -> dict[str, Any]:
-        found = {name: getattr(entry, name) for name in self.kind.entry.model_fields}
-        answers: Mapping[str, Any] = found.pop(self.kind.by_question, {})
-        for key, given in answers.items():
-            found[f"by_{key}"] = given if isinstance(given, str) else [str(one) for one in given]
-        return found
+        initial = {name: getattr(entry, name) for name in self.kind.entry.model_fields}
+        answers: Mapping[str, Any] = initial.pop(self.kind.by_question, {})
+        for key, answer in answers.items():
+            initial[f"by_{key}"] = answer if isinstance(answer, str) else [str(number) for number in answer]
+        return initial
 
-    def plain(self, given: Mapping[str, Any]) -> dict[str, Any]:
-        found = {name: value for name, value in given.items() if not name.startswith("by_")}
+    def plain(self, field_values: Mapping[str, Any]) -> dict[str, Any]:
+        plain_entry = {name: value for name, value in field_values.items() if not name.startswith("by_")}
         if self.kind.by_question:
-            answers = {question.key: given.get(f"by_{question.key}") for question in self.questions}
-            found[self.kind.by_question] = {key: answer for key, answer in answers.items() if answer}
-        return found
+            answers = {question.key: field_values.get(f"by_{question.key}") for question in self.questions}
+            plain_entry[self.kind.by_question] = {key: answer for key, answer in answers.items() if answer}
+        return plain_entry
 
     @property
     def own_fields(self) -> list[forms.BoundField]:
@@ -156,9 +156,9 @@ class EntryCard(Card):
 
 def answers_field(question: Question, label: str, help_text: str) -> forms.Field:
     """Return the field in which the answers to a scale are chosen that are right: boxes to tick, where they fit."""
-    told: dict[str, Any] = {"label": label, "required": False, "help_text": help_text}
+    options: dict[str, Any] = {"label": label, "required": False, "help_text": help_text}
     if question.high - question.low >= MOST_POINTS_IN_A_ROW:
-        return NumbersField(low=question.low, high=question.high, **told)
+        return NumbersField(low=question.low, high=question.high, **options)
     points = range(question.low, question.high + 1)
     if question.low < 0:  # of two, the first stands first
         points = points[::-1]
@@ -166,7 +166,7 @@ def answers_field(question: Question, label: str, help_text: str) -> forms.Field
         choices=[(str(point), _point_words(question, point)) for point in points],
         coerce=int,
         widget=forms.CheckboxSelectMultiple(attrs={"class": "build-points"}),
-        **told,
+        **options,
     )
 
 
@@ -180,11 +180,11 @@ def _point_words(question: Question, point: int) -> str:
 class NumbersField(forms.CharField):
     """Numbers of a scale with too many points to show each, with commas between them."""
 
-    def __init__(self, *, low: int, high: int, **told: Any) -> None:
+    def __init__(self, *, low: int, high: int, **options: Any) -> None:
         self.low, self.high = low, high
         words = "Numbers from %(low)d to %(high)d, with commas between them."
-        told["help_text"] = f"{words % {'low': low, 'high': high}} {told['help_text']}"
-        super().__init__(max_length=100, **told)
+        options["help_text"] = f"{words % {'low': low, 'high': high}} {options['help_text']}"
+        super().__init__(max_length=100, **options)
 
     def prepare_value(self, value: Any) -> Any:
         """Return the numbers as one text."""
@@ -196,21 +196,23 @@ class NumbersField(forms.CharField):
         for part in parts:
             if not part.lstrip("-").isdecimal() or not self.low <= int(part) <= self.high:
                 words = "%(part)s is no number from %(low)d to %(high)d."
-                told = {"part": part, "low": self.low, "high": self.high}
-                raise forms.ValidationError(words % told)
+                placeholders = {"part": part, "low": self.low, "high": self.high}
+                raise forms.ValidationError(words % placeholders)
         return [int(part) for part in parts]
 
 
 def entry_new(kind: EntryKind, questions: list[Question], language: str) -> Fields:
     """Return the fields of a new card as a form sends them, in the language of the study."""
-    is_pair = kind.name == "attention_checks" and any(one.low < 0 for one in questions)
+    is_pair = kind.name == "attention_checks" and any(question.low < 0 for question in questions)
     plain = texts_in(READY_MADE["entries"][f"{kind.name}_of_pairs" if is_pair else kind.name], language)
-    found: Fields = {name: "\n".join(value) if isinstance(value, list) else str(value) for name, value in plain.items()}
+    fields: Fields = {
+        name: "\n".join(value) if isinstance(value, list) else str(value) for name, value in plain.items()
+    }
     if kind.by_question:
         side = kind.new_answer if kind.of_sides else [kind.new_answer]
         answer = ["1"] if is_pair else side
-        found |= {f"by_{one.key}": answer for one in (questions if is_pair else questions[:1])}
-    return found
+        fields |= {f"by_{question.key}": answer for question in (questions if is_pair else questions[:1])}
+    return fields
 
 
 class GoldForm(forms.Form):
@@ -239,8 +241,8 @@ class GoldForm(forms.Form):
         item = Item.objects.filter(study=self.study, key=name, purpose__in=kinds).first()
         if item is None:
             raise ValidationError(f"The study has no item “{name}”.")
-        given = {one.key: self.cleaned_data[f"by_{one.key}"] for one in self.questions}
-        gold_store(item=item, expected={key: answers for key, answers in given.items() if answers})
+        answers_by_key = {question.key: self.cleaned_data[f"by_{question.key}"] for question in self.questions}
+        gold_store(item=item, expected={key: answers for key, answers in answers_by_key.items() if answers})
 
 
 class ChecksForm(CardsForm):
@@ -277,7 +279,7 @@ class ChecksForm(CardsForm):
     def _new(self, name: str) -> Fields:
         return entry_new(KINDS[name], self.of_cards["questions"], self.language)
 
-    def added(self, drafts: Drafts, verb: str, name: str, what: str) -> list[Fields]:
+    def added(self, drafts: Drafts, verb: str, name: str, target: str) -> list[Fields]:
         return [self._new(name)] if verb == "add" else []
 
     def listed(self) -> dict[str, dict[str, Any]]:
@@ -323,30 +325,30 @@ class ChecksStep(BuildStep):
             lists.append("attention_checks")
         is_pair = plan.protocol is not None and plan.protocol.n_replies == 2
         has_reference = plan.protocol is not None and plan.protocol.needs_reference
-        without = () if is_pair else ("second_response",)
+        left_out = () if is_pair else ("second_response",)
         return ChecksForm(
             data,
             fields={name: field for name, field in fields.items() if name not in KINDS},
             lists=lists,
             initial=plan.study.values.flat(),
             questions=scales_asked(plan),
-            leave_out=without if has_reference else (*without, "reference", "reference_score"),
+            leave_out=left_out if has_reference else (*left_out, "reference", "reference_score"),
         )
 
     def context(self, request: HttpRequest, plan: Plan) -> dict[str, Any]:
         """Return the checks among the questions, the check that was deleted just now, and the gold items."""
-        found: dict[str, Any] = {
+        context: dict[str, Any] = {
             "asks_checks": checks_asked(plan),
             "moving_words": MOVING_WORDS,
             **deleted_just_now(request, {name: kind.named_by for name, kind in KINDS.items()}),
         }
         if plan.protocol and "attention" in plan.protocol.settings:
-            found |= {
+            context |= {
                 "n_gold_items": gold_items(plan.study).count(),
                 "below_template": "dashboard/builder/_gold.html",
                 "gold_form": GoldForm(study=plan.study, questions=scales_asked(plan)),
             }
-        return found
+        return context
 
     def onward(self, form: SettingsForm) -> str:
         """Lead back to the list whose button was pressed, with what it deleted."""
@@ -365,8 +367,8 @@ def scales_asked(plan: Plan) -> list[Question]:
 
 def checks_asked(plan: Plan) -> list[Question]:
     """Return the attention checks among the questions before and after the task."""
-    asked = [*plan.study.values.questions, *plan.asked_after]
-    return [question for question in asked if question.is_check]
+    questions = [*plan.study.values.questions, *plan.asked_after]
+    return [question for question in questions if question.is_check]
 
 
 def gold_items(study: Study) -> Any:

@@ -264,47 +264,47 @@ def preview_levels(conditions: Conditions) -> list[tuple[str, str]]:
     ]
 
 
-def preview_of(study: Study, asked: Mapping[str, str], *, beside: str) -> Preview:
+def preview_of(study: Study, query: Mapping[str, str], *, step_name: str) -> Preview:
     """Return the phone for a page of the builder.
 
     Args:
-        asked: the query of that page's address: `preview`, `outcome`, `theme` and `lang` choose what is shown.
-        beside: name of the builder's step, which says what is shown where the address does not.
+        query: the query of that page's address: `preview`, `outcome`, `theme` and `lang` choose what is shown.
+        step_name: name of the builder's step, which says what is shown where the address does not.
     """
-    found = header_steps(protocols.get(study.protocol).steps)
+    header_places = header_steps(protocols.get(study.protocol).steps)
     has = steps_asked(study)
     work = [name for name in work_steps(protocols.get(study.protocol)) if name in has]
     first = {
-        "checks": [one for one in has if one == "quiz"] or work,
+        "checks": [name for name in has if name == "quiz"] or work,
         "bots": work[:1],
         "conditions": work[:1],
         "questions": work[-1:],
         "pay": has[-1:],
         "sittings": has[:1],
-    }.get(beside) or has
-    now = asked.get("preview", "")
+    }.get(step_name) or has
+    now = query.get("preview", "")
     now = now if now in has else first[0]
-    is_missed = asked.get("missed") == "1" and now == "quiz"
-    outcome = asked.get("outcome", "")
+    is_missed = query.get("missed") == "1" and now == "quiz"
+    outcome = query.get("outcome", "")
     outcome = outcome if now == "done" and outcome in Outcome.values else ""
-    language = asked.get("lang", "")
+    language = query.get("lang", "")
     levels = preview_levels(study.values.conditions)
-    level = asked.get("level", "")
+    level = query.get("level", "")
     look = {
-        "theme": asked["theme"] if asked.get("theme") in THEMES else "light",
+        "theme": query["theme"] if query.get("theme") in THEMES else "light",
         **({"lang": language} if language in LANGUAGES else {}),
         **({"level": level} if level in dict(levels) else {}),
     }
 
     def choice(title: str | Promise, name: str, ended: str = "", *, is_now: bool) -> PreviewParams:
         page = reverse("participant:preview", args=[study.key, name])
-        more = {_STATES.get(name, "outcome"): ended} if ended else {}
-        href = "?" + urlencode({"preview": name, **more, **look})
-        address = f"{page}?{urlencode({**look, **more})}"
+        state_params = {_STATES.get(name, "outcome"): ended} if ended else {}
+        href = "?" + urlencode({"preview": name, **state_params, **look})
+        address = f"{page}?{urlencode({**look, **state_params})}"
         return PreviewParams(title, is_now, address, href)
 
     tabs, pages = [], []
-    for place in found:
+    for place in header_places:
         here = [name for name in place.steps if name in has]
         if not here:
             continue
@@ -317,15 +317,15 @@ def preview_of(study: Study, asked: Mapping[str, str], *, beside: str) -> Previe
     if now == "done":
         ended_so = outcome or Outcome.RATED
         pages = [choice(t, now, value, is_now=value == ended_so) for value, t in Outcome.choices]
-    more = {"outcome": outcome} if outcome else {}
+    state_params = {"outcome": outcome} if outcome else {}
     if is_missed:
-        more["missed"] = "1"
+        state_params["missed"] = "1"
     page = reverse("participant:preview", args=[study.key, now])
-    heading = next(place.heading for place in found if now in place.steps)
+    heading = next(place.heading for place in header_places if now in place.steps)
     return Preview(
         tabs=tabs,
         pages=pages,
-        address=f"{page}?{urlencode({**look, **more})}",
+        address=f"{page}?{urlencode({**look, **state_params})}",
         title=f"The participant's page: {heading}",
         theme=look["theme"],
         themes=dict(THEMES),
@@ -333,7 +333,7 @@ def preview_of(study: Study, asked: Mapping[str, str], *, beside: str) -> Previe
         languages=LANGUAGES,
         level=look.get("level", ""),
         levels=levels,
-        field_steps={name: where for name, where in FIELD_STEPS.items() if where in has},
+        field_steps={name: step for name, step in FIELD_STEPS.items() if step in has},
         step=now,
         outcome=outcome,
     )

@@ -31,12 +31,12 @@ class Undo:
     """A card that was taken away: what its form said, and its place in its list."""
 
     list_name: str
-    at: int
+    position: int
     sent: Fields
 
     def sign(self) -> str:
         """Return it as a text that only this server can make."""
-        value = [self.list_name, self.at, self.sent]
+        value = [self.list_name, self.position, self.sent]
         return signing.dumps(value, salt=_SALT, compress=True)
 
     @staticmethod
@@ -55,22 +55,22 @@ class Drafts:
         self.data = data.copy() if isinstance(data, QueryDict) else QueryDict(mutable=True)
         sent = {name: dict.fromkeys(self.data.getlist(name)) for name in lists}
         self.tokens = {
-            name: [one for one in tokens if one.isalnum() and one.isascii()] for name, tokens in sent.items()
+            name: [token for token in tokens if token.isalnum() and token.isascii()] for name, tokens in sent.items()
         }
 
-    def put(self, name: str, at: int, fields: Fields) -> None:
+    def put(self, name: str, position: int, fields: Fields) -> None:
         """Put a card with these fields into a list, under a token that the list does not have."""
         tokens = self.tokens[name]
-        token = next(one for number in count(len(tokens) + 1) if (one := f"x{number}") not in tokens)
-        tokens.insert(at, token)
+        token = next(candidate for number in count(len(tokens) + 1) if (candidate := f"x{number}") not in tokens)
+        tokens.insert(position, token)
         for field, value in fields.items():
             self.data.setlist(f"{name}-{token}-{field}", value if isinstance(value, list) else [value])
 
     def fields(self, name: str, token: str) -> Fields:
         """Return the submitted fields of one card."""
         prefix = f"{name}-{token}-"
-        found = {key: self.data.getlist(key) for key in self.data if key.startswith(prefix)}
-        return {key.removeprefix(prefix): sent[0] if len(sent) == 1 else sent for key, sent in found.items()}
+        sent_values = {key: self.data.getlist(key) for key in self.data if key.startswith(prefix)}
+        return {key.removeprefix(prefix): sent[0] if len(sent) == 1 else sent for key, sent in sent_values.items()}
 
     def press(self, added: Callable[[Drafts, str, str, str], Iterable[Fields]]) -> Undo | None:
         """Do what the button that was pressed says; return what it took away.
@@ -78,25 +78,25 @@ class Drafts:
         Args:
             added: gives the fields of the cards that are added, by the button's verb, the list and what is asked for.
         """
-        verb, name, what = [*self.data.get("_do", "").split(":", 2), "", ""][:3]
+        verb, name, target = [*self.data.get("_do", "").split(":", 2), "", ""][:3]
         tokens = self.tokens.get(name, [])
         if name not in self.tokens:
             return None
         if verb == "undo" and (undo := Undo.unsign(self.data.get("_deleted", ""))):
-            self.put(undo.list_name, undo.at, undo.sent)
-        elif what not in tokens:
-            for fields in added(self, verb, name, what):
+            self.put(undo.list_name, undo.position, undo.sent)
+        elif target not in tokens:
+            for fields in added(self, verb, name, target):
                 self.put(name, len(tokens), fields)
         elif verb == "delete":
-            at = tokens.index(what)
-            tokens.remove(what)
-            return Undo(name, at, self.fields(name, what))
+            position = tokens.index(target)
+            tokens.remove(target)
+            return Undo(name, position, self.fields(name, target))
         elif verb == "duplicate":
-            fields = self.fields(name, what)
-            self.put(name, tokens.index(what) + 1, fields | {key: "" for key in _KEYS if key in fields})
+            fields = self.fields(name, target)
+            self.put(name, tokens.index(target) + 1, fields | {key: "" for key in _KEYS if key in fields})
         elif verb in ("up", "down"):
-            at = tokens.index(what)
-            tokens.insert(max(0, at - 1) if verb == "up" else at + 1, tokens.pop(at))
+            position = tokens.index(target)
+            tokens.insert(max(0, position - 1) if verb == "up" else position + 1, tokens.pop(position))
         return None
 
 
@@ -155,28 +155,28 @@ class Card(forms.Form):
         self.list_name, _dash, self.token = prefix.partition("-")
         self.entry: Any = None
 
-    def plain(self, given: Mapping[str, Any]) -> dict[str, Any]:
+    def plain(self, field_values: Mapping[str, Any]) -> dict[str, Any]:
         """Return the entry as JSON has it."""
         raise NotImplementedError
 
     def clean(self) -> dict[str, Any]:
         """Make the entry; each mistake is reported at its field."""
-        given = super().clean() or self.cleaned_data
+        cleaned = super().clean() or self.cleaned_data
         if self.errors:
-            return given
+            return cleaned
         try:
-            self.entry = self.model.model_validate(self.plain(given))
+            self.entry = self.model.model_validate(self.plain(cleaned))
         except WrongValues as error:
             for mistake in mistakes_of(error, self.model):
                 head = mistake.path.partition("[")[0].partition(".")[0]
                 field = self._field_of(mistake.path, head, mistake.message.split(" ", 1)[0])
                 self.add_error(field, titled(mistake.message, self.fields[field].label, head))
-        return given
+        return cleaned
 
     def _field_of(self, *names: str) -> str:
         """Return the field at which a mistake is shown; a mistake about the whole begins with a field's name."""
-        wanted = (field for name in names for field in (name, self.instead_of.get(name)) if field in self.fields)
-        return next(wanted, self.title_field)
+        candidates = (field for name in names for field in (name, self.instead_of.get(name)) if field in self.fields)
+        return next(candidates, self.title_field)
 
     @property
     def title_now(self) -> str:
@@ -212,7 +212,7 @@ class CardsForm(SettingsForm):
         self.undo: Undo | None = None
         if data is None:
             self.cards = {
-                name: [self.card(name, str(i), entry=one) for i, one in enumerate(of_list, start=1)]
+                name: [self.card(name, str(i), entry=entry) for i, entry in enumerate(of_list, start=1)]
                 for name, of_list in entries.items()
             }
         else:
@@ -226,7 +226,7 @@ class CardsForm(SettingsForm):
         """Return the card of an entry, or of what was sent of it."""
         raise NotImplementedError
 
-    def added(self, drafts: Drafts, verb: str, name: str, what: str) -> Iterable[Fields]:
+    def added(self, drafts: Drafts, verb: str, name: str, target: str) -> Iterable[Fields]:
         """Return the fields of the cards that a button adds to a list."""
         raise NotImplementedError
 

@@ -64,15 +64,15 @@ def slower_bots(study: Study) -> list[Slower]:
         if whole_ms is not None and whole_ms > first_ms:
             words_after = max(0, len(text.split()) - 1)
             speeds.setdefault(bot_id, []).append(1000 * words_after / (whole_ms - first_ms))
-    found = []
+    slower = []
     for bot_id in study.bots:
         if len(first.get(bot_id, ())) < _LEAST:
             continue
         first_s, speed = median(first[bot_id]), median(speeds.get(bot_id, [float("inf")]))
         is_behind = speed < pacing.words_per_s
         if first_s > pacing.first_words_s or is_behind:
-            found.append(Slower(bot_id, first_s, speed if is_behind else None))
-    return found
+            slower.append(Slower(bot_id, first_s, speed if is_behind else None))
+    return slower
 
 
 _STEP_OF_SECTION = {"texts": "texts", "recruitment": "pay", "quotas": "pay"}
@@ -106,24 +106,24 @@ def findings_of(plan: Plan) -> list[ChecklistFinding]:
 
 
 def _findings(plan: Plan) -> list[ChecklistFinding]:
-    found = [
+    findings = [
         *_refusals(plan),
-        *_given(plan),
+        *_check_bots(plan),
         *_texts(plan),
         *_questions(plan),
         *_walked(plan),
         *_ends(plan),
         *_chat(plan),
         *_pay(plan),
-        *_wanted(plan),
+        *_check_target(plan),
     ]
     order = ["stop", "warn", "good", "info"]
-    return sorted(found, key=lambda one: order.index(one.tone))
+    return sorted(findings, key=lambda finding: order.index(finding.tone))
 
 
-def stops(found: Sequence[ChecklistFinding]) -> list[ChecklistFinding]:
+def stops(findings: Sequence[ChecklistFinding]) -> list[ChecklistFinding]:
     """Return the findings that prevent the study from opening."""
-    return [one for one in found if one.tone == "stop"]
+    return [finding for finding in findings if finding.tone == "stop"]
 
 
 def _refusals(plan: Plan) -> list[ChecklistFinding]:
@@ -131,20 +131,20 @@ def _refusals(plan: Plan) -> list[ChecklistFinding]:
     study = copy.copy(plan.study)
     study.state = Study.State.COLLECTING
     errors = study_errors(before=plan.study, study=study, values=plan.study.values, rubric=plan.study.rubric)
-    without = [field for field in errors if _is_end_missing(field, plan)]
-    found = [
+    missing_ends = [field for field in errors if _is_end_missing(field, plan)]
+    findings = [
         ChecklistFinding("stop", sentence, step=_step_of(field, plan), field=field)
         for field, sentence in errors.items()
-        if len(without) < 2 or field not in without
+        if len(missing_ends) < 2 or field not in missing_ends
     ]
-    if len(without) > 1:
-        lead = f"{len(without)} outcomes have neither a code nor a return link:"
+    if len(missing_ends) > 1:
+        lead = f"{len(missing_ends)} outcomes have neither a code nor a return link:"
         if plan.study.values.recruitment.platform == "prolific":
-            lead = f"{len(without)} outcomes have no code of Prolific’s:"
-        titles = [str(Outcome(field.partition("_")[2]).label) for field in without]
+            lead = f"{len(missing_ends)} outcomes have no code of Prolific’s:"
+        titles = [str(Outcome(field.partition("_")[2]).label) for field in missing_ends]
         rest = "; ".join(titles) + "."
-        found.append(ChecklistFinding("stop", lead, rest, step="pay", field=without[0]))
-    return found
+        findings.append(ChecklistFinding("stop", lead, rest, step="pay", field=missing_ends[0]))
+    return findings
 
 
 def _is_end_missing(field: str, plan: Plan) -> bool:
@@ -160,13 +160,13 @@ def _step_of(field: str, plan: Plan) -> str:
     return _STEP_OF_SECTION.get(section, "bots")
 
 
-def _given(plan: Plan) -> list[ChecklistFinding]:
+def _check_bots(plan: Plan) -> list[ChecklistFinding]:
     study = plan.study
     if plan.gives != "bots" or not study.bots:
         return []
     n, away = len(study.bots), plan.not_offered
     if len(away) == n:
-        return [ChecklistFinding("stop", "None of its bots can answer.", " ".join(_why(plan)), step="bots")]
+        return [ChecklistFinding("stop", "None of its bots can answer.", " ".join(_list_reasons(plan)), step="bots")]
     if plan.untried and study.state != Study.State.COLLECTING:
         lead = plural(len(plan.untried), "%(n)d bot has not answered yet:", "%(n)d bots have not answered yet:")
         hint = "Write to each on its page under Bots, or rehearse the study: one answer is enough."
@@ -175,7 +175,11 @@ def _given(plan: Plan) -> list[ChecklistFinding]:
     if away:
         lead = plural(n, "%(away)d of %(n)d bots cannot answer.", "%(away)d of %(n)d bots cannot answer.")
         rest = "People are given the others."
-        return [ChecklistFinding("warn", lead % {"away": len(away), "n": n}, rest, " ".join(_why(plan)), step="bots")]
+        return [
+            ChecklistFinding(
+                "warn", lead % {"away": len(away), "n": n}, rest, " ".join(_list_reasons(plan)), step="bots"
+            )
+        ]
     lead = plural(n, "%(n)d bot", "%(n)d bots") % {"n": n}
     loaded = [bot_id for bot_id in study.bots if plan.states[bot_id].is_loaded]
     hint = plural(len(loaded), "%(n)d is loaded now.", "%(n)d are loaded now.")
@@ -185,13 +189,13 @@ def _given(plan: Plan) -> list[ChecklistFinding]:
     return [ChecklistFinding("good", lead, "can load.", hint)]
 
 
-def _why(plan: Plan) -> list[str]:
-    told = []
+def _list_reasons(plan: Plan) -> list[str]:
+    reasons = []
     for bot_id in plan.not_offered:
         state = plan.states.get(bot_id)
-        why = state.reason if state and state.reason else "is not registered here"
-        told.append(f"{bot_id}: {why}.")
-    return told
+        reason = state.reason if state and state.reason else "is not registered here"
+        reasons.append(f"{bot_id}: {reason}.")
+    return reasons
 
 
 def _texts(plan: Plan) -> list[ChecklistFinding]:
@@ -199,7 +203,7 @@ def _texts(plan: Plan) -> list[ChecklistFinding]:
     if missing:
         lead = "A text is empty:" if len(missing) == 1 else "Texts are empty:"
         return [ChecklistFinding("stop", lead, ", ".join(missing) + ".", step="texts")]
-    found = [ChecklistFinding("good", "Every text is there:", "title, consent, instructions, thanks.")]
+    findings = [ChecklistFinding("good", "Every text is there:", "title, consent, instructions, thanks.")]
     texts = plan.study.values.texts
     if not texts.organisation or not texts.contact:
         rest = "People read neither who runs the study nor whom to write to."
@@ -207,7 +211,7 @@ def _texts(plan: Plan) -> list[ChecklistFinding]:
             rest = "People are not told whom to write to."
         elif texts.contact:
             rest = "People are not told who runs the study."
-        found.append(ChecklistFinding("warn", "Contact missing.", rest, step="texts", field="organisation"))
+        findings.append(ChecklistFinding("warn", "Contact missing.", rest, step="texts", field="organisation"))
     if len(texts.offered) > 1:
         lead = f"Participants choose among {languages_named(texts.offered)}."
         lacking = lines_untranslated(plan.study.version)
@@ -216,8 +220,8 @@ def _texts(plan: Plan) -> list[ChecklistFinding]:
             n = ", ".join(f"{len(lines)} into {languages_named([code])}" for code, lines in lacking.items())
             rest = f"Lines of your own without a translation stay as written: {n}."
         level = "warn" if lacking else "info"
-        found.append(ChecklistFinding(level, lead, rest, step="texts", field="languages"))
-    return found
+        findings.append(ChecklistFinding(level, lead, rest, step="texts", field="languages"))
+    return findings
 
 
 def _questions(plan: Plan) -> list[ChecklistFinding]:
@@ -228,7 +232,7 @@ def _questions(plan: Plan) -> list[ChecklistFinding]:
     if protocols.get(plan.study.protocol).scale == (0, 1):
         lead = plural(n, "%(n)d thing", "%(n)d things") % {"n": n}
         return [ChecklistFinding("good", lead, "to tick after the task.")]
-    bare = [one for one in plan.dimensions if not (one.low_label and one.high_label)]
+    bare = [dimension for dimension in plan.dimensions if not (dimension.low_label and dimension.high_label)]
     lead = plural(n, "%(n)d scale", "%(n)d scales") % {"n": n}
     if bare:
         lacking = plural(len(bare), "has no words at its ends", "have no words at their ends")
@@ -265,7 +269,7 @@ def last_walk(study: Study) -> Task | None:
 def _ends(plan: Plan) -> list[ChecklistFinding]:
     recruitment = plan.study.values.recruitment
     outcomes = outcomes_possible(plan.study)
-    n = len([one for one in outcomes if recruitment.code(one) or recruitment.link(one)])
+    n = len([outcome for outcome in outcomes if recruitment.code(outcome) or recruitment.link(outcome)])
     if recruitment.platform in ("prolific", "panel"):
         if n < len(outcomes):  # the validator says which
             return []
@@ -291,33 +295,33 @@ def _chat(plan: Plan) -> list[ChecklistFinding]:
 
 def _slower(plan: Plan) -> list[ChecklistFinding]:
     """Return a finding for each bot that cannot keep to the pace at which all are shown."""
-    found = []
-    for one in slower_bots(plan.study):
+    findings = []
+    for bot in slower_bots(plan.study):
         rest = "Unpaced, it starts after %(own).1f s, so participants could recognise it."
-        told = {"own": one.first_s, "speed": one.words_per_s}
-        if one.words_per_s is not None:
+        placeholders = {"own": bot.first_s, "speed": bot.words_per_s}
+        if bot.words_per_s is not None:
             rest = "Unpaced, it starts after %(own).1f s at %(speed).1f words/s, so participants could recognise it."
-        lead = f"{one.bot_id} is slower than the pace."
+        lead = f"{bot.bot_id} is slower than the pace."
         hint = "Raise the time to first words, or lower the words per second."
-        found.append(ChecklistFinding("warn", lead, rest % told, hint, "bots", "first_words_s"))
-    return found
+        findings.append(ChecklistFinding("warn", lead, rest % placeholders, hint, "bots", "first_words_s"))
+    return findings
 
 
-def _wanted(plan: Plan) -> list[ChecklistFinding]:
-    n, found = n_wanted(plan.study), []
+def _check_target(plan: Plan) -> list[ChecklistFinding]:
+    n, findings = n_wanted(plan.study), []
     if not n:
         rest = "It stays open until you close it."
-        found = [ChecklistFinding("info", "No target set.", rest, _half(plan), "pay", "max_per_bot")]
+        findings = [ChecklistFinding("info", "No target set.", rest, _half(plan), "pay", "max_per_bot")]
     else:
         lead = plural(n, "%(n)d is wanted in all", "%(n)d are wanted in all") % {"n": n}
         reach = reach_of(plan.study, plan.width)
         if reach is not None and reach.difference is not None:
-            told = "and tell %(points).1f points apart in 8 studies out of 10."
-            rest = told % {"points": reach.difference}
-            found = [ChecklistFinding("info", lead, rest, _half(plan), "pay", "max_per_bot")]
+            template = "and tell %(points).1f points apart in 8 studies out of 10."
+            rest = template % {"points": reach.difference}
+            findings = [ChecklistFinding("info", lead, rest, _half(plan), "pay", "max_per_bot")]
         else:
-            found = [ChecklistFinding("good", f"{lead}.")]
-    return found
+            findings = [ChecklistFinding("good", f"{lead}.")]
+    return findings
 
 
 def _half(plan: Plan) -> str:
@@ -328,8 +332,8 @@ def _half(plan: Plan) -> str:
     smallest = f"The smallest difference of interest, {reach.smallest:.3g} points,"
     half = f"{smallest} needs about {reach.for_smallest} ratings a bot"
     if reach.with_prediction is not None:
-        told = " (of a further bot that the hybrid metric predicts %(n)d)"
-        half += told % {"n": reach.with_prediction}
+        template = " (of a further bot that the hybrid metric predicts %(n)d)"
+        half += template % {"n": reach.with_prediction}
     sd = {"sd": f"{reach.spread.sd:g}", "study": reach.spread.study}
     if reach.spread.study:
         return half + ", by the two bots whose ratings spread most in {study} ({sd}).".format(**sd)
@@ -374,13 +378,13 @@ class CheckStep(BuildStep):
 
     def context(self, request: HttpRequest, plan: Plan) -> dict[str, Any]:
         """Return the list, and what keeps the study closed."""
-        found = findings_of(plan)
-        missing = stops(found)
+        findings = findings_of(plan)
+        missing = stops(findings)
         n = len(missing)
-        left = plural(n, "%(n)d thing is left before you can open", "%(n)d things are left before you can open")
+        summary = plural(n, "%(n)d thing is left before you can open", "%(n)d things are left before you can open")
         return {
-            "findings": found,
+            "findings": findings,
             "n_left": n,
-            "left": left % {"n": n},
+            "left": summary % {"n": n},
             "is_open": plan.study.state == Study.State.COLLECTING,
         }

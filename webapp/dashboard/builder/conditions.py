@@ -34,10 +34,10 @@ _OF_FACTOR = ("label", "varies", "key")
 _PATH = re.compile(r"factors\[(\d+)\](?:\.levels\[(\d+)\])?(?:\.(\w+))?")
 
 
-def free_key(words: str, taken: Iterable[str]) -> str:
+def free_key(words: str, existing_keys: Iterable[str]) -> str:
     """Return a key made of a name that none of the others has."""
-    base, others = key_made(words, ())[:36], {key.lower() for key in taken}
-    return next(key for n in range(1, 100) if (key := f"{base}_{n}" if n > 1 else base).lower() not in others)
+    base, lowered_keys = key_made(words, ())[:36], {key.lower() for key in existing_keys}
+    return next(key for n in range(1, 100) if (key := f"{base}_{n}" if n > 1 else base).lower() not in lowered_keys)
 
 
 class LevelCard(Card):
@@ -54,7 +54,7 @@ class LevelCard(Card):
             if name == "bots":
                 known = dict.fromkeys([*bots, *(initial.get("bots") or ())])
                 widget = forms.CheckboxSelectMultiple
-                field = forms.MultipleChoiceField(choices=[(one, one) for one in known], widget=widget)
+                field = forms.MultipleChoiceField(choices=[(bot_id, bot_id) for bot_id in known], widget=widget)
                 field.label, field.help_text = info.title or "", info.description or ""
             assert field is not None
             field.required = False
@@ -84,8 +84,8 @@ class LevelCard(Card):
         """Title of the card while it is folded: its name, else its name in exports."""
         return str(self["label"].value() or self["key"].value() or "") or super().title_now
 
-    def plain(self, given: Mapping[str, Any]) -> dict[str, Any]:
-        return {**given, "key": given["key"] or "level"}
+    def plain(self, field_values: Mapping[str, Any]) -> dict[str, Any]:
+        return {**field_values, "key": field_values["key"] or "level"}
 
 
 class ConditionsForm(CardsForm):
@@ -98,10 +98,10 @@ class ConditionsForm(CardsForm):
         for n in range(1, MOST_FACTORS + 1):
             factor = stored.factors[n - 1] if n <= len(stored.factors) else None
             for name in _OF_FACTOR:
-                made = field_made(name, Factor.model_fields[name])
-                assert made is not None
-                made.required = False
-                fields[f"factor{n}_{name}"] = made
+                field = field_made(name, Factor.model_fields[name])
+                assert field is not None
+                field.required = False
+                fields[f"factor{n}_{name}"] = field
                 if factor is not None:
                     initial[f"factor{n}_{name}"] = getattr(factor, name)
             fields[f"factor{n}_key"].label = "Name in exports"
@@ -133,13 +133,13 @@ class ConditionsForm(CardsForm):
         ]
 
     def _new_card(self, name: str) -> list[LevelCard]:
-        return [LevelCard(prefix=f"{name}-NEWCARD", initial=one, bots=self.bots) for one in _examples()]
+        return [LevelCard(prefix=f"{name}-NEWCARD", initial=example, bots=self.bots) for example in _examples()]
 
     def card(self, name: str, token: str, *, entry: Level | None = None, data: QueryDict | None = None) -> LevelCard:
         initial = {field: getattr(entry, field) for field in Level.model_fields} if entry else {}
         return LevelCard(data, prefix=f"{name}-{token}", initial=initial, bots=self.bots)
 
-    def added(self, drafts: Drafts, verb: str, name: str, what: str) -> list[Fields]:
+    def added(self, drafts: Drafts, verb: str, name: str, target: str) -> list[Fields]:
         return {"set": _examples()[:2], "add": _examples()[2:]}.get(verb, [])
 
     def entries(self, name: str) -> tuple[Level, ...]:
@@ -147,7 +147,7 @@ class ConditionsForm(CardsForm):
         levels: list[Level] = []
         written = [card.cleaned_data["key"] for card in self.cards[name] if card.cleaned_data["key"]]
         for card in self.cards[name]:
-            key = card.cleaned_data["key"] or free_key(card.entry.label, [*written, *(one.key for one in levels)])
+            key = card.cleaned_data["key"] or free_key(card.entry.label, [*written, *(level.key for level in levels)])
             levels.append(card.entry.model_copy(update={"key": key}))
         return tuple(levels)
 
@@ -159,11 +159,13 @@ class ConditionsForm(CardsForm):
         for n, name in enumerate(LISTS, start=1):
             if not self.cards[name]:
                 continue
-            given = {field: self.cleaned_data[f"factor{n}_{field}"] for field in _OF_FACTOR}
-            taken = [factor.key for factor in self.factors]
-            given["key"] = given["key"] or free_key(given["label"] or f"factor {n}", taken)
+            factor_values = {field: self.cleaned_data[f"factor{n}_{field}"] for field in _OF_FACTOR}
+            existing_keys = [factor.key for factor in self.factors]
+            factor_values["key"] = factor_values["key"] or free_key(
+                factor_values["label"] or f"factor {n}", existing_keys
+            )
             try:
-                self.factors.append(Factor.model_validate({**given, "levels": self.cleaned_data[name]}))
+                self.factors.append(Factor.model_validate({**factor_values, "levels": self.cleaned_data[name]}))
             except WrongValues as error:
                 for mistake in mistakes_of(error, Factor):
                     head = mistake.path.partition("[")[0]
@@ -175,19 +177,19 @@ class ConditionsForm(CardsForm):
 
     def tell(self, field: str, sentence: str) -> None:
         """Put a mistake in a factor or level beside the field that its path names."""
-        found = _PATH.fullmatch(field)
+        match = _PATH.fullmatch(field)
         used = [n for n, name in enumerate(LISTS, start=1) if self.cards[name]]
-        if found is None or int(found[1]) >= len(used):
+        if match is None or int(match[1]) >= len(used):
             super().tell(field, sentence)
             return
-        n, level, name = used[int(found[1])], found[2], found[3] or ""
+        n, level, name = used[int(match[1])], match[2], match[3] or ""
         if level is None:
             self.add_error(f"factor{n}_{name}" if name in _OF_FACTOR else f"levels{n}", sentence)
             return
         card = self.cards[f"levels{n}"][int(level)]
-        own = name if name in card.fields else card.title_field
-        card.add_error(own, sentence)
-        self.errors[card.add_prefix(own)] = card.errors[own]
+        card_field = name if name in card.fields else card.title_field
+        card.add_error(card_field, sentence)
+        self.errors[card.add_prefix(card_field)] = card.errors[card_field]
 
 
 def _examples() -> list[Fields]:
@@ -218,22 +220,22 @@ class ConditionsStep(BuildStep):
     def live(self, plan: Plan) -> dict[str, Any]:
         """Return the cells with the number of conversations that each gets, and bots that read no prompt."""
         study = plan.study
-        conditions, wanted = study.values.conditions, study.values.quotas.n_conversations_wanted
+        conditions, n_wanted = study.values.conditions, study.values.quotas.n_conversations_wanted
         rows = [(levels, bots_of(levels, study.bots)) for levels in islice(conditions.combinations(), 500)]
         n_cells = sum(len(bots) for _levels, bots in rows) if conditions.factors else 0
         each = str(conditions.n_each_cell or "")
-        if not each and wanted and n_cells:
-            low, rest = divmod(wanted, n_cells)
+        if not each and n_wanted and n_cells:
+            low, rest = divmod(n_wanted, n_cells)
             each = f"{low}–{low + 1}" if rest else str(low)
-        shown = [([level.title for level in levels], [bot in bots for bot in study.bots]) for levels, bots in rows]
+        cells = [([level.title for level in levels], [bot in bots for bot in study.bots]) for levels, bots in rows]
         has_prompt = any(level.bot_prompt for factor in conditions.factors for level in factor.levels)
         prompted = {bot for bot, entry in plan.entries.items() if entry.params.get("system_prompt")}
         deaf = [bot for bot in study.bots if has_prompt and bot not in prompted]
         return {
             "factors": conditions.factors,
             "bots": study.bots,
-            "cells": shown[:MOST_ROWS],
-            "n_hidden": len(shown) - MOST_ROWS,
+            "cells": cells[:MOST_ROWS],
+            "n_hidden": len(cells) - MOST_ROWS,
             "n_cells": n_cells,
             "each": each,
             "in_all": conditions.n_each_cell * n_cells,
@@ -245,10 +247,12 @@ class ConditionsStep(BuildStep):
         return f"?deleted={form.undo.sign()}#deleted" if isinstance(form, CardsForm) and form.undo else ""
 
 
-def conditions_said(plan: Plan) -> str:
+def describe_conditions(plan: Plan) -> str:
     """Count the factors and levels of a study, in words."""
     factors = plan.study.values.conditions.factors
     if not factors:
         return "None: everybody chats under the same one."
-    told = (plural(len(one.levels), "%(n)d level", "%(n)d levels") % {"n": len(one.levels)} for one in factors)
-    return "; ".join(f"{factor.title}: {n}" for factor, n in zip(factors, told, strict=True)) + "."
+    level_counts = (
+        plural(len(factor.levels), "%(n)d level", "%(n)d levels") % {"n": len(factor.levels)} for factor in factors
+    )
+    return "; ".join(f"{factor.title}: {n}" for factor, n in zip(factors, level_counts, strict=True)) + "."

@@ -28,8 +28,8 @@ _ROWS = {"consent_text": 9}
 
 def titled(message: str, label: Any, name: str) -> str:
     """Return an error message with the field's label instead of its name."""
-    named, _space, rest = message.partition(" ")
-    if named.partition("[")[0].partition(".")[0] != name:
+    first_word, _space, rest = message.partition(" ")
+    if first_word.partition("[")[0].partition(".")[0] != name:
         return message
     label = str(label)
     return f"{label} {rest}" if "“" in label else f"“{label}” {rest}"
@@ -39,7 +39,7 @@ def field_made(name: str, info: FieldInfo) -> forms.Field | None:
     """Return the form field of a value; None for one that needs a form of its own."""
     kind, extra = _unwrapped(info.annotation)
     bounds = _Bounds([*info.metadata, *extra])
-    told: dict[str, Any] = {
+    options: dict[str, Any] = {
         "label": info.title or name.replace("_", " ").capitalize(),
         "help_text": info.description or "",
         "required": False,
@@ -47,14 +47,14 @@ def field_made(name: str, info: FieldInfo) -> forms.Field | None:
     is_optional, kind = _optional(kind)
     if get_origin(kind) is Literal:
         choices = [(value, _words(info, str(value))) for value in get_args(kind)]
-        return forms.TypedChoiceField(choices=choices, **{**told, "required": True})
+        return forms.TypedChoiceField(choices=choices, **{**options, "required": True})
     if kind is bool:
-        return forms.BooleanField(**told)
+        return forms.BooleanField(**options)
     if kind in (int, float):
-        made = forms.IntegerField if kind is int else forms.FloatField
+        field_class = forms.IntegerField if kind is int else forms.FloatField
         # A number of people or messages that is missing is no number.
-        more = {"min_value": bounds.low, "max_value": bounds.high, "required": not is_optional}
-        field: forms.Field = made(**{**told, **more})
+        number_options = {"min_value": bounds.low, "max_value": bounds.high, "required": not is_optional}
+        field: forms.Field = field_class(**{**options, **number_options})
         if kind is float:
             field.widget.attrs["step"] = "any"
         return field
@@ -62,19 +62,19 @@ def field_made(name: str, info: FieldInfo) -> forms.Field | None:
         is_long = is_of_lines(info)
         attributes = {"rows": _ROWS.get(name, 4)} if is_long else {}
         widget: forms.Widget = forms.Textarea(attrs=attributes) if is_long else forms.TextInput()
-        return forms.CharField(max_length=bounds.longest, widget=widget, **told)
+        return forms.CharField(max_length=bounds.longest, widget=widget, **options)
     if name == "reply_filters":
-        return FiltersField(**told)
+        return FiltersField(**options)
     if get_origin(kind) is dict:
         value, _extra = _unwrapped(get_args(kind)[1])
-        return ListsByNameField(**told) if get_origin(value) is tuple else ByNameField(**told)
+        return ListsByNameField(**options) if get_origin(value) is tuple else ByNameField(**options)
     if get_origin(kind) is tuple and get_origin(get_args(kind)[0]) is Literal:
         several = [(value, _words(info, str(value))) for value in get_args(get_args(kind)[0])]
-        return forms.MultipleChoiceField(choices=several, widget=forms.CheckboxSelectMultiple, **told)
+        return forms.MultipleChoiceField(choices=several, widget=forms.CheckboxSelectMultiple, **options)
     if get_origin(kind) is tuple and _unwrapped(get_args(kind)[0])[0] is str:
-        if " line" not in told["help_text"]:
-            told["help_text"] = f"One a line. {told['help_text']}".rstrip()
-        return LinesField(**told)
+        if " line" not in options["help_text"]:
+            options["help_text"] = f"One a line. {options['help_text']}".rstrip()
+        return LinesField(**options)
     return None
 
 
@@ -91,7 +91,7 @@ class DirectionField(forms.NullBooleanField):
     @classmethod
     def name_of(cls, value: bool | None) -> str:
         """Return the option of the list that stands for a value."""
-        return next(name for name, one in cls._VALUES.items() if one is value)
+        return next(name for name, direction in cls._VALUES.items() if direction is value)
 
     def to_python(self, value: Any) -> bool | None:  # type: ignore[override]  # of NullBooleanField too
         """Return the value of an option; None for any other."""
@@ -115,7 +115,8 @@ class LinesField(forms.CharField):
 
 def _as_yaml(entries: Sequence[Any]) -> str:
     plain = [
-        one.model_dump(mode="json", exclude_defaults=True) if isinstance(one, InputModel) else one for one in entries
+        element.model_dump(mode="json", exclude_defaults=True) if isinstance(element, InputModel) else element
+        for element in entries
     ]
     return yaml.safe_dump(plain, sort_keys=False, allow_unicode=True) if plain else ""
 
@@ -137,11 +138,11 @@ class FiltersWidget(forms.MultiWidget):
 
     def __init__(self) -> None:
         self.filters = list(reply_filters)
-        super().__init__({one.name: forms.Select(choices=FILTER_ACTIONS) for one in self.filters})
+        super().__init__({reply_filter.name: forms.Select(choices=FILTER_ACTIONS) for reply_filter in self.filters})
 
     def decompress(self, value: Any) -> list[str]:
         """Return the action of each filter, in the filters' order."""
-        return [(value or {}).get(one.name, "") for one in self.filters]
+        return [(value or {}).get(reply_filter.name, "") for reply_filter in self.filters]
 
     def get_context(self, name: str, value: Any, attrs: Any) -> dict[str, Any]:
         """Return the lists with the filters that they are about."""
@@ -154,14 +155,14 @@ class FiltersWidget(forms.MultiWidget):
 class FiltersField(forms.MultiValueField):
     """Field for the action of each reply filter: none, mark, or block."""
 
-    def __init__(self, **told: Any) -> None:
+    def __init__(self, **options: Any) -> None:
         widget = FiltersWidget()
-        parts = [forms.ChoiceField(choices=FILTER_ACTIONS, required=False) for _one in widget.filters]
-        super().__init__(parts, widget=widget, require_all_fields=False, **told)
+        parts = [forms.ChoiceField(choices=FILTER_ACTIONS, required=False) for _filter in widget.filters]
+        super().__init__(parts, widget=widget, require_all_fields=False, **options)
 
     def compress(self, data_list: list[str]) -> dict[str, str]:
         """Return the filters in use, each with the action on replies that it matches."""
-        names = [one.name for one in self.widget.filters]
+        names = [reply_filter.name for reply_filter in self.widget.filters]
         return {name: action for name, action in zip(names, data_list, strict=False) if action}
 
 
@@ -198,18 +199,18 @@ class TranslationsWidget(forms.MultiWidget):
 class TranslationsField(forms.MultiValueField):
     """Translations of a study's own lines, by language."""
 
-    def __init__(self, lines: Sequence[str], languages: Sequence[str], **told: Any) -> None:
+    def __init__(self, lines: Sequence[str], languages: Sequence[str], **options: Any) -> None:
         self.boxes = TranslationsWidget(lines, languages)
         parts = [forms.CharField(max_length=4000, required=False) for _place in self.boxes.places]
-        super().__init__(parts, widget=self.boxes, require_all_fields=False, required=False, **told)
+        super().__init__(parts, widget=self.boxes, require_all_fields=False, required=False, **options)
 
     def compress(self, data_list: list[str]) -> dict[str, dict[str, str]]:
         """Return the lines that are translated, by language."""
-        found: dict[str, dict[str, str]] = {}
+        translations: dict[str, dict[str, str]] = {}
         for (line, language), text in zip(self.boxes.places, data_list, strict=False):
             if text:
-                found.setdefault(language, {})[line] = text
-        return found
+                translations.setdefault(language, {})[line] = text
+        return translations
 
 
 class ListsByNameField(forms.CharField):
@@ -225,59 +226,59 @@ class ListsByNameField(forms.CharField):
 
     def clean(self, value: Any) -> Any:
         """Return the lists by name; a line without a colon, or a name twice, is refused."""
-        found: dict[str, list[str]] = {}
+        texts_by_name: dict[str, list[str]] = {}
         for line in filter(None, map(str.strip, super().clean(value).splitlines())):
             name, colon, texts = (part.strip() for part in line.partition(":"))
-            if not name or not colon or name in found:
+            if not name or not colon or name in texts_by_name:
                 words = "“%(line)s” must be a name that stands there once, a colon and texts."
                 raise forms.ValidationError(words % {"line": line})
-            found[name] = [text.strip() for text in texts.split(",") if text.strip()]
-        return found
+            texts_by_name[name] = [text.strip() for text in texts.split(",") if text.strip()]
+        return texts_by_name
 
 
 class _Bounds:
     """Bounds of a value: lowest, highest and longest, read from its metadata."""
 
     def __init__(self, metadata: Sequence[Any]) -> None:
-        found: dict[str, Any] = {}
+        bounds: dict[str, Any] = {}
         for each in metadata:
             for name in ("ge", "le", "max_length"):
                 if getattr(each, name, None) is not None:
-                    found[name] = getattr(each, name)
+                    bounds[name] = getattr(each, name)
             if isinstance(each, FieldInfo):
                 inner = _Bounds(each.metadata)
-                found |= {"ge": inner.low, "le": inner.high, "max_length": inner.longest}
-        self.low: Any = found.get("ge")
-        self.high: Any = found.get("le")
-        self.longest: int | None = found.get("max_length")
+                bounds |= {"ge": inner.low, "le": inner.high, "max_length": inner.longest}
+        self.low: Any = bounds.get("ge")
+        self.high: Any = bounds.get("le")
+        self.longest: int | None = bounds.get("max_length")
 
 
 def _unwrapped(annotation: Any) -> tuple[Any, list[Any]]:
     extra: list[Any] = []
     while get_origin(annotation) is Annotated:
-        annotation, *more = get_args(annotation)
-        extra += more
+        annotation, *metadata = get_args(annotation)
+        extra += metadata
     return annotation, extra
 
 
 def _optional(kind: Any) -> tuple[bool, Any]:
     if get_origin(kind) in (Union, types.UnionType):
-        [inner] = [one for one in get_args(kind) if one is not type(None)]
+        [inner] = [argument for argument in get_args(kind) if argument is not type(None)]
         return True, _unwrapped(inner)[0]
     return False, kind
 
 
 def _words(info: FieldInfo, value: str) -> str:
     extra = info.json_schema_extra
-    named: Any = extra.get("choices", {}) if isinstance(extra, dict) else {}
-    return str(named.get(value) or value.replace("_", " ").capitalize())
+    choice_titles: Any = extra.get("choices", {}) if isinstance(extra, dict) else {}
+    return str(choice_titles.get(value) or value.replace("_", " ").capitalize())
 
 
 def section_fields(section: str, leave_out: Sequence[str] = ()) -> dict[str, forms.Field]:
     """Return the form fields of a section, by name, in its order."""
     kind: type[InputModel] = SECTIONS[section]
-    made = {name: field_made(name, info) for name, info in kind.model_fields.items() if name not in leave_out}
-    return {name: field for name, field in made.items() if field is not None}
+    fields = {name: field_made(name, info) for name, info in kind.model_fields.items() if name not in leave_out}
+    return {name: field for name, field in fields.items() if field is not None}
 
 
 def title_of_value(name: str) -> str:
@@ -324,7 +325,7 @@ class SettingsForm(forms.Form):
         beside: names of fields that are no values of a version; the step stores them.
     """
 
-    beside: Collection[str] = ()
+    unversioned_fields: Collection[str] = ()
 
     def __init__(
         self,
@@ -335,9 +336,9 @@ class SettingsForm(forms.Form):
     ) -> None:
         super().__init__(data, initial=dict(initial))
         self.label_suffix = ""
-        self.groups = [(heading, list(found)) for heading, found in groups]
-        for _heading, found in groups:
-            self.fields.update(found)
+        self.groups = [(heading, list(fields)) for heading, fields in groups]
+        for _heading, fields in groups:
+            self.fields.update(fields)
         for field in self.fields.values():
             if not isinstance(field.widget, forms.CheckboxInput | forms.CheckboxSelectMultiple):
                 field.widget.attrs.setdefault("class", "input")
@@ -349,7 +350,7 @@ class SettingsForm(forms.Form):
     @property
     def changeable(self) -> list[str]:
         """Names of the fields that `changes` has."""
-        return [name for name in self.fields if name not in self.beside]
+        return [name for name in self.fields if name not in self.unversioned_fields]
 
     def changes(self) -> dict[str, Any]:
         """Return the values by their names, once the form is valid."""
@@ -362,7 +363,7 @@ class SettingsForm(forms.Form):
         else:
             self.add_error(None, f"{title_of_value(field)}: {sentence}")
 
-    def told(self) -> dict[str, Any]:
+    def script_data(self) -> dict[str, Any]:
         """Return additional data for the page's script after the form is saved."""
         return {}
 
@@ -372,11 +373,11 @@ def value_words(value: Any) -> str:
     if isinstance(value, bool):
         return "✓" if value else "–"
     if isinstance(value, dict):
-        if any(isinstance(one, dict) for one in value.values()):
+        if any(isinstance(element, dict) for element in value.values()):
             return str(yaml.safe_dump(value, allow_unicode=True))
         return by_bot_text(value) or "–"
-    if isinstance(value, list | tuple) and any(isinstance(one, dict | InputModel) for one in value):
+    if isinstance(value, list | tuple) and any(isinstance(element, dict | InputModel) for element in value):
         return _as_yaml(value)
     if isinstance(value, list | tuple):
-        return "\n".join(str(one) for one in value) or "–"
+        return "\n".join(str(element) for element in value) or "–"
     return "–" if value in (None, "") else text_lines(str(value))

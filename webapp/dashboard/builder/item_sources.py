@@ -55,31 +55,31 @@ class ItemDrawForm(forms.Form):
         for name in ("source", "n_contexts", "n_utterances", "more_than_tokens"):
             self.fields[name].widget.attrs["class"] = "input"
 
-    def asked(self) -> dict[str, Any]:
+    def build_payload(self) -> dict[str, Any]:
         """Return the params of the job; the form must be valid."""
-        given = dict(self.cleaned_data)
-        kind, _colon, name = given.pop("source").partition(":")
+        job_params = dict(self.cleaned_data)
+        kind, _colon, name = job_params.pop("source").partition(":")
         source = {"run": int(name)} if kind == "run" else {"of_study": name}
-        return {"study": self.study.key, **source, **given}
+        return {"study": self.study.key, **source, **job_params}
 
 
 def item_sources() -> list[tuple[str, str]]:
     """Return the studies with finished chats and the self-play runs that are done, as choices."""
-    counted = (
+    study_counts = (
         Conversation.objects.filter(study__isnull=False, state=Conversation.State.COMPLETED, is_synthetic=False)
         .order_by()
         .values("study__key", "study__name")
         .annotate(n=Count("pk"))
     )
-    found = [
+    choices = [
         (f"study:{row['study__key']}", f"{row['study__name']} ({row['n']} {plural(row['n'], 'chat', 'chats')})")
-        for row in sorted(counted, key=lambda row: row["study__name"])
+        for row in sorted(study_counts, key=lambda row: row["study__name"])
     ]
     runs = SelfPlayRun.objects.filter(state=SelfPlayRun.State.DONE).order_by("-pk")
     for run in runs[:_RUNS_LISTED]:
         chats = plural(run.n_done, "%(n)d conversation", "%(n)d conversations")
-        found.append((f"run:{run.pk}", f"{run.title} ({chats % {'n': run.n_done}})"))
-    return found
+        choices.append((f"run:{run.pk}", f"{run.title} ({chats % {'n': run.n_done}})"))
+    return choices
 
 
 _STUDY_SOURCE = {"conversations_of", "dialogues_of"}
@@ -94,33 +94,35 @@ def conversation_count(study: Study) -> int:
 def source_fields(section: str, study: Study) -> dict[str, forms.Field]:
     """Return the fields of a section, with lists to choose from for where its conversations come from."""
     fields = section_fields(section)
-    known = [(*one.partition(":")[::2], title) for one, title in item_sources()]
+    known = [(*address.partition(":")[::2], title) for address, title in item_sources()]
     values = study.values.flat()
     for name in fields.keys() & (_STUDY_SOURCE | _RUN_SOURCE):
         kind = "study" if name in _STUDY_SOURCE else "run"
-        found = [(key, title) for what, key, title in known if what == kind and key != study.key]
+        choices = [(key, title) for source_kind, key, title in known if source_kind == kind and key != study.key]
         chosen = str(values[name] or "")
-        if chosen and chosen not in dict(found):
-            found.append((chosen, chosen))
-        fields[name] = _of_study(study, found, fields[name]) if name in _STUDY_SOURCE else _of_run(found, fields[name])
+        if chosen and chosen not in dict(choices):
+            choices.append((chosen, chosen))
+        fields[name] = (
+            _study_field(study, choices, fields[name]) if name in _STUDY_SOURCE else _run_field(choices, fields[name])
+        )
     return fields
 
 
-def _of_study(study: Study, found: list[tuple[str, str]], field: forms.Field) -> forms.Field:
+def _study_field(study: Study, choices: list[tuple[str, str]], field: forms.Field) -> forms.Field:
     n = study.conversations.filter(state="completed").count()
-    own = plural(n, "This study’s own (%(n)d)", "This study’s own (%(n)d)") % {"n": n}
+    own_title = plural(n, "This study’s own (%(n)d)", "This study’s own (%(n)d)") % {"n": n}
     return forms.ChoiceField(
         label=field.label,
-        choices=[("", own), *found],
+        choices=[("", own_title), *choices],
         required=False,
         help_text="Its finished chats are judged, or what an import brought into it.",
     )
 
 
-def _of_run(found: list[tuple[str, str]], field: forms.Field) -> forms.Field:
+def _run_field(choices: list[tuple[str, str]], field: forms.Field) -> forms.Field:
     return forms.TypedChoiceField(
         label=field.label,
-        choices=[("", "None"), *found],
+        choices=[("", "None"), *choices],
         required=False,
         coerce=int,
         empty_value=None,

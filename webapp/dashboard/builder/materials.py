@@ -17,7 +17,7 @@ from webapp.core.rights import Right, may
 from webapp.dashboard.bots import BotState
 from webapp.dashboard.builder.attention_checks import CHECKED
 from webapp.dashboard.builder.base import BuildStep, Plan, StepState
-from webapp.dashboard.builder.conditions import conditions_said
+from webapp.dashboard.builder.conditions import describe_conditions
 from webapp.dashboard.builder.forms import (
     SettingsForm,
     TranslationsField,
@@ -134,7 +134,7 @@ class BotsStep(BuildStep):
             "cards": bot_cards(plan),
             "line": USUAL_LINE,
             "may_ask": may(request.user, Right.RUN),
-            "conditions_said": conditions_said(plan),
+            "conditions_said": describe_conditions(plan),
         }
 
 
@@ -146,7 +146,13 @@ def _titled(sets: list[ItemSet]) -> list[tuple[str, ItemSet]]:
         "study": "Drawn from the study %(of)s",
         "run": "Drawn from self-play %(of)s",
     }
-    return [(one.of if one.kind == "file" and one.of else titles[one.kind] % {"of": one.of}, one) for one in sets]
+    return [
+        (
+            item_set.of if item_set.kind == "file" and item_set.of else titles[item_set.kind] % {"of": item_set.of},
+            item_set,
+        )
+        for item_set in sets
+    ]
 
 
 class _BotsField(forms.MultipleChoiceField):
@@ -162,8 +168,8 @@ class _BotsField(forms.MultipleChoiceField):
     def clean(self, value: Any) -> list[str]:
         """Return the chosen bots: those that were there in their order, then the new ones."""
         chosen = super().clean(value)
-        kept = [bot_id for bot_id in self._before if bot_id in chosen]
-        return kept + [bot_id for bot_id in chosen if bot_id not in kept]
+        previous = [bot_id for bot_id in self._before if bot_id in chosen]
+        return previous + [bot_id for bot_id in chosen if bot_id not in previous]
 
 
 def bot_cards(plan: Plan) -> list[BotCard]:
@@ -209,11 +215,11 @@ class TextsStep(BuildStep):
             ("Thanks and contact", thanks),
             (section_title("rights"), section_fields("rights")),
         ]
-        if others := plan.study.values.texts.offered[1:]:
+        if other_languages := plan.study.values.texts.offered[1:]:
             lines = own_lines(plan.study.version)
             title = title_of_value("translations")
             help_text = "A line without a translation stays as you wrote it. Answers are stored as you wrote them."
-            translated = TranslationsField(lines, others, label=title, help_text=help_text)
+            translated = TranslationsField(lines, other_languages, label=title, help_text=help_text)
             groups.append(("Your texts in other languages", {"translations": translated}))
         return TextsForm(data, groups=groups, initial=plan.study.values.flat())
 
@@ -221,25 +227,29 @@ class TextsStep(BuildStep):
 class TextsForm(SettingsForm):
     def changes(self) -> dict[str, Any]:
         """Return the values; translations into a language that is no longer offered are left out."""
-        found = super().changes()
-        if "translations" in found:
-            kept = {name: lines for name, lines in found["translations"].items() if name in found["languages"]}
-            found["translations"] = kept
-        return found
+        changes = super().changes()
+        if "translations" in changes:
+            translations = {
+                name: lines for name, lines in changes["translations"].items() if name in changes["languages"]
+            }
+            changes["translations"] = translations
+        return changes
 
 
 class GeneralForm(SettingsForm):
-    beside = ("reversed", "higher")
+    unversioned_fields = ("reversed", "higher")
 
     def clean(self) -> dict[str, Any]:
         """Take the newly ticked one of two directions of a question; refuse two new ones."""
-        found = super().clean() or self.cleaned_data
-        for name, other in (("reversed", "higher"), ("higher", "reversed")):
-            new = set(found.get(name, ())) - set(self.initial.get(name, ()))
-            found[other] = [key for key in found.get(other, ()) if key not in new or key not in self.initial[other]]
-        if both := set(found["reversed"]) & set(found["higher"]):
-            self.add_error("higher", f"A high answer is either good or bad: {', '.join(sorted(both))}.")
-        return found
+        cleaned = super().clean() or self.cleaned_data
+        for name, opposite in (("reversed", "higher"), ("higher", "reversed")):
+            new = set(cleaned.get(name, ())) - set(self.initial.get(name, ()))
+            cleaned[opposite] = [
+                key for key in cleaned.get(opposite, ()) if key not in new or key not in self.initial[opposite]
+            ]
+        if contradictions := set(cleaned["reversed"]) & set(cleaned["higher"]):
+            self.add_error("higher", f"A high answer is either good or bad: {', '.join(sorted(contradictions))}.")
+        return cleaned
 
 
 class GeneralStep(BuildStep):
@@ -274,7 +284,7 @@ class GeneralStep(BuildStep):
         initial = {name: getattr(study, name) for name in fields}
         groups = [("", fields)]
         if study.is_imported:
-            rows = [(one.key, one.title) for one in plan.dimensions]
+            rows = [(dimension.key, dimension.title) for dimension in plan.dimensions]
             turned = forms.MultipleChoiceField(
                 choices=rows,
                 required=False,
@@ -295,8 +305,8 @@ class GeneralStep(BuildStep):
                 ("Agreement and intervals", {"kappa_items": kappa, "level": level}),
             ]
             initial |= {
-                "reversed": [one.key for one in plan.dimensions if one.reversed],
-                "higher": [one.key for one in plan.dimensions if one.reversed is False],
+                "reversed": [dimension.key for dimension in plan.dimensions if dimension.reversed],
+                "higher": [dimension.key for dimension in plan.dimensions if dimension.reversed is False],
                 "kappa_items": study.values.judging.kappa_items,
                 "level": study.values.quotas.level,
             }

@@ -25,7 +25,7 @@ from webapp.conversations.models import Conversation
 from webapp.core.language import plural
 from webapp.dashboard.builder.base import BuildStep, Plan, StepState
 from webapp.dashboard.builder.forms import SettingsForm, section_fields, section_title
-from webapp.dashboard.builder.sittings import sittings_said
+from webapp.dashboard.builder.sittings import describe_sittings
 from webapp.dashboard.recruitment import address_for, participant_link
 from webapp.jobs.selectors.fits import fit_leading
 from webapp.ratings.selectors import study_ratings, study_whole
@@ -79,11 +79,11 @@ def cost_of(study: Study) -> Cost:
 def n_wanted(study: Study) -> int:
     """Return the total number of tasks wanted; 0 without a limit."""
     values = study.values
-    wanted = values.quotas.n_conversations_wanted
+    n_conversations = values.quotas.n_conversations_wanted
     by_bot = [values.assignment.quota_of(bot_id) for bot_id in study.bots]
-    limits = [one for one in by_bot if one is not None]
+    limits = [quota for quota in by_bot if quota is not None]
     all_bots = sum(limits) if limits and len(limits) == len(by_bot) else 0
-    return min(wanted, all_bots) if wanted and all_bots else wanted or all_bots
+    return min(n_conversations, all_bots) if n_conversations and all_bots else n_conversations or all_bots
 
 
 _USUAL_SHARE = 0.23
@@ -184,21 +184,21 @@ def _with_prediction(study: Study, n: int) -> int | None:
 def spread_for(study: Study, width: float) -> RatingSpread:
     """Return the spread of ratings: this study's, else the newest on an equally wide scale, else a usual one."""
     key = f"spread:{study.pk}:{width:g}"
-    found: RatingSpread | None = cache.get(key)
-    if found is None:
-        found = _spread(study, width)
-        cache.set(key, found, _KEPT_S)
-    return found
+    spread: RatingSpread | None = cache.get(key)
+    if spread is None:
+        spread = _spread(study, width)
+        cache.set(key, spread, _KEPT_S)
+    return spread
 
 
 def _spread(study: Study, width: float) -> RatingSpread:
     rated = Conversation.objects.filter(state=Conversation.State.COMPLETED, is_synthetic=False, study__isnull=False)
     newest = rated.exclude(study=study).order_by("-created_at").values_list("study", flat=True)
     for study_id in dict.fromkeys([study.pk, *newest[:1]]):
-        other = Study.objects.get(pk=study_id)
-        plan = _measured(other, rated.filter(study=study_id), width)
+        rated_study = Study.objects.get(pk=study_id)
+        plan = _measured(rated_study, rated.filter(study=study_id), width)
         if plan is not None:
-            return RatingSpread(plan, other.key)
+            return RatingSpread(plan, rated_study.key)
     return RatingSpread(plan_assumed(_USUAL_SHARE * width, width))
 
 
@@ -250,7 +250,7 @@ class OutcomeRow:
     """One way in which a part can end, with the fields of its code and its return link."""
 
     title: str
-    what: str
+    description: str
     code: forms.BoundField
     link: forms.BoundField
     pay: str
@@ -283,14 +283,14 @@ class PayStep(BuildStep):
         for name, field in numbers.items():
             field.label, field.help_text = (str(words) for words in _NUMBERS[name])
         ends = {name: recruitment[name] for name in recruitment if _is_end(name)}
-        shown = {"platform", *numbers, *ends}
+        shown_names = {"platform", *numbers, *ends}
         groups = [
             ("platform", {"platform": known["platform"]}),
             ("ends", ends),
             ("numbers", numbers),
-            ("Parameters and frames", _rest(recruitment, shown)),
-            (section_title("quotas"), _rest(quotas, shown)),
-            (section_title("assignment"), {"rule": _rule_field(plan), **_rest(assignment, shown)}),
+            ("Parameters and frames", _rest(recruitment, shown_names)),
+            (section_title("quotas"), _rest(quotas, shown_names)),
+            (section_title("assignment"), {"rule": _rule_field(plan), **_rest(assignment, shown_names)}),
         ]
         initial = {**plan.study.values.flat(), "rule": plan.study.rule}
         return SettingsForm(data, groups=groups, initial=initial)
@@ -301,7 +301,7 @@ class PayStep(BuildStep):
         return {
             "platforms": [(name, title, hint, address_for(plan.study, name, link)) for name, title, hint in PLATFORMS],
             "ends_open": _needs_ends(plan.study),
-            "sittings_said": sittings_said(plan),
+            "sittings_said": describe_sittings(plan),
             **self.live(plan),
         }
 
@@ -336,19 +336,19 @@ def _needs_ends(study: Study) -> bool:
     """Return True if the study's platform asks for codes or return links, or some are set."""
     recruitment = study.values.recruitment
     is_asked = recruitment.platform in ("prolific", "panel")
-    return is_asked or any(recruitment.code(one) or recruitment.link(one) for one in Outcome)
+    return is_asked or any(recruitment.code(outcome) or recruitment.link(outcome) for outcome in Outcome)
 
 
 def _is_end(name: str) -> bool:
     return name.startswith(("code_", "link_"))
 
 
-def _rest(fields: Mapping[str, forms.Field], shown: set[str]) -> dict[str, forms.Field]:
-    return {name: field for name, field in fields.items() if name not in shown}
+def _rest(fields: Mapping[str, forms.Field], shown_names: set[str]) -> dict[str, forms.Field]:
+    return {name: field for name, field in fields.items() if name not in shown_names}
 
 
 def _rule_field(plan: Plan) -> forms.ChoiceField:
-    choices = [(one.name, f"{one.title}: {one.description}") for one in rules]
+    choices = [(rule.name, f"{rule.title}: {rule.description}") for rule in rules]
     if plan.study.rule not in rules:  # its plug-in is away
         choices.append((plan.study.rule, plan.study.rule))
     return forms.ChoiceField(label="Rule", choices=choices)

@@ -38,12 +38,12 @@ NEW_KINDS: dict[Kind, str] = {
 
 def question_new(kind: Kind, language: str) -> Question:
     """Return a question to begin with, in the study's language; its words are there to be written over."""
-    more: dict[str, Any] = {}
+    kind_fields: dict[str, Any] = {}
     if kind in ("choice", "choices"):
-        more["options"] = ["First answer", "Second answer"]
+        kind_fields["options"] = ["First answer", "Second answer"]
     if kind == "scale":
-        more["labels"] = {1: "not at all", 7: "extremely"}
-    new = Question(key="new", title="New question", kind=kind, required=kind != "text", **more)
+        kind_fields["labels"] = {1: "not at all", 7: "extremely"}
+    new = Question(key="new", title="New question", kind=kind, required=kind != "text", **kind_fields)
     return translate_questions([new], language)[0]
 
 
@@ -57,7 +57,7 @@ def on_scale(question: Question, scale: Scale | None) -> Question:
 
 def fields_of(question: Question) -> Fields:
     """Return the fields of a question's card, as a form sends them; a new question's key is made from its words."""
-    found: Fields = {
+    fields: Fields = {
         **{name: getattr(question, name) for name in ("kind", "title", "help", "name")},
         "key": question.key if question.key != "new" else "",
         "options": "\n".join(question.options),
@@ -72,7 +72,7 @@ def fields_of(question: Question) -> Fields:
         **{f"word_{point}": words for point, words in question.labels.items()},
     }
     return (
-        found
+        fields
         | {name: "on" for name in ("required", "only_with_goal") if getattr(question, name)}
         | {"reversed": DirectionField.name_of(question.reversed)}
     )
@@ -85,16 +85,16 @@ _NO_KEY_WORDS = re.compile(
 )
 
 
-def key_made(text: str, taken: Sequence[str]) -> str:
+def key_made(text: str, existing_keys: Sequence[str]) -> str:
     """Return a key made of the words of a text, that none of the others has."""
     plain = unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode().lower()
     words = [w for w in re.findall(r"[a-z][a-z0-9]*", plain) if not _NO_KEY_WORDS.fullmatch(w)]
     key = "_".join(words[:3])[:44] or "question"
     number = 2
-    found = key
-    while found in taken:
-        found, number = f"{key}_{number}", number + 1
-    return found
+    candidate = key
+    while candidate in existing_keys:
+        candidate, number = f"{key}_{number}", number + 1
+    return candidate
 
 
 class QuestionCard(Card):
@@ -202,8 +202,8 @@ class QuestionCard(Card):
     @property
     def pill(self) -> str:
         """Kind of the question, in few words."""
-        others = NEW_KINDS.get(self.kind_now, "")  # type: ignore[call-overload]
-        words = self.scale_words if self.kind_now == "scale" else others
+        kind_title = NEW_KINDS.get(self.kind_now, "")  # type: ignore[call-overload]
+        words = self.scale_words if self.kind_now == "scale" else kind_title
         if str(self["expected"].value() or "").strip():
             words = f"{words}, attention check"
         if str(self["admits"].value() or "").strip():
@@ -236,32 +236,37 @@ class QuestionCard(Card):
         """Its key, as far as it is known."""
         return str(self["key"].value() or "")
 
-    def plain(self, given: Mapping[str, Any]) -> dict[str, Any]:
-        found = {name: given[name] for name in ("kind", "title", "help", "required", "only_with_goal", "name")}
-        found |= {"key": given["key"] or "question", "expected": _lines(given["expected"])}
-        found["admits"] = _lines(given["admits"])
-        if given["when_key"] or given["when_answers"]:
-            found["show_when"] = {"key": given["when_key"], "answers": _lines(given["when_answers"])}
-        if given["kind"] in ("choice", "choices"):
-            found["options"] = _lines(given["options"])
-        if given["kind"] == "scale":
-            points = range(self.low, self.high + 1) if given["between"] else (self.low, self.high)
-            words = {point: given.get(self._words_of(point)) for point in points}
-            found |= {"low": self.low, "high": self.high, "reversed": given["reversed"]}
-            found["labels"] = {point: text for point, text in words.items() if text}
-        return found
+    def plain(self, field_values: Mapping[str, Any]) -> dict[str, Any]:
+        plain_question = {
+            name: field_values[name] for name in ("kind", "title", "help", "required", "only_with_goal", "name")
+        }
+        plain_question |= {"key": field_values["key"] or "question", "expected": _lines(field_values["expected"])}
+        plain_question["admits"] = _lines(field_values["admits"])
+        if field_values["when_key"] or field_values["when_answers"]:
+            plain_question["show_when"] = {
+                "key": field_values["when_key"],
+                "answers": _lines(field_values["when_answers"]),
+            }
+        if field_values["kind"] in ("choice", "choices"):
+            plain_question["options"] = _lines(field_values["options"])
+        if field_values["kind"] == "scale":
+            points = range(self.low, self.high + 1) if field_values["between"] else (self.low, self.high)
+            words = {point: field_values.get(self._words_of(point)) for point in points}
+            plain_question |= {"low": self.low, "high": self.high, "reversed": field_values["reversed"]}
+            plain_question["labels"] = {point: text for point, text in words.items() if text}
+        return plain_question
 
-    def key_settle(self, taken: Sequence[str]) -> None:
+    def key_settle(self, existing_keys: Sequence[str]) -> None:
         """Give the question its key: the one that was written, or one of its words where none was."""
-        given, was = self.cleaned_data["key"], self.cleaned_data["was"]
-        if not given or given == was:
-            key = key_made(self.entry.name or self.entry.title, taken)
+        typed_key, was = self.cleaned_data["key"], self.cleaned_data["was"]
+        if not typed_key or typed_key == was:
+            key = key_made(self.entry.name or self.entry.title, existing_keys)
             self.entry = self.entry.model_copy(update={"key": key})
 
 
 def _span(text: str) -> Scale:
-    found = re.fullmatch(r"(-?\d{1,4}):(-?\d{1,4})", text)
-    low, high = (int(found[1]), int(found[2])) if found else (1, 7)
+    match = re.fullmatch(r"(-?\d{1,4}):(-?\d{1,4})", text)
+    low, high = (int(match[1]), int(match[2])) if match else (1, 7)
     return (low, high) if low < high else (1, 7)
 
 
@@ -303,10 +308,10 @@ class QuestionsForm(CardsForm):
             fixed: whether people have agreed: keys stay, and so do the scales after the task.
             scale: the one on which the protocol asks everything after the task; None: any.
         """
-        self.stored = {name: tuple(asked) for name, asked in stored.items()}
+        self.stored = {name: tuple(questions) for name, questions in stored.items()}
         self.is_fixed, self.scale, self.language = fixed, scale, initial["language"]
-        without = () if "questions" in stored else ("questions_order",)
-        super().__init__(data, fields=section_fields("asking", without), entries=self.stored, initial=initial)
+        left_out = () if "questions" in stored else ("questions_order",)
+        super().__init__(data, fields=section_fields("asking", left_out), entries=self.stored, initial=initial)
 
     @property
     def list_after(self) -> QuestionList:
@@ -333,35 +338,37 @@ class QuestionsForm(CardsForm):
             data,
             prefix=prefix,
             question=entry,
-            is_fixed=self.is_fixed and is_scale and key in {one.key for one in self.stored["after"] if one.is_rated},
+            is_fixed=self.is_fixed
+            and is_scale
+            and key in {question.key for question in self.stored["after"] if question.is_rated},
             keeps_key=self.is_fixed,
             scale=self.scale if is_scale else None,
         )
 
-    def added(self, drafts: Drafts, verb: str, name: str, what: str) -> Iterable[Fields]:
+    def added(self, drafts: Drafts, verb: str, name: str, target: str) -> Iterable[Fields]:
         """Return a new question, or those of a ready-made set, with keys that are not taken."""
-        asked: Sequence[Question] = ()
-        if verb == "add" and what in NEW_KINDS:
-            asked = [question_new(cast(Kind, what), self.language)]
-        elif verb == "set" and (chosen := question_set(what)):
-            asked = translate_questions(chosen.questions, self.language)
-        taken = {drafts.data.get(f"{name}-{token}-key", "") for token in drafts.tokens[name]}
-        for question in asked:
+        questions: Sequence[Question] = ()
+        if verb == "add" and target in NEW_KINDS:
+            questions = [question_new(cast(Kind, target), self.language)]
+        elif verb == "set" and (chosen := question_set(target)):
+            questions = translate_questions(chosen.questions, self.language)
+        existing_keys = {drafts.data.get(f"{name}-{token}-key", "") for token in drafts.tokens[name]}
+        for question in questions:
             fields = fields_of(on_scale(question, self.scale if name == "after" else None))
-            yield {**fields, "key": ""} if question.key in taken else fields
+            yield {**fields, "key": ""} if question.key in existing_keys else fields
 
     def entries(self, name: str) -> tuple[Question, ...]:
         """Return the questions of a list, each with its key."""
         cards = cast(list[QuestionCard], self.cards[name])
-        given = [card.cleaned_data for card in cards]
-        kept = {one["key"] for one in given if one["key"] != one["was"]}
-        for at, card in enumerate(cards):
-            card.key_settle([*kept, *(one.entry.key for one in cards[:at])])
+        card_values = [card.cleaned_data for card in cards]
+        written_keys = {values["key"] for values in card_values if values["key"] != values["was"]}
+        for index, card in enumerate(cards):
+            card.key_settle([*written_keys, *(card.entry.key for card in cards[:index])])
         entries = super().entries(name)
         for mistake in validate_show_when(entries, name):
-            at, field = int(mistake.path.split("[")[1].split("]")[0]), f"when_{mistake.path.rpartition('.')[2]}"
-            message = titled(mistake.message, cards[at].fields[field].label, name)
-            self.errors[cards[at].add_prefix(field)] = cards[at].errors[field] = ErrorList([message])
+            index, field = int(mistake.path.split("[")[1].split("]")[0]), f"when_{mistake.path.rpartition('.')[2]}"
+            message = titled(mistake.message, cards[index].fields[field].label, name)
+            self.errors[cards[index].add_prefix(field)] = cards[index].errors[field] = ErrorList([message])
         return entries
 
     def changes(self) -> dict[str, Any]:
@@ -369,15 +376,19 @@ class QuestionsForm(CardsForm):
         same = {name: self.initial[name] for name in self.lists if self.cleaned_data[name] == self.stored[name]}
         return super().changes() | same
 
-    def told(self) -> dict[str, Any]:
+    def script_data(self) -> dict[str, Any]:
         """Return the key of each question by the prefix of its card."""
         return {"keys": {card.prefix: card.entry.key for cards in self.cards.values() for card in cards if card.entry}}
 
 
 def card_new(list_name: str, question: Question, scale: Scale | None) -> QuestionCard:
     """Return the card of a question that is not stored yet."""
-    on = on_scale(question, scale)
-    return QuestionCard(prefix=f"{list_name}-NEWCARD", question=on, scale=scale if on.kind == "scale" else None)
+    scaled_question = on_scale(question, scale)
+    return QuestionCard(
+        prefix=f"{list_name}-NEWCARD",
+        question=scaled_question,
+        scale=scale if scaled_question.kind == "scale" else None,
+    )
 
 
 class QuestionsStep(BuildStep):
@@ -410,14 +421,18 @@ class QuestionsStep(BuildStep):
         """Return the lists' headings, what can be added, and the question that was deleted just now."""
         has_goal = any(level.goal for factor in plan.study.values.conditions.factors for level in factor.levels)
         sets = sets_for(plan.study.protocol)
-        chosen = [one for one in sets if has_goal or not any(asked.only_with_goal for asked in one.questions)]
+        chosen = [
+            question_set
+            for question_set in sets
+            if has_goal or not any(question.only_with_goal for question in question_set.questions)
+        ]
         scale = plan.protocol.scale if plan.protocol else None
         language = plan.study.values.texts.language
         work = work_steps(plan.protocol) if plan.protocol else []
         return {
             "new_kinds": NEW_KINDS,
             "n_checks_set": _checks_set(plan),
-            "sets": [(one, _set_cards(one, scale, language)) for one in chosen],
+            "sets": [(question_set, _set_cards(question_set, scale, language)) for question_set in chosen],
             **deleted_just_now(request, dict.fromkeys(ASKED, "title")),
             "shown_on": {"after": work[-1] if work else "", "questions": "questions"},
             "moving_words": MOVING_WORDS,
@@ -442,5 +457,5 @@ def _checks_set(plan: Plan) -> int:
 
 
 def _set_cards(chosen: QuestionSet, scale: Scale | None, language: str) -> list[QuestionCard]:
-    asked = translate_questions(chosen.questions, language)
-    return [card_new("after", question, scale) for question in asked]
+    questions = translate_questions(chosen.questions, language)
+    return [card_new("after", question, scale) for question in questions]

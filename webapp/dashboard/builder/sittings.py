@@ -29,8 +29,8 @@ class SittingCard(Card):
     def __init__(self, data: Mapping[str, Any] | None = None, *, prefix: str, initial: Any) -> None:
         super().__init__(data, model=Sitting, prefix=prefix, initial=initial)
         infos = Sitting.model_fields
-        shown = {"label": infos["label"], **Gap.model_fields, "pay": infos["pay"], "key": infos["key"]}
-        for name, info in shown.items():
+        infos_by_name = {"label": infos["label"], **Gap.model_fields, "pay": infos["pay"], "key": infos["key"]}
+        for name, info in infos_by_name.items():
             field = field_made(name, info)
             assert field is not None
             field.required = name == "label"
@@ -43,10 +43,10 @@ class SittingCard(Card):
         """Title of the card while it is folded: its name, else its name in exports."""
         return str(self["label"].value() or self["key"].value() or "") or super().title_now
 
-    def plain(self, given: Mapping[str, Any]) -> dict[str, Any]:
-        gap = {name: given[name] for name in Gap.model_fields if given[name] is not None}
-        kept = {name: given[name] for name in ("label", "pay")}
-        return {**kept, "key": given["key"] or "part", "after_days": gap or None}
+    def plain(self, field_values: Mapping[str, Any]) -> dict[str, Any]:
+        gap = {name: field_values[name] for name in Gap.model_fields if field_values[name] is not None}
+        plain_sitting = {name: field_values[name] for name in ("label", "pay")}
+        return {**plain_sitting, "key": field_values["key"] or "part", "after_days": gap or None}
 
 
 class SittingsForm(CardsForm):
@@ -69,13 +69,13 @@ class SittingsForm(CardsForm):
     @property
     def new_cards(self) -> list[SittingCard]:
         """Cards of parts that are added: two at first, then one more."""
-        return [SittingCard(prefix="parts-NEWCARD", initial=one) for one in _examples()]
+        return [SittingCard(prefix="parts-NEWCARD", initial=example) for example in _examples()]
 
     def card(self, name: str, token: str, *, entry: Sitting | None = None, data: QueryDict | None = None) -> Card:
         initial = {**dict(entry), **dict(entry.after_days or {})} if entry else {}
         return SittingCard(data, prefix=f"{name}-{token}", initial=initial)
 
-    def added(self, drafts: Drafts, verb: str, name: str, what: str) -> list[Fields]:
+    def added(self, drafts: Drafts, verb: str, name: str, target: str) -> list[Fields]:
         return {"set": _examples()[:2], "add": _examples()[2:]}.get(verb, [])
 
     def entries(self, name: str) -> tuple[Sitting, ...]:
@@ -83,20 +83,20 @@ class SittingsForm(CardsForm):
         parts: list[Sitting] = []
         written = [key for card in self.cards[name] if (key := card.cleaned_data["key"])]
         for card in self.cards[name]:
-            key = card.cleaned_data["key"] or free_key(card.entry.label, [*written, *(one.key for one in parts)])
+            key = card.cleaned_data["key"] or free_key(card.entry.label, [*written, *(part.key for part in parts)])
             parts.append(card.entry.model_copy(update={"key": key}))
         return tuple(parts)
 
     def tell(self, field: str, sentence: str) -> None:
         """Put an error in a part beside the field that its path names."""
-        found = _PATH.fullmatch(field)
-        if found is None:
+        match = _PATH.fullmatch(field)
+        if match is None:
             super().tell(field, sentence)
             return
-        card = self.cards["parts"][int(found[1])]
-        own = card.instead_of.get(found[2] or "", found[2] or card.title_field)
-        card.add_error(own, sentence)
-        self.errors[card.add_prefix(own)] = card.errors[own]
+        card = self.cards["parts"][int(match[1])]
+        card_field = card.instead_of.get(match[2] or "", match[2] or card.title_field)
+        card.add_error(card_field, sentence)
+        self.errors[card.add_prefix(card_field)] = card.errors[card_field]
 
 
 def _examples() -> list[Fields]:
@@ -127,7 +127,7 @@ class SittingsStep(BuildStep):
         return f"?deleted={form.undo.sign()}#deleted" if isinstance(form, CardsForm) and form.undo else ""
 
 
-def sittings_said(plan: Plan) -> str:
+def describe_sittings(plan: Plan) -> str:
     """Count the parts of a study, in words."""
     n = len(plan.study.values.sittings.parts)
     return plural(n, "%(n)d part.", "%(n)d parts.") % {"n": n} if n else "None: people take part once."

@@ -68,15 +68,15 @@ def upload(request: HttpRequest, key: str = "") -> HttpResponse:
     if request.method != "POST":
         return _page(request, study)
     with tempfile.TemporaryDirectory(prefix="confab-study-") as folder:
-        text, wrong = _taken(request, Path(folder))
+        text, wrong = _read_upload(request, Path(folder))
         if wrong:
             return _page(request, study, mistakes=[Mistake("", wrong)])
         try:
             file = study_read(text, key=key)
-            there = study_found(file.key)
-            changes = study_changes(there, file) if there else []
+            existing_study = study_found(file.key)
+            changes = study_changes(existing_study, file) if existing_study else []
             if changes and "_sure" not in request.POST and not isinstance(file.items, str):
-                return _page(request, there, changes=changes, text=text, file=file)
+                return _page(request, existing_study, changes=changes, text=text, file=file)
             done = study_import(file=file, folder=Path(folder), author=request.user.get_username())
         except ValuesError as error:
             return _page(request, study, mistakes=list(error.mistakes), text=text)
@@ -84,7 +84,7 @@ def upload(request: HttpRequest, key: str = "") -> HttpResponse:
     return redirect("dashboard:study_build_step", done.study.key, "check")
 
 
-def _taken(request: HttpRequest, folder: Path) -> tuple[str, str]:
+def _read_upload(request: HttpRequest, folder: Path) -> tuple[str, str]:
     """Return the text of the study's file, and why there is none; a file of items beside it is put into the folder."""
     text = request.POST.get("text", "")
     for file in request.FILES.getlist("file"):
@@ -106,16 +106,16 @@ def _taken(request: HttpRequest, folder: Path) -> tuple[str, str]:
 
 def _tell(request: HttpRequest, done: Imported) -> None:
     if done.is_new:
-        said = f"{done.study.name} is a draft."
+        message = f"{done.study.name} is a draft."
     elif done.changes:
         n = len(done.changes)
-        said = plural(n, "%(n)d setting has changed.", "%(n)d settings have changed.") % {"n": n}
+        message = plural(n, "%(n)d setting has changed.", "%(n)d settings have changed.") % {"n": n}
     else:
-        said = "The study is as the file says already."
+        message = "The study is as the file says already."
     if done.n_items:
-        told = plural(done.n_items, "%(n)d item is new.", "%(n)d items are new.")
-        said = f"{said} {told % {'n': done.n_items}}"
-    messages.success(request, said)
+        item_message = plural(done.n_items, "%(n)d item is new.", "%(n)d items are new.")
+        message = f"{message} {item_message % {'n': done.n_items}}"
+    messages.success(request, message)
 
 
 def _page(
@@ -135,8 +135,8 @@ def _page(
         study=study,
         mistakes=[
             # The path stands by itself on the page, and not once more in the sentence.
-            (one.path, one.message.removeprefix(one.path).lstrip(": "))
-            for one in mistakes or ()
+            (mistake.path, mistake.message.removeprefix(mistake.path).lstrip(": "))
+            for mistake in mistakes or ()
         ],
         changes=changes or [],
         text=text,
@@ -152,12 +152,12 @@ def items_add(request: HttpRequest, study: Study) -> HttpResponse:
         _take_out(request, study)
         return redirect("dashboard:study_build_step", study.key, "bots")
     if judges_conversations(study):
-        _told_new(request, records_store(study=study, records=conversations_sample()).conversations)
+        _report_new(request, records_store(study=study, records=conversations_sample()).conversations)
         return redirect("dashboard:study_build_step", study.key, "bots")
     if not judges_items(study):
         raise Http404(f"participants do not rate items in {study.key}")
     if "_sample" in request.POST:
-        sample = [FileItem.model_validate(one) for one in items_sample(protocols.get(study.protocol))]
+        sample = [FileItem.model_validate(entry) for entry in items_sample(protocols.get(study.protocol))]
         report = items_import(study=study, lines=enumerate(sample, start=1))
         messages.success(
             request, plural(report.items, "%(n)d item is new.", "%(n)d items are new.") % {"n": report.items}
@@ -174,7 +174,7 @@ def gold(request: HttpRequest, study: Study) -> HttpResponse:
     """Store the right answers to one item."""
     form = GoldForm(request.POST, study=study, questions=scales_asked(Plan(study)))
     if not form.is_valid():
-        messages.error(request, " ".join(str(one) for told in form.errors.values() for one in told))
+        messages.error(request, " ".join(str(error) for errors in form.errors.values() for error in errors))
     else:
         try:
             form.store()
@@ -185,9 +185,9 @@ def gold(request: HttpRequest, study: Study) -> HttpResponse:
     return redirect("dashboard:study_build_step", study.key, "checks")
 
 
-def _told_new(request: HttpRequest, n: int) -> None:
-    said = plural(n, "%(n)d conversation is new.", "%(n)d conversations are new.")
-    messages.success(request, said % {"n": n})
+def _report_new(request: HttpRequest, n: int) -> None:
+    message = plural(n, "%(n)d conversation is new.", "%(n)d conversations are new.")
+    messages.success(request, message % {"n": n})
 
 
 def _take_out(request: HttpRequest, study: Study) -> None:
@@ -197,11 +197,11 @@ def _take_out(request: HttpRequest, study: Study) -> None:
     except ValidationError as error:
         messages.error(request, " ".join(error.messages))
         return
-    said = plural(n, "%(n)d is taken out.", "%(n)d are taken out.") % {"n": n}
+    message = plural(n, "%(n)d is taken out.", "%(n)d are taken out.") % {"n": n}
     if n_kept:
         stay = plural(n_kept, "%(n)d stays.", "%(n)d stay.") % {"n": n_kept}
-        said = f"{said} {stay}"
-    messages.success(request, said)
+        message = f"{message} {stay}"
+    messages.success(request, message)
 
 
 def _draw_items(request: HttpRequest, study: Study) -> int | None:
@@ -214,7 +214,7 @@ def _draw_items(request: HttpRequest, study: Study) -> int | None:
     try:
         job = job_create(
             kind="items",
-            payload=form.asked(),
+            payload=form.build_payload(),
             study=study,
             created_by=request.user,  # type: ignore[arg-type]
         )

@@ -42,47 +42,49 @@ logger = logging.getLogger(__name__)
 
 def opening(request: HttpRequest, study: Study) -> HttpResponse | None:
     """Change the study's state as the button says; None where it cannot be, with the reason in a message."""
-    wanted = request.POST["_state"]
-    if not state_change(request, study, wanted):
+    target_state = request.POST["_state"]
+    if not state_change(request, study, target_state):
         return None
-    if wanted == Study.State.COLLECTING and study.state != wanted:
+    if target_state == Study.State.COLLECTING and study.state != target_state:
         return redirect("dashboard:study", study.key)
     return redirect("dashboard:study_build_step", study.key, "check")
 
 
-def state_change(request: HttpRequest, study: Study, wanted: str) -> bool:
+def state_change(request: HttpRequest, study: Study, target_state: str) -> bool:
     """Change the study's state and say so in a message; False where it cannot be, with the reason in a message."""
-    if wanted == study.state:
+    if target_state == study.state:
         return True
-    if wanted not in ALLOWED or study.state not in ALLOWED[Study.State(wanted)]:
+    if target_state not in ALLOWED or study.state not in ALLOWED[Study.State(target_state)]:
         messages.error(request, f"A study that is {study.get_state_display().lower()} cannot become that.")
         return False
     plan = Plan(study)
-    missing = stops(findings_of(plan)) if wanted == Study.State.COLLECTING else []
+    missing = stops(findings_of(plan)) if target_state == Study.State.COLLECTING else []
     if study.state == Study.State.PAUSED:
         # It was open, so whoever opened it first saw to that.
-        missing = [one for one in missing if one.step != "walk"]
+        missing = [finding for finding in missing if finding.step != "walk"]
     if missing:
-        told = " ".join(f"{one.lead} {one.rest}".strip() for one in missing)
-        messages.error(request, f"The study stays closed: {told}")
+        reasons = " ".join(f"{finding.lead} {finding.rest}".strip() for finding in missing)
+        messages.error(request, f"The study stays closed: {reasons}")
         return False
     author = request.user.get_username()
     try:
-        study_revise(study=study, changes={"state": wanted}, author=author)
+        study_revise(study=study, changes={"state": target_state}, author=author)
     except ValidationError as error:
         messages.error(request, " ".join(error.messages))
         return False
-    logger.info("study %s is %s, by %s", study.key, wanted, author)
-    said = {
+    logger.info("study %s is %s, by %s", study.key, target_state, author)
+    messages_by_state = {
         Study.State.COLLECTING: "The study is open. Send people its link.",
         Study.State.PAUSED: "Paused: participants who have started may finish, and no new ones can start.",
         Study.State.ENDED: "Closed. The link now says that the study has ended.",
     }
-    messages.success(request, said[Study.State(wanted)])
-    if wanted == Study.State.COLLECTING and plan.gives == "bots" and plan.not_loaded:
+    messages.success(request, messages_by_state[Study.State(target_state)])
+    if target_state == Study.State.COLLECTING and plan.gives == "bots" and plan.not_loaded:
         n = len(plan.not_loaded)
-        told = plural(n, "is not loaded yet. Its first participant", "are not loaded yet. Their first participants")
-        messages.info(request, f"{n} of its bots {told} may wait for a reply.")
+        predicate = plural(
+            n, "is not loaded yet. Its first participant", "are not loaded yet. Their first participants"
+        )
+        messages.info(request, f"{n} of its bots {predicate} may wait for a reply.")
     return True
 
 
@@ -114,7 +116,7 @@ class NewStudyForm(forms.Form):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.label_suffix = ""
-        self.fields["protocol"].choices = [(one.name, one.title) for one in protocols]  # type: ignore[attr-defined]
+        self.fields["protocol"].choices = [(protocol.name, protocol.title) for protocol in protocols]  # type: ignore[attr-defined]
 
     def clean(self) -> dict[str, Any]:
         """Make a key of the name where none was written; one that is taken is said."""
@@ -132,19 +134,19 @@ def study_new(request: HttpRequest) -> HttpResponse:
     """Ask what a new study is, and make its draft, perhaps with the bot that `?bot=` names."""
     form = NewStudyForm(request.POST or None, initial={"protocol": "chat", "language": "en"})
     if request.method == "POST" and form.is_valid():
-        given = form.cleaned_data
+        form_data = form.cleaned_data
         try:
             # The protocol's own example, without what is chosen in the builder.
-            has_bots = protocols.get(given["protocol"]).gives == "bots"
-            bots = tuple(one.id for one in bot_entry_list() if has_bots and one.id == request.GET.get("bot"))
-            own = {"key": given["key"], "name": given["name"], "bots": bots, "items": ()}
-            file = study_example(given["protocol"], given["language"]).model_copy(update=own)
-            made = study_import(file=file, author=request.user.get_username())
+            has_bots = protocols.get(form_data["protocol"]).gives == "bots"
+            bots = tuple(entry.id for entry in bot_entry_list() if has_bots and entry.id == request.GET.get("bot"))
+            study_values = {"key": form_data["key"], "name": form_data["name"], "bots": bots, "items": ()}
+            file = study_example(form_data["protocol"], form_data["language"]).model_copy(update=study_values)
+            imported = study_import(file=file, author=request.user.get_username())
         except ValuesError as error:
             for mistake in error.mistakes:
                 form.add_error(mistake.path if mistake.path in form.fields else None, str(mistake))
         else:
-            return redirect("dashboard:study_build_step", made.study.key, "bots")
+            return redirect("dashboard:study_build_step", imported.study.key, "bots")
     return page(request, "builder/new.html", "studies", form=form, tasks=_tasks())
 
 
@@ -160,7 +162,7 @@ class StudyTask:
 
 def _tasks() -> list[StudyTask]:
     """Return the tasks with their protocols; one from elsewhere is put to those that are given the same."""
-    found = {
+    tasks = {
         "bots": StudyTask("Chat and rate", "People talk to a chatbot.", ("chat", "marked_chat")),
         "arena": StudyTask("Compare two chatbots", "People talk to two chatbots at once.", ("arena", "picks")),
         "pairs": StudyTask(
@@ -174,26 +176,28 @@ def _tasks() -> list[StudyTask]:
         "conversations": StudyTask("Judge conversations", "People read stored conversations.", ("dialogues", "turns")),
         "list": StudyTask("Choose what matters", "People choose from a list.", ("choose",)),
     }
-    for one in protocols:
-        task = next((task for task in found.values() if one.name in task.names), found[one.gives])
-        task.presets.append(one)
-    for task in found.values():
-        task.presets.sort(key=lambda one: task.names.index(one.name) if one.name in task.names else len(task.names))
-    return list(found.values())
+    for protocol in protocols:
+        task = next((task for task in tasks.values() if protocol.name in task.names), tasks[protocol.gives])
+        task.presets.append(protocol)
+    for task in tasks.values():
+        task.presets.sort(
+            key=lambda protocol: task.names.index(protocol.name) if protocol.name in task.names else len(task.names)
+        )
+    return list(tasks.values())
 
 
 @post_view(to_post=[Right.ADMINISTER])
 def duplicate(request: HttpRequest, study: Study) -> HttpResponse:
     """Make a draft like the study and lead to it."""
     try:
-        made = study_copy(study=study, author=request.user.get_username())
+        copied_study = study_copy(study=study, author=request.user.get_username())
     except ValidationError as error:
-        said = "No copy was made: {why}".format(why=" ".join(error.messages))
-        messages.error(request, said)
+        message = "No copy was made: {why}".format(why=" ".join(error.messages))
+        messages.error(request, message)
         return redirect("dashboard:study", study.key)
-    said = "This is a draft like %(name)s. Codes and ways back were not copied: they belong to one study."
-    messages.success(request, said % {"name": study.name})
-    return redirect("dashboard:study_build_step", made.key, "bots")
+    message = "This is a draft like %(name)s. Codes and ways back were not copied: they belong to one study."
+    messages.success(request, message % {"name": study.name})
+    return redirect("dashboard:study_build_step", copied_study.key, "bots")
 
 
 @post_view(to_post=[Right.ADMINISTER])
@@ -205,8 +209,8 @@ def archive(request: HttpRequest, study: Study) -> HttpResponse:
     except ValidationError as error:
         messages.error(request, " ".join(error.messages))
         return redirect("dashboard:study", study.key)
-    said = "%(name)s is archived." if is_archived else "%(name)s is back in the list."
-    messages.success(request, said % {"name": study.name})
+    message = "%(name)s is archived." if is_archived else "%(name)s is back in the list."
+    messages.success(request, message % {"name": study.name})
     return redirect("dashboard:studies")
 
 
@@ -254,8 +258,8 @@ def rehearse(request: HttpRequest, study: Study) -> HttpResponse:
     except Refused as refused:
         messages.error(request, str(refused))
         return redirect("dashboard:study_build_step", study.key, "check")
-    said = plural(n, "participant is on the way. It counts", "participants are on the way. They count")
-    messages.success(request, f"{n} scripted {said} nowhere.")
+    message = plural(n, "participant is on the way. It counts", "participants are on the way. They count")
+    messages.success(request, f"{n} scripted {message} nowhere.")
     return redirect("dashboard:job", job.kind, job.pk)
 
 

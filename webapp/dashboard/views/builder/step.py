@@ -63,7 +63,7 @@ def step_before(step: BuildStep) -> BuildStep | None:
 
 
 def _place(step: BuildStep) -> int:
-    return next(at for at, one in enumerate(STEPS) if one.name == (step.within or step.name))
+    return next(index for index, listed_step in enumerate(STEPS) if listed_step.name == (step.within or step.name))
 
 
 @read_view()
@@ -79,16 +79,16 @@ def build_step(request: HttpRequest, key: str, step: str) -> HttpResponseBase:
     A POST by script (`Accept: application/json`) is answered with what became of it, any other by a page.
     """
     study = study_of(key)
-    shown = step_of(step, study)
-    if shown is None:
+    shown_step = step_of(step, study)
+    if shown_step is None:
         raise Http404(f"no step {step} of {key}")
-    if shown.name == "pay" and not may_see_codes(request.user):
+    if shown_step.name == "pay" and not may_see_codes(request.user):
         return staff_refusal(request, Right.PAY) or redirect("dashboard:studies")
     if request.method != "POST":
-        return _page(request, Plan(study), shown)
+        return _page(request, Plan(study), shown_step)
     if "_state" in request.POST:
-        return opening(request, study) or _page(request, Plan(study_of(key)), shown)
-    return _save(request, Plan(study), shown)
+        return opening(request, study) or _page(request, Plan(study_of(key)), shown_step)
+    return _save(request, Plan(study), shown_step)
 
 
 def _save(request: HttpRequest, plan: Plan, step: BuildStep) -> HttpResponse:
@@ -129,23 +129,27 @@ def _onward(request: HttpRequest, study: Study, step: BuildStep, place: str = ""
     return redirect(reverse("dashboard:study_build_step", args=[study.key, step.name]) + place)
 
 
-def _conflict(request: HttpRequest, stored: Study, mine: dict[str, Any]) -> dict[str, Any]:
+def _conflict(request: HttpRequest, stored: Study, entered: dict[str, Any]) -> dict[str, Any]:
     """Return the author and values of a conflicting save, next to the values entered here."""
     flat = stored.values.flat()
-    beside = [
+    compared = [
         (name, value_words(flat.get(name, getattr(stored, name, None))), value_words(value))
-        for name, value in mine.items()
+        for name, value in entered.items()
     ]
-    rows = [(title_of_value(name), theirs, own) for name, theirs, own in beside if theirs != own]
+    rows = [
+        (title_of_value(name), theirs, entered_words)
+        for name, theirs, entered_words in compared
+        if theirs != entered_words
+    ]
     version = stored.version
-    own = version.author == request.user.get_username()
+    is_own = version.author == request.user.get_username()
     return {
-        "author": "You" if own else version.author or "A program",
-        "elsewhere": own,
+        "author": "You" if is_own else version.author or "A program",
+        "elsewhere": is_own,
         "number": version.number,
-        "next": version.number if own and version.frozen_at is None else version.number + 1,
+        "next": version.number if is_own and version.frozen_at is None else version.number + 1,
         "rows": rows,
-        "seen": state_of(stored, mine),
+        "seen": state_of(stored, entered),
     }
 
 
@@ -154,22 +158,26 @@ def _outcome(
 ) -> dict[str, Any]:
     """Return the response data that the page's script shows after sending the form."""
     version = plan.study.version
-    found: dict[str, Any] = {
+    outcome: dict[str, Any] = {
         "saved": not form.errors and conflict is None,
         "errors": {name: list(sentences) for name, sentences in form.errors.items()},
         "version": version.number,
         "at": (version.saved_at or version.created_at).isoformat(),
         "seen": state_of(plan.study, form.changeable),
-        **form.told(),
-        "steps": {one.name: {"words": state.words, "tone": state.tone} for one in STEPS for state in [one.state(plan)]},
+        **form.script_data(),
+        "steps": {
+            listed_step.name: {"words": state.words, "tone": state.tone}
+            for listed_step in STEPS
+            for state in [listed_step.state(plan)]
+        },
     }
     if step.live_template:
         context = {"study": plan.study, **step.live(plan)}
-        found["live"] = render_to_string(f"dashboard/builder/{step.live_template}", context, request)
+        outcome["live"] = render_to_string(f"dashboard/builder/{step.live_template}", context, request)
     if conflict:
         context = {"conflict": conflict}
-        found["conflict"] = render_to_string("dashboard/builder/_conflict.html", context, request)
-    return found
+        outcome["conflict"] = render_to_string("dashboard/builder/_conflict.html", context, request)
+    return outcome
 
 
 def _page(
@@ -200,14 +208,17 @@ def _page(
         seen=conflict["seen"] if conflict else seen,
         conflict=conflict,
         may_edit=may_edit,
-        steps=[(one, one.title_in(plan), one.state(plan), number) for number, one in enumerate(STEPS, start=1)],
+        steps=[
+            (listed_step, listed_step.title_in(plan), listed_step.state(plan), number)
+            for number, listed_step in enumerate(STEPS, start=1)
+        ],
         next_step=step_after(step),
         previous_step=step_before(step),
         protocol=title_of(protocols, study.protocol),
         state_title=state,
         state_pill=pill,
         participant_link=link,
-        preview=preview_of(study, request.GET, beside=step.name) if plan.protocol and step is not GENERAL else None,
+        preview=preview_of(study, request.GET, step_name=step.name) if plan.protocol and step is not GENERAL else None,
         walk_link=walk_link(request, study) if may_edit else "",
         saved_at=study.version.saved_at or study.version.created_at,
         rows=step.rows(plan, form) if form else [],
