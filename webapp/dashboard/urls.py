@@ -73,8 +73,8 @@ urlpatterns = [
         "studies/<slug:key>/people/<uuid:participant_id>/erase/", participants.person_erase, name="study_person_erase"
     ),
     path("studies/<slug:key>/results/", results.results, name="study_results"),
-    path("studies/<slug:key>/results/<slug:what>.<slug:kind>", results.picture, name="study_results_picture"),
-    path("studies/<slug:key>/results/why/", why.why, name="study_why"),
+    path("studies/<slug:key>/results/<slug:part>.<slug:kind>", results.picture, name="study_results_picture"),
+    path("studies/<slug:key>/results/why/", why.study_why, name="study_why"),
     path(
         "studies/<slug:key>/statistics/trajectories/<slug:figure>/<slug:column>/<int:group>/<int:exchange>/",
         why.point,
@@ -100,7 +100,7 @@ urlpatterns = [
     path("studies/<slug:key>/export/", report.export, name="study_export"),
     path("studies/<slug:key>/datasheet/", report.datasheet, name="study_datasheet"),
     path("studies/<slug:key>/package/", report.package, name="study_package"),
-    path("studies/<slug:key>/export/<int:pk>/", export.made, name="study_export_file"),
+    path("studies/<slug:key>/export/<int:pk>/", export.made_file, name="study_export_file"),
     path("conversations/<uuid:conversation_id>/", conversations.conversation, name="conversation"),
     path(
         "conversations/<uuid:conversation_id>/beside/<uuid:other_id>/", conversations.side_by_side, name="side_by_side"

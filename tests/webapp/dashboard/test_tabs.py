@@ -54,7 +54,7 @@ PARTS = {
     "slug:key": "rated",
     "slug:part": "comparisons",
     "slug:step": "texts",
-    "slug:what": "board",
+    "slug:part": "board",
     "slug:kind": "svg",
     "uuid": "0" * 8 + "-0000" * 3 + "-" + "0" * 12,
 }

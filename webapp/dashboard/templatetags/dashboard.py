@@ -71,24 +71,24 @@ def bot_mark(slot: int, hollow: bool = False) -> Markup:
 def table_rows(table: PageTable) -> Markup:
     """Write the body of a table: thousands of cells, which a template would take ten times as long for."""
     rows = []
-    for first, *others in table.lined:
-        cells = [_heading(first[1]), *(_cell(cell, header.numeric) for header, cell in others)]
+    for first, *value_cells in table.lined:
+        cells = [_heading(first[1]), *(_cell(cell, header.numeric) for header, cell in value_cells)]
         rows.append(f"<tr>{''.join(cells)}</tr>")
     return Markup("".join(rows))  # noqa: S704 - every part is escaped in the two below
 
 
 def _heading(cell: Cell) -> str:
-    why = f'<span class="why">{escape(cell.reason)}</span>' if cell.reason else ""
-    return f'<th scope="row">{escape(cell.shape)}{_linked(cell)}{why}</th>'
+    reason_html = f'<span class="why">{escape(cell.reason)}</span>' if cell.reason else ""
+    return f'<th scope="row">{escape(cell.shape)}{_linked(cell)}{reason_html}</th>'
 
 
 def _cell(cell: Cell, numeric: bool) -> str:
     number = ' class="number"' if numeric else ' class="table-name"' if cell.slot else ""
     if not cell.reason:
         return f"<td{number}>{_linked(cell)}</td>"
-    why = escape(cell.reason)
-    hidden = f'<span class="visually-hidden">, {why}</span>'
-    return f'<td{number} title="{why}">{_linked(cell)}{hidden}</td>'
+    reason = escape(cell.reason)
+    hidden = f'<span class="visually-hidden">, {reason}</span>'
+    return f'<td{number} title="{reason}">{_linked(cell)}{hidden}</td>'
 
 
 def _linked(cell: Cell) -> str:
@@ -138,8 +138,8 @@ def minutes(value: float | timedelta | None) -> str:
     if value is None:
         return "–"
     seconds = value.total_seconds() if isinstance(value, timedelta) else value
-    whole = round(seconds)
-    return f"{whole // 60}:{whole % 60:02d}"
+    seconds_total = round(seconds)
+    return f"{seconds_total // 60}:{seconds_total % 60:02d}"
 
 
 @register.filter
@@ -205,9 +205,9 @@ def setting(value: Any) -> str:
 
 
 @register.filter
-def without(sentences: Sequence[str], said: str) -> list[str]:
+def remove_sentence(sentences: Sequence[str], sentence: str) -> list[str]:
     """Return the sentences but one that was said before."""
-    return [one for one in sentences if one != said]
+    return [other_sentence for other_sentence in sentences if other_sentence != sentence]
 
 
 @register.filter

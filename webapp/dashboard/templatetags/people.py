@@ -23,8 +23,8 @@ def seconds(value: float | None) -> str:
 @register.filter
 def since(start: datetime, now: datetime) -> str:
     """Write how long somebody waits, as `34 s` or `2 min`."""
-    gone = max(0, round((now - start).total_seconds()))
-    return f"{gone} s" if gone < 90 else f"{round(gone / 60)} min"
+    elapsed = max(0, round((now - start).total_seconds()))
+    return f"{elapsed} s" if elapsed < 90 else f"{round(elapsed / 60)} min"
 
 
 @register.filter

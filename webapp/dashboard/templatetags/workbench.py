@@ -39,9 +39,9 @@ def saved_address(bench: Workbench, search: SavedSearch) -> str:
 
 
 @register.simple_tag
-def number_of(one: tuple[Number, float | datetime | None]) -> str:
+def number_of(number_and_value: tuple[Number, float | datetime | None]) -> str:
     """Write a number of a conversation, or the day of a time; a dash where it has none."""
-    number, value = one
+    number, value = number_and_value
     if value is None:
         return "–"
     if isinstance(value, datetime):
@@ -68,7 +68,7 @@ def spread_bars(spread: Histogram) -> Markup:
     """Draw the bars of a spread on a ground of 200 by 40, each with the range that it stands for."""
     highest = max(bar.n for bar in spread.bars)
     width = 200 / len(spread.bars)
-    drawn = [
+    bars = [
         el(
             "rect",
             x=i * width + 0.5,
@@ -82,7 +82,7 @@ def spread_bars(spread: Histogram) -> Markup:
         # A bar of one conversation among thousands is still seen.
         if (height := max(40 * bar.n / highest, 1.5) if bar.n else 0)
     ]
-    return Markup("").join(drawn)
+    return Markup("").join(bars)
 
 
 # A study has some hundred numbers, each of them in several lists: a template would take ten times as long to write
@@ -99,14 +99,18 @@ def select_options(options: Iterable[tuple[str, Any]], chosen: str) -> Markup:
 
 
 @register.simple_tag
-def range_options(ranges: Iterable[Range], shown: Range) -> Markup:
+def range_options(ranges: Iterable[Range], selected: Range) -> Markup:
     """Write numbers as the options of a select, each with the range that the line asks for."""
     written = Markup('<option value="{}" data-low="{}" data-high="{}"{}>{}</option>')
     return Markup("").join(
         written.format(
-            one.number.name, one.low, one.high, _SELECTED if one.number == shown.number else "", one.number.title
+            bounds.number.name,
+            bounds.low,
+            bounds.high,
+            _SELECTED if bounds.number == selected.number else "",
+            bounds.number.title,
         )
-        for one in ranges
+        for bounds in ranges
     )
 
 
@@ -120,6 +124,6 @@ def column_ticks(columns: Sequence[tuple[Number, bool]]) -> Markup:
 
 
 @register.simple_tag
-def board_address(choice: BoardParams, **other: str) -> str:
+def board_address(choice: BoardParams, **changes: str) -> str:
     """Return the address of the comparison of bots with another choice."""
-    return choice.address(**other)
+    return choice.address(**changes)

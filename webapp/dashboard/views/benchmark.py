@@ -74,8 +74,8 @@ def benchmark(request: HttpRequest) -> HttpResponse:
         "benchmark.html",
         "metrics",
         grid=grid,
-        methods=[(name, title, _here(chosen, by=name)) for name, title in METHODS.items()],
-        targets=[(name, _here(chosen, target=name)) for name in _targets(grid, choices)],
+        methods=[(name, title, _build_address(chosen, by=name)) for name, title in METHODS.items()],
+        targets=[(name, _build_address(chosen, target=name)) for name in _targets(grid, choices)],
         choices=choices,
         languages=[(code, language_name(code)) for code in grid.languages],
         only_language=language_name(grid.languages[0]) if _is_of_one_language(grid) else "",
@@ -84,9 +84,9 @@ def benchmark(request: HttpRequest) -> HttpResponse:
             (MEAN, "mean correlation"),
             (RANK, "mean rank"),
             (NAME, "name"),
-            *((one.name, one.title) for one in grid.sets),
+            *((dataset.name, dataset.title) for dataset in grid.sets),
         ],
-        usual=_here(chosen, target=""),
+        usual=_build_address(chosen, target=""),
         download=f"{reverse('dashboard:benchmark_csv')}?{urlencode(chosen)}",
         systems=systems_table(grid, method),
         systems_download=f"{reverse('dashboard:benchmark_csv')}?{urlencode({**chosen, 'table': 'systems'})}",
@@ -97,7 +97,7 @@ def benchmark(request: HttpRequest) -> HttpResponse:
         broken=[job for job in jobs if job.state in (State.FAILED, State.CANCELLED)],
         form=form,
         form_open=bool(form.errors),
-        unavailable=[one for one in metrics if one.reason],
+        unavailable=[metric for metric in metrics if metric.reason],
         limit_mb=UPLOAD_LIMIT_MB,
         **chosen,
         status=400 if form.errors else 200,
@@ -141,10 +141,10 @@ def benchmark_csv(request: HttpRequest) -> HttpResponse:
     grid, method, _chosen = _grid(request, benchmarks_newest())
     table, name = grid.table(), str(method)
     if request.GET.get("table") == "systems":
-        found = systems_table(grid, method)
-        if found is None:
+        systems = systems_table(grid, method)
+        if systems is None:
             raise Http404
-        table, name = found.table, f"systems-{method}"
+        table, name = systems.table, f"systems-{method}"
     response = HttpResponse(table_csv(table), content_type="text/csv; charset=utf-8")
     response["Content-Disposition"] = f'attachment; filename="benchmark-{name}.csv"'
     return response
@@ -158,28 +158,28 @@ def benchmark_cell(request: HttpRequest, pk: int, metric: str) -> HttpResponse:
         raise Http404
     target, source = request.GET.get("target", ""), request.GET.get("source", "")
     grid = grid_of([job], method="spearman", target=target)
-    one = next((one for one in grid.sets if one.source == source and one.target), None)
-    part = one.part(metric) if one is not None else None
+    dataset = next((dataset for dataset in grid.sets if dataset.source == source and dataset.target), None)
+    part = dataset.part(metric) if dataset is not None else None
     row = next((row for row in grid.rows if row.name == metric), None)
-    if one is None or row is None or part is None or "unavailable" in part:
+    if dataset is None or row is None or part is None or "unavailable" in part:
         raise Http404
-    result = one.result
-    column = one.column(metric)
-    published = [row for row in one.published if column in row.ours]
-    scores = next(found["scores"] for found in result["metrics"] if found["metric"] == metric)
+    result = dataset.result
+    column = dataset.column(metric)
+    published = [row for row in dataset.published if column in row.ours]
+    scores = next(scored["scores"] for scored in result["metrics"] if scored["metric"] == metric)
     points = [
         (x, y)
-        for x, y, where in zip(scores, result["means"][one.target], result["sources"], strict=True)
-        if x is not None and y is not None and (not source or where == source)
+        for x, y, reply_source in zip(scores, result["means"][dataset.target], result["sources"], strict=True)
+        if x is not None and y is not None and (not source or reply_source == source)
     ]
     figure = items_figure(
         points,
         id="cell",
-        title=f"{row.title} against people’s {one.target}",
-        method=f"{one.title}: a point is a reply, at the mean of its raters. The table has intervals as if replies "
+        title=f"{row.title} against people’s {dataset.target}",
+        method=f"{dataset.title}: a point is a reply, at the mean of its raters. The table has intervals as if replies "
         "were independent.",
         x=row.title,
-        y=one.target,
+        y=dataset.target,
         note=f"{part['n']} replies to {part['n_contexts']} contexts, {part['n_responses']} of them different. "
         "Intervals by the jackknife over contexts.",
     )
@@ -194,13 +194,13 @@ def benchmark_cell(request: HttpRequest, pk: int, metric: str) -> HttpResponse:
         "metrics",
         figure=figure,
         row=row,
-        one=one,
+        one=dataset,
         n_shown=len(points),
         n=part["n"],
         tables=tables,
         counted=[
             ("Left out", part["skipped"], ""),
-            ("Scored on less", one.remarks(metric), "Of all replies of the file or study."),
+            ("Scored on less", dataset.remarks(metric), "Of all replies of the file or study."),
         ],
         version=row.versions,
     )
@@ -218,13 +218,15 @@ def _coefficients(part: Any) -> NamedTable:
     )
 
 
-def _ends(found: Any) -> tuple[float | None, float | None]:
-    return found["ci95"] or (None, None)
+def _ends(coefficient: Any) -> tuple[float | None, float | None]:
+    return coefficient["ci95"] or (None, None)
 
 
 def _models(part: Any) -> list[NamedTable]:
-    def coefficients(one: Any) -> list[Cell]:
-        return [Cell(f"{share(one[m]['r'])} {span(*_ends(one[m]), shares=True)}", raw=(one[m]["r"],)) for m in METHODS]
+    def coefficients(model: Any) -> list[Cell]:
+        return [
+            Cell(f"{share(model[m]['r'])} {span(*_ends(model[m]), shares=True)}", raw=(model[m]["r"],)) for m in METHODS
+        ]
 
     if not part.get("models"):
         return []
@@ -242,29 +244,29 @@ def _models(part: Any) -> list[NamedTable]:
 
 
 def _grid(request: HttpRequest, jobs: list[Job]) -> tuple[Grid, Method, dict[str, str]]:
-    by = request.GET.get("by", "")
-    method: Method = next((one for one in METHODS if one == by), "spearman")
-    asked = {name: request.GET.get(name, "") for name in ("target", "language", "sort")}
-    grid = grid_of(jobs, method=method, **asked)
-    if asked["language"] not in grid.languages:  # of a data set that is gone
-        asked["language"] = ""
-        grid = grid_of(jobs, method=method, **asked)
-    return grid, method, {"by": str(method), **asked}
+    method_name = request.GET.get("by", "")
+    method: Method = next((known_method for known_method in METHODS if known_method == method_name), "spearman")
+    choices = {name: request.GET.get(name, "") for name in ("target", "language", "sort")}
+    grid = grid_of(jobs, method=method, **choices)
+    if choices["language"] not in grid.languages:  # of a data set that is gone
+        choices["language"] = ""
+        grid = grid_of(jobs, method=method, **choices)
+    return grid, method, {"by": str(method), **choices}
 
 
 def _targets(grid: Grid, choices: list[ChoiceSet]) -> list[str]:
     """Return the dimensions and questions to choose from."""
-    return list(dict.fromkeys([*grid.targets, *(name for one in choices for name in one.questions)]))
+    return list(dict.fromkeys([*grid.targets, *(name for choice in choices for name in choice.questions)]))
 
 
 def _is_of_one_language(grid: Grid) -> bool:
     """Return True if all data sets are in one language, and it is known for each."""
-    return len(grid.languages) == 1 and all(one.language for one in grid.sets)
+    return len(grid.languages) == 1 and all(dataset.language for dataset in grid.sets)
 
 
-def _here(chosen: dict[str, str], **other: str) -> str:
-    kept = {name: value for name, value in {**chosen, **other}.items() if value}
-    return f"{reverse('dashboard:benchmark')}?{urlencode(kept)}"
+def _build_address(chosen: dict[str, str], **changes: str) -> str:
+    parameters = {name: value for name, value in {**chosen, **changes}.items() if value}
+    return f"{reverse('dashboard:benchmark')}?{urlencode(parameters)}"
 
 
 def _ask(form: BenchmarkForm, user: Any) -> Job:

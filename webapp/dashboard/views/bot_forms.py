@@ -121,9 +121,9 @@ def _bot_of_form(request: HttpRequest) -> tuple[StreamBot | None, str]:
     row = declared_bot_of(request.POST.get("row", ""))
     form = BotForm(request.POST, kind="endpoint", row=row)
     form.is_valid()
-    told = [f"{form.fields[name].label}: {' '.join(map(str, errors))}" for name, errors in form.errors.items()]
+    mistakes = [f"{form.fields[name].label}: {' '.join(map(str, errors))}" for name, errors in form.errors.items()]
     bot: Any = form.bot
-    return (bot, "") if bot is not None and not told else (None, " ".join(told))
+    return (bot, "") if bot is not None and not mistakes else (None, " ".join(mistakes))
 
 
 @post_view(to_post=[Right.BOTS])

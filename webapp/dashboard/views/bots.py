@@ -45,23 +45,23 @@ _log = logging.getLogger("webapp.dashboard")
 def bots(request: HttpRequest) -> HttpResponse:
     """Show every registered bot, or those that a search finds."""
     reports = heartbeat_bots()
-    found = bot_entry_list()
+    bot_entries = bot_entry_list()
     spent = bots_spent()
-    there = {entry.id for entry in found}
-    named = marks_of_bots(there)
-    entries = [(entry, bot_state(entry, reports), spent.get(entry.id), named.get(entry.id)) for entry in found]
+    bot_ids = {entry.id for entry in bot_entries}
+    marks = marks_of_bots(bot_ids)
+    entries = [(entry, bot_state(entry, reports), spent.get(entry.id), marks.get(entry.id)) for entry in bot_entries]
     words = request.GET.get("q", "").strip()[:SHOWN_CHARS]
-    asked = words.lower().split()
+    search_words = words.lower().split()
     return page(
         request,
         "bots.html",
         "bots",
-        entries=[one for one in entries if _fits(one[0], one[1], asked)],
+        entries=[row for row in entries if _fits(row[0], row[1], search_words)],
         n_bots=len(entries),
-        n_answering=sum(state.is_well for _entry, state, _spent, _named in entries),
+        n_answering=sum(state.is_well for _entry, state, _spent, _mark in entries),
         words=words,
         has_spent=bool(spent),
-        remote=[(model, model.id in there) for model in remote_list()],
+        remote=[(model, model.id in bot_ids) for model in remote_list()],
         archived=declared_bots_archived(),
     )
 
@@ -117,12 +117,12 @@ def bot_control(request: HttpRequest) -> HttpResponse:
         raise Http404
     is_control = request.POST.get("control") == "1"
     controls_mark(study=study, bots=[bot_id], is_control=is_control)
-    said = (
+    message = (
         "{bot} is a control of {study}: rankings, models and correlations with metrics leave it out."
         if is_control
         else "{bot} is no longer marked as a control of {study}."
     )
-    messages.success(request, said.format(bot=bot_name(bot_id), study=study.name))
+    messages.success(request, message.format(bot=bot_name(bot_id), study=study.name))
     return redirect("dashboard:bot_imported" if study.is_imported else "dashboard:bot", bot_id)
 
 

@@ -52,18 +52,18 @@ def console_act(request: HttpRequest, study: Study, conversation_id: UUID) -> Ht
 
 def _context(request: HttpRequest, study: Study) -> dict[str, Any]:
     seats = staff_seats(study)
-    wanted = request.GET.get("chat", "")
-    chosen = next((seat for seat in seats if str(seat.pk) == wanted), None)
+    requested_chat = request.GET.get("chat", "")
+    chosen = next((seat for seat in seats if str(seat.pk) == requested_chat), None)
     context: dict[str, Any] = {"seats": seats, "chosen": chosen, "max_chars": STAFF_REPLY_MAX_CHARS}
     if chosen is None:
-        return {**context, "is_gone": bool(wanted)}
+        return {**context, "is_gone": bool(requested_chat)}
     params = chosen.conversation.bot.params
     turns = turns_of(chosen.conversation)
     return {
         **context,
         "turns": turns,
         "is_mine": chosen.staff_id == request.user.pk,
-        "asked": [{"speaker": one["speaker"], "text": one["text"]} for one in turns],
+        "asked": [{"speaker": turn["speaker"], "text": turn["text"]} for turn in turns],
         "canned": params.get("canned", []),
         "suggest_by": params.get("suggest_by", ""),
     }

@@ -48,7 +48,7 @@ class Pane:
     place: ListPosition | None
     before: str
     following: str
-    kept: list[tuple[str, str]]
+    address_parts: list[tuple[str, str]]
     notes: Notes
     path: str
 
@@ -60,27 +60,27 @@ class Pane:
     @property
     def query(self) -> str:
         """The address part of this page with this conversation."""
-        return urlencode(self.kept, safe=",:~")
+        return urlencode(self.address_parts, safe=",:~")
 
 
-def pane_of(request: HttpRequest, bench: Workbench, listing: Listing, pk: UUID, shown: Page | None) -> Pane:
+def pane_of(request: HttpRequest, bench: Workbench, listing: Listing, pk: UUID, first_page: Page | None) -> Pane:
     """Return the conversation with this id as the pane beside the list shows it.
 
     Args:
-        shown: the page of the list, where it is the first one.
+        first_page: the page of the list, where it is the first one.
 
     Raises:
         Http404: there is none.
     """
     row = get_object_or_404(conversation_reader.conversations_to_read(), pk=pk)
-    place = position_of(listing, row, shown)
+    place = position_of(listing, row, first_page)
     after = request.GET.get("after", "")
-    kept = [*_kept(bench), ("columns", bench.chosen), ("after", after), ("chat", str(pk))]
+    address_parts = [*_list_parameters(bench), ("columns", bench.chosen), ("after", after), ("chat", str(pk))]
     before, following = (
-        bench.address(chat=str(one), after=after) if one else ""
-        for one in ((place.before, place.following) if place else (None, None))
+        bench.address(chat=str(neighbour), after=after) if neighbour else ""
+        for neighbour in ((place.before, place.following) if place else (None, None))
     )
-    columns = [one.name for one in bench.columns]
+    columns = [number.name for number in bench.columns]
     return Pane(
         row,
         conversation_reader.read_conversation(
@@ -89,7 +89,7 @@ def pane_of(request: HttpRequest, bench: Workbench, listing: Listing, pk: UUID, 
         place,
         before,
         following,
-        [(name, value) for name, value in kept if value],
+        [(name, value) for name, value in address_parts if value],
         notes_of(row),
         request.path,
     )
@@ -103,42 +103,42 @@ def bench_context(request: HttpRequest, gathered: Gathered, bench: Workbench, n_
     """
     bots, numbers = gathered.bots, gathered.numbers
     listing = bench.listing(gathered.rows)
-    after, held = request.GET.get("after", ""), _uuid(request, "hold")
+    after, held_id = request.GET.get("after", ""), _uuid(request, "hold")
     is_all = not bench.narrows and not bench.excluded_flags and bench.wrong is None
-    found = page_of(listing, bench.columns, after=after, total=n_all if is_all else None)
+    listed_page = page_of(listing, bench.columns, after=after, total=n_all if is_all else None)
     chat = _uuid(request, "chat")
     shows_notes, pane = request.GET.get("notes") == "1", None
-    if (found.rows or chat) and not shows_notes:
-        first = chat or found.rows[0].conversation.pk
-        pane = pane_of(request, bench, listing, first, None if after else found)
+    if (listed_page.rows or chat) and not shows_notes:
+        first = chat or listed_page.rows[0].conversation.pk
+        pane = pane_of(request, bench, listing, first, None if after else listed_page)
     order, tags = conversation_list.order_now(bench.search), tags_of(gathered.rows)
     example, examples = conversation_list.examples(numbers, gathered.dimensions, list(bots))
     return {
         "bench": bench,
-        "page": found,
+        "page": listed_page,
         "rows": [
-            (row, bots.get(row.conversation.bot.bot_id), _opens(bench, row.conversation.pk, held, after))
-            for row in found.rows
+            (row, bots.get(row.conversation.bot.bot_id), _opens(bench, row.conversation.pk, held_id, after))
+            for row in listed_page.rows
         ],
         "pane": pane,
         "pane_slot": bots.get(pane.conversation.bot.bot_id) if pane else None,
         "columns_open": [(n, n in bench.columns) for n in numbers.measured()],
         "is_reading": chat is not None or shows_notes,
         "to_list": bench.address(after=after),
-        "next_page": bench.address(after=found.after) if found.after else "",
+        "next_page": bench.address(after=listed_page.after) if listed_page.after else "",
         "first_page": bench.address() if after else "",
         "orders": conversation_list.orders(numbers),
         "example": example,
         "examples": examples,
         "order": order,
-        "held": held,
+        "held": held_id,
         "hold": bench.address(hold=str(pane.conversation.pk), after=after) if pane else "",
-        "wider": None if found.total else conversation_list.wider(bench, gathered.rows, numbers),
+        "wider": None if listed_page.total else conversation_list.wider(bench, gathered.rows, numbers),
         "n_all": n_all,
         "saved": saved_searches(gathered.source, request.user, numbers, tuple(bots)),
         "tags": tags,
         "narrow": _form(gathered, bench, tags),
-        "raters": raters_of([row.conversation.pk for row in found.rows]),
+        "raters": raters_of([row.conversation.pk for row in listed_page.rows]),
         "keep_href": gathered.address("keep"),
         "spread_href": gathered.address("spread"),
         "total_href": gathered.address("total"),
@@ -150,7 +150,7 @@ def bench_context(request: HttpRequest, gathered: Gathered, bench: Workbench, n_
 def _form(gathered: Gathered, bench: Workbench, tags: Sequence[Tag]) -> filters.SearchForm:
     """Return the form that narrows the list, with what there is to choose from."""
     study, source = gathered.study, gathered.source
-    bots = [(one.bot_id, one.title) for one in gathered.bots.values()]
+    bots = [(bot.bot_id, bot.title) for bot in gathered.bots.values()]
     has_pairs = isinstance(source, SelfPlayRun) and source.plan.get("pairs") == "all"
     options: dict[str, Sequence[tuple[str, Any]]] = {
         "bot": bots,
@@ -176,8 +176,8 @@ def _narrowed(request: HttpRequest, gathered: Gathered) -> HttpResponse | None:
     """Return a redirect to the address with the form's choices as a query; None if the form was not submitted."""
     if filters.MARK not in request.GET:
         return None
-    asked = filters.address_asked(request.GET, gathered.numbers)
-    address = gathered.bench(asked).address(hold=asked.get("hold", ""))
+    parameters = filters.address_asked(request.GET, gathered.numbers)
+    address = gathered.bench(parameters).address(hold=parameters.get("hold", ""))
     return redirect(f"{request.path}{address}")
 
 
@@ -188,24 +188,24 @@ def _uuid(request: HttpRequest, name: str) -> UUID | None:
         return None
 
 
-def _opens(bench: Workbench, pk: UUID, held: UUID | None, after: str) -> str:
+def _opens(bench: Workbench, pk: UUID, held_id: UUID | None, after: str) -> str:
     """Return the address that a row opens: its conversation, next to any held one."""
-    if held is None or held == pk:
+    if held_id is None or held_id == pk:
         return bench.address(chat=str(pk), after=after)
-    return reverse("dashboard:side_by_side", args=[held, pk]) + bench.address()
+    return reverse("dashboard:side_by_side", args=[held_id, pk]) + bench.address()
 
 
 @read_view()
 def study_conversations(request: HttpRequest, study: Study) -> HttpResponse:
     """Show a study's conversations, asked for by a line, with one of them beside the list."""
     apply_flag_filter(request, study)
-    found = gathered(study)
-    if (narrowed := _narrowed(request, found)) is not None:
+    collection = gathered(study)
+    if (narrowed := _narrowed(request, collection)) is not None:
         return narrowed
-    bench = found.bench(request.GET)
+    bench = collection.bench(request.GET)
     if bench.asks_flags:
         refresh_flags(study)
-    n_all, n_synthetic = all_and_scripted(found.rows)
+    n_all, n_synthetic = all_and_scripted(collection.rows)
     n_all -= 0 if bench.synthetic else n_synthetic
     return study_page(
         request,
@@ -215,7 +215,7 @@ def study_conversations(request: HttpRequest, study: Study) -> HttpResponse:
         leaves_out=True,
         n_synthetic=0 if bench.synthetic else n_synthetic,
         export_href=f"{reverse('dashboard:study_export', args=[study.key])}?{export_query(bench)}",
-        **bench_context(request, found, bench, n_all),
+        **bench_context(request, collection, bench, n_all),
     )
 
 
@@ -223,17 +223,17 @@ def study_conversations(request: HttpRequest, study: Study) -> HttpResponse:
 def run_conversations(request: HttpRequest, run_id: int) -> HttpResponse:
     """Show a self-play run's conversations."""
     run = get_object_or_404(SelfPlayRun, pk=run_id)
-    found = gathered(run)
-    if (narrowed := _narrowed(request, found)) is not None:
+    collection = gathered(run)
+    if (narrowed := _narrowed(request, collection)) is not None:
         return narrowed
-    bench = found.bench(request.GET)
+    bench = collection.bench(request.GET)
     return page(
         request,
         "run_conversations.html",
         "bots",
         run=run,
         export_href=f"{reverse('dashboard:run', args=[run.pk])}?{export_query(bench)}#export",
-        **bench_context(request, found, bench, found.rows.count()),
+        **bench_context(request, collection, bench, collection.rows.count()),
     )
 
 
@@ -242,26 +242,26 @@ def conversation(request: HttpRequest, conversation_id: UUID) -> HttpResponse:
     """Lead to the conversation beside the list of its study or run."""
     row = get_object_or_404(conversation_reader.conversations_to_read(), pk=conversation_id)
     if row.study is not None:
-        where = reverse("dashboard:study_conversations", args=[row.study.key])
+        address = reverse("dashboard:study_conversations", args=[row.study.key])
     elif hasattr(row, "selfplay"):
-        where = reverse("dashboard:run_conversations", args=[row.selfplay.run.pk])
+        address = reverse("dashboard:run_conversations", args=[row.selfplay.run.pk])
     else:
         raise Http404("neither of a study nor of a run")
     query = request.GET.copy()
     query["chat"] = str(row.pk)
-    return redirect(f"{where}?{query.urlencode(safe=',:~')}")
+    return redirect(f"{address}?{query.urlencode(safe=',:~')}")
 
 
 @read_view()
 def side_by_side(request: HttpRequest, conversation_id: UUID, other_id: UUID) -> HttpResponse:
     """Show two conversations beside one another, with their ratings and the same numbers of both."""
-    both = [get_object_or_404(conversation_reader.conversations_to_read(), pk=pk) for pk in (conversation_id, other_id)]
-    dimensions = dimensions_of(both[0].study)
-    bench = workbench_of(request.GET, Numbers(dimensions), dimensions, study=both[0].study)
+    rows = [get_object_or_404(conversation_reader.conversations_to_read(), pk=pk) for pk in (conversation_id, other_id)]
+    dimensions = dimensions_of(rows[0].study)
+    bench = workbench_of(request.GET, Numbers(dimensions), dimensions, study=rows[0].study)
     words = bench.search.words if bench.search is not None else ()
-    names = [one.name for one in bench.columns]
-    sides = [(row, conversation_reader.read_conversation(row, words=words, first=names)) for row in both]
-    study = both[0].study
+    names = [number.name for number in bench.columns]
+    sides = [(row, conversation_reader.read_conversation(row, words=words, first=names)) for row in rows]
+    study = rows[0].study
     back = reverse("dashboard:study_conversations", args=[study.key]) if study else ""
     return page(
         request,
@@ -275,7 +275,7 @@ def side_by_side(request: HttpRequest, conversation_id: UUID, other_id: UUID) ->
     )
 
 
-def _kept(bench: Workbench) -> list[tuple[str, str]]:
+def _list_parameters(bench: Workbench) -> list[tuple[str, str]]:
     return [(name, value) for name, value in (("q", bench.line), *bench.kept_params) if value]
 
 
@@ -291,17 +291,17 @@ def run_spread(request: HttpRequest, run_id: int) -> HttpResponse:
     return _spread(request, gathered(get_object_or_404(SelfPlayRun, pk=run_id)))
 
 
-def _spread(request: HttpRequest, found: Gathered) -> HttpResponse:
+def _spread(request: HttpRequest, collection: Gathered) -> HttpResponse:
     """Draw the spread of the number that `of` names, over what the line asks for without its range of this number."""
-    number = found.numbers.get(request.GET.get("of", ""))
+    number = collection.numbers.get(request.GET.get("of", ""))
     if number is None or number.is_time:
         raise Http404(f"no number {request.GET.get('of', '')}")
-    bench = found.bench(request.GET)
-    rows = found.get_counted_rows(bench)
+    bench = collection.bench(request.GET)
+    rows = collection.get_counted_rows(bench)
     if bench.wrong is None:
-        rest = without_range(bench.line, number, found.numbers)
-        rows = parse_query(rest, found.numbers, study=found.study).matching(rows)
-    context = {"number": number, "spread": histogram_of(rows, number, found.study)}
+        rest = without_range(bench.line, number, collection.numbers)
+        rows = parse_query(rest, collection.numbers, study=collection.study).matching(rows)
+    context = {"number": number, "spread": histogram_of(rows, number, collection.study)}
     return render(request, "dashboard/_spread.html", context)
 
 
@@ -318,11 +318,11 @@ def run_total(request: HttpRequest, run_id: int) -> HttpResponse:
     return _total(request, gathered(get_object_or_404(SelfPlayRun, pk=run_id)))
 
 
-def _total(request: HttpRequest, found: Gathered) -> HttpResponse:
-    bench = found.bench(address_asked(request.GET, found.numbers))
+def _total(request: HttpRequest, collection: Gathered) -> HttpResponse:
+    bench = collection.bench(address_asked(request.GET, collection.numbers))
     if bench.wrong is not None:
         words = bench.wrong.reason
     else:
-        n = bench.listing(found.rows).count()
+        n = bench.listing(collection.rows).count()
         words = plural(n, "{n} conversation fits.", "{n} conversations fit.").format(n=intcomma(n))
     return HttpResponse(words, content_type="text/plain; charset=utf-8")

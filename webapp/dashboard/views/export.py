@@ -56,9 +56,9 @@ from webapp.transfer.writers import Format, pieces_of, sent, stream
 _ORDER = ["ratings", "conversations", "messages", "metrics", "participants", "consent_texts"]
 
 
-def export_form(asked: QueryDict) -> ExportForm:
+def export_form(form_data: QueryDict) -> ExportForm:
     """Return the form of an export as it was sent."""
-    return ExportForm(asked, tables=[(exporter.name, exporter.title) for exporter in exporter_list()])
+    return ExportForm(form_data, tables=[(exporter.name, exporter.title) for exporter in exporter_list()])
 
 
 def export_section(request: HttpRequest, study: Study, *, form: ExportForm | None = None) -> dict[str, Any]:
@@ -67,16 +67,16 @@ def export_section(request: HttpRequest, study: Study, *, form: ExportForm | Non
     Args:
         form: that was refused.
     """
-    asked = request.POST if request.method == "POST" else request.GET
-    without = apply_flag_filter(request, study)
-    search, wrong = " ".join(asked.get("q", "").split()), search_error(study, asked)
-    counted = ExportOptions(
-        include_synthetic=bool(asked.get("include_synthetic")),
-        include_failed=bool(asked.get("include_failed")),
-        without=without,
+    form_data = request.POST if request.method == "POST" else request.GET
+    excluded_flags = apply_flag_filter(request, study)
+    search, wrong = " ".join(form_data.get("q", "").split()), search_error(study, form_data)
+    options = ExportOptions(
+        include_synthetic=bool(form_data.get("include_synthetic")),
+        include_failed=bool(form_data.get("include_failed")),
+        without=excluded_flags,
         search="" if wrong else search,
     )
-    counts = exporter_counts(study, counted if search else ExportOptions(without=without))
+    counts = exporter_counts(study, options if search else ExportOptions(without=excluded_flags))
     order = {name: i for i, name in enumerate(_ORDER)}
     tables = [
         (exporter, counts.get(exporter.name))
@@ -90,7 +90,7 @@ def export_section(request: HttpRequest, study: Study, *, form: ExportForm | Non
         "form": form,
         "search": search,
         "wrong": wrong,
-        "ticked": counted,
+        "ticked": options,
         "command": f"{settings.CONFAB_PROGRAM} export --study {shlex.quote(study.key)} --what ratings --format csv "
         "--output ratings.csv",
         **_files(request, study, is_package=False),
@@ -99,13 +99,13 @@ def export_section(request: HttpRequest, study: Study, *, form: ExportForm | Non
 
 def package_section(request: HttpRequest, study: Study) -> dict[str, Any]:
     """Return the context of the section with the data package and those that were made."""
-    without = apply_flag_filter(request, study)
-    counts = exporter_counts(study, ExportOptions(without=without))
+    excluded_flags = apply_flag_filter(request, study)
+    counts = exporter_counts(study, ExportOptions(without=excluded_flags))
     tables = sorted(packaged_tables(study, ExportOptions()), key=lambda table: table.exporter.title)
     return {
         "tables": [(table, counts.get(table.exporter.name)) for table in tables],
         "command": f"{settings.CONFAB_PROGRAM} export --study {shlex.quote(study.key)} --what package "
-        f"--output {shlex.quote(study.key)}.zip" + (f" --without {','.join(without)}" if without else ""),
+        f"--output {shlex.quote(study.key)}.zip" + (f" --without {','.join(excluded_flags)}" if excluded_flags else ""),
         **_files(request, study, is_package=True),
     }
 
@@ -128,18 +128,18 @@ def _files(request: HttpRequest, study: Study, *, is_package: bool) -> dict[str,
     }
 
 
-def search_error(study: Study, asked: QueryDict) -> ValueError | None:
+def search_error(study: Study, form_data: QueryDict) -> ValueError | None:
     """Return the error if the requested table cannot be filtered by the search, else None."""
-    options = ExportOptions(search=" ".join(asked.get("q", "").split()))
+    options = ExportOptions(search=" ".join(form_data.get("q", "").split()))
     try:
-        search_check(study, asked.get("what", "conversations"), options)
+        search_check(study, form_data.get("what", "conversations"), options)
     except ValueError as error:
         return error
     return None
 
 
 def send_file(
-    request: HttpRequest, study: Study, what: str, file_format: Format | Literal["zip"], chosen: dict[str, Any]
+    request: HttpRequest, study: Study, table_name: str, file_format: Format | Literal["zip"], chosen: dict[str, Any]
 ) -> HttpResponseBase | None:
     """Send a table or the package while it is made; None where a worker makes it, for a POST of a large one.
 
@@ -149,10 +149,10 @@ def send_file(
     search = " ".join(chosen.pop("q", "").split())
     has_images = chosen.get("include_images", False)
     options = ExportOptions(**{name: chosen[name] for name in _CHOSEN}, search=search, include_images=has_images)
-    if (refused := staff_refusal(request, *export_rights(what, options))) is not None:
+    if (refused := staff_refusal(request, *export_rights(table_name, options))) is not None:
         return refused
-    if request.method == "POST" and export_size(what, study, options) > LARGE_EXPORT:
-        payload = {"what": what, "format": file_format, **asdict(options)}
+    if request.method == "POST" and export_size(table_name, study, options) > LARGE_EXPORT:
+        payload = {"what": table_name, "format": file_format, **asdict(options)}
         export_make(study=study, asked=payload, created_by=request.user)  # type: ignore[arg-type]
         return None
     if options.without:
@@ -160,9 +160,9 @@ def send_file(
     if file_format == "zip":
         pieces = package_pieces(study, options)
     else:
-        exporter = exporter_get(what)
+        exporter = exporter_get(table_name)
         pieces = stream(file_format, exporter.columns(study, options), exporter.rows(study, options))
-    return sent(pieces, study.key, what, file_format, is_private=options.include_private)
+    return sent(pieces, study.key, table_name, file_format, is_private=options.include_private)
 
 
 _CHOSEN = ("include_synthetic", "include_failed", "include_private", "without")
@@ -190,7 +190,7 @@ def run_export(request: HttpRequest, run_id: int) -> HttpResponseBase:
 
 
 @read_view()
-def made(request: HttpRequest, key: str, pk: int) -> HttpResponseBase:
+def made_file(request: HttpRequest, key: str, pk: int) -> HttpResponseBase:
     """Send a file that a worker made."""
     job = get_object_or_404(Job, pk=pk, kind="export", study__key=key, state=State.DONE)
     if (refused := staff_refusal(request, *_rights_of_file(job))) is not None:
@@ -200,8 +200,8 @@ def made(request: HttpRequest, key: str, pk: int) -> HttpResponseBase:
         file = export_path(job).open("rb")
     except FileNotFoundError:
         raise Http404("This file is no longer kept. Make it again.") from None
-    what, is_private = job.payload["what"], job.payload["include_private"]
-    return sent(pieces_of(file), key, what, job.payload["format"], is_private=is_private)
+    table_name, is_private = job.payload["what"], job.payload["include_private"]
+    return sent(pieces_of(file), key, table_name, job.payload["format"], is_private=is_private)
 
 
 def _rights_of_file(job: Job) -> set[Right]:
@@ -229,10 +229,12 @@ def datasheet_section(request: HttpRequest, study: Study) -> dict[str, Any]:
     entries = datasheet_of(study)
     return {
         "sections_of_sheet": [
-            (f"{number} {SECTIONS[number]}" + (f": {criterion}" if criterion else ""), list(found))
-            for (number, criterion), found in groupby(entries, key=lambda one: (one.question.section, one.criterion))
+            (f"{number} {SECTIONS[number]}" + (f": {criterion}" if criterion else ""), list(answers))
+            for (number, criterion), answers in groupby(
+                entries, key=lambda entry: (entry.question.section, entry.criterion)
+            )
         ],
-        "n_open": sum(one.is_open for one in entries),
+        "n_open": sum(entry.is_open for entry in entries),
         "n": len(entries),
         "may_answer": may(request.user, Right.ADMINISTER),
         "most_chars": MOST_DATASHEET_CHARS,

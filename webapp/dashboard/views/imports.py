@@ -192,9 +192,9 @@ def _items(request: HttpRequest, path: Path) -> HttpResponse:
         except Refused as refused:
             form.add_error(None, refused.message)
         else:
-            return _items_told(request, job)
+            return _report_items(request, job)
     read = list(islice(items_of_file(path), PREVIEW_RECORDS))
-    left_out = [one for one in read if isinstance(one, Skipped)]
+    left_out = [record for record in read if isinstance(record, Skipped)]
     return page(
         request,
         "import_items.html",
@@ -203,20 +203,20 @@ def _items(request: HttpRequest, path: Path) -> HttpResponse:
         form=form,
         n_items=len(read) - len(left_out),
         is_cut=len(read) == PREVIEW_RECORDS,
-        first=[one for one in read if not isinstance(one, Skipped)][:_FIRST],
+        first=[record for record in read if not isinstance(record, Skipped)][:_FIRST],
         left_out=left_out[:_LISTED],
         n_more=max(len(left_out) - _LISTED, 0),
         status=400 if form.errors else 200,
     )
 
 
-def _items_told(request: HttpRequest, job: Job) -> HttpResponse:
+def _report_items(request: HttpRequest, job: Job) -> HttpResponse:
     """Lead to the study whose items are stored, with the report; to the job that a worker is still to do."""
     if job.state != State.DONE:
         return redirect("dashboard:job", job.kind, job.pk)
     report: Any = job.result
-    told = plural(report["items"], "%(n)d item is new", "%(n)d items are new") % {"n": report["items"]}
-    messages.success(request, f"{told}, {report['unchanged']} were there, {job.n_skipped} left out.")
-    for one in report["skipped"][:_TOLD]:
-        messages.warning(request, f"Line {one['line']} was left out: {one['reason']}")
+    message = plural(report["items"], "%(n)d item is new", "%(n)d items are new") % {"n": report["items"]}
+    messages.success(request, f"{message}, {report['unchanged']} were there, {job.n_skipped} left out.")
+    for skipped in report["skipped"][:_TOLD]:
+        messages.warning(request, f"Line {skipped['line']} was left out: {skipped['reason']}")
     return redirect("dashboard:study_build_step", job.payload["study"], "bots")

@@ -93,14 +93,14 @@ class PairCell:
 def run_context(run: SelfPlayRun) -> dict[str, Any]:
     """Return a run's progress: bot by bot, or pair by pair where bots converse with each other."""
     counts = selfplay_counts(run)
-    wanted = run.plan.get("n_conversations", 0)
+    n_each = run.plan.get("n_conversations", 0)
     names, pairs = run.plan.get("bots", []), plan_pairs(run.plan)
     under_way = run.state == State.RUNNING
     bots = []
     for slot, bot_id in zip(slots_of(len(names)), names, strict=True):
-        own = [pair for pair in pairs if pair.bot_id == bot_id and (pair.participant or not pair.partner_id)]
-        n, n_failed = (sum(counts.get(pair, (0, 0))[i] for pair in own) for i in (0, 1))
-        n_wanted = sum(pair_wanted(run.plan, pair) for pair in own)
+        bot_pairs = [pair for pair in pairs if pair.bot_id == bot_id and (pair.participant or not pair.partner_id)]
+        n, n_failed = (sum(counts.get(pair, (0, 0))[i] for pair in bot_pairs) for i in (0, 1))
+        n_wanted = sum(pair_wanted(run.plan, pair) for pair in bot_pairs)
         bots.append((slot, bot_id, *_part_state(n, n_failed, n_wanted, under_way), n, n_failed, n_wanted))
     matrix = []
     if run.plan.get("pairs") == "all":
@@ -108,7 +108,7 @@ def run_context(run: SelfPlayRun) -> dict[str, Any]:
             cells = []
             for bot_id in names:
                 n, n_failed = counts.get(BotPair(bot_id, "" if first == bot_id else first), (0, 0))
-                pill = _part_state(n, n_failed, wanted, under_way)[1]
+                pill = _part_state(n, n_failed, n_each, under_way)[1]
                 cells.append(PairCell(n, n_failed, pill, urlencode({"bot": bot_id, "first": first})))
             matrix.append((slot, first, cells))
     metric_run = metric_run_of(run)
@@ -119,7 +119,7 @@ def run_context(run: SelfPlayRun) -> dict[str, Any]:
         "next": reverse("dashboard:run", args=[run.pk]),
         "bots": bots,
         "matrix": matrix,
-        "wanted": wanted,
+        "wanted": n_each,
         "n_done": sum(n for n, _n_failed in counts.values()),
         "n_failed": sum(n_failed for _n, n_failed in counts.values()),
         "failures": selfplay_failures(run),
@@ -138,11 +138,11 @@ def run_progress(run: SelfPlayRun) -> dict[str, Any]:
     return {**job_context(job, job.kind), "over": job.is_over, "live": f"{live}?brief=1"}
 
 
-def _part_state(n: int, n_failed: int, wanted: int, under_way: bool) -> tuple[str, str]:
+def _part_state(n: int, n_failed: int, n_wanted: int, under_way: bool) -> tuple[str, str]:
     """Return the state of a bot or a pair in a word, and its colour."""
-    if n >= wanted:
+    if n >= n_wanted:
         return "Complete", "good"
-    if n + n_failed >= wanted:
+    if n + n_failed >= n_wanted:
         return ("Part failed", "warn") if n else ("Failed", "bad")
     if n + n_failed and under_way:
         return "Talking", "info"
@@ -197,7 +197,7 @@ def job_rows() -> list[JobRow]:
             job_title(job),
             _address(job),
             job_progress(job).remaining_s,
-            sum(one.state == State.QUEUED for one in before) + 1 if before else 0,
+            sum(earlier_job.state == State.QUEUED for earlier_job in before) + 1 if before else 0,
             job_title(before[-1]) if before else "",
         )
         for job, before in jobs_in_line()
@@ -258,26 +258,26 @@ def _above(job: JobBase) -> tuple[str, list[tuple[str, str]]]:
 @read_view()
 def job(request: HttpRequest, kind: str, pk: int) -> HttpResponse:
     """Show one job of any kind: how it stands, and its result if that has no page of its own."""
-    found = _job(kind, pk)
-    section, above = _above(found)
-    result = getattr(found, "result", None)
+    selected_job = _job(kind, pk)
+    section, above = _above(selected_job)
+    result = getattr(selected_job, "result", None)
     context: dict[str, Any] = {}
-    if isinstance(found, Job) and found.kind == "import" and result:
-        key = found.payload["study"]
+    if isinstance(selected_job, Job) and selected_job.kind == "import" and result:
+        key = selected_job.payload["study"]
         is_there = study_found(key) is not None
         context = imported_context(ImportReport.read(result), key if is_there else "")
         result = None
-    elif isinstance(found, Job) and found.kind == "pay_message" and result:
-        people = message_recipients(found, with_ids=may(request.user, Right.PRIVATE))
-        n_failed = sum(bool(one.error) for one in people)
+    elif isinstance(selected_job, Job) and selected_job.kind == "pay_message" and result:
+        people = message_recipients(selected_job, with_ids=may(request.user, Right.PRIVATE))
+        n_failed = sum(bool(recipient.error) for recipient in people)
         context, result = {"people": people, "n_failed": n_failed, "n_sent": len(people) - n_failed}, None
     return page(
         request,
         "job.html",
         section,
         above=above,
-        **job_context(found, kind),
-        over=found.is_over,
+        **job_context(selected_job, kind),
+        over=selected_job.is_over,
         back=request.path,
         result=json.dumps(result, indent=2, ensure_ascii=False)[:_RESULT_MAX] if result else "",
         **context,

@@ -31,14 +31,14 @@ def judges(request: HttpRequest) -> HttpResponse:
     jobs_settle()
     jobs = judges_newest()
     done = [job for job in jobs if job.state == State.DONE and job.result]
-    shown = next((job for job in done if str(job.pk) == request.GET.get("job")), done[0] if done else None)
-    result = shown.result if shown is not None else None
+    selected_job = next((job for job in done if str(job.pk) == request.GET.get("job")), done[0] if done else None)
+    result = selected_job.result if selected_job is not None else None
     return page(
         request,
         "judges.html",
         "metrics",
         done=done,
-        shown=shown,
+        shown=selected_job,
         result=result,
         table=judges_table(result) if result else None,
         details=detail_tables(result) if result else [],

@@ -24,9 +24,9 @@ from webapp.studies.models import Study
 
 
 def _back(request: HttpRequest, otherwise: str) -> HttpResponse:
-    where = request.POST.get("next", "")
-    is_ours = url_has_allowed_host_and_scheme(where, {request.get_host()}, request.is_secure())
-    return redirect(where if where.startswith("/") and is_ours else otherwise)
+    address = request.POST.get("next", "")
+    is_ours = url_has_allowed_host_and_scheme(address, {request.get_host()}, request.is_secure())
+    return redirect(address if address.startswith("/") and is_ours else otherwise)
 
 
 def _number(values: QueryDict, name: str) -> int:
@@ -38,19 +38,19 @@ def _number(values: QueryDict, name: str) -> int:
 def conversation_note(request: HttpRequest, conversation_id: UUID) -> HttpResponse:
     """Star, tag or note a conversation, take one of these away, or withhold an image; go back to where it was read."""
     row = get_object_or_404(conversations_to_read(), pk=conversation_id)
-    what, text = request.POST.get("what", ""), request.POST.get("text", "")
+    action, text = request.POST.get("what", ""), request.POST.get("text", "")
     try:
-        if what in ("star", "unstar"):
-            services.star_set(conversation=row, is_starred=what == "star", author=request.user)
-        elif what == "tag":
+        if action in ("star", "unstar"):
+            services.star_set(conversation=row, is_starred=action == "star", author=request.user)
+        elif action == "tag":
             services.tag_add(conversation=row, text=text, author=request.user)
-        elif what == "note":
+        elif action == "note":
             services.note_add(conversation=row, text=text, author=request.user)
-        elif what == "remove":
+        elif action == "remove":
             services.note_remove(conversation=row, pk=_number(request.POST, "note"))
-        elif what in ("withhold_image", "show_image"):
+        elif action in ("withhold_image", "show_image"):
             index, name = _number(request.POST, "turn"), request.user.get_username()
-            image_withhold(conversation=row, index=index, user_name=name if what == "withhold_image" else "")
+            image_withhold(conversation=row, index=index, user_name=name if action == "withhold_image" else "")
     except Refused as error:
         messages.error(request, str(error))
     return _back(request, reverse("dashboard:conversation", args=[row.pk]))
@@ -59,51 +59,51 @@ def conversation_note(request: HttpRequest, conversation_id: UUID) -> HttpRespon
 @post_view()
 def study_keep(request: HttpRequest, study: Study) -> HttpResponse:
     """Keep a search of a study by name, or forget one."""
-    return _keep(request, gathered(study))
+    return _keep_search(request, gathered(study))
 
 
 @post_view()
 def run_keep(request: HttpRequest, run_id: int) -> HttpResponse:
     """Keep a search of a self-play run by name, or forget one."""
-    return _keep(request, gathered(get_object_or_404(SelfPlayRun, pk=run_id)))
+    return _keep_search(request, gathered(get_object_or_404(SelfPlayRun, pk=run_id)))
 
 
-def _keep(request: HttpRequest, found: Gathered) -> HttpResponse:
-    source, owner = found.source, request.user
+def _keep_search(request: HttpRequest, collection: Gathered) -> HttpResponse:
+    source, owner = collection.source, request.user
     try:
         if request.POST.get("what") == "forget":
             services.search_forget(source=source, owner=owner, name=request.POST.get("name", ""))
         else:
-            kept = services.search_save(
+            saved_search = services.search_save(
                 source=source,
                 owner=owner,
                 name=request.POST.get("name", ""),
                 line=request.POST.get("q", ""),
                 columns=request.POST.get("columns", ""),
             )
-            messages.success(request, f"The search is kept as “{kept.name}”.")
+            messages.success(request, f"The search is kept as “{saved_search.name}”.")
     except Refused as error:
         messages.error(request, str(error))
-    return _back(request, found.address())
+    return _back(request, collection.address())
 
 
-def noted_context(request: HttpRequest, found: Gathered, bench: Workbench) -> dict[str, Any]:
+def noted_context(request: HttpRequest, collection: Gathered, bench: Workbench) -> dict[str, Any]:
     """Return tags with their numbers and some notes, each with the address of the search that finds it."""
-    rows, listed = found.get_counted_rows(bench), found.address()
+    rows, listed = collection.get_counted_rows(bench), collection.address()
     after, before = request.GET.get("tags", "").replace("\x00", ""), request.GET.get("before", "")
     tags = tags_of(rows, after=after, limit=MOST_TAGS + 1)
-    more, tags = tags[MOST_TAGS:], tags[:MOST_TAGS]
+    further_tags, tags = tags[MOST_TAGS:], tags[:MOST_TAGS]
     notes = notes_in(rows, before=_number(request.GET, "before"))
     return {
         "noted_tags": [(tag, listed + bench.address(q=str(QueryTerm(tag.text, "tag", ":")))) for tag in tags],
-        "next_tags": bench.address(notes="1", tags=tags[-1].text, before=before) if more else "",
+        "next_tags": bench.address(notes="1", tags=tags[-1].text, before=before) if further_tags else "",
         "first_tags": bench.address(notes="1", before=before) if after else "",
         "n_starred": stars_of(rows),
         "starred": listed + bench.address(q="is:starred"),
         "notes": [
             (
                 note,
-                found.bots.get(note.conversation.bot.bot_id),
+                collection.bots.get(note.conversation.bot.bot_id),
                 listed + bench.address(q="is:noted", chat=str(note.conversation_id)),
             )
             for note in notes.notes

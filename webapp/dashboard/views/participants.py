@@ -100,7 +100,7 @@ def _people_page(request: HttpRequest, study: Study, *, links: LinksForm | None 
     bots = {bot.info.bot_id: bot.info for bot in live["room"].bots}
     reader = people_reader(request, visits, flags.state, bots)
     filters = PeopleFilters.from_query(request.GET, pays=reader.pays)
-    found = reader.page(filters)
+    people_list = reader.page(filters)
     return study_page(
         request,
         "participants.html",
@@ -115,14 +115,14 @@ def _people_page(request: HttpRequest, study: Study, *, links: LinksForm | None 
             for button in _STATE_BUTTONS
             if study.state in ALLOWED[Study.State(button[0])] and (button[0], study.state) != ("collecting", "draft")
         ],
-        found=found,
+        found=people_list,
         filters=filters,
         query=filters.query(),
-        groups=[(name, title, n, filters.query(show=name, flag="", page=1)) for name, title, n in found.groups],
+        groups=[(name, title, n, filters.query(show=name, flag="", page=1)) for name, title, n in people_list.groups],
         flag_title=flag_kinds.get(filters.flag).title if filters.flag in flag_kinds else filters.flag,
         unflagged=filters.query(flag="", page=1),
-        earlier=filters.query(page=filters.page - 1) if found.first > 1 else "",
-        later=filters.query(page=filters.page + 1) if found.last < found.total else "",
+        earlier=filters.query(page=filters.page - 1) if people_list.first > 1 else "",
+        later=filters.query(page=filters.page + 1) if people_list.last < people_list.total else "",
         pays=reader.pays,
         with_ids=reader.with_ids,
         platform=study.values.recruitment.platform,
@@ -147,7 +147,9 @@ def people_reader(
     """
     study = visits.study
     has_pay = is_paid(study.values) or study.values.recruitment.platform in PAYING
-    has_pay = has_pay or any(one.platform in PAYING or one.decisions for one in visits.all if not one.is_synthetic)
+    has_pay = has_pay or any(
+        visit.platform in PAYING or visit.decisions for visit in visits.all if not visit.is_synthetic
+    )
     pays = has_pay and may(request.user, Right.PAY)
     return PeopleReader(
         visits,
@@ -200,8 +202,8 @@ def people_now(request: HttpRequest, study: Study) -> HttpResponse:
     response = render(request, "dashboard/_people_live.html", {"study": study, **context})
     response["ETag"] = f'"{context["room"].digest}"'
     patch_cache_control(response, private=True, no_cache=True)
-    found = get_conditional_response(request, etag=response["ETag"], response=response)
-    return found or response
+    unchanged = get_conditional_response(request, etag=response["ETag"], response=response)
+    return unchanged or response
 
 
 @post_view(to_post=[Right.ADMINISTER])
@@ -262,9 +264,11 @@ def _alarm(room: LiveRoom) -> str:
 def person(request: HttpRequest, study: Study, participant_id: UUID) -> HttpResponse:
     """Show one person: their visit, its flags and chats, their reports, and what is decided about pay."""
     visits = submissions_of(study, include_synthetic=True)
-    own = visits.get_visits(participant_id)
-    wanted = request.GET.get("visit")
-    visit = next((one for one in own if wanted is None or one.key.digest == wanted), None)
+    own_visits = visits.get_visits(participant_id)
+    visit_key = request.GET.get("visit")
+    visit = next(
+        (own_visit for own_visit in own_visits if visit_key is None or own_visit.key.digest == visit_key), None
+    )
     if visit is None:
         raise Http404("no such visit")
     return person_page(request, visits, visit, PeopleFilters.from_query(request.GET, pays=True))
@@ -301,8 +305,8 @@ def person_page(
 @post_view(Right.ADMINISTER)
 def message_reply(request: HttpRequest, study: Study, participant_id: UUID) -> HttpResponse:
     """Answer a person's message, and lead back to the person."""
-    asked = request.POST.get("message", "")
-    number = int(asked) if asked.isdecimal() and len(asked) < 19 else 0
+    message_id = request.POST.get("message", "")
+    number = int(message_id) if message_id.isdecimal() and len(message_id) < 19 else 0
     message = get_object_or_404(ParticipantMessage, pk=number, participant=participant_id, participant__study=study)
     try:
         message_answer(message=message, text=request.POST.get("text", ""), by=request.user.get_username())
@@ -315,14 +319,14 @@ def message_reply(request: HttpRequest, study: Study, participant_id: UUID) -> H
 @form_view(Right.ADMINISTER)
 def person_erase(request: HttpRequest, study: Study, participant_id: UUID) -> HttpResponse:
     """Count what is kept of a person, and erase it after confirmation."""
-    found = participant_found(study, participant_id)
-    if not found.exists():
+    participants = participant_found(study, participant_id)
+    if not participants.exists():
         raise Http404("no such person")
     if request.method == "POST":
-        participants_erase(participants=found, notes=True)
+        participants_erase(participants=participants, notes=True)
         messages.success(request, "Everything that was kept of this person is erased.")
         return redirect("dashboard:study_people", study.key)
-    counts = erasure_counts(found)
+    counts = erasure_counts(participants)
     loss = [(kind.title, counts[table]) for table, kind in erasure_kinds().items() if counts[table]]
     return study_page(request, "person_erase.html", study, "people", participant=participant_id, loss=loss)
 
@@ -340,8 +344,8 @@ def links(request: HttpRequest, study: Study) -> HttpResponse:
 @read_view(Right.ADMINISTER)
 def links_csv(request: HttpRequest, study: Study) -> StreamingHttpResponse:
     """Give the links of one list, or of all, as CSV."""
-    asked = request.GET.get("list", "")
-    batch = int(asked) if asked.isdecimal() else None
+    list_id = request.GET.get("list", "")
+    batch = int(list_id) if list_id.isdecimal() else None
     rows = link_table(study, participant_link(request, study), batch)
     response = StreamingHttpResponse(_written(rows), content_type="text/csv; charset=utf-8")
     name = f"{study.key}.links{'' if batch is None else f'-{batch}'}.csv"
@@ -366,13 +370,13 @@ def _written(rows: Iterator[tuple[str, ...]]) -> Iterator[str]:
 def reports(request: HttpRequest, study: Study) -> HttpResponse:
     """Note that reports were seen: one (`seen`), or all; then lead back."""
     which = request.POST.get("seen", "")
-    wanted = [int(which)] if which.isdecimal() and len(which) < 19 else None
-    if wanted is not None or which == "all":
-        n = reports_see(study=study, reports=wanted, user_name=request.user.get_username())
-        said = plural(n, "%(n)d report was marked as seen.", "%(n)d reports were marked as seen.")
-        messages.success(request, said % {"n": n})
+    report_ids = [int(which)] if which.isdecimal() and len(which) < 19 else None
+    if report_ids is not None or which == "all":
+        n = reports_see(study=study, reports=report_ids, user_name=request.user.get_username())
+        message = plural(n, "%(n)d report was marked as seen.", "%(n)d reports were marked as seen.")
+        messages.success(request, message % {"n": n})
     try:
-        where = reverse("dashboard:study_person", args=[study.key, UUID(hex=request.POST.get("person", ""))])
+        address = reverse("dashboard:study_person", args=[study.key, UUID(hex=request.POST.get("person", ""))])
     except ValueError:
-        where = reverse("dashboard:study_people", args=[study.key])
-    return redirect(where)
+        address = reverse("dashboard:study_people", args=[study.key])
+    return redirect(address)

@@ -66,10 +66,10 @@ def _approve(request: HttpRequest, study: Study) -> None:
 
 def _approve_all(request: HttpRequest, study: Study) -> None:
     """Approve all visits that wait for it and have no flags, or all that broke through our fault."""
-    wanted = OURS if request.POST.get("of") == OURS else APPROVE
+    target_state = OURS if request.POST.get("of") == OURS else APPROVE
     visits = submissions_of(study)
     flags = flags_of(visits, exact=True)
-    keys = [visit.key for visit in visits.all if state_of(visit, flags.get(visit.key, NO_FLAGS)) == wanted]
+    keys = [visit.key for visit in visits.all if state_of(visit, flags.get(visit.key, NO_FLAGS)) == target_state]
     _approved(request, study, keys)
 
 
@@ -112,7 +112,7 @@ def _reject(request: HttpRequest, study: Study) -> HttpResponse | None:
 
 def _bonus(request: HttpRequest, study: Study) -> HttpResponse | None:
     """Give one visit a bonus once its name is confirmed."""
-    visits, [visit, *_others] = _chosen(request, study)
+    visits, [visit, *_rest] = _chosen(request, study)
     form = BonusForm(request.POST)
     if not form.is_valid():
         return person_page(request, visits, visit, _filters(request), bonus=form)
@@ -132,17 +132,17 @@ def _bonus(request: HttpRequest, study: Study) -> HttpResponse | None:
 
 def _message(request: HttpRequest, study: Study) -> None:
     """Write to one participant by Prolific; a form that is sent twice writes once."""
-    _visits, [visit, *_others] = _chosen(request, study)
-    asked = f"message:{request.POST.get('asked', '')[:36]}"
+    _visits, [visit, *_rest] = _chosen(request, study)
+    request_key = f"message:{request.POST.get('asked', '')[:36]}"
     shared = caches["shared"]  # a second click may reach another process
-    if not shared.add(asked, True, timeout=3600):
+    if not shared.add(request_key, True, timeout=3600):
         raise Refused("sent_before", "This message was sent already.")
     try:
         prolific.message_send(
             study=study, participant_id=visit.key.participant, text=request.POST.get("text", "").strip()
         )
     except Refused:
-        shared.delete(asked)
+        shared.delete(request_key)
         raise
     messages.success(request, "The message is sent.")
 
@@ -284,10 +284,10 @@ def _address(request: HttpRequest, study: Study) -> str:
         participant = UUID(hex=person)
     except ValueError:
         return f"{reverse('dashboard:study_people', args=[study.key])}{'?' if query else ''}{query}#participants"
-    own = QueryDict(mutable=True)
-    own["visit"] = visit
-    where = reverse("dashboard:study_person", args=[study.key, participant])
-    return f"{where}?{own.urlencode()}{'&' if query else ''}{query}"
+    visit_query = QueryDict(mutable=True)
+    visit_query["visit"] = visit
+    path = reverse("dashboard:study_person", args=[study.key, participant])
+    return f"{path}?{visit_query.urlencode()}{'&' if query else ''}{query}"
 
 
 @post_view(Right.ADMINISTER)
@@ -295,13 +295,13 @@ def codes(request: HttpRequest, study: Study) -> JsonResponse:
     """Return the completion codes that a study has at Prolific, by the settings that they belong in."""
     try:
         with Prolific() as prolific:
-            found = prolific.codes(request.POST.get("prolific_study", "").strip())
+            prolific_codes = prolific.codes(request.POST.get("prolific_study", "").strip())
     except ProlificError as error:
         return JsonResponse({"error": error.message}, status=502)
     return JsonResponse(
         {
-            "codes": codes_by_setting(found),
-            "others": [{"code": one.code, "kind": one.kind} for one in codes_left(found)],
+            "codes": codes_by_setting(prolific_codes),
+            "others": [{"code": code.code, "kind": code.kind} for code in codes_left(prolific_codes)],
         }
     )
 
@@ -320,25 +320,25 @@ def _mturk_filled(request: HttpRequest, study: Study) -> HttpResponseBase:
     if not form.is_valid():
         messages.error(request, " ".join(map(str, form.errors["file"])))
         return _back(request, study)
-    given = io.TextIOWrapper(form.cleaned_data["file"], "utf-8-sig", newline="")
-    kept = tempfile.SpooledTemporaryFile(_IN_MEMORY_BYTES)  # noqa: SIM115 (closed once it is sent)
-    out = io.TextIOWrapper(kept, "utf-8", newline="")  # type: ignore[type-var]
+    results_file = io.TextIOWrapper(form.cleaned_data["file"], "utf-8-sig", newline="")
+    filled_file = tempfile.SpooledTemporaryFile(_IN_MEMORY_BYTES)  # noqa: SIM115 (closed once it is sent)
+    out = io.TextIOWrapper(filled_file, "utf-8", newline="")  # type: ignore[type-var]
     try:
-        filled = results_filled(study, given, out)
+        filled = results_filled(study, results_file, out)
     except Refused as refused:
         out.close()
         messages.error(request, refused.message)
         return _back(request, study)
     if not filled.n_filled:
         out.close()
-        said = (
+        summary = (
             f"{filled.n_open} rows have no decision yet, and {filled.n_unknown} belong to no participant of this study."
         )
-        messages.error(request, f"Nothing could be filled in: {said}")
+        messages.error(request, f"Nothing could be filled in: {summary}")
         return _back(request, study)
     out.flush()
-    kept.seek(0)
-    response = _file(iter(lambda: kept.read(_PIECE_BYTES), b""), f"{study.key}-mturk-results.csv")
+    filled_file.seek(0)
+    response = _file(iter(lambda: filled_file.read(_PIECE_BYTES), b""), f"{study.key}-mturk-results.csv")
     response._resource_closers.append(out.close)  # type: ignore[attr-defined]
     return response
 

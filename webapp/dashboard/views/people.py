@@ -59,12 +59,12 @@ class AccountForm(forms.ModelForm):
 @form_view(Right.ADMINISTER)
 def people(request: HttpRequest) -> HttpResponse:
     """Show the accounts, and add one; its link is shown once."""
-    by: Any = request.user
+    acting_user: Any = request.user
     form = AccountForm(request.POST if request.method == "POST" else None)
     if request.method == "POST" and form.is_valid():
         data = form.cleaned_data
         try:
-            user = account_add(actor=by, username=data["username"], email=data["email"], groups=data["groups"])
+            user = account_add(actor=acting_user, username=data["username"], email=data["email"], groups=data["groups"])
         except Refused as error:
             form.add_error("groups", error.message)
         else:
@@ -75,8 +75,8 @@ def people(request: HttpRequest) -> HttpResponse:
 def _people(request: HttpRequest, form: AccountForm, added: User | None = None) -> HttpResponse:
     link = ""
     if added is not None:
-        by: Any = request.user
-        link = request.build_absolute_uri(password_path(actor=by, user=added))
+        acting_user: Any = request.user
+        link = request.build_absolute_uri(password_path(actor=acting_user, user=added))
     return page_of_settings(
         request,
         "people.html",
@@ -94,20 +94,20 @@ def _people(request: HttpRequest, form: AccountForm, added: User | None = None) 
 @post_view(to_post=[Right.ADMINISTER])
 def person_change(request: HttpRequest, pk: int) -> HttpResponse:
     """Change an account by the button that was pressed."""
-    by: Any = request.user
+    acting_user: Any = request.user
     user = get_object_or_404(accounts(), pk=pk)
     name, action = user.get_username(), request.POST.get("action", "")
     try:
         if action == "groups":
-            account_groups_set(actor=by, user=user, groups=account_groups(request.POST.getlist("groups")))
+            account_groups_set(actor=acting_user, user=user, groups=account_groups(request.POST.getlist("groups")))
             messages.success(request, f"The groups of {name} are stored.")
         elif action == "link":
             return _people(request, AccountForm(), added=user)
         elif action in ("activate", "deactivate"):
-            account_activate(actor=by, user=user, is_active=action == "activate")
+            account_activate(actor=acting_user, user=user, is_active=action == "activate")
             messages.success(request, f"{name} can {'sign in again' if action == 'activate' else 'no longer sign in'}.")
         elif action == "delete":
-            account_delete(actor=by, user=user)
+            account_delete(actor=acting_user, user=user)
             messages.success(request, f"The account {name} is deleted.")
         else:
             raise Http404

@@ -66,7 +66,7 @@ MOST_FITS = 40
 @form_view(to_post=[Right.RUN])
 def prediction(request: HttpRequest, study: Study) -> HttpResponse:
     """Show how well metrics predict the ratings; POST computes metrics, or fits the hybrid metric."""
-    without = apply_flag_filter(request, study)
+    excluded_flags = apply_flag_filter(request, study)
     bots = study_bots(study)
     if "compute" in request.POST:
         return _compute_metrics(request, study)
@@ -75,7 +75,7 @@ def prediction(request: HttpRequest, study: Study) -> HttpResponse:
         study=study,
         presets=[(preset.name, f"{preset.name}: {preset.short}") for preset in PRESETS.values()],
     )
-    started = _start_fit(request, study, form, bots, without) if request.method == "POST" else None
+    started = _start_fit(request, study, form, bots, excluded_flags) if request.method == "POST" else None
     if started is not None:
         here = reverse("dashboard:study_prediction", args=[study.key])
         return redirect(_fit_address(started) if fit_condition(started) else f"{here}{kept_in_address(request)}")
@@ -83,7 +83,7 @@ def prediction(request: HttpRequest, study: Study) -> HttpResponse:
     context = _metrics_context(study)
     n_rated = 0
     if rates_conversations(study):
-        context |= _fit_context(request, study, bots, without) | _comparison_context(request, study, bots)
+        context |= _fit_context(request, study, bots, excluded_flags) | _comparison_context(request, study, bots)
         n_rated = conversation_totals(study, conversations_counted(study), "ratings").n_rated
     runs, fit = study_runs(study), context.get("fit")
     is_due = bool(n_rated) and (fit is None or context["behind"] or context["rule_has_changed"])
@@ -132,7 +132,7 @@ def _compute_metrics(request: HttpRequest, study: Study) -> HttpResponse:
 
 
 def _start_fit(
-    request: HttpRequest, study: Study, form: FitForm, bots: Mapping[str, BotInfo], without: Sequence[str]
+    request: HttpRequest, study: Study, form: FitForm, bots: Mapping[str, BotInfo], excluded_flags: Sequence[str]
 ) -> HybridFit | None:
     """Start a fit with the settings of the form, or mark what is wrong with them and return None."""
     if not form.is_valid():
@@ -145,7 +145,7 @@ def _start_fit(
             condition=form.condition(),
             **{name: data[name] for name in ("targets", "preset", "intercept", "run", "include_synthetic")},
             exclude_bots=controls if data["without_controls"] else (),
-            excluded_flags=without,
+            excluded_flags=excluded_flags,
             created_by=request.user,  # type: ignore[arg-type]
         )
     except (Refused, UnknownName) as error:
@@ -156,22 +156,22 @@ def _start_fit(
 def _metrics_context(study: Study) -> dict[str, Any]:
     """Return the state of the study's metrics, by what can be done about each."""
     jobs = metric_runs_newest(study, 10)
-    counted = results_counted(study=study)
-    progress = metrics_progress(study, counted)
-    names = {one.name for one in progress if one.n_done}
-    usual = [one for one in progress if not (one.reason or one.on_request)]
+    result_counts = results_counted(study=study)
+    progress = metrics_progress(study, result_counts)
+    names = {metric.name for metric in progress if metric.n_done}
+    usual = [metric for metric in progress if not (metric.reason or metric.on_request)]
     groups = {
-        "Computed": [one for one in progress if one.n_done],
-        "Can be computed": [one for one in progress if not one.n_done and not one.reason],
-        "Need a model or a package": [one for one in progress if not one.n_done and one.reason],
+        "Computed": [metric for metric in progress if metric.n_done],
+        "Can be computed": [metric for metric in progress if not metric.n_done and not metric.reason],
+        "Need a model or a package": [metric for metric in progress if not metric.n_done and metric.reason],
     }
     return {
-        "groups": [(title, found) for title, found in groups.items() if found],
+        "groups": [(title, metrics) for title, metrics in groups.items() if metrics],
         "n_computed": len(names),
         "n_metrics": len(progress),
-        "is_measured": all(one.n_done == one.n_total for one in usual),
+        "is_measured": all(metric.n_done == metric.n_total for metric in usual),
         "languages": language_sentences(study_languages(study), [m for m in metric_list() if m.name in names]),
-        "left_out": left_out_sentences(metrics_left_out(study=study, known_counts=counted)),
+        "left_out": left_out_sentences(metrics_left_out(study=study, known_counts=result_counts)),
         "broken": configured_metrics.broken,
         "jobs": jobs,
         "running": job_context(jobs[0], "metrics") if jobs and not jobs[0].is_over else None,
@@ -179,27 +179,27 @@ def _metrics_context(study: Study) -> dict[str, Any]:
 
 
 def _fit_context(
-    request: HttpRequest, study: Study, bots: Mapping[str, BotInfo], without: Sequence[str]
+    request: HttpRequest, study: Study, bots: Mapping[str, BotInfo], excluded_flags: Sequence[str]
 ) -> dict[str, Any]:
     """Return the leading fit, or the one that `?fit=` names, and the newest job."""
-    fits, asked = fits_of(study, _LISTED), request.GET.get("fit", "")
-    if asked:
-        fit = next((one for one in fits if one.result and str(one.pk) == asked), None)
+    fits, fit_id = fits_of(study, _LISTED), request.GET.get("fit", "")
+    if fit_id:
+        fit = next((listed_fit for listed_fit in fits if listed_fit.result and str(listed_fit.pk) == fit_id), None)
     else:
-        fit = fit_leading(study, without) or next(iter(fits_newest(study, without)), None)
+        fit = fit_leading(study, excluded_flags) or next(iter(fits_newest(study, excluded_flags)), None)
     context: dict[str, Any] = {
         "fit": fit,
         "behind": fit is not None and fit_is_behind(fit),
         "rule_has_changed": fit is not None and fit_rule_has_changed(fit),
-        "unfinished": [one for one in fits if not one.result],
-        "broken_off": fits[0] if fits and fits[0].can_go_on and asked in ("", str(fits[0].pk)) else None,
+        "unfinished": [listed_fit for listed_fit in fits if not listed_fit.result],
+        "broken_off": fits[0] if fits and fits[0].can_go_on and fit_id in ("", str(fits[0].pk)) else None,
     }
     if fit is not None and fit.result:
         synthetic = synthetic_asked(request)
         context["view"] = hybrid_view(
             fit.result,
             bots,
-            lambda bot: conversations_link(study, bot=bot, synthetic=synthetic, without=without),
+            lambda bot: conversations_link(study, bot=bot, synthetic=synthetic, excluded_flags=excluded_flags),
             dict(study_targets(study)),
         )
         context["condition"] = fit_condition(fit)
@@ -212,12 +212,12 @@ def _fit_context(
 
 def _comparison_context(request: HttpRequest, study: Study, bots: Mapping[str, BotInfo]) -> dict[str, Any]:
     """Return the fits of this and of the chosen studies, and self-play run by run."""
-    beside = studies_asked(study, request.GET.getlist("with"))
-    fits = fits_beside([study, *beside.others], MOST_FITS)
+    other_studies = studies_asked(study, request.GET.getlist("with"))
+    fits = fits_beside([study, *other_studies.selected], MOST_FITS)
     return {
-        "fits": fits_table(fits, _fit_address, several=bool(beside.others)) if fits else None,
+        "fits": fits_table(fits, _fit_address, several=bool(other_studies.selected)) if fits else None,
         "played": runs_table(fits, bots, lambda run: reverse("dashboard:run", args=[run.pk])),
-        "beside": beside,
+        "beside": other_studies,
     }
 
 

@@ -75,16 +75,16 @@ _FOLDS = (
 
 def sections_asked(request: HttpRequest) -> list[str]:
     """Return the names of the sections that the address chooses; none for all of them."""
-    found = [name for one in request.GET.getlist("sections") for name in one.split(",") if name]
-    return list(dict.fromkeys(found))[:MOST_NAMES]
+    names = [name for value in request.GET.getlist("sections") for name in value.split(",") if name]
+    return list(dict.fromkeys(names))[:MOST_NAMES]
 
 
 def address_with(request: HttpRequest, sections: Sequence[str]) -> str:
     """Return the end of an address that says whom the report counts, what it is like and which sections it has."""
-    kept = kept_in_address(request)
-    own = {"like": like_asked(request), "sections": ",".join(sections)}
-    query = urlencode({name: value for name, value in own.items() if value}, safe=",")
-    return f"{kept}{'&' if kept else '?'}{query}" if query else kept
+    suffix = kept_in_address(request)
+    report_params = {"like": like_asked(request), "sections": ",".join(sections)}
+    query = urlencode({name: value for name, value in report_params.items() if value}, safe=",")
+    return f"{suffix}{'&' if suffix else '?'}{query}" if query else suffix
 
 
 def like_asked(request: HttpRequest) -> str:
@@ -103,12 +103,12 @@ def like_asked(request: HttpRequest) -> str:
 def report(request: HttpRequest, study: Study) -> HttpResponse:
     """Show the report that was made and the choice of its sections; POST lets a worker make one."""
     if request.method == "POST":
-        request.GET = _asked(request)  # type: ignore[assignment]
+        request.GET = _merge_parameters(request)  # type: ignore[assignment]
         report_ask(
             study=study,
             created_by=request.user,  # type: ignore[arg-type]
             like=like_asked(request),
-            **_counted(request, study),
+            **_participant_filter(request, study),
         )
         suffix = address_with(request, sections_asked(request))
         return redirect(reverse("dashboard:study_report", args=[study.key]) + suffix)
@@ -144,13 +144,13 @@ def share(request: HttpRequest, study: Study) -> HttpResponse:
 @post_view(to_post=[Right.ADMINISTER])
 def share_end(request: HttpRequest, study: Study, pk: int) -> HttpResponse:
     """Withdraw a link to a report of the study."""
-    found = get_object_or_404(shares_of(study), pk=pk)
-    share_withdraw(share=found)
-    messages.success(request, f"The link for “{found.name}” opens nothing any more.")
+    selected_share = get_object_or_404(shares_of(study), pk=pk)
+    share_withdraw(share=selected_share)
+    messages.success(request, f"The link for “{selected_share.name}” opens nothing any more.")
     return redirect("dashboard:study_report", study.key)
 
 
-def _asked(request: HttpRequest) -> QueryDict:
+def _merge_parameters(request: HttpRequest) -> QueryDict:
     """Merge the parameters of a POST's form into those of its address."""
     merged = request.GET.copy()
     for name in ("synthetic", "without", "like", "sections"):
@@ -159,15 +159,17 @@ def _asked(request: HttpRequest) -> QueryDict:
     return merged
 
 
-def _counted(request: HttpRequest, study: Study) -> dict[str, Any]:
+def _participant_filter(request: HttpRequest, study: Study) -> dict[str, Any]:
     """Return whom the report counts."""
     return {"include_synthetic": synthetic_asked(request), "without": apply_flag_filter(request, study)}
 
 
 def _newest(request: HttpRequest, study: Study) -> Document | None:
     """Return the newest report of those whom the address counts."""
-    without = requested_flags(request)
-    job = report_newest(study, include_synthetic=synthetic_asked(request), without=without, like=like_asked(request))
+    excluded_flags = requested_flags(request)
+    job = report_newest(
+        study, include_synthetic=synthetic_asked(request), without=excluded_flags, like=like_asked(request)
+    )
     return report_read(job) if job is not None else None
 
 
@@ -187,21 +189,21 @@ def _page(
     link: str = "",
     status: int = 200,
 ) -> HttpResponse:
-    counted, asked = _counted(request, study), sections_asked(request)
+    participant_filter, section_ids = _participant_filter(request, study), sections_asked(request)
     here = reverse("dashboard:study_report", args=[study.key])  # links of a shared report's POST lead there, too
     jobs_settle()
     like = like_asked(request)
-    newest = reports_of(study, **counted, like=like).first()
-    made = report_newest(study, **counted, like=like)
-    document = report_read(made) if made is not None else None
-    state = report_state(study, **counted)
-    counts = analysed_counts(study, n_ratings=state.n_ratings, **counted)
-    chosen = address_with(request, asked)
+    newest = reports_of(study, **participant_filter, like=like).first()
+    made_job = report_newest(study, **participant_filter, like=like)
+    document = report_read(made_job) if made_job is not None else None
+    state = report_state(study, **participant_filter)
+    counts = analysed_counts(study, n_ratings=state.n_ratings, **participant_filter)
+    chosen = address_with(request, section_ids)
     is_export = request.resolver_match.url_name == "study_export"  # type: ignore[union-attr]
     part = "export" if is_export else request.GET.get("part", "")
     of_part: dict[str, Any] = {}
     if part == "preview" and document is not None:
-        of_part = {"preview": body_html(document, tuple(asked), 2)}
+        of_part = {"preview": body_html(document, tuple(section_ids), 2)}
     elif part == "export":
         of_part = export_section(request, study, form=refused)
     elif part == "package" and may(request.user, Right.PAY):
@@ -217,15 +219,17 @@ def _page(
         n_ratings=counts.n_ratings,
         n_measured=counts.n_measured,
         n_fits=counts.n_fits,
-        made=made if document is not None else None,
-        is_current=document is not None and made is not None and made.key.endswith(f":{state.digest}"),
+        made=made_job if document is not None else None,
+        is_current=document is not None and made_job is not None and made_job.key.endswith(f":{state.digest}"),
         n_since=max(counts.n_ratings - document.n_ratings, 0) if document else 0,
         running=job_context(newest, KIND) if newest is not None and not newest.is_over else None,
         failed=newest if newest is not None and newest.state == State.FAILED else None,
-        choices=[(c.id, c.title, not asked or c.id in asked) for c in document.chapters] if document else [],
-        unknown=document.unknown(asked) if document else [],
-        known=", ".join(one.id for one in document.chapters) if document else "",
-        sections=",".join(asked),
+        choices=[(c.id, c.title, not section_ids or c.id in section_ids) for c in document.chapters]
+        if document
+        else [],
+        unknown=document.unknown(section_ids) if document else [],
+        known=", ".join(chapter.id for chapter in document.chapters) if document else "",
+        sections=",".join(section_ids),
         like=like,
         can_be_like=not (judges_items(study) or compares_pairs(study)),
         own_address=here + kept_in_address(request),
@@ -253,12 +257,12 @@ def export(request: HttpRequest, study: Study) -> HttpResponseBase:
 
     The form posts. A script may have `what` and `format` in the address, and gets the file of any table directly.
     """
-    asked = request.POST if request.method == "POST" else request.GET
+    form_data = request.POST if request.method == "POST" else request.GET
     apply_flag_filter(request, study)
-    if request.method != "POST" and "what" not in asked:
+    if request.method != "POST" and "what" not in form_data:
         return redirect(report_address(request, study, "export"))
-    form = export_form(asked)
-    if not form.is_valid() or search_error(study, asked):
+    form = export_form(form_data)
+    if not form.is_valid() or search_error(study, form_data):
         return _page(request, study, refused=form, status=400)
     chosen = form.cleaned_data
     sent = send_file(request, study, chosen.pop("what"), chosen.pop("format"), chosen)
@@ -277,7 +281,7 @@ def package(request: HttpRequest, study: Study) -> HttpResponseBase:
 def datasheet(request: HttpRequest, study: Study) -> HttpResponseBase:
     """Store answers to the datasheet's questions, send it with `format` as a file, or lead to the page."""
     if request.method == "POST":
-        answers = {one.key: request.POST[one.key] for one in datasheet_of(study) if one.key in request.POST}
+        answers = {entry.key: request.POST[entry.key] for entry in datasheet_of(study) if entry.key in request.POST}
         datasheet_store(study=study, answers=answers)
         messages.success(request, "Your answers are stored and stand in the datasheet.")
     elif (ending := request.GET.get("format", "")) in ("md", "json"):
@@ -291,13 +295,13 @@ def report_file(request: HttpRequest, study: Study) -> HttpResponse:
     document = _newest(request, study)
     if document is None:
         raise Http404("There is no report yet. Make one on the page of the report.")
-    asked = sections_asked(request)
-    if unknown := document.unknown(asked):
-        known = ", ".join(one.id for one in document.chapters)
+    section_ids = sections_asked(request)
+    if unknown := document.unknown(section_ids):
+        known = ", ".join(chapter.id for chapter in document.chapters)
         raise Http404(f"The report has no section “{unknown[0]}”; it has {known}.")
     # To be kept, not shown here: it brings its own policy, and the site's would take its style away.
     return HttpResponse(
-        report_html(document.chosen(asked)),
+        report_html(document.chosen(section_ids)),
         content_type="text/html; charset=utf-8",
         headers={"Content-Disposition": f'attachment; filename="{study.key}-{like_asked(request) or "report"}.html"'},
     )
@@ -317,8 +321,8 @@ def shared(request: HttpRequest, token: str) -> HttpResponse:
     share = share_find(token)
     if share is None:
         return _closed(request, "Check the link you were given: perhaps a part of it is missing.")
-    if why := share_is_over(share):
-        return _closed(request, why, status=410)
+    if reason := share_is_over(share):
+        return _closed(request, reason, status=410)
     document = _document(share.digest)
     if document is None:
         return _closed(request, "It was made by an earlier Confab, which this one cannot read.", status=410)
@@ -335,8 +339,8 @@ def _document(digest: str) -> Document | None:
         return None
 
 
-def _closed(request: HttpRequest, why: str, status: int = 404) -> HttpResponse:
-    return _answer(request, "shared_closed.html", {"why": why}, status)
+def _closed(request: HttpRequest, reason: str, status: int = 404) -> HttpResponse:
+    return _answer(request, "shared_closed.html", {"why": reason}, status)
 
 
 def _answer(request: HttpRequest, template: str, context: dict[str, Any], status: int) -> HttpResponse:

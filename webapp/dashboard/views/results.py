@@ -82,15 +82,15 @@ def results(request: HttpRequest, study: Study) -> HttpResponse:
 
 
 @read_view()
-def picture(request: HttpRequest, study: Study, what: str, kind: str) -> HttpResponse:
+def picture(request: HttpRequest, study: Study, part: str, kind: str) -> HttpResponse:
     """Send the leaderboard, or the two bots, as a file; the page says why there is none."""
     context = _pairs(request, study) if compares_pairs(study) else _ratings(request, study)
-    if what not in ("board", "against") or kind not in FORMATS:
+    if part not in ("board", "against") or kind not in FORMATS:
         raise Http404
-    shows = context.get(what)
+    shows = context.get(part)
     if shows is None or ("choice" in context and context["choice"].wrong):
         return HttpResponseRedirect(f"{reverse('dashboard:study_results', args=[study.key])}?{request.GET.urlencode()}")
-    name = shows.key if what == "board" else f"{shows.first.bot_id}-{shows.second.bot_id}"
+    name = shows.key if part == "board" else f"{shows.first.bot_id}-{shows.second.bot_id}"
     response = HttpResponse(shows.picture(study.name).to(kind), content_type=FORMATS[kind])
     response["Content-Disposition"] = content_disposition_header(True, f"{study.key}-{name}.{kind}") or ""
     response["X-Content-Type-Options"] = "nosniff"
@@ -100,82 +100,97 @@ def picture(request: HttpRequest, study: Study, what: str, kind: str) -> HttpRes
 def _ratings(request: HttpRequest, study: Study) -> dict[str, Any]:
     """Return the context of a study of ratings: stored results, and the state of their jobs."""
     failed = request.GET.get("failed") == "1"
-    found = stored_result(request, study, "comparisons", failed=failed)
-    frame = found.frame
+    comparisons = stored_result(request, study, "comparisons", failed=failed)
+    frame = comparisons.frame
     if frame is None:
-        return {"waiting": found.waiting}
+        return {"waiting": comparisons.waiting}
     chats = study_conversations(study, **frame.counted_work, include_failed=failed)
     is_voted = has_votes(study, chats)
     choice = board_params(request, frame, extra_keys=[VOTES] if is_voted else [])
-    by = choice.question or frame.headline.key
-    levels, level = _level(request, found, choice)
+    question_key = choice.question or frame.headline.key
+    levels, level = _level(request, comparisons, choice)
     by_question = None
     if choice.question not in ("", VOTES) or len(choice.against) == 2:
-        by_question = additional_result(request, found, "dimensions")
+        by_question = additional_result(request, comparisons, "dimensions")
     every = by_question.result.compared if by_question and by_question.result else {}
     # What bots are ranked by is read from one result alone, so that its count is the other pages'.
-    compared = {**every, frame.headline.key: found.result.compared}
+    compared = {**every, frame.headline.key: comparisons.result.compared}
     questions = [
-        (one.title, choice.address(by="" if one == frame.headline else one.key), one.key == by)
-        for one in frame.all_dimensions
+        (
+            dimension.title,
+            choice.address(by="" if dimension == frame.headline else dimension.key),
+            dimension.key == question_key,
+        )
+        for dimension in frame.all_dimensions
     ]
     board = None
     if is_voted:
-        questions.append(("Votes", choice.address(by=VOTES, against=""), by == VOTES))
+        questions.append(("Votes", choice.address(by=VOTES, against=""), question_key == VOTES))
     if level is not None:
         board = board_of(frame, level.means, level.compared, choice, frame.headline)
-    elif by == VOTES:
+    elif question_key == VOTES:
         board = votes_board(frame, votes_of_bots(study, chats), choice)
-    elif by in compared:
-        dimension = next(one for one in frame.all_dimensions if one.key == by)
-        board = board_of(frame, found.result.means, compared[by], choice, dimension)
+    elif question_key in compared:
+        dimension = next(dimension for dimension in frame.all_dimensions if dimension.key == question_key)
+        board = board_of(frame, comparisons.result.means, compared[question_key], choice, dimension)
     return {
-        "waiting": found.waiting or (by_question.waiting if by_question else None),
+        "waiting": comparisons.waiting or (by_question.waiting if by_question else None),
         "choice": choice,
         "questions": [] if level is not None else questions,
         "levels": levels,
         "within_said": within_sentence(
-            level.compared if level is not None else compared.get(by, found.result.compared)
+            level.compared if level is not None else compared.get(question_key, comparisons.result.compared)
         ),
         "choosable": [(frame.bots[bot], bot in choice.bots) for bot in frame.rated_bots],
         "choice_parts": choice.parts("against"),
         "choose_parts": choice.parts("bots"),
         "board": board,
-        "folds": _folds(request, study, found, frame, choice, failed=failed),
-        **(_two(study, frame, found, choice, compared, by) if every else {}),
+        "folds": _folds(request, study, comparisons, frame, choice, failed=failed),
+        **(_two(study, frame, comparisons, choice, compared, question_key) if every else {}),
     }
 
 
 def _level(
-    request: HttpRequest, found: ShownResult, choice: BoardParams
+    request: HttpRequest, comparisons: ShownResult, choice: BoardParams
 ) -> tuple[list[tuple[str, str, bool]], LevelResult | None]:
     """Return the levels to choose from, each with its address, and the result of the chosen one."""
-    study, asked = found.question.study, request.GET.get("level", "")
-    factor, _dot, key = asked.partition(".")
+    study, level_name = comparisons.question.study, request.GET.get("level", "")
+    factor, _dot, key = level_name.partition(".")
     level = None
-    if asked:
-        of = additional_result(request, found, "conditions")
-        level = of.result.get_level(factor, key) if of.result is not None else None
+    if level_name:
+        by_condition = additional_result(request, comparisons, "conditions")
+        level = by_condition.result.get_level(factor, key) if by_condition.result is not None else None
     links = [("All conditions", choice.address(level=""), level is None)]
-    for one in study.values.conditions.factors:
-        for each in one.levels:
-            name = f"{one.key}.{each.key}"
-            links.append((f"{one.title}: {each.title}", choice.address(level=name, by="", against=""), asked == name))
+    for listed_factor in study.values.conditions.factors:
+        for each in listed_factor.levels:
+            name = f"{listed_factor.key}.{each.key}"
+            links.append(
+                (
+                    f"{listed_factor.title}: {each.title}",
+                    choice.address(level=name, by="", against=""),
+                    level_name == name,
+                )
+            )
     return (links if len(links) > 1 else []), level
 
 
 def _two(
-    study: Study, frame: StudyFrame, found: ShownResult, choice: BoardParams, compared: dict[str, Any], by: str
+    study: Study,
+    frame: StudyFrame,
+    comparisons: ShownResult,
+    choice: BoardParams,
+    compared: dict[str, Any],
+    question_key: str,
 ) -> dict[str, Any]:
     """Return the context of two selected bots: their differences, and conversations to read."""
-    against = head_to_head(frame, found.result.compared, compared, choice)
+    against = head_to_head(frame, comparisons.result.compared, compared, choice)
     if against is None:
         return {}
     samples = samples_of(
         study,
         [against.first, against.second],
-        found.result.means,
-        frame.headline.key if by == VOTES else by,
+        comparisons.result.means,
+        frame.headline.key if question_key == VOTES else question_key,
         seed=choice.seed,
         synthetic=frame.include_synthetic,
         excluded_flags=frame.excluded_flags,
@@ -184,31 +199,45 @@ def _two(
 
 
 def _folds(
-    request: HttpRequest, study: Study, found: ShownResult, frame: StudyFrame, choice: BoardParams, *, failed: bool
+    request: HttpRequest,
+    study: Study,
+    comparisons: ShownResult,
+    frame: StudyFrame,
+    choice: BoardParams,
+    *,
+    failed: bool,
 ) -> list[FoldedSection]:
     """Return the folded sections of a study of ratings, the requested one with its content."""
     opened = request.GET.get("part", "")
     questions = FoldedSection("questions", "All questions", is_open=opened == "questions")
     if questions.is_open:
-        results = (found.result.means, found.result.compared)
+        results = (comparisons.result.means, comparisons.result.compared)
         summary = bot_summary(study, **frame.counted_work, include_failed=failed, means_and_comparisons=results)
         figure = bots_figure(summary, lambda bot: frame.link(bot.bot.bot_id), is_whole=choice.is_whole)
         questions.content = Section("questions", "All questions", figures=[figure])
     pairs = FoldedSection("comparisons", "All pairs of bots, and plans", is_open=opened == "comparisons")
     if pairs.is_open:
-        pairs.content = SECTIONS["comparisons"](frame, found.result)
+        pairs.content = SECTIONS["comparisons"](frame, comparisons.result)
         del pairs.content.lead[0]  # it is the heading of the page
         pairs.plan_form = PlanForm(request.GET or None)
-        pairs.plan = _plan(frame, found.result.planned, pairs.plan_form) if pairs.plan_form.is_valid() else None
-    others = studies_beside(study)
+        pairs.plan = _plan(frame, comparisons.result.planned, pairs.plan_form) if pairs.plan_form.is_valid() else None
+    related_studies = studies_beside(study)
     conditions = []
     if study.values.conditions.factors:
         conditions.append(FoldedSection("conditions", "Bots by condition", is_open=opened == "conditions"))
         if conditions[0].is_open:
-            of = additional_result(request, found, "conditions")
-            conditions[0].content = SECTIONS["conditions"](frame, of.result) if of.result is not None else None
-            conditions[0].waiting = of.waiting
-    return [questions, *conditions, pairs, *_same_bots(request, study, others), *_one_turn(request, study, others)]
+            by_condition = additional_result(request, comparisons, "conditions")
+            conditions[0].content = (
+                SECTIONS["conditions"](frame, by_condition.result) if by_condition.result is not None else None
+            )
+            conditions[0].waiting = by_condition.waiting
+    return [
+        questions,
+        *conditions,
+        pairs,
+        *_same_bots(request, study, related_studies),
+        *_one_turn(request, study, related_studies),
+    ]
 
 
 def _same_bots(request: HttpRequest, study: Study, of_other_kind: Sequence[Study]) -> list[FoldedSection]:
@@ -217,49 +246,59 @@ def _same_bots(request: HttpRequest, study: Study, of_other_kind: Sequence[Study
     Args:
         of_other_kind: studies that `with` names for the section on single replies.
     """
-    fold, not_here = FoldedSection("studies", "The same bots in other studies"), {one.key for one in of_other_kind}
-    asked = [key for key in request.GET.getlist("with") if key not in not_here]
-    fold.is_open = request.GET.get("part") == fold.id or any(asked)
+    fold, not_here = (
+        FoldedSection("studies", "The same bots in other studies"),
+        {other_study.key for other_study in of_other_kind},
+    )
+    study_keys = [key for key in request.GET.getlist("with") if key not in not_here]
+    fold.is_open = request.GET.get("part") == fold.id or any(study_keys)
     if not fold.is_open:
-        return [fold] if any(one.key not in not_here for one in studies_to_compare(study)) else []
-    fold.related_studies = studies_asked(study, asked)
+        return [fold] if any(other_study.key not in not_here for other_study in studies_to_compare(study)) else []
+    fold.related_studies = studies_asked(study, study_keys)
     fold.content = Section(fold.id, fold.title, missing=fold.related_studies.wrong)
     compared = []
-    for one in [study, *fold.related_studies.others] if fold.related_studies.others else []:
-        found = stored_result(request, one, "comparisons")
-        if found.frame is not None:
-            compared.append(ComparedStudy(found.frame, found.result))
-        elif found.waiting is None:
-            fold.content.missing.append(f"“{one.key}” has no ratings yet.")
+    for compared_study in [study, *fold.related_studies.selected] if fold.related_studies.selected else []:
+        stored = stored_result(request, compared_study, "comparisons")
+        if stored.frame is not None:
+            compared.append(ComparedStudy(stored.frame, stored.result))
+        elif stored.waiting is None:
+            fold.content.missing.append(f"“{compared_study.key}” has no ratings yet.")
         else:
-            fold.content.missing.append(f"The comparison of the bots of “{one.key}” is being computed.")
+            fold.content.missing.append(f"The comparison of the bots of “{compared_study.key}” is being computed.")
     table = studies_table(compared)
     fold.content.tables += [table] if table else []
     return [fold]
 
 
 def _plan(frame: StudyFrame, planned: RaterPlan | None, form: PlanForm) -> NamedTable | None:
-    asked = form.cleaned_data
-    if asked.get("difference") is None or planned is None:
+    form_data = form.cleaned_data
+    if form_data.get("difference") is None or planned is None:
         return None
-    chosen = planned.for_differences([asked["difference"]], power=asked["power"] or POWER)
+    chosen = planned.for_differences([form_data["difference"]], power=form_data["power"] or POWER)
     return planning_table(frame, chosen, prediction_of(frame))
 
 
-def _one_turn(request: HttpRequest, study: Study, others: Sequence[Study]) -> list[FoldedSection]:
+def _one_turn(request: HttpRequest, study: Study, related_studies: Sequence[Study]) -> list[FoldedSection]:
     """Return the section on single replies and chats with the same bots; none without a study of the other kind."""
-    if not others:
+    if not related_studies:
         return []
     fold = FoldedSection("one-turn", "Single replies and chats with the same bots")
-    fold.is_open = request.GET.get("part") == fold.id or request.GET.get("with") in [one.key for one in others]
+    fold.is_open = request.GET.get("part") == fold.id or request.GET.get("with") in [
+        other_study.key for other_study in related_studies
+    ]
     if fold.is_open:
-        found = _study_pairs(request, study)
-        fold.content = protocols_section(study, found) or Section(
+        pair_results = _study_pairs(request, study)
+        fold.content = protocols_section(study, pair_results) or Section(
             "one-turn", fold.title, missing=["No two bots have both ratings of chats and compared replies yet."]
         )
-        if len(others) > 1:
+        if len(related_studies) > 1:
             fold.choice = Choice(
-                "with", "Other study", [(one.key, one.name, one == found.compared_study) for one in others]
+                "with",
+                "Other study",
+                [
+                    (other_study.key, other_study.name, other_study == pair_results.compared_study)
+                    for other_study in related_studies
+                ],
             )
     return [fold]
 
@@ -275,11 +314,11 @@ def _study_pairs(request: HttpRequest, study: Study) -> PairPage:
 
 def _pairs(request: HttpRequest, study: Study) -> dict[str, Any]:
     """Return the context of a study that compares pairs."""
-    found = _study_pairs(request, study)
-    if found.results is None:
+    pair_results = _study_pairs(request, study)
+    if pair_results.results is None:
         return {}
     bots = study_bots(study)
-    section = pairs_section(study, found.results, found.titles, bots)
+    section = pairs_section(study, pair_results.results, pair_results.titles, bots)
     outcomes, *tables = section.tables
     detail = FoldedSection("pairs", "Agreement, and results without ambiguous pairs")
     detail.is_open = request.GET.get("part") == detail.id
@@ -287,7 +326,7 @@ def _pairs(request: HttpRequest, study: Study) -> dict[str, Any]:
     return {
         "opening": Section("", "", section.lead[1:], section.points, methods=section.methods, missing=section.missing),
         "verdict": section.lead[0],
-        "board": pairs_board(found.results, next(iter(found.titles.values())), bots, section.lead[0]),
+        "board": pairs_board(pair_results.results, next(iter(pair_results.titles.values())), bots, section.lead[0]),
         "outcomes": outcomes,
         "folds": [detail, *_one_turn(request, study, studies_beside(study))],
     }

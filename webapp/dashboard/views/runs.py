@@ -35,12 +35,12 @@ def runs(request: HttpRequest) -> HttpResponse:
     jobs_settle()
     entries = bot_entry_list()
     talking = {study.key: study for study in studies_talking()}
-    of = talking.get(request.GET.get("study", ""))
+    chosen_study = talking.get(request.GET.get("study", ""))
     form = SelfPlayForm(
         request.POST or None,
         entries=entries,
         studies=[(key, study.name or key) for key, study in talking.items()],
-        initial={"study": of.key, "bots": of.bots} if of is not None else None,
+        initial={"study": chosen_study.key, "bots": chosen_study.bots} if chosen_study is not None else None,
     )
     form_open = request.method == "POST" or request.GET.get("new") == "1"
     if request.method == "POST" and form.is_valid():
@@ -89,53 +89,60 @@ def simulate(request: HttpRequest) -> HttpResponse:
 @read_view()
 def run(request: HttpRequest, run_id: int) -> HttpResponse:
     """Show one self-play run: progress, bots, the frozen plan, and tables, filtered by any search in the address."""
-    found = job_settle(job=get_object_or_404(SelfPlayRun, pk=run_id))
+    selected_run = job_settle(job=get_object_or_404(SelfPlayRun, pk=run_id))
     search = " ".join(request.GET.get("q", "").split())
-    tables = [(one.name, one.title) for one in run_exporters() if not search or hasattr(one, "is_searched")]
-    return page(request, "run.html", "bots", tables=tables, search=search, **run_context(found))
+    tables = [
+        (exporter.name, exporter.title)
+        for exporter in run_exporters()
+        if not search or hasattr(exporter, "is_searched")
+    ]
+    return page(request, "run.html", "bots", tables=tables, search=search, **run_context(selected_run))
 
 
 @post_view(to_post=[Right.RUN])
 def run_measure(request: HttpRequest, run_id: int) -> HttpResponse:
     """Have a worker compute the metrics that a run's conversations lack."""
-    found = get_object_or_404(SelfPlayRun, pk=run_id)
+    selected_run = get_object_or_404(SelfPlayRun, pk=run_id)
     try:
-        metric_run_create(run=found, created_by=request.user)  # type: ignore[arg-type]
+        metric_run_create(run=selected_run, created_by=request.user)  # type: ignore[arg-type]
     except Refused as refused:
         messages.error(request, refused.message)
     else:
         messages.success(request, "Metrics are being computed by a worker.")
-    return redirect("dashboard:run", found.pk)
+    return redirect("dashboard:run", selected_run.pk)
 
 
 @read_view()
 def runs_compare(request: HttpRequest) -> HttpResponse:
     """Show the means of chosen metrics bot by bot and run by run; without a choice of the newest runs."""
     jobs_settle()
-    asked = RunComparisonParams(
+    params = RunComparisonParams(
         runs=list(filter(None, request.GET.getlist("run"))),
         bots=list(filter(None, request.GET.getlist("bot"))),
         columns=list(filter(None, request.GET.getlist("column"))),
     )
-    found = runs_compared(asked)
-    chosen = {one.name for one in found.measures}
-    there = [*found.every_measure, *(m for m in found.measures if m not in found.every_measure)]
-    measures = [(one, one.name in chosen) for one in there]
+    comparison = runs_compared(params)
+    chosen = {measure.name for measure in comparison.measures}
+    listed_measures = [
+        *comparison.every_measure,
+        *(m for m in comparison.measures if m not in comparison.every_measure),
+    ]
+    measures = [(measure, measure.name in chosen) for measure in listed_measures]
     return page(
         request,
         "runs_compared.html",
         "bots",
-        found=found,
-        table=means_table(found) if found.sides else None,
-        settings_table=settings_table(found) if found.runs else None,
-        chosen=[(run, run_title(run)) for run in found.runs],
-        runs=[(run, run_title(run), run in found.runs) for run in found.every_run],
+        found=comparison,
+        table=means_table(comparison) if comparison.sides else None,
+        settings_table=settings_table(comparison) if comparison.runs else None,
+        chosen=[(run, run_title(run)) for run in comparison.runs],
+        runs=[(run, run_title(run), run in comparison.runs) for run in comparison.every_run],
         bots=[
-            (slot, bot, bot in asked.bots)
-            for slot, bot in zip(slots_of(len(found.every_bot)), found.every_bot, strict=True)
+            (slot, bot, bot in params.bots)
+            for slot, bot in zip(slots_of(len(comparison.every_bot)), comparison.every_bot, strict=True)
         ],
-        measures=[one for one in measures if one[0].is_first or one[1]],
-        more=[one for one in measures if not (one[0].is_first or one[1])],
+        measures=[choice for choice in measures if choice[0].is_first or choice[1]],
+        more=[choice for choice in measures if not (choice[0].is_first or choice[1])],
         most_runs=MOST_RUNS,
         most_columns=MOST_COLUMNS,
     )

@@ -34,10 +34,10 @@ def simulated(request: HttpRequest, study: Study) -> HttpResponse:
         return redirect(f"{reverse('dashboard:study_simulated', args=[study.key])}?run={started.pk}")
     jobs_settle()
     runs = list(study.simulations.order_by("-pk"))
-    asked = request.GET.get("run", "")
-    run = next((one for one in runs if str(one.pk) == asked or not asked), None)
-    if asked and run is None:
-        raise Http404(f"the study has no run {asked}")
+    run_id = request.GET.get("run", "")
+    run = next((simulation for simulation in runs if str(simulation.pk) == run_id or not run_id), None)
+    if run_id and run is None:
+        raise Http404(f"the study has no run {run_id}")
     return study_page(
         request,
         "simulated.html",
@@ -69,32 +69,34 @@ def _result(request: HttpRequest, run: SelfPlayRun, participant: str) -> dict[st
     assert run.study is not None
     job = realism_ask(run, participant, request.user)  # type: ignore[arg-type]
     newest = realism_newest(run.study, run=run.pk, participant=participant)
-    found: dict[str, Any] = {}
+    context: dict[str, Any] = {}
     if newest is None or newest[0].pk != job.pk:
-        found["job"] = {**job_context(job, job.kind), "over": job.is_over}
+        context["job"] = {**job_context(job, job.kind), "over": job.is_over}
     if newest is not None:
         section = realism_section(newest[1], study_bots(run.study))
-        names = {"JSON": "result.json"} | {f"{one.title}, CSV": f"{one.id}.csv" for one in section.tables}
+        names = {"JSON": "result.json"} | {
+            f"{named_table.title}, CSV": f"{named_table.id}.csv" for named_table in section.tables
+        }
         address = [run.study.key, newest[0].pk]
-        found["files"] = [
+        context["files"] = [
             (title, reverse("dashboard:study_simulated_file", args=[*address, name])) for title, name in names.items()
         ]
-        found["section"] = section
-    return found
+        context["section"] = section
+    return context
 
 
 @read_view()
 def simulated_file(request: HttpRequest, key: str, pk: int, name: str) -> HttpResponse:
     """Send a comparison as JSON, or one of its tables as CSV."""
     job = get_object_or_404(Job, pk=pk, kind=REALISM_KIND, study__key=key)
-    found = realism_of(job)
-    if found is None:
+    comparison = realism_of(job)
+    if comparison is None:
         raise Http404("the comparison has no result")
     if name == "result.json":
-        response = HttpResponse(json.dumps(found.to_json(), ensure_ascii=False), content_type="application/json")
+        response = HttpResponse(json.dumps(comparison.to_json(), ensure_ascii=False), content_type="application/json")
     else:
-        tables = realism_section(found, study_bots(study_of(key))).tables
-        table = next((one for one in tables if f"{one.id}.csv" == name), None)
+        tables = realism_section(comparison, study_bots(study_of(key))).tables
+        table = next((named_table for named_table in tables if f"{named_table.id}.csv" == name), None)
         if table is None:
             raise Http404("the comparison has no such table")
         response = HttpResponse(table_csv(table.table), content_type="text/csv; charset=utf-8")

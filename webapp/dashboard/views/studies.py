@@ -56,13 +56,13 @@ def kept_in_address(request: HttpRequest, *, synthetic: bool | None = None) -> s
         synthetic: whether scripted participants are counted; None: as on this page.
     """
     scripts = synthetic_asked(request) if synthetic is None else synthetic
-    return counting(synthetic=scripts, without=requested_flags(request))
+    return counting(synthetic=scripts, excluded_flags=requested_flags(request))
 
 
-def counting(*, synthetic: bool, without: Sequence[str]) -> str:
+def counting(*, synthetic: bool, excluded_flags: Sequence[str]) -> str:
     """Return the end of an address that counts these people."""
-    kept = {"synthetic": "1" if synthetic else "", "without": ",".join(without)}
-    query = urlencode({name: value for name, value in kept.items() if value}, safe=",")
+    parameters = {"synthetic": "1" if synthetic else "", "without": ",".join(excluded_flags)}
+    query = urlencode({name: value for name, value in parameters.items() if value}, safe=",")
     return f"?{query}" if query else ""
 
 
@@ -112,12 +112,12 @@ def _n_compared(request: HttpRequest, study: Study) -> int:
 
 
 def conversations_link(
-    study: Study, *, bot: str, synthetic: bool, without: Sequence[str] = (), question: str = "", answer: str = ""
+    study: Study, *, bot: str, synthetic: bool, excluded_flags: Sequence[str] = (), question: str = "", answer: str = ""
 ) -> str:
     """Return the address of the conversations behind a bot's mark."""
     query = {"bot": bot, **({"synthetic": "1"} if synthetic else {})}
-    if without:
-        query["without"] = ",".join(without)
+    if excluded_flags:
+        query["without"] = ",".join(excluded_flags)
     if answer:
         query |= {"question": question, "answer": answer}
     address = reverse("dashboard:study_conversations", args=[study.key])
@@ -161,9 +161,9 @@ def stored_result(request: HttpRequest, study: Study, part: str, *, failed: bool
     return shown_result(request, analysis_key(request, study, part, failed=failed))
 
 
-def additional_result(request: HttpRequest, found: ShownResult, part: str) -> ShownResult:
+def additional_result(request: HttpRequest, base_result: ShownResult, part: str) -> ShownResult:
     """Return the stored result of an additional part for the same data and page."""
-    return shown_result(request, found.question.with_part(part))
+    return shown_result(request, base_result.question.with_part(part))
 
 
 def shown_result(request: HttpRequest, question: AnalysisKey) -> ShownResult:
@@ -172,15 +172,15 @@ def shown_result(request: HttpRequest, question: AnalysisKey) -> ShownResult:
     waiting = _waiting(request, question, answer)
     if answer.computed_result is None:
         return ShownResult(None, None, waiting, question)
-    study, synthetic, without = question.study, question.include_synthetic, question.without
+    study, synthetic, excluded_flags = question.study, question.include_synthetic, question.without
     suffix = kept_in_address(request)
     frame = study_frame(
         study,
         answer.computed_result.facts,
         include_synthetic=synthetic,
-        link=lambda bot: conversations_link(study, bot=bot, synthetic=synthetic, without=without),
+        link=lambda bot: conversations_link(study, bot=bot, synthetic=synthetic, excluded_flags=excluded_flags),
         point_link=lambda *point: reverse("dashboard:study_point", args=[study.key, *point]) + suffix,
-        without=without,
+        without=excluded_flags,
     )
     return ShownResult(answer.computed_result.result, frame, waiting, question)
 
@@ -209,11 +209,11 @@ class StudiesBeside:
     """Other studies to compare with one.
 
     Attributes:
-        others: those that are chosen; choosable: those that can be added.
-        wrong: sentences on studies that cannot be shown.
+        selected: studies to compare; choosable: studies that can be added.
+        wrong: sentences about studies that cannot be shown.
     """
 
-    others: list[Study]
+    selected: list[Study]
     choosable: list[Study]
     wrong: list[str]
 
@@ -221,22 +221,27 @@ class StudiesBeside:
 def studies_asked(study: Study, keys: Sequence[str]) -> StudiesBeside:
     """Return the studies with these keys; who may read one study may read all."""
     choosable = studies_to_compare(study)
-    asked = list(dict.fromkeys(filter(None, keys)))
-    others = [one for one in choosable if one.key in asked][:MOST_BESIDE]
-    return StudiesBeside(others, [one for one in choosable if one not in others], _not_beside(asked, choosable))
+    requested_keys = list(dict.fromkeys(filter(None, keys)))
+    selected = [other_study for other_study in choosable if other_study.key in requested_keys][:MOST_BESIDE]
+    return StudiesBeside(
+        selected,
+        [other_study for other_study in choosable if other_study not in selected],
+        _explain_missing(requested_keys, choosable),
+    )
 
 
-def _not_beside(asked: Sequence[str], choosable: Sequence[Study]) -> list[str]:
+def _explain_missing(requested_keys: Sequence[str], choosable: Sequence[Study]) -> list[str]:
     """Compose messages on requested studies that cannot be shown for comparison."""
-    known = [one.key for one in choosable]
+    known = [other_study.key for other_study in choosable]
     wrong = [
         f"There is no other study “{key}” in use; there are {', '.join(known) or 'none'}."
-        for key in asked
+        for key in requested_keys
         if key not in known
     ]
-    if len(asked) - len(wrong) > MOST_BESIDE:
+    if len(requested_keys) - len(wrong) > MOST_BESIDE:
         wrong.append(
-            f"{len(asked)} studies are chosen, and {MOST_BESIDE} can stand beside this one: the newest are shown."
+            f"{len(requested_keys)} studies are chosen, and {MOST_BESIDE} can stand beside this one: "
+            "the newest are shown."
         )
     return wrong
 
@@ -324,7 +329,7 @@ def overview(request: HttpRequest, study: Study) -> HttpResponse:
     progress = selectors.bot_progress(study, include_synthetic=synthetic)
     judges = judges_items(study)
     serves = study.state == Study.State.COLLECTING and talks_to_bots(study)
-    mine = [bot for bot in progress if bot.bot_id in study.bots] if serves else []
+    own_bots = [bot for bot in progress if bot.bot_id in study.bots] if serves else []
     cards = selectors.study_cards(study, include_synthetic=synthetic)
     is_rated_whole = rates_conversations(study)
     pipeline = pipeline_of(study, cards, progress) if is_rated_whole else None
@@ -332,10 +337,10 @@ def overview(request: HttpRequest, study: Study) -> HttpResponse:
     n_synthetic = synthetic_count(study)
     known, known_waits = None, False
     if is_rated_whole and sum(1 for bot in progress if bot.n_completed) > 1:
-        found = stored_result(request, study, "comparisons")
-        known_waits = found.waiting is not None
-        if found.frame is not None:
-            known = headline_findings(found.frame, found.result)
+        comparisons = stored_result(request, study, "comparisons")
+        known_waits = comparisons.waiting is not None
+        if comparisons.frame is not None:
+            known = headline_findings(comparisons.frame, comparisons.result)
     things = study_action_items(study, cards, progress, may_pay=may(request.user, Right.PAY))
     return study_page(
         request,
@@ -351,7 +356,7 @@ def overview(request: HttpRequest, study: Study) -> HttpResponse:
         progress=progress,
         judges_items=judges,
         models=selectors.models_progress(study, include_synthetic=synthetic) if judges else [],
-        nobody_served=serves and not any(bot.is_offered for bot in mine),
+        nobody_served=serves and not any(bot.is_offered for bot in own_bots),
         spent=study_spent(study),
         clock=clock_of(study),
         most=max((bot.n_completed for bot in progress), default=0),

@@ -40,8 +40,8 @@ def page_of_settings(
 ) -> HttpResponse:
     """Render a page of the settings, with links to the others that the user may open."""
     links = [
-        Link(title, reverse(f"dashboard:{one}"), one == route)
-        for title, one, rights in SETTINGS
+        Link(title, reverse(f"dashboard:{page_route}"), page_route == route)
+        for title, page_route, rights in SETTINGS
         if may(request.user, *rights)
     ]
     title = next(str(link.title) for link in links if link.is_open)

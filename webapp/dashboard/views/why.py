@@ -61,16 +61,16 @@ def why_parts(study: Study) -> list[str]:
     Studies of chats have no items, unless errors are marked in their replies. Studies of items have no trajectories and
     no metrics; studies of single replies have no trajectories.
     """
-    others = {"trajectories", "powered"} if judges_items(study) else {"items"}
+    absent = {"trajectories", "powered"} if judges_items(study) else {"items"}
     if marks_turns(study):
-        others.add("trajectories")
+        absent.add("trajectories")
     if marks_errors(study):
-        others.remove("items")
-    return [name for name in _TITLES if name not in others]
+        absent.remove("items")
+    return [name for name in _TITLES if name not in absent]
 
 
 @form_view(to_post=[Right.RUN])
-def why(request: HttpRequest, study: Study) -> HttpResponse:
+def study_why(request: HttpRequest, study: Study) -> HttpResponse:
     """Show the sections, the requested one open; POST stores a table of bots."""
     problem, opened, formula = "", request.GET.get("part", ""), None
     if request.method == "POST":
@@ -85,9 +85,9 @@ def why(request: HttpRequest, study: Study) -> HttpResponse:
     first = analysis_key(request, study, _result_of(parts[0]))
     sections = []
     if first.state.n_ratings:
-        shown = [opened] if opened and "only" in request.GET else parts
+        shown_parts = [opened] if opened and "only" in request.GET else parts
         bots = tuple(study_bots(study).values())
-        sections = [_section(request, first, name, bots, formula, is_open=name == opened) for name in shown]
+        sections = [_section(request, first, name, bots, formula, is_open=name == opened) for name in shown_parts]
     return study_page(
         request,
         "why.html",
@@ -95,7 +95,7 @@ def why(request: HttpRequest, study: Study) -> HttpResponse:
         "why",
         leaves_out=True,
         sections=sections,
-        waiting=next((one.waiting for one in sections if one.waiting), None),
+        waiting=next((section.waiting for section in sections if section.waiting), None),
         form=BotColumnsForm(),
         problem=problem,
         own=BotColumns.from_json(study.bot_columns),
@@ -119,20 +119,20 @@ def _section(
     is_open: bool,
 ) -> FoldedSection:
     title = "Errors" if name == "items" and marks_errors(first.study) else _TITLES[name]
-    shown = partial(FoldedSection, name, title, is_open=is_open, formula_form=formula if is_open else None)
+    build_fold = partial(FoldedSection, name, title, is_open=is_open, formula_form=formula if is_open else None)
     key = first.with_part(_result_of(name))
     if not is_open:
         try:
-            return shown(_conclusion(key, name, key.state.digest, bots))
+            return build_fold(_conclusion(key, name, key.state.digest, bots))
         except LookupError:
-            return shown("Not computed for the present data. Open it to compute it.")
+            return build_fold("Not computed for the present data. Open it to compute it.")
     if formula is not None and formula.errors:
-        return shown()
-    found = shown_result(request, first.with_part(key.part, formula.model if formula else None))
-    if found.frame is None:
-        return shown(waiting=found.waiting)
-    content, choice = _content(name, found.frame, found.result, request.GET)
-    return shown(content.in_one_sentence, content=content, waiting=found.waiting, choice=choice)
+        return build_fold()
+    stored = shown_result(request, first.with_part(key.part, formula.model if formula else None))
+    if stored.frame is None:
+        return build_fold(waiting=stored.waiting)
+    content, choice = _content(name, stored.frame, stored.result, request.GET)
+    return build_fold(content.in_one_sentence, content=content, waiting=stored.waiting, choice=choice)
 
 
 @lru_cache(maxsize=1024)
@@ -142,36 +142,39 @@ def _conclusion(key: AnalysisKey, name: str, _digest: str, bots: tuple[BotInfo, 
     Raises:
         LookupError: its result is not at hand.
     """
-    made = result_at_hand(key)
-    if made is None:
+    computed = result_at_hand(key)
+    if computed is None:
         raise LookupError(name)
-    named = {bot.bot_id: bot for bot in bots}
-    frame = StudyFrame(key.study, key.include_synthetic, named, made.facts, excluded_flags=key.without)
-    return _content(name, frame, made.result, {})[0].in_one_sentence
+    bots_by_id = {bot.bot_id: bot for bot in bots}
+    frame = StudyFrame(key.study, key.include_synthetic, bots_by_id, computed.facts, excluded_flags=key.without)
+    return _content(name, frame, computed.result, {})[0].in_one_sentence
 
 
 def _content(name: str, frame: StudyFrame, result: Any, chosen_by: Mapping[str, Any]) -> tuple[Section, Choice | None]:
     """Return a section in words, figures and tables, with what can be chosen in it."""
     if name == "agreement":
-        asked = chosen_by.get("dimension", "")
-        chosen = next((d for d in frame.dimensions if d.key == asked), frame.dimensions[0])
+        dimension_key = chosen_by.get("dimension", "")
+        chosen = next((d for d in frame.dimensions if d.key == dimension_key), frame.dimensions[0])
         link = partial(
             conversations_link,
             frame.study,
             synthetic=frame.include_synthetic,
-            without=frame.excluded_flags,
+            excluded_flags=frame.excluded_flags,
             question=chosen.key,
         )
-        options = [(one.key, one.title, one is chosen) for one in frame.dimensions]
+        options = [(dimension.key, dimension.title, dimension is chosen) for dimension in frame.dimensions]
         section = answers_section(
             frame, result.answers.get_dimension(chosen.key), chosen, lambda bot, answer: link(bot=bot, answer=answer)
         )
         return section, Choice("dimension", "Dimension", options)
     if name == "powered":
-        by = chosen_by.get("by", "")
-        by = by if by in result.by else result.first
-        options = [(one, predictor_title(one), one == by) for one in result.by]
-        return powered_section(frame, result, by or ""), Choice("by", "Predictor", options) if options else None
+        predictor = chosen_by.get("by", "")
+        predictor = predictor if predictor in result.by else result.first
+        options = [
+            (known_predictor, predictor_title(known_predictor), known_predictor == predictor)
+            for known_predictor in result.by
+        ]
+        return powered_section(frame, result, predictor or ""), Choice("by", "Predictor", options) if options else None
     return SECTIONS[name](frame, result), None
 
 
@@ -201,12 +204,12 @@ def _store(request: HttpRequest, study: Study) -> str:
 @read_view()
 def point(request: HttpRequest, study: Study, figure: str, column: str, group: int, exchange: int) -> HttpResponse:
     """Show the conversations behind a point of a trajectory."""
-    found: ShownResult = stored_result(request, study, "trajectories")
-    if found.frame is None and found.waiting is None:
+    trajectories: ShownResult = stored_result(request, study, "trajectories")
+    if trajectories.frame is None and trajectories.waiting is None:
         raise Http404
     table = None
-    if found.frame is not None:
-        table = point_table(found.frame, found.result, figure, column, group, exchange)
+    if trajectories.frame is not None:
+        table = point_table(trajectories.frame, trajectories.result, figure, column, group, exchange)
         if table is None:
             raise Http404
     return study_page(
@@ -216,6 +219,6 @@ def point(request: HttpRequest, study: Study, figure: str, column: str, group: i
         "why",
         leaves_out=True,
         table=table,
-        waiting=found.waiting,
+        waiting=trajectories.waiting,
         back=f"{reverse('dashboard:study_why', args=[study.key])}{kept_in_address(request)}#trajectories",
     )
