@@ -74,7 +74,7 @@ def test_a_mean_has_its_interval_over_conversations() -> None:
         ("eliza", run.pk, 4),
         ("parrot", run.pk, 4),
     ]
-    mean = found.sides[1].means[0].found
+    mean = found.sides[1].means[0].interval
     # Words are never below 0, and these are not skewed: (mean − mu)² = t² v mu / mean at both ends.
     reach = (stats.t.ppf(0.975, 3) * stats.sem([3.0, 5.0, 6.0, 8.0])) ** 2 / 5.5
     low, high = sorted(np.roots([1, -(2 * 5.5 + reach), 5.5**2]))
@@ -99,14 +99,14 @@ def test_what_is_undefined_has_its_reason_and_partial_means_say_of_how_many(staf
     assert (empty.text, empty.reason) == ("–", "not computed for this run by the metric as it is now")
     Conversation.objects.filter(selfplay__run=bare).update(state=Conversation.State.FAILED)
     found = runs_compared(RunComparisonParams(columns=["words_bot"]))
-    assert found.sides[0].means[0].found.reason.code == "not_played"
+    assert found.sides[0].means[0].interval.reason.code == "not_played"
 
 
 def test_results_of_an_earlier_version_do_not_count() -> None:
     run = played("eliza")
     MetricVersion.objects.filter(name="words").update(key="earlier")
     found = runs_compared(RunComparisonParams(columns=["words_bot", "question_bot"]))
-    words, question = (one.found for one in found.sides[0].means)
+    words, question = (one.interval for one in found.sides[0].means)
     assert (words.mean, words.reason.code) == (None, "not_computed")
     assert question.mean is not None
     assert "words_bot" not in [one.name for one in found.every_measure]
@@ -223,7 +223,7 @@ def test_the_call_gives_the_numbers_of_the_page(staff: Client) -> None:
     assert [one["name"] for one in found["columns"]] == ["words_bot"]
     assert (found["differ"], found["versions_differ"], found["repeated"]) == (["seed"], [], [])
     for told, side in zip(found["sides"], page.sides, strict=True):
-        mean = side.means[0].found
+        mean = side.means[0].interval
         assert (told["bot"], told["run"], told["n"]) == (side.bot_id, side.run.pk, side.n)
         assert told["version"] == side.run.plan["identities"][side.bot_id]["key"]
         [one] = told["means"]
