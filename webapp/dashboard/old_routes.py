@@ -47,7 +47,7 @@ OLD_ROUTES: tuple[OldRoute, ...] = (
     OldRoute("tokens/", "tokens"),
     OldRoute("tokens/<int:pk>/end/", "tokens"),
     OldRoute("studies/<slug:key>/compare/", "study_results"),
-    OldRoute("studies/<slug:key>/compare/<slug:part>.<slug:kind>", "study_results_picture"),
+    OldRoute("studies/<slug:key>/compare/<slug:what>.<slug:kind>", "study_results_picture"),
     OldRoute("studies/<slug:key>/bots/", "study_results", "questions"),
     OldRoute("studies/<slug:key>/pairs/", "study_results"),
     OldRoute("studies/<slug:key>/agreement/", "study_why", "agreement"),

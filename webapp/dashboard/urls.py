@@ -73,7 +73,7 @@ urlpatterns = [
         "studies/<slug:key>/people/<uuid:participant_id>/erase/", participants.person_erase, name="study_person_erase"
     ),
     path("studies/<slug:key>/results/", results.results, name="study_results"),
-    path("studies/<slug:key>/results/<slug:part>.<slug:kind>", results.picture, name="study_results_picture"),
+    path("studies/<slug:key>/results/<slug:what>.<slug:kind>", results.picture, name="study_results_picture"),
     path("studies/<slug:key>/results/why/", why.study_why, name="study_why"),
     path(
         "studies/<slug:key>/statistics/trajectories/<slug:figure>/<slug:column>/<int:group>/<int:exchange>/",

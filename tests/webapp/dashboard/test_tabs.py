@@ -54,7 +54,7 @@ PARTS = {
     "slug:key": "rated",
     "slug:part": "comparisons",
     "slug:step": "texts",
-    "slug:part": "board",
+    "slug:what": "board",
     "slug:kind": "svg",
     "uuid": "0" * 8 + "-0000" * 3 + "-" + "0" * 12,
 }

@@ -82,15 +82,15 @@ def results(request: HttpRequest, study: Study) -> HttpResponse:
 
 
 @read_view()
-def picture(request: HttpRequest, study: Study, part: str, kind: str) -> HttpResponse:
+def picture(request: HttpRequest, study: Study, what: str, kind: str) -> HttpResponse:
     """Send the leaderboard, or the two bots, as a file; the page says why there is none."""
     context = _pairs(request, study) if compares_pairs(study) else _ratings(request, study)
-    if part not in ("board", "against") or kind not in FORMATS:
+    if what not in ("board", "against") or kind not in FORMATS:
         raise Http404
-    shows = context.get(part)
+    shows = context.get(what)
     if shows is None or ("choice" in context and context["choice"].wrong):
         return HttpResponseRedirect(f"{reverse('dashboard:study_results', args=[study.key])}?{request.GET.urlencode()}")
-    name = shows.key if part == "board" else f"{shows.first.bot_id}-{shows.second.bot_id}"
+    name = shows.key if what == "board" else f"{shows.first.bot_id}-{shows.second.bot_id}"
     response = HttpResponse(shows.picture(study.name).to(kind), content_type=FORMATS[kind])
     response["Content-Disposition"] = content_disposition_header(True, f"{study.key}-{name}.{kind}") or ""
     response["X-Content-Type-Options"] = "nosniff"
