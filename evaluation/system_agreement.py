@@ -34,9 +34,9 @@ from evaluation.stats.systems import (
     SystemCells,
     SystemPairs,
     choices_of,
+    clear_rounding,
+    compute_permutation_p,
     permutation_p,
-    rounded,
-    share_reached,
     weighted_p,
 )
 
@@ -261,7 +261,7 @@ def _draws(cells: SystemCells, pairs: SystemPairs, weights: np.ndarray) -> dict[
 
 def _accuracy(people: np.ndarray, metric: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return the share of pairs that both order alike, and the number that people tie: (B,) of (B, P) differences."""
-    one, other = np.sign(rounded(people)), np.sign(rounded(metric))
+    one, other = np.sign(clear_rounding(people)), np.sign(clear_rounding(metric))
     ordered = (one != 0) & np.isfinite(one)
     n = ordered.sum(axis=1)
     right = (ordered & (one == other)).sum(axis=1)
@@ -280,7 +280,7 @@ def _chance_p(means: np.ndarray) -> float | None:
     if np.isnan(found[0]):
         return None
     reached = int((found[1:] >= found[0] - 1e-12).sum())
-    return share_reached(reached, len(dealt), is_all=factorial(means.shape[1]) == len(dealt))
+    return compute_permutation_p(reached, len(dealt), is_all=factorial(means.shape[1]) == len(dealt))
 
 
 @dataclass(frozen=True, slots=True)
@@ -356,7 +356,7 @@ def compare_on_systems(
         swap[:, there] = swaps[start : start + step]
         apart = soft(np.where(swap, values[2], values[1])) - soft(np.where(swap, values[1], values[2]))
         reached += int((np.abs(apart) >= abs(mine - its) - 1e-9).sum())
-    p = share_reached(reached, len(swaps), is_all=2**n_cells == len(swaps))
+    p = compute_permutation_p(reached, len(swaps), is_all=2**n_cells == len(swaps))
     return SystemComparison(float(mine), float(its), p, n_systems, n_cells)
 
 
@@ -385,7 +385,7 @@ def calibrate_ties(scores: np.ndarray, people: np.ndarray, contexts: np.ndarray,
     one, other = (np.concatenate([part[side[k]] for part, side in zip(parts, sides, strict=True)]) for k in (0, 1))
     if not len(one):
         return TieCalibration(None, None, None, 0, 0, is_same)
-    apart, theirs = x[one] - x[other], np.sign(rounded(y[one] - y[other]))
+    apart, theirs = x[one] - x[other], np.sign(clear_rounding(y[one] - y[other]))
     order = np.argsort(np.abs(apart), kind="stable")
     size_of, theirs = np.abs(apart)[order], theirs[order]
     ordered = (theirs == np.sign(apart[order])) & (theirs != 0)

@@ -87,7 +87,7 @@ class RaterAgreement:
     leading: str
     coefficients: tuple[AgreementCoefficient, ...]
 
-    def leading_one(self, about: About, *codes: Code) -> AgreementEstimate:
+    def get_leading(self, about: About, *codes: Code) -> AgreementEstimate:
         """Return the first of these coefficients of what bots are ranked by.
 
         Raises:
@@ -101,17 +101,17 @@ class RaterAgreement:
     @property
     def same_conversation(self) -> AgreementEstimate:
         """Krippendorff's alpha of what bots are ranked by over conversations that several people rated."""
-        return self.leading_one("conversation", "alpha_ordinal", "alpha_interval")
+        return self.get_leading("conversation", "alpha_ordinal", "alpha_interval")
 
     @property
     def one_rater(self) -> AgreementEstimate:
         """ICC(1): reliability of one rater's view of a bot."""
-        return self.leading_one("bot", "icc_one")
+        return self.get_leading("bot", "icc_one")
 
     @property
     def reliability_of_bots(self) -> AgreementEstimate:
         """ICC(k): reliability of the bots' means over repeated samples of raters."""
-        return self.leading_one("bot", "icc_mean")
+        return self.get_leading("bot", "icc_mean")
 
     def to_json(self) -> dict[str, Any]:
         """Return plain values."""
@@ -342,8 +342,8 @@ def _agreement(part: Ratings, name: str, dimension: RatingDimension, shared: int
         n_shared=int((np.isfinite(table).sum(axis=1) > 1).sum()) if len(table) else 0,
         n_raters=n_raters,
         alpha=krippendorff_alpha(table, level),
-        fleiss=_too_many(values) or fleiss_kappa(table),
-        gwet=_too_many(values) or _gwet(table, dimension),
+        fleiss=_check_categories(values) or fleiss_kappa(table),
+        gwet=_check_categories(values) or _gwet(table, dimension),
         cohen=cohen,
         n_pairs=n_pairs,
     )
@@ -355,7 +355,7 @@ def _level(dimension: RatingDimension, values: np.ndarray) -> Level:
     return "ordinal" if len(np.unique(values)) <= MOST_CATEGORIES else "interval"
 
 
-def _too_many(values: np.ndarray) -> AgreementEstimate | None:
+def _check_categories(values: np.ndarray) -> AgreementEstimate | None:
     """Return an undefined agreement if there are too many different answers for a kappa, else None."""
     n = len(np.unique(values))
     if n <= MOST_CATEGORIES:
@@ -366,7 +366,7 @@ def _too_many(values: np.ndarray) -> AgreementEstimate | None:
 
 def _cohen(part: Ratings, key: str, level: Level, shared: int) -> tuple[AgreementEstimate, int]:
     """Return Cohen's kappa of two raters, or the median over pairs of more; and how many pairs it is of."""
-    if (problem := _too_many(part.values(key))) is not None:
+    if (problem := _check_categories(part.values(key))) is not None:
         return problem, 0
     named_ratings = part.where(part.named)
     if not len(named_ratings):

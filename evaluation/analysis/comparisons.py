@@ -34,7 +34,7 @@ from evaluation.stats.effect_sizes import Effect, EffectSizes, effect_sizes
 from evaluation.stats.gls import label_codes
 from evaluation.stats.means import NO_SCALE
 from evaluation.stats.power import PairPlan, plan_from_ratings
-from evaluation.stats.sequential import RATERS, SequentialMeans, Unit, means_of, more_raters, pairwise_always
+from evaluation.stats.sequential import RATERS, SequentialMeans, Unit, count_further_raters, means_of, pairwise_always
 from evaluation.stats.zscores import rater_codes
 from evaluation.tables import number_or_reason, text_table
 
@@ -432,7 +432,7 @@ def _count_further_raters(
     """Return the number of further raters that each undecided pair needs, at its share of the level."""
     n_tested = sum(pair.p is not None for pair in pairs)
     return {
-        (pair.a, pair.b): more_raters(means, pair.a, pair.b, difference=smallest, alpha=alpha / n_tested)
+        (pair.a, pair.b): count_further_raters(means, pair.a, pair.b, difference=smallest, alpha=alpha / n_tested)
         for pair in pairs
         if pair.p is not None and not pair.ordered
     }

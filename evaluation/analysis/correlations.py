@@ -200,7 +200,7 @@ def metric_matrix(
         {**cells, **tested},
         len(ratings),
         within,
-        **_corrected(tested),
+        **_correct_cells(tested),
     )
 
 
@@ -231,11 +231,11 @@ def bot_matrix(
             tested[len(rows), j] = correlate(x, y, "pearson", interval="fisher")
         rows.append(row)
     return CorrelationMatrix(
-        "bots", "pearson", tuple(rows), tuple(means), {**cells, **tested}, len(bots), **_corrected(tested)
+        "bots", "pearson", tuple(rows), tuple(means), {**cells, **tested}, len(bots), **_correct_cells(tested)
     )
 
 
-def _corrected(cells: Cells) -> dict[str, Any]:
+def _correct_cells(cells: Cells) -> dict[str, Any]:
     """Return the cells that survive Holm's correction over all of them, and the false discovery rate of each."""
     p_values = [value.p for value in cells.values()]
     return {
@@ -249,7 +249,7 @@ def without_speaker(title: str) -> str:
     return _SPEAKER.sub("", title)
 
 
-def counted_once(means: pd.DataFrame, titles: Mapping[str, str]) -> list[CorrelationRow]:
+def get_distinct_columns(means: pd.DataFrame, titles: Mapping[str, str]) -> list[CorrelationRow]:
     """Return the columns of self-play, the same numbers once.
 
     There the bot is its own participant, so `words_user` and `words_bot` are one thing: of columns that are alike
@@ -327,7 +327,7 @@ class HybridCorrelations:
         document = (self.result["dimensions_conversation_level"].get(key) or {}).get(method)
         if document is None and method == "spearman" and self._is_target(key):
             document = self.result["conversation_level"].get(method)
-        return correlation_read(document, self.result["n_conversations"])
+        return read_correlation(document, self.result["n_conversations"])
 
     def _of_bots(self, dimensions: Sequence[str], source: str) -> list[Correlation]:
         return [self._of_bot(key, source) for key in dimensions]
@@ -339,7 +339,7 @@ class HybridCorrelations:
             played = source == "predicted_selfplay"
             levels = self.result["bot_level_selfplay" if played else "bot_level"] or {}
             document, n = levels.get("pearson"), self.n_selfplay if played else n
-        return correlation_read(document, n)
+        return read_correlation(document, n)
 
 
 def selfplay_bots(result: Mapping[str, Any]) -> int:
@@ -351,7 +351,7 @@ def selfplay_bots(result: Mapping[str, Any]) -> int:
     )
 
 
-def correlation_read(document: Mapping[str, Any] | None, n: int = 0) -> Correlation:
+def read_correlation(document: Mapping[str, Any] | None, n: int = 0) -> Correlation:
     """Return a correlation of a fit's document.
 
     Args:

@@ -281,7 +281,7 @@ def formula_model(
     n_levels = {name: len(set(columns[name].tolist())) for name in read.groups}
     merged = tuple(name for name, k in n_levels.items() if k == n > 1)
     read = replace(read, groups=tuple(name for name in read.groups if name not in merged))
-    reason = _unusable(y, read, columns, kind)
+    reason = _find_problem(y, read, columns, kind)
     if reason is not None:
         return nothing(reason)
     design = make_design(read, columns)
@@ -348,7 +348,7 @@ def _column(values: Sequence[Any], is_label: bool) -> np.ndarray:
     return column
 
 
-def _unusable(y: np.ndarray, read: Formula, columns: Mapping[str, np.ndarray], kind: Kind) -> Reason | None:
+def _find_problem(y: np.ndarray, read: Formula, columns: Mapping[str, np.ndarray], kind: Kind) -> Reason | None:
     """Return the reason for which the ratings allow no such model; None where they do."""
     from evaluation.stats.crossed import MOST_EFFECTS
 

@@ -352,18 +352,18 @@ def grades(ratings: Ratings, key: str | None = None) -> Grades:
     counts = np.zeros((len(items), n_levels), dtype=int)
     np.add.at(counts, (place, steps), 1)
     bots = ratings.bot[keep]
-    graded = [_graded(str(items[i]), str(bots[first_at[i]]), counts[i], low) for i in range(len(items))]
+    graded = [_grade_item(str(items[i]), str(bots[first_at[i]]), counts[i], low) for i in range(len(items))]
     return Grades(
         dimension.key,
         tuple(low + step for step in range(n_levels)),
         tuple(graded),
-        _bots(graded, low, n_levels),
+        _grade_bots(graded, low, n_levels),
         sum(item.is_tie for item in graded),
         sum(item.by_majority == item.by_mean for item in graded),
     )
 
 
-def _graded(item: str, bot: str, counts: np.ndarray, low: float) -> GradedItem:
+def _grade_item(item: str, bot: str, counts: np.ndarray, low: float) -> GradedItem:
     place, is_tie = majority(counts)
     grade = low + place
     mean = low + float(counts @ np.arange(len(counts)) / counts.sum())
@@ -372,7 +372,7 @@ def _graded(item: str, bot: str, counts: np.ndarray, low: float) -> GradedItem:
     )
 
 
-def _bots(items: Sequence[GradedItem], low: float, n_levels: int) -> tuple[GradedBot, ...]:
+def _grade_bots(items: Sequence[GradedItem], low: float, n_levels: int) -> tuple[GradedBot, ...]:
     bots = []
     for bot in dict.fromkeys(item.bot for item in items):
         bot_items = [item for item in items if item.bot == bot]

@@ -104,7 +104,7 @@ class Leaderboard:
         """Return a table for a terminal."""
         rows = [
             [
-                ranks_shown(place.ranks),
+                format_ranks(place.ranks),
                 *(place.bot, str(place.n_ratings), figure(place.mean.mean)),
                 *(span(place.mean.low, place.mean.high), ", ".join(place.too_close) or "–"),
             ]
@@ -135,7 +135,7 @@ def leaderboard(means: BotMeans, compared: Comparisons) -> Leaderboard:
     return Leaderboard(
         dimension=compared.dimension,
         places=tuple(places),
-        groups=alike_groups({place.bot: place.too_close for place in places}),
+        groups=find_equal_groups({place.bot: place.too_close for place in places}),
         level=means.level,
         n_told_apart=compared.n_told_apart,
         n_equal=len(compared.equal),
@@ -145,7 +145,7 @@ def leaderboard(means: BotMeans, compared: Comparisons) -> Leaderboard:
     )
 
 
-def alike_groups(close: Mapping[str, Collection[str]]) -> tuple[tuple[str, ...], ...]:
+def find_equal_groups(close: Mapping[str, Collection[str]]) -> tuple[tuple[str, ...], ...]:
     """Return the largest groups of bots of which no two differ significantly, those with the best bot first.
 
     These are the maximal cliques of the graph that joins what cannot be told apart. A group whose every pair stands in
@@ -172,7 +172,7 @@ def alike_groups(close: Mapping[str, Collection[str]]) -> tuple[tuple[str, ...],
     return tuple(sorted(groups, key=lambda group: [position[bot] for bot in group]))
 
 
-def ranks_shown(ranks: tuple[int, int] | None) -> str:
+def format_ranks(ranks: tuple[int, int] | None) -> str:
     """Write a range of ranks, `2–4`; a dash for a bot without one."""
     if ranks is None:
         return "–"
@@ -229,13 +229,13 @@ def ranking_progress(ratings: Ratings, *, alpha: float | None = None) -> Ranking
     ratings = replace(ratings, is_collecting=True)
     leading = ratings.leading
     other_keys = [dimension.key for dimension in ratings.dimensions if leading is None or dimension.key != leading.key]
-    progress = _settled(ratings, alpha)
+    progress = _rank_question(ratings, alpha)
     return replace(
-        progress, other_questions={key: _settled(replace(ratings, headline=(key,)), alpha) for key in other_keys}
+        progress, other_questions={key: _rank_question(replace(ratings, headline=(key,)), alpha) for key in other_keys}
     )
 
 
-def _settled(ratings: Ratings, alpha: float) -> RankingProgress:
+def _rank_question(ratings: Ratings, alpha: float) -> RankingProgress:
     """Return the state of the sequential ranking by the leading question."""
     compared = compare(ratings, alpha=alpha, plans=False)
     ratings = within_conditions(ratings)
@@ -254,10 +254,12 @@ def _settled(ratings: Ratings, alpha: float) -> RankingProgress:
         )
         for bot in sorted(set(ratings.bot.tolist()))
     }
-    return RankingProgress(compared, means, _needs(list(means), compared.pairs, compared.more, compared.smallest))
+    return RankingProgress(
+        compared, means, _count_needed_raters(list(means), compared.pairs, compared.more, compared.smallest)
+    )
 
 
-def _needs(
+def _count_needed_raters(
     bots: Sequence[str],
     pairs: Sequence[Comparison],
     further_raters: Mapping[tuple[str, str], int | None],
@@ -330,13 +332,15 @@ def pair_ranking_progress(judged: PairJudgements, *, alpha: float | None = None)
     """
     alpha = order_alpha(judged.level) if alpha is None else alpha
     judged = replace(judged, is_collecting=True)
-    first, *other_questions = [_pairs_settled(judged, key, alpha) for key in judged.titles]
+    first, *other_questions = [_rank_pairs(judged, key, alpha) for key in judged.titles]
     return replace(first, other_questions=tuple(other_questions))
 
 
-def _pairs_settled(judged: PairJudgements, key: str, alpha: float) -> PairRankingProgress:
+def _rank_pairs(judged: PairJudgements, key: str, alpha: float) -> PairRankingProgress:
     preferences = preferred(judged, key, alpha=alpha)
     further_raters = {(preference.pair.a, preference.pair.b): preference.more for preference in preferences.found}
     bots = sorted({bot for pair in further_raters for bot in pair})
-    needs = _needs(bots, [preference.pair for preference in preferences.found], further_raters, preferences.smallest)
+    needs = _count_needed_raters(
+        bots, [preference.pair for preference in preferences.found], further_raters, preferences.smallest
+    )
     return PairRankingProgress(preferences, needs)

@@ -201,7 +201,7 @@ def judge_pairs(
             is_answered = here & np.isfinite(values)
             scores = (values * turned)[is_answered]
             read = (scores, judged.item[is_answered], raters[is_answered])
-            pair = preferences[key].get_comparison(a, b) if is_answered.any() else _unasked(a, b)
+            pair = preferences[key].get_comparison(a, b) if is_answered.any() else _make_undefined(a, b)
             outcome = _outcome(key, pair, *read, level, judged.is_collecting)
             outcomes.append(replace(outcome, equal=is_equal(pair, preferences[key].smallest)))
     leading = judged.answers[judged.leading]
@@ -251,7 +251,7 @@ def _pick_shares(judged: PairJudgements, raters: np.ndarray, level: float) -> tu
     return tuple(shares)
 
 
-def _unasked(a: str, b: str) -> Comparison:
+def _make_undefined(a: str, b: str) -> Comparison:
     return Comparison(a, b, None, None, None, None, None, ordered=False, reason=NO_VALUE)
 
 
@@ -264,7 +264,7 @@ def _outcome(
     level: float,
     is_collecting: bool,
 ) -> PairOutcome:
-    is_ambiguous = _ambiguous(scores, items)
+    is_ambiguous = _find_ambiguous(scores, items)
     kinds = np.stack([scores == 1, scores == 0, scores == -1], axis=1).astype(float)
 
     def shares(among: np.ndarray) -> list[Interval]:
@@ -294,7 +294,7 @@ def _outcome(
     )
 
 
-def _ambiguous(scores: np.ndarray, items: np.ndarray) -> np.ndarray:
+def _find_ambiguous(scores: np.ndarray, items: np.ndarray) -> np.ndarray:
     """Return (k,) whether the item of each judgement has two answers that are both the most frequent."""
     votes: dict[str, Counter[float]] = {}
     for item, score in zip(items.astype(str).tolist(), scores.tolist(), strict=True):

@@ -100,12 +100,12 @@ class RaterPlan:
 
     def for_differences(self, differences: Sequence[float], *, power: float) -> RaterPlan:
         """Return a plan for other differences, by the spread that is known."""
-        return _planned(replace(self, power=power), differences)
+        return _add_rows(replace(self, power=power), differences)
 
     def for_study(self, n_bots: int, n: int, differences: Sequence[float] = ()) -> RaterPlan:
         """Return a plan by the same spread for a study of so many bots with n raters each."""
         plan = replace(self, n_comparisons=max(n_pairs(n_bots), 1), n_fewest=n)
-        return _planned(plan, differences)
+        return _add_rows(plan, differences)
 
     def to_json(self) -> dict[str, Any]:
         """Return plain values; undefined is null."""
@@ -214,7 +214,7 @@ def plan_raters(
     tested = pairwise(known.values(), known.bot.tolist(), known.unit.tolist())
     bots = [bot for bot in sorted(tested.means) if bot not in known.controls]
     n_comparisons = max(n_pairs(len(set(known.bots) - known.controls)), 1)
-    return _planned(
+    return _add_rows(
         RaterPlan(
             rows=(),
             power=power,
@@ -226,7 +226,7 @@ def plan_raters(
             detectable=None,
             reach=leading.high - leading.low,
             units=units_of(known),
-            pairs=tuple(sorted(_spreads(tested, bots), key=lambda pair: -pair.sd)),
+            pairs=tuple(sorted(_iterate_spreads(tested, bots), key=lambda pair: -pair.sd)),
             worth=None if fit is None else prediction_worth(fit, ratings.headline or (leading.key,)),
             smallest=ratings.smallest_difference(),
         ),
@@ -237,7 +237,7 @@ def plan_raters(
 @lru_cache(maxsize=64)
 def plan_assumed(sd: float, reach: float, *, power: float = POWER) -> RaterPlan:
     """Plan without ratings, as if those of every bot spread by `sd` points on a scale of `reach` points."""
-    return _planned(
+    return _add_rows(
         RaterPlan(
             rows=(),
             power=power,
@@ -254,7 +254,7 @@ def plan_assumed(sd: float, reach: float, *, power: float = POWER) -> RaterPlan:
     )
 
 
-def _spreads(tested: TestedPairs, bots: Sequence[str]) -> Iterator[PairSpread]:
+def _iterate_spreads(tested: TestedPairs, bots: Sequence[str]) -> Iterator[PairSpread]:
     """Yield the spread of every two bots whose ratings vary; equal ratings of a bot say little of its spread."""
     for a, b in combinations(bots, 2):
         variances = (tested.own_variance[a], tested.own_variance[b])
@@ -264,7 +264,7 @@ def _spreads(tested: TestedPairs, bots: Sequence[str]) -> Iterator[PairSpread]:
             yield PairSpread(a, b, float(np.sqrt(total)), correlation)
 
 
-def _planned(plan: RaterPlan, differences: Sequence[float]) -> RaterPlan:
+def _add_rows(plan: RaterPlan, differences: Sequence[float]) -> RaterPlan:
     """Return the plan with its rows and with detectable differences."""
 
     def need(difference: float, pair: PairSpread | None, *, paired: bool) -> RaterNeed | None:

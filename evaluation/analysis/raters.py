@@ -213,7 +213,7 @@ def screening(ratings: Ratings, seconds: Mapping[str, float], turned: Collection
     verdicts = _verdicts(ratings, seconds, turned)
     flagged = tuple(verdict for verdict in verdicts if not verdict.passed)
     names = {verdict.rater for verdict in flagged}
-    bots = tuple(_screened(ratings, bot, mean, names) for bot, mean in _means(ratings))
+    bots = tuple(_screen_bot(ratings, bot, mean, names) for bot, mean in _means(ratings))
     return Screening(len(verdicts), flagged, _rules(verdicts), bots if flagged else (), *least)
 
 
@@ -254,7 +254,7 @@ def _rules(verdicts: list[RaterVerdict]) -> tuple[RuleCount, ...]:
     return tuple(counts)
 
 
-def _screened(ratings: Ratings, bot: str, mean: float, flagged: Collection[str]) -> ScreenedBot:
+def _screen_bot(ratings: Ratings, bot: str, mean: float, flagged: Collection[str]) -> ScreenedBot:
     values = ratings.values()
     of_bot = (ratings.bot == bot) & np.isfinite(values)
     bad = of_bot & np.array([rater in flagged for rater in ratings.rater], dtype=bool)

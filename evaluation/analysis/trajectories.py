@@ -278,7 +278,7 @@ def trajectories(
     corrected = holm([m.contrast.p if m.contrast else None for m in trajectory_measures])
     return TrajectoryResult(
         grouping,
-        tuple(_corrected(measure, p) for measure, p in zip(trajectory_measures, corrected, strict=True)),
+        tuple(_apply_correction(measure, p) for measure, p in zip(trajectory_measures, corrected, strict=True)),
         n_people=len(set(rater_codes([(people or {}).get(pk) for pk in grouping.conversations]))),
     )
 
@@ -306,7 +306,7 @@ def _measure(
     n = min(len(first.n), len(second.n))
     apart = (first.low[:n] > second.high[:n]) | (first.high[:n] < second.low[:n])
     in_both = np.isfinite(first.low[:n]) & np.isfinite(second.low[:n])
-    difference = _tested(means, people, scale)
+    difference = _test_difference(means, people, scale)
     x, y = (list(group_means.values()) for group_means in means)
     return TrajectoryMeasure(
         name,
@@ -325,7 +325,7 @@ def _measure(
     )
 
 
-def _tested(
+def _test_difference(
     means: Sequence[Mapping[str, float]], people: Mapping[str, str | None], scale: tuple[float, float] | None
 ) -> Difference | None:
     """Return the difference of two groups' means, or None where there cannot be a test.
@@ -341,7 +341,7 @@ def _tested(
     return difference_of_means((first, second), whose, LEVEL, scale)
 
 
-def _corrected(measure: TrajectoryMeasure, p_holm: float | None) -> TrajectoryMeasure:
+def _apply_correction(measure: TrajectoryMeasure, p_holm: float | None) -> TrajectoryMeasure:
     """Return the measure with its corrected p-value and the direction that follows from it."""
     contrast = measure.contrast
     if contrast is None:
@@ -352,7 +352,7 @@ def _corrected(measure: TrajectoryMeasure, p_holm: float | None) -> TrajectoryMe
     return replace(measure, contrast=replace(contrast, p_holm=p_holm, direction=direction))
 
 
-def behind_point(grouping: Grouping, rows: Rows, group: int, exchange: int) -> dict[str, float]:
+def get_point_values(grouping: Grouping, rows: Rows, group: int, exchange: int) -> dict[str, float]:
     """Return the conversations that a point is the mean of with their values, highest first.
 
     Args:

@@ -75,7 +75,7 @@ def full_window(low: float, high: float, at_most: int = 7) -> ScaleWindow:
     return ScaleWindow(low, high, tuple(rating_ticks(low, high, at_most)), (low, high))
 
 
-def around(values: Sequence[float], low: float, high: float, at_most: int = 7) -> ScaleWindow:
+def window_around(values: Sequence[float], low: float, high: float, at_most: int = 7) -> ScaleWindow:
     """Return the window that contains these values, with ends at ticks or at the scale's ends.
 
     The whole scale without values. Values outside the scale extend the window beyond it.
@@ -117,16 +117,16 @@ def rating_window(
     values += ends if is_open else [min(max(end, low), high) for end in ends]
     if is_whole and all(low <= value <= high for value in values):
         return full_window(low, high, at_most)
-    return around([*values, low, high] if is_whole else values, low, high, at_most)
+    return window_around([*values, low, high] if is_whole else values, low, high, at_most)
 
 
-def unbounded(values: Sequence[float], at_most: int = 5) -> ScaleWindow:
+def unbounded_window(values: Sequence[float], at_most: int = 5) -> ScaleWindow:
     """Return the window of values that have no scale of their own."""
     low, high = padded_range([value for value in values if math.isfinite(value)] or [0.0, 1.0])
     return ScaleWindow(low, high, tuple(ticks(low, high, at_most)), (low, high))
 
 
-def centred(values: Sequence[float]) -> ScaleWindow:
+def centred_window(values: Sequence[float]) -> ScaleWindow:
     """Return the window of differences, with 0 in its middle."""
     reach = max((abs(value) for value in values if math.isfinite(value)), default=0.0) * 1.05 or 1.0
     return ScaleWindow(-reach, reach, tuple(ticks(-reach, reach, 5)), (-reach, reach))
@@ -326,7 +326,7 @@ def values_drawing(
         css: class of the drawing.
     """
     ends = [end for row in rows for end in (row.mean, row.low, row.high) if end is not None]
-    window = unbounded([*ends, *other_values, *(shade or ())], 6 if width > 400 else 3)
+    window = unbounded_window([*ends, *other_values, *(shade or ())], 6 if width > 400 else 3)
     cells = [
         marked_cell(
             row.href, row.says, interval_cell(window, row.mean, row.low, row.high, hollow=row.hollow, shade=shade)

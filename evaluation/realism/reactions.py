@@ -60,7 +60,7 @@ def reaction_slopes(
                 simulated_slope,
                 apart,
                 len(bots),
-                standing_of(people_slope, simulated_slope, apart),
+                judge_slope(people_slope, simulated_slope, apart),
             )
         )
     return tuple(slopes)
@@ -112,7 +112,7 @@ def slope_of(reaction: np.ndarray, rating: np.ndarray) -> Effect:
     return Effect(value, value - half, value + half)
 
 
-def standing_of(people: Effect, simulated: Effect, difference: Effect) -> ReactionStanding:
+def judge_slope(people: Effect, simulated: Effect, difference: Effect) -> ReactionStanding:
     """Judge the simulated slope next to people's."""
     if people.low is None:
         return "not_known"

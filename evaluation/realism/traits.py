@@ -144,14 +144,14 @@ def _distance(
     low, high = np.quantile(apart, [(1 - LEVEL) / 2, (1 + LEVEL) / 2]).tolist()
     usual, rare = float(halves.mean()), float(np.quantile(halves, LEVEL))
     distance = Effect(float(apart.mean()), low, high)
-    return TraitDistance(*names, mean, simulated_mean, distance, usual, rare, standing_of(low, high, usual))
+    return TraitDistance(*names, mean, simulated_mean, distance, usual, rare, judge_distance(low, high, usual))
 
 
 def _spread(shares: np.ndarray, grid: np.ndarray) -> float:
     return float(np.sqrt(shares @ (grid - shares @ grid) ** 2))
 
 
-def standing_of(low: float, high: float, halves: float) -> Standing:
+def judge_distance(low: float, high: float, halves: float) -> Standing:
     """Judge the interval of a distance next to the distance of two halves of people."""
     if low > halves:
         return "different"

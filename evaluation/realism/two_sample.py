@@ -119,7 +119,7 @@ def vectors_test(pool: ChatPool) -> TwoSampleTest:
     """Separate chats by sentence vectors of turns, and by their products with those of the bot's turns before."""
     features = [np.concatenate([side.vectors, side.vectors * side.before_vectors], axis=1) for side in pool.sides]
     turns = np.concatenate(features).astype(np.float32)
-    return _tested(pool, "vectors", lambda mask: pool.means(turns, mask), turns)
+    return _run_test(pool, "vectors", lambda mask: pool.means(turns, mask), turns)
 
 
 def traits_test(pool: ChatPool, *, is_within: bool = False) -> TwoSampleTest:
@@ -136,10 +136,10 @@ def traits_test(pool: ChatPool, *, is_within: bool = False) -> TwoSampleTest:
         spread = np.sqrt(np.maximum(pool.means(turns**2, mask) - mean**2, 0))
         return np.concatenate([mean, spread, *([] if is_within else [leaving])], axis=1)
 
-    return _tested(pool, "traits", of_chats)
+    return _run_test(pool, "traits", of_chats)
 
 
-def _tested(
+def _run_test(
     pool: ChatPool,
     features: Literal["vectors", "traits"],
     of_chats: Callable[[np.ndarray], np.ndarray],
@@ -168,7 +168,7 @@ def _tested(
         centre = np.ma.masked_invalid(x).mean(axis=0).filled(0)
         x = np.where(np.isfinite(x), x, centre) - centre
         scale = np.where(x.std(axis=0) > 1e-9, x.std(axis=0), np.inf)
-        slopes = _fitted(x / scale, pool, trained) / scale
+        slopes = _fit_slopes(x / scale, pool, trained) / scale
         scored = (pool.fold == fold) & spoken
         scores[scored] = np.where(np.isfinite(chat_features[scored]), chat_features[scored] - centre, 0) @ slopes
         if turns is not None:
@@ -192,7 +192,7 @@ def _tested(
     )
 
 
-def _fitted(x: np.ndarray, pool: ChatPool, trained: np.ndarray) -> np.ndarray:
+def _fit_slopes(x: np.ndarray, pool: ChatPool, trained: np.ndarray) -> np.ndarray:
     """Return the slopes of a logistic regression in which both sides of each bot weigh the same."""
     from sklearn.linear_model import LogisticRegression
 

@@ -32,15 +32,15 @@ SEPARATION_CHANGES = {
 }
 
 
-def row_of(predictions: Sequence[BotPrediction], applied_to: Source) -> BotPrediction | None:
+def get_main_row(predictions: Sequence[BotPrediction], applied_to: Source) -> BotPrediction | None:
     """Return the main fit's row, fitted on people and applied to one kind of chats; None where there is none."""
     rows = [prediction for prediction in predictions if prediction.fit == MAIN_FIT and prediction.fitted_on == "people"]
     return next((row for row in rows if row.applied_to == applied_to and row.reason is None), None)
 
 
-def order_of(predictions: Sequence[BotPrediction]) -> Order:
+def decide_order(predictions: Sequence[BotPrediction]) -> Order:
     """Decide if simulated chats order the bots as people's ratings do."""
-    simulated, people = row_of(predictions, "simulated"), row_of(predictions, "people")
+    simulated, people = get_main_row(predictions, "simulated"), get_main_row(predictions, "people")
     if simulated is None or simulated.n_bots < FEW_BOTS or simulated.r.high is None:
         return "not_known"
     if simulated.beats_chance:
@@ -64,8 +64,8 @@ def verdict_of(
     known = [test for test in tests if test.auc.value is not None]
     best = max(known, key=lambda test: test.auc.value or 0.0, default=None)
     separable = None if best is None or best.auc.low is None else any(test.is_separable for test in known)
-    order: Order = "not_known" if is_within else order_of(predictions)
-    row = row_of(predictions, "simulated")
+    order: Order = "not_known" if is_within else decide_order(predictions)
+    row = get_main_row(predictions, "simulated")
     separation = _separation(best, separable)
     if best is not None and n_nameless:
         separation += f" ({NAMELESS.format(chats=counted(n_nameless, 'chat'))})"

@@ -279,9 +279,9 @@ def _analyse(
     )
     eta_reason = NOT_INDEPENDENT if clustered is not None and reason is None else None
     if fit is None:
-        judge = partial(_pooled, toward, means, n, variance, df, reason)
+        judge = partial(_judge_pooled, toward, means, n, variance, df, reason)
     else:
-        judge = partial(_clustered, toward, fit)
+        judge = partial(_judge_clustered, toward, fit)
     marginals, contrasts = _means(factors, x, n, judge, level, fit, scale)
     return Anova(terms, marginals, contrasts, residual, df, total, dropped, level, reason, eta_reason)
 
@@ -364,7 +364,7 @@ Judge = Callable[[np.ndarray], tuple[Gap, Reason | None]]
 """Returns for a row of the design its fitted value with error and degrees of freedom, or why these are not known."""
 
 
-def _pooled(
+def _judge_pooled(
     toward: np.ndarray,
     means: np.ndarray,
     n: np.ndarray,
@@ -378,7 +378,7 @@ def _pooled(
     return Gap(float(weights @ means), error, df), reason
 
 
-def _clustered(toward: np.ndarray, fit: RaterGls, row: np.ndarray) -> tuple[Gap, Reason | None]:
+def _judge_clustered(toward: np.ndarray, fit: RaterGls, row: np.ndarray) -> tuple[Gap, Reason | None]:
     weights = row @ toward
     gap = fit.combined(weights)
     used = np.abs(weights) > 1e-9 * np.abs(weights).max()

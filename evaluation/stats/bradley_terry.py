@@ -131,7 +131,7 @@ def bradley_terry(
     lengths = {len(first), len(second), len(result), len(result if raters is None else raters)}
     if len(lengths) != 1:
         raise ValueError(f"lengths {sorted(lengths)} differ; bots, outcomes and raters go together")
-    extra = _extra(controls or {}, len(result), place=place)
+    extra = _make_covariates(controls or {}, len(result), place=place)
     keep = np.isfinite(result) & np.isfinite(extra).all(axis=1)
     odd = set(result[keep].tolist()) - {0.0, 0.5, 1.0}
     if odd:
@@ -151,7 +151,7 @@ def bradley_terry(
     def nothing(reason: Reason) -> BradleyTerry:
         return BradleyTerry((), (), *(None,) * 6, n, n_raters, reason)
 
-    problem = _no_fit(labels.tolist(), codes, choice)
+    problem = _find_fit_problem(labels.tolist(), codes, choice)
     if problem is None and n_raters is not None and n_raters <= n_bots:
         text = f"{counted(n_raters, 'rater')}: too few to judge {counted(n_bots, 'bot')} by"
         problem = Reason("too_few_for_bots", text, n_raters=n_raters, n_bots=n_bots)
@@ -163,10 +163,10 @@ def bradley_terry(
     design = _design(rows[:, :2].astype(int), rows[:, 2:], n_bots, ties=ties)
     counts = np.zeros(design.shape[:2])
     np.add.at(counts, (which, choice), 1.0)
-    problem = _runaway(labels.tolist(), design, counts)
+    problem = _find_separation(labels.tolist(), design, counts)
     if problem is not None:
         return nothing(problem)
-    fit = _newton(design, counts)
+    fit = _fit_newton(design, counts)
     if fit is None:
         return nothing(Reason("no_strengths_found", "no optimum found"))
     parameters, covariance, scores = fit
@@ -188,7 +188,7 @@ def bradley_terry(
     )
 
 
-def _extra(controls: Mapping[str, Sequence[float] | np.ndarray], n: int, *, place: bool) -> np.ndarray:
+def _make_covariates(controls: Mapping[str, Sequence[float] | np.ndarray], n: int, *, place: bool) -> np.ndarray:
     """Return the (k, m) covariates of the first one's log odds besides its bot: its position, then the controls."""
     columns = [np.ones(n)] if place else []
     for name, values in controls.items():
@@ -198,7 +198,7 @@ def _extra(controls: Mapping[str, Sequence[float] | np.ndarray], n: int, *, plac
     return np.stack(columns, axis=1) if columns else np.zeros((n, 0))
 
 
-def _no_fit(labels: Sequence[str], codes: np.ndarray, choice: np.ndarray) -> Reason | None:
+def _find_fit_problem(labels: Sequence[str], codes: np.ndarray, choice: np.ndarray) -> Reason | None:
     """Return the reason why no strengths can be estimated, or None."""
     from scipy.sparse import coo_matrix
     from scipy.sparse.csgraph import connected_components
@@ -218,7 +218,7 @@ def _no_fit(labels: Sequence[str], codes: np.ndarray, choice: np.ndarray) -> Rea
     return None
 
 
-def _runaway(labels: Sequence[str], design: np.ndarray, counts: np.ndarray) -> Reason | None:
+def _find_separation(labels: Sequence[str], design: np.ndarray, counts: np.ndarray) -> Reason | None:
     """Return the reason, with the direction and its bots, if the likelihood grows without end; otherwise None.
 
     It does when every judgement chose an alternative that the direction never makes less likely
@@ -268,7 +268,7 @@ def _design(codes: np.ndarray, extra: np.ndarray, n_bots: int, *, ties: bool) ->
     return x[:, :, used]
 
 
-def _newton(x: np.ndarray, counts: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
+def _fit_newton(x: np.ndarray, counts: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
     """Return the parameters, their covariance, and the score of each alternative at the optimum.
 
     Args:

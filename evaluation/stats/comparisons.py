@@ -178,10 +178,10 @@ def pairwise(
             if reason is None and min(fit.fewest_raters[[i, j]]) < 2:
                 pair = replace(pair, reason=ONE_RATER)
             elif reason is None:
-                difference = ScoreDifference(_widest(fit, over, i, j), scaled[i], scaled[j], scale)
+                difference = ScoreDifference(_get_widest_gap(fit, over, i, j), scaled[i], scaled[j], scale)
                 pair = _test(pair, difference, array, level, 1 - 2 * equal_alpha)
         tested.append(pair)
-    pairs = tuple(corrected(tested, level))
+    pairs = tuple(correct_comparisons(tested, level))
     if fit is None:
         return TestedPairs(pairs, {}, {}, 0.0, 0.0, {})
     between, residual = fit.fit.spread
@@ -263,7 +263,7 @@ class _Things:
         return cls(np.stack([of_things, crossed]), n)
 
 
-def _widest(fit: BotFit, over: _Things | None, i: int, j: int) -> Gap:
+def _get_widest_gap(fit: BotFit, over: _Things | None, i: int, j: int) -> Gap:
     gap = fit.gap(i, j)
     if over is None:
         return gap
@@ -299,7 +299,7 @@ def false_discovery_rates(p_values: Sequence[float | None]) -> list[float | None
     return rates
 
 
-def corrected(pairs: Sequence[Comparison], level: float) -> list[Comparison]:
+def correct_comparisons(pairs: Sequence[Comparison], level: float) -> list[Comparison]:
     """Return the pairs with p-values corrected by Holm, and whether each can be put in order at 1 − level."""
     return [
         replace(pair, p_holm=p, ordered=p is not None and p < 1 - level)
@@ -322,7 +322,7 @@ class PairScores(NamedTuple):
     things: np.ndarray | None
 
 
-def judged_by_pair(
+def iterate_pair_scores(
     scores: Sequence[float] | np.ndarray,
     first: Sequence[str],
     second: Sequence[str],
@@ -364,12 +364,12 @@ def preferences_fixed(
         Pairs sorted by name; p is corrected by Holm; the interval, not corrected.
 
     Args:
-        scores, first, second: as `judged_by_pair`.
+        scores, first, second: as `iterate_pair_scores`.
         raters, things: as `pairwise`; a thing is what both were judged by: a context, or two conversations.
         level: of the intervals; 1 − level is the chance allowed of any wrong order among all pairs.
     """
     scale, preferences = (-1.0, 1.0), []
-    for a, b, pair_scores, people, thing_codes in judged_by_pair(scores, first, second, raters, things):
+    for a, b, pair_scores, people, thing_codes in iterate_pair_scores(scores, first, second, raters, things):
         pair = Comparison(a, b, None, None, None, None, None, ordered=False, reason=NO_VALUE)
         if len(pair_scores):
             shared = thing_codes if thing_codes is not None and len(np.unique(thing_codes)) < len(thing_codes) else None
@@ -381,7 +381,7 @@ def preferences_fixed(
                 p = mean_p_value(gap, spread, 0.0, scale)
                 pair = replace(pair, low=low, high=high, p=p, df=spread.df, reason=None)
         preferences.append(pair)
-    return corrected(preferences, level)
+    return correct_comparisons(preferences, level)
 
 
 def rank_ranges(bots: Collection[str], pairs: Iterable[Comparison]) -> dict[str, tuple[int, int]]:

@@ -106,7 +106,7 @@ def correlate(
 
     coefficient = {"pearson": stats.pearsonr, "spearman": stats.spearmanr, "kendall": stats.kendalltau}[method]
     r = float(np.clip(coefficient(xs, ys).statistic, -1.0, 1.0))
-    codes = _numbered(units, keep)
+    codes = _number_units(units, keep)
     carried = min(effective_units(ranks(side) if method != "pearson" else side, codes) for side in (xs, ys))
     n_units = int(codes.max()) + 1
     many = method == "kendall" and n > MOST_PAIRS_OF_KENDALL
@@ -155,7 +155,7 @@ def few_carry(carried: float, n_units: int) -> Reason | None:
     return Reason("few_carry", text, n_carrying=carried, n_units=n_units)
 
 
-def _numbered(units: Sequence[Any] | np.ndarray | None, keep: np.ndarray) -> np.ndarray:
+def _number_units(units: Sequence[Any] | np.ndarray | None, keep: np.ndarray) -> np.ndarray:
     """Return the number of the unit of every pair that is kept, 0, 1, …; without units each is one by itself."""
     if units is None:
         return np.arange(int(keep.sum()))
@@ -228,7 +228,7 @@ def fisher_interval(
     Args:
         ties: factor of the variance, from `_tie_factor`.
     """
-    if n <= _lost(method):
+    if n <= _get_lost_pairs(method):
         return None, None
     z, step = _quantile(level, n), _half_step(n, method)
     ends = []
@@ -237,7 +237,9 @@ def fisher_interval(
         if step and side * shifted >= 1:
             ends.append(float(side))
             continue
-        ends.append(float(np.tanh(np.arctanh(_inside(shifted)) + side * z * _fisher_error(shifted, n, method, ties))))
+        ends.append(
+            float(np.tanh(np.arctanh(_clip_coefficient(shifted)) + side * z * _fisher_error(shifted, n, method, ties)))
+        )
     return ends[0], ends[1]
 
 
@@ -245,13 +247,13 @@ def fisher_p(r: float, n: int, method: Method = "pearson", *, ties: float = 1.0)
     """Return the two-sided p-value of no relation: 1 less the level at which `fisher_interval` ends at 0."""
     from scipy.special import stdtr
 
-    if n <= _lost(method):
+    if n <= _get_lost_pairs(method):
         return None
     shifted = abs(r) - _half_step(n, method)
     if shifted <= 0:
         return 1.0
-    z = float(np.arctanh(_inside(shifted))) / _fisher_error(shifted, n, method, ties)
-    r_of_pearson = _inside(float(np.tanh(z / (n - 3) ** 0.5)))
+    z = float(np.arctanh(_clip_coefficient(shifted))) / _fisher_error(shifted, n, method, ties)
+    r_of_pearson = _clip_coefficient(float(np.tanh(z / (n - 3) ** 0.5)))
     return float(2 * stdtr(n - 2, -r_of_pearson * ((n - 2) / (1 - r_of_pearson**2)) ** 0.5))
 
 
@@ -260,10 +262,10 @@ def _quantile(level: float, n: int) -> float:
     from scipy.special import stdtrit
 
     t = float(stdtrit(n - 2, 0.5 + level / 2))
-    return float((n - 3) ** 0.5 * np.arctanh(_inside(t / (n - 2 + t * t) ** 0.5)))
+    return float((n - 3) ** 0.5 * np.arctanh(_clip_coefficient(t / (n - 2 + t * t) ** 0.5)))
 
 
-def _lost(method: Method) -> int:
+def _get_lost_pairs(method: Method) -> int:
     return 4 if method == "kendall" else 3
 
 
@@ -272,13 +274,13 @@ def _half_step(n: int, method: Method) -> float:
     return {"pearson": 0.0, "spearman": 6 / (n**3 - n), "kendall": 2 / (n**2 - n)}[method]
 
 
-def _inside(r: float) -> float:
+def _clip_coefficient(r: float) -> float:
     return float(np.clip(r, -1 + 1e-15, 1 - 1e-15))
 
 
 def _fisher_error(r: float, n: int, method: Method, ties: float) -> float:
-    numerator = {"pearson": 1.0, "spearman": 1 + _inside(r) ** 2 / 2, "kendall": 0.437 * ties}[method]
-    return float(np.sqrt(numerator / (n - _lost(method))))
+    numerator = {"pearson": 1.0, "spearman": 1 + _clip_coefficient(r) ** 2 / 2, "kendall": 0.437 * ties}[method]
+    return float(np.sqrt(numerator / (n - _get_lost_pairs(method))))
 
 
 def _tie_factor(x: np.ndarray, y: np.ndarray) -> float:
@@ -380,7 +382,7 @@ def within_groups(
         return Correlation(None, None, None, None, len(xs), reason=reason)
     r = float(rowwise(xs, ys, "pearson")[0])
     if interval == "jackknife":
-        unit = _numbered(units, keep)
+        unit = _number_units(units, keep)
         n_units = int(unit.max()) + 1
         enough = n_units >= FEWEST_UNITS
         leave_one_out = leave_one_out_pearson(xs, ys, unit, codes) if enough else np.full(n_units, np.nan)

@@ -124,7 +124,7 @@ def mean_interval(
     if not len(array):
         return Interval(None, None, None, 0, NO_VALUE)
     if scale is not None:
-        array = _on_scale(array, scale)
+        array = _clip_to_scale(array, scale)
     units = np.arange(len(array)) if groups is None else _codes(groups, keep)
     spread = mean_spread(array, units, None if things is None else _codes(things, keep))
     mean = float(array.mean())
@@ -241,7 +241,7 @@ def _variance_share(mean: float, spread: MeanSpread, scale: tuple[float, float])
     return spread.variance / max_variance if spread.variance > 0 and max_variance > 0 else 1 / spread.n_units
 
 
-def _on_scale(values: np.ndarray, scale: tuple[float, float]) -> np.ndarray:
+def _clip_to_scale(values: np.ndarray, scale: tuple[float, float]) -> np.ndarray:
     """Return the values, those that rounding put beyond an end of the scale at that end."""
     low, high = scale
     least, greatest = float(values.min()), float(values.max())

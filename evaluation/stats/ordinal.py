@@ -225,7 +225,7 @@ def ordinal_model(
             if counts[i, end] == counts[i].sum():
                 text = f"every rating of {label} is the {name} one: its effect is infinite"
                 return nothing(Reason(f"always_{name}", text, bot=str(label)))
-    apart = _separated(counts)
+    apart = _find_separation(counts)
     if apart is not None:
         upper, lower = (", ".join(labels[side].tolist()) for side in apart[:2])
         boundary = points[apart[2]]
@@ -265,7 +265,7 @@ def _count_ratings(rater: np.ndarray, bot: np.ndarray, n_bots: int) -> np.ndarra
     return np.bincount(rater * n_bots + bot, minlength=size).reshape(-1, n_bots).astype(float)
 
 
-def _separated(counts: np.ndarray) -> tuple[np.ndarray, np.ndarray, int] | None:
+def _find_separation(counts: np.ndarray) -> tuple[np.ndarray, np.ndarray, int] | None:
     """Find a point at which the bots separate: no rating of one side is above it, none of the other below it.
 
     The likelihood then grows for ever as the two sides move apart.

@@ -165,7 +165,7 @@ def raters_needed(
     # By the normal distribution, which asks for a little less than the t-test.
     quantiles = float(stats.norm.ppf(1 - level / 2) + stats.norm.ppf(power))
     variance_factor = 1 - correlation if design == "paired" else 1.0
-    n = _least(reached, power, 2 * variance_factor * (quantiles * rater_sd / difference) ** 2)
+    n = _find_least_n(reached, power, 2 * variance_factor * (quantiles * rater_sd / difference) ** 2)
     if n is None:
         reason = Reason("too_many_raters", f"more than {MOST:,} raters per bot", most=MOST)
         return RaterNeed(None, None, level, difference, sd, design, reason)
@@ -293,7 +293,7 @@ def power_integrated(shift: float, df: int, alpha: float) -> float:
     return float((weights * density) @ inside)
 
 
-def _least(reached: Callable[[int], float], power: float, guess: float) -> int | None:
+def _find_least_n(reached: Callable[[int], float], power: float, guess: float) -> int | None:
     """Find the smallest n ≥ 2 with enough power, which grows with n; the search begins at a guess."""
     if guess > MOST:
         return None

@@ -207,7 +207,7 @@ def _flat(study: _Study, rows: np.ndarray) -> RuleResult:
     if is_long.sum() < study.limits.min_conversations:
         n = int(is_long.sum())
         text = f"{counted(n, 'conversation')} with three answers or more"
-        return _cannot("flat", limit, Reason("few_long_forms", text, n_conversations=n))
+        return _make_undecided("flat", limit, Reason("few_long_forms", text, n_conversations=n))
     worded = worded[is_long]
     share = float((np.nanmax(worded, axis=1) == np.nanmin(worded, axis=1)).mean())
     n = int(is_long.sum())
@@ -220,7 +220,7 @@ def _narrow(study: _Study, rows: np.ndarray) -> RuleResult:
     limit = study.limits.min_spread
     known = study.worded[rows][np.isfinite(study.worded[rows])]
     if len(rows) < study.limits.min_conversations or len(known) < 2:
-        return _cannot("narrow", limit, _few_conversations(rows))
+        return _make_undecided("narrow", limit, _few_conversations(rows))
     spread = float(known.std(ddof=1)) / (study.high - study.low)
     words = f"answers vary by {spread:.1%} of the scale (standard deviation)"
     reason = Reason("spread_of_answers", words, spread=spread)
@@ -231,7 +231,7 @@ def _disagrees(study: _Study, rows: np.ndarray) -> RuleResult:
     """Correlate the rater with the other raters' means, dimension by dimension centred."""
     limit = study.limits.min_correlation
     if study.bots is None:
-        return _cannot("disagrees", limit, Reason("no_bots", "no bots given"))
+        return _make_undecided("disagrees", limit, Reason("no_bots", "no bots given"))
     bots = study.bots[rows]
     own_means, other_means = [], []
     for bot in np.unique(bots):
@@ -247,12 +247,12 @@ def _disagrees(study: _Study, rows: np.ndarray) -> RuleResult:
     n_shared = int(is_shared.any(axis=1).sum())
     if n_shared < study.limits.min_bots:
         text = f"{counted(n_shared, 'bot')} rated by others too"
-        return _cannot("disagrees", limit, Reason("few_shared_bots", text, n_bots=n_shared))
-    x, y = (_centred(np.where(is_shared, side, np.nan)) for side in (own_means, other_means))
+        return _make_undecided("disagrees", limit, Reason("few_shared_bots", text, n_bots=n_shared))
+    x, y = (_centre_columns(np.where(is_shared, side, np.nan)) for side in (own_means, other_means))
     size = float(np.sqrt((x**2).sum() * (y**2).sum()))
     if size <= 1e-9 * (study.high - study.low) ** 2:
         text = "the same rating for every bot"
-        return _cannot("disagrees", limit, Reason("same_for_every_bot", text))
+        return _make_undecided("disagrees", limit, Reason("same_for_every_bot", text))
     r = float((x * y).sum() / size)
     words = f"r = {share(r)} with the other raters over {counted(n_shared, 'bot')}"
     reason = Reason("r_with_others", words, r=r, n_bots=n_shared)
@@ -262,10 +262,10 @@ def _disagrees(study: _Study, rows: np.ndarray) -> RuleResult:
 def _too_fast(study: _Study, rows: np.ndarray) -> RuleResult:
     limit = study.limits.min_speed
     if study.seconds is None or not np.isfinite(study.usual_seconds):
-        return _cannot("too_fast", limit, Reason("no_times", "no times given"))
+        return _make_undecided("too_fast", limit, Reason("no_times", "no times given"))
     median = _median(study.seconds[rows])
     if not np.isfinite(median) or study.usual_seconds <= 0:
-        return _cannot("too_fast", limit, Reason("no_times_of_rater", "no times known"))
+        return _make_undecided("too_fast", limit, Reason("no_times_of_rater", "no times known"))
     share = median / study.usual_seconds
     words = f"{median:.0f} s a conversation, where raters usually take {study.usual_seconds:.0f} s"
     reason = Reason("time_taken", words, seconds=median, usual_seconds=study.usual_seconds)
@@ -277,16 +277,16 @@ def _contradicts(study: _Study, rows: np.ndarray) -> RuleResult:
     limit = study.limits.max_contradiction
     if study.turned.all() or not study.turned.any():
         text = "no statements of opposite wording"
-        return _cannot("contradicts", limit, Reason("no_opposites", text))
+        return _make_undecided("contradicts", limit, Reason("no_opposites", text))
     if len(rows) < study.limits.min_conversations:
-        return _cannot("contradicts", limit, _few_conversations(rows))
+        return _make_undecided("contradicts", limit, _few_conversations(rows))
     worded = study.worded[rows]
     sides = [_mean(worded[:, study.turned]), _mean(worded[:, ~study.turned])]
     imbalance = float(sum(sides)) - study.low - study.high
     share = imbalance / (study.high - study.low)
     if not np.isfinite(share):
         text = "one side was never answered"
-        return _cannot("contradicts", limit, Reason("one_side_unanswered", text))
+        return _make_undecided("contradicts", limit, Reason("one_side_unanswered", text))
     words = f"opposite statements: {share:+.0%} of the scale beyond balance"
     reason = (
         Reason("affirms_opposites", f"affirms {words}", percent=share)
@@ -305,15 +305,15 @@ def _control(study: _Study, rows: np.ndarray) -> RuleResult:
 
     limit = study.limits.control_p
     if study.control is None:
-        return _cannot("control", limit, Reason("no_control", "no control in the study"))
+        return _make_undecided("control", limit, Reason("no_control", "no control in the study"))
     is_control = study.control[rows]
     judged = study.values[rows][:, study.control_dimensions]
     bad, real = judged[is_control], judged[~is_control]
     bad, real = bad[np.isfinite(bad)], real[np.isfinite(real)]
     if not len(bad):
-        return _cannot("control", limit, Reason("rated_no_control", "rated no control"))
+        return _make_undecided("control", limit, Reason("rated_no_control", "rated no control"))
     if not len(real):
-        return _cannot("control", limit, Reason("rated_no_bot", "rated no bot but the control"))
+        return _make_undecided("control", limit, Reason("rated_no_bot", "rated no bot but the control"))
     p = 1.0
     if np.ptp(np.concatenate([bad, real])) > 0:
         p = float(stats.mannwhitneyu(bad, real, alternative="less", method="asymptotic").pvalue)
@@ -338,7 +338,7 @@ RULES: dict[str, _Rule] = {
 """By name. Each judges one rater's rows of the study."""
 
 
-def _cannot(rule: str, threshold: float, reason: Reason) -> RuleResult:
+def _make_undecided(rule: str, threshold: float, reason: Reason) -> RuleResult:
     return RuleResult(rule, None, None, threshold, reason)
 
 
@@ -357,7 +357,7 @@ def _mean(values: np.ndarray) -> float:
     return float(known.mean()) if len(known) else float("nan")
 
 
-def _centred(table: np.ndarray) -> np.ndarray:
+def _centre_columns(table: np.ndarray) -> np.ndarray:
     """Centre each column of the table; gaps become 0."""
     known = np.isfinite(table)
     number = np.maximum(known.sum(axis=0), 1)

@@ -37,7 +37,13 @@ from typing import Any, Literal
 import numpy as np
 
 from evaluation.findings import Reason
-from evaluation.stats.comparisons import ONE_JUDGEMENT, Comparison, corrected, difference_or_reason, judged_by_pair
+from evaluation.stats.comparisons import (
+    ONE_JUDGEMENT,
+    Comparison,
+    correct_comparisons,
+    difference_or_reason,
+    iterate_pair_scores,
+)
 from evaluation.stats.conditions import conditions_or_none, fit_bots
 from evaluation.stats.gls import label_codes
 from evaluation.stats.means import NO_VALUE, Interval
@@ -182,7 +188,7 @@ def mean_always(
     if not means.labels:
         return Interval(None, None, None, 0, NO_VALUE)
     variance, _n = means.project_mean(0, 0)
-    half = float(np.sqrt(variance) * _times(means.n_units[:1], 1 - level))
+    half = float(np.sqrt(variance) * _get_half_width(means.n_units[:1], 1 - level))
     mean = float(means.means[0])
     return Interval(mean, max(low, mean - half), min(high, mean + half), int(np.isfinite(array).sum()))
 
@@ -196,7 +202,7 @@ def half_planned(half: float, n: float, n_planned: float, *, level: float = 0.90
         n_planned: raters it is to have; what they say is taken to spread as it does now.
         level: of both intervals.
     """
-    now, then = (_times(np.array([float(count)]), 1 - level) for count in (n, n_planned))
+    now, then = (_get_half_width(np.array([float(count)]), 1 - level) for count in (n, n_planned))
     return half * then / now * float(np.sqrt(n / n_planned))
 
 
@@ -235,11 +241,11 @@ def pairwise_always(
             i, j = place[a], place[b]
             variance, n_a, n_b = means.project_difference(i, j, 0)
             n = np.array([n_a, n_b])
-            half = float(np.sqrt(variance) * _times(n, 1 - level))
+            half = float(np.sqrt(variance) * _get_half_width(n, 1 - level))
             p = _p_value(gap, variance, n)
             pair = replace(pair, low=gap - half, high=gap + half, p=p)
         pairs.append(pair)
-    return corrected(pairs, level)
+    return correct_comparisons(pairs, level)
 
 
 def preferences_always(
@@ -261,22 +267,22 @@ def preferences_always(
         Pairs sorted by name; p is corrected by Holm as in `pairwise_always`.
 
     Args:
-        scores, first, second: as `judged_by_pair`.
+        scores, first, second: as `iterate_pair_scores`.
         raters, things: as `means_of`; a thing is what both were judged by: a context, or two conversations.
         smallest: smallest difference of interest, between shares of judgements.
         level: of the intervals; 1 − level is the chance allowed of any wrong order, at any look.
     """
     pairs, means = [], []
-    for a, b, pair_scores, people, thing_codes in judged_by_pair(scores, first, second, raters, things):
+    for a, b, pair_scores, people, thing_codes in iterate_pair_scores(scores, first, second, raters, things):
         of_pair, of_things = [a] * len(pair_scores), None if thing_codes is None else thing_codes.tolist()
         estimate = means_of(pair_scores, of_pair, people.tolist(), of_things, low=-1, high=1)
         means.append(estimate)
         if len(pair_scores) < 2:
             reason = ONE_JUDGEMENT if len(pair_scores) else NO_VALUE
-            pairs.append(_undefined(a, b, float(pair_scores[0]) if len(pair_scores) else None, reason))
+            pairs.append(_make_undefined(a, b, float(pair_scores[0]) if len(pair_scores) else None, reason))
             continue
         variance, n = estimate.project_mean(0, 0)
-        gap, half = (float(estimate.means[0]), float(np.sqrt(variance) * _times(np.array([n]), 1 - level)))
+        gap, half = (float(estimate.means[0]), float(np.sqrt(variance) * _get_half_width(np.array([n]), 1 - level)))
         p = _p_value(gap, variance, np.array([n]))
         pair = Comparison(a, b, gap, max(-1.0, gap - half), min(1.0, gap + half), p, None, ordered=False)
         pairs.append(pair)
@@ -287,11 +293,11 @@ def preferences_always(
             estimate.unit,
             None if pair.p is None or pair.ordered else _count_units_needed(estimate, smallest, (1 - level) / n_tested),
         )
-        for pair, estimate in zip(corrected(pairs, level), means, strict=True)
+        for pair, estimate in zip(correct_comparisons(pairs, level), means, strict=True)
     ]
 
 
-def _undefined(a: str, b: str, gap: float | None, reason: Reason) -> Comparison:
+def _make_undefined(a: str, b: str, gap: float | None, reason: Reason) -> Comparison:
     return Comparison(a, b, gap, None, None, None, None, ordered=False, reason=reason)
 
 
@@ -300,12 +306,12 @@ def _count_units_needed(means: SequentialMeans, difference: float, alpha: float)
 
     def is_enough(n_more: int) -> bool:
         variance, n = means.project_mean(0, n_more)
-        return bool(np.sqrt(variance) * _times(np.array([n]), alpha) < difference)
+        return bool(np.sqrt(variance) * _get_half_width(np.array([n]), alpha) < difference)
 
-    return _fewest(is_enough)
+    return _find_fewest(is_enough)
 
 
-def more_raters(means: SequentialMeans, a: str, b: str, *, difference: float, alpha: float) -> int | None:
+def count_further_raters(means: SequentialMeans, a: str, b: str, *, difference: float, alpha: float) -> int | None:
     """Return the number of further units of each of two bots that would show a difference, all else equal.
 
     Args:
@@ -320,12 +326,12 @@ def more_raters(means: SequentialMeans, a: str, b: str, *, difference: float, al
 
     def is_enough(n_more: int) -> bool:
         variance, n_a, n_b = means.project_difference(i, j, n_more)
-        return bool(np.sqrt(variance) * _times(np.array([n_a, n_b]), alpha) < difference)
+        return bool(np.sqrt(variance) * _get_half_width(np.array([n_a, n_b]), alpha) < difference)
 
-    return _fewest(is_enough)
+    return _find_fewest(is_enough)
 
 
-def _fewest(is_enough: Callable[[int], bool]) -> int | None:
+def _find_fewest(is_enough: Callable[[int], bool]) -> int | None:
     """Return the smallest number that is enough; None where `MOST_MORE` is not."""
     if not is_enough(MOST_MORE):
         return None
@@ -336,21 +342,21 @@ def _fewest(is_enough: Callable[[int], bool]) -> int | None:
     return many
 
 
-def _times(n: np.ndarray, alpha: float) -> float:
+def _get_half_width(n: np.ndarray, alpha: float) -> float:
     """Return the half width of the interval in standard errors.
 
     Args:
         n: raters of the one mean or of the two.
     """
     spread = 1 + 1 / (n.min() * MIXING)
-    return float(np.sqrt(2 * spread * (np.log(1 / alpha) + _lost(n))))
+    return float(np.sqrt(2 * spread * (np.log(1 / alpha) + _get_mixing_cost(n))))
 
 
 def _p_value(gap: float, variance: float, n: np.ndarray) -> float:
     spread = 1 + 1 / (n.min() * MIXING)
-    return float(min(1.0, np.exp(_lost(n) - gap**2 / (2 * variance * spread))))
+    return float(min(1.0, np.exp(_get_mixing_cost(n) - gap**2 / (2 * variance * spread))))
 
 
-def _lost(n: np.ndarray) -> float:
+def _get_mixing_cost(n: np.ndarray) -> float:
     """Return the evidence that mixing over all sizes of an effect costs."""
     return float(np.log1p(n * MIXING).sum() / 2)

@@ -132,7 +132,7 @@ class SystemPairs:
         return apart, np.asarray(ndtr(-z))
 
 
-def rounded(values: np.ndarray) -> np.ndarray:
+def clear_rounding(values: np.ndarray) -> np.ndarray:
     """Return values with 0 in place of what rounding alone leaves."""
     size = np.max(np.abs(np.nan_to_num(values)), initial=0.0)
     return np.where(np.abs(values) <= 1e-12 * size, 0.0, values)
@@ -163,7 +163,8 @@ def permutation_p(cells: SystemCells, pairs: SystemPairs, rng: np.random.Generat
     for part in (shared_pairs[start : start + step] for start in range(0, len(shared_pairs), step)):
         d = pairs.differences(cells.filled)[:, :, part]
         p_values[:, part] = [
-            _reached(signs @ difference, difference.sum(axis=0), np.abs(difference).sum(axis=0)) for difference in d
+            _compute_share_above(signs @ difference, difference.sum(axis=0), np.abs(difference).sum(axis=0))
+            for difference in d
         ]
     for k in np.flatnonzero(~pairs.is_shared):
         sides = [
@@ -178,7 +179,9 @@ def permutation_p(cells: SystemCells, pairs: SystemPairs, rng: np.random.Generat
                 labels[row, list(chosen)] = 1.0
         else:
             labels = rng.permuted(np.tile(np.arange(n) < n_first, (N_PERMUTATIONS, 1)), axis=1).astype(float)
-        p_values[:, k] = _reached(labels @ values.T, values[:, :n_first].sum(axis=1), np.abs(values).sum(axis=1))
+        p_values[:, k] = _compute_share_above(
+            labels @ values.T, values[:, :n_first].sum(axis=1), np.abs(values).sum(axis=1)
+        )
     return p_values
 
 
@@ -189,13 +192,13 @@ def choices_of(n: int, rng: np.random.Generator) -> np.ndarray:
     return rng.integers(0, 2, size=(N_PERMUTATIONS, n))
 
 
-def _reached(draws: np.ndarray, observed: np.ndarray, size: np.ndarray) -> np.ndarray:
+def _compute_share_above(draws: np.ndarray, observed: np.ndarray, size: np.ndarray) -> np.ndarray:
     """Return the share of (B, P) draws above the (P,) observed ones, those equal but for rounding as halves."""
     apart = draws - observed
     near = np.abs(apart) <= 1e-9 * size
     return np.asarray(((apart > 0) & ~near).mean(axis=0) + near.mean(axis=0) / 2)
 
 
-def share_reached(reached: int, n: int, *, is_all: bool) -> float:
+def compute_permutation_p(reached: int, n: int, *, is_all: bool) -> float:
     """Return p: the share of all permutations, of random ones with the observed one among them."""
     return reached / n if is_all else (reached + 1) / (n + 1)

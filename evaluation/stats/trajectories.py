@@ -76,12 +76,12 @@ def difference_of_means(
     varies = [side.spread is not None and side.spread.variance > 0 for side in sides]
     if not any(varies):
         return None
-    fit = _fitted(values, people)
+    fit = _fit_groups(values, people)
     gap = fit.gap(0, 1)
     if not gap.error:
         return None
     if scale is None or not np.isfinite(scale).any():
-        return _robust(gap, level) if all(varies) else _borrowed(gap, sides)
+        return _test_by_student(gap, level) if all(varies) else _test_by_other_variance(gap, sides)
     covariance = fit.covariance
     apart = float(covariance[0, 0] + covariance[1, 1])
     shared = float(np.sqrt(max(1 - 2 * covariance[0, 1] / apart, 0.0)))
@@ -96,7 +96,7 @@ def difference_of_means(
         )
 
     if first.ends(level) is None or second.ends(level) is None:
-        return _borrowed(gap, sides)
+        return _test_by_other_variance(gap, sides)
     return Difference(*ends(level), _p_value(ends))
 
 
@@ -120,7 +120,7 @@ class _Side:
         return (0.0, 0.0) if ends is None else (self.mean - ends[0], ends[1] - self.mean)
 
 
-def _fitted(values: tuple[np.ndarray, np.ndarray], people: tuple[np.ndarray, np.ndarray]) -> RaterGls:
+def _fit_groups(values: tuple[np.ndarray, np.ndarray], people: tuple[np.ndarray, np.ndarray]) -> RaterGls:
     group = np.repeat([0, 1], [len(side) for side in values])
     person = label_codes(np.concatenate(people))
     counts = np.zeros((int(person.max()) + 1, 2))
@@ -129,7 +129,7 @@ def _fitted(values: tuple[np.ndarray, np.ndarray], people: tuple[np.ndarray, np.
     return RaterGls(means, group, person, np.concatenate(values) - means[group], counts, 0.0)
 
 
-def _robust(gap: Gap, level: float) -> Difference:
+def _test_by_student(gap: Gap, level: float) -> Difference:
     """Return the difference by Student's t."""
     from scipy.special import stdtr, stdtrit
 
@@ -138,7 +138,7 @@ def _robust(gap: Gap, level: float) -> Difference:
     return Difference(gap.difference - half, gap.difference + half, p)
 
 
-def _borrowed(gap: Gap, sides: Sequence[_Side]) -> Difference:
+def _test_by_other_variance(gap: Gap, sides: Sequence[_Side]) -> Difference:
     """Return the p-value of a difference of which one group takes the variance of the other."""
     from scipy.special import stdtr
 

@@ -81,7 +81,7 @@ def rater_zscores(
             left_out[name] = Reason("few_own_ratings", text, n=len(rows), needed=min_ratings)
             continue
         rater_values = table[rows]
-        standardised = _standardised(rater_values.reshape(-1, 1), mode) if pooled else _standardised(rater_values, mode)
+        standardised = _standardise(rater_values.reshape(-1, 1), mode) if pooled else _standardise(rater_values, mode)
         standardised = standardised.reshape(rater_values.shape)
         if not np.isfinite(standardised).any():
             text = f"the same rating {len(rows)} times: no deviation to divide by"
@@ -121,7 +121,7 @@ def _rows_by_rater(raters: Sequence[Any], is_rated: np.ndarray) -> dict[str | No
     return {name: np.array(indexes) for name, indexes in rows.items()}
 
 
-def _standardised(columns: np.ndarray, mode: Literal["z", "centre"]) -> np.ndarray:
+def _standardise(columns: np.ndarray, mode: Literal["z", "centre"]) -> np.ndarray:
     """Standardise (n, d) column by column, with NaN left apart; a constant column has no z-scores."""
     out = np.full(columns.shape, np.nan)
     for j, column in enumerate(columns.T):

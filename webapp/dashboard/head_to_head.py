@@ -9,7 +9,7 @@ from markupsafe import Markup
 
 from evaluation.analysis.comparisons import Comparisons
 from evaluation.number_format import digits_for, figure, percent, span
-from evaluation.plots.rows import Column, RowName, axis_cell, centred, interval_cell
+from evaluation.plots.rows import Column, RowName, axis_cell, centred_window, interval_cell
 from evaluation.plots.svg import Plot
 from evaluation.ratings import RatingDimension
 from webapp.dashboard.leaderboard import BoardParams, plot_alone
@@ -105,7 +105,7 @@ def head_to_head(
     scaled_differences = [
         [None if v is None else v / unit for v in row] for row, unit in zip(differences, units, strict=True)
     ]
-    window = centred([v for row in scaled_differences for v in row if v is not None])
+    window = centred_window([v for row in scaled_differences for v in row if v is not None])
     questions = [
         _question(frame, (a, b), compared[d.key], d, row, interval_cell(window, *scaled, hollow=not apart))
         for d, row, scaled in zip(dimensions, differences, scaled_differences, strict=True)

@@ -15,7 +15,7 @@ from markupsafe import Markup
 
 from evaluation.analysis.bot_means import BotMeans
 from evaluation.analysis.comparisons import Comparisons
-from evaluation.analysis.leaderboard import LeaderboardEntry, alike_groups, leaderboard, ranks_shown
+from evaluation.analysis.leaderboard import LeaderboardEntry, find_equal_groups, format_ranks, leaderboard
 from evaluation.analysis.pairs import PairResults
 from evaluation.number_format import digits_for, figure, percent, span
 from evaluation.plots.rows import (
@@ -31,7 +31,7 @@ from evaluation.plots.rows import (
     lanes_of,
     rating_window,
     rows_drawing,
-    unbounded,
+    unbounded_window,
 )
 from evaluation.plots.svg import Plot
 from evaluation.ratings import MEAN_KEY, RatingDimension
@@ -286,7 +286,7 @@ def board_of(
         is_open=dimension.inferred,
     )
     order = [place.bot for place in places]
-    lanes = lanes_of(alike_groups({place.bot: place.too_close for place in places}), order)
+    lanes = lanes_of(find_equal_groups({place.bot: place.too_close for place in places}), order)
     digits = digits_for(dimension.low, dimension.high)
     rows = [_row(frame, place, window, bars_cell(lanes, i), choice, digits) for i, place in enumerate(places)]
     notes = smallest_sentences(frame.study, compared.smallest, digits)
@@ -325,7 +325,7 @@ def _row(
         bot=info,
         place=place,
         href=frame.link(place.bot),
-        ranks=ranks_shown(place.ranks),
+        ranks=format_ranks(place.ranks),
         ranks_said=_ranks_said(place.ranks),
         n=f"{place.n_ratings:,}",
         n_said=phrases.ratings_text(place.n_ratings),
@@ -404,7 +404,7 @@ def pairs_board(pair_results: PairResults, title: str, bots: Mapping[str, BotInf
     ordered = sorted(pair_results.strengths.bots, key=lambda bot: (-bot.strength, bot.bot))
     if pair_results.strengths.reason is not None or not ordered:
         return None
-    window = unbounded(
+    window = unbounded_window(
         [
             end
             for bot_strength in ordered
@@ -422,7 +422,7 @@ def pairs_board(pair_results: PairResults, title: str, bots: Mapping[str, BotInf
                 href="",
                 n=f"{bot_strength.wins:,}, {bot_strength.losses:,}, {bot_strength.ties:,}",
                 n_said=f"{bot_strength.wins:,} won, {bot_strength.losses:,} lost, {bot_strength.ties:,} the same",
-                ranks=ranks_shown(ranks[bot_strength.bot]),
+                ranks=format_ranks(ranks[bot_strength.bot]),
                 ranks_said=_ranks_said(ranks[bot_strength.bot]),
                 mean=figure(bot_strength.strength),
                 ends=span(bot_strength.low, bot_strength.high),

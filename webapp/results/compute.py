@@ -19,8 +19,8 @@ from evaluation.analysis.correlations import (
     CorrelationRow,
     HybridCorrelations,
     bot_matrix,
-    counted_once,
     dimension_matrix,
+    get_distinct_columns,
     mean_by_bot,
     metric_matrix,
 )
@@ -32,9 +32,9 @@ from evaluation.analysis.trajectories import (
     Grouping,
     Kind,
     TrajectoryResult,
-    behind_point,
     best_and_worst,
     by_trait,
+    get_point_values,
     trajectories,
 )
 from webapp.conversations.selectors import chat_seconds
@@ -123,7 +123,7 @@ def study_point(
     grouping = result.grouping
     chats = study_conversations(study, **counted_work)
     values = turn_values(chats, grouping.conversations, [column])
-    behind = behind_point(grouping, values.get(column, {}), group, exchange)
+    behind = get_point_values(grouping, values.get(column, {}), group, exchange)
     return (grouping, behind) if behind else None
 
 
@@ -210,7 +210,7 @@ def _known_of_bots(data: StudyData, run: SelfPlayRun | None) -> Sequence[tuple[C
     if run is not None:
         table = metric_frame(run=run)
         played = table.groupby("bot")[[name for name in titles if name in table]].mean()
-        known += [(row, _by_bot(played[row.name])) for row in counted_once(played, titles)]
+        known += [(row, _by_bot(played[row.name])) for row in get_distinct_columns(played, titles)]
     known += [(CorrelationRow(name, "bot"), values) for name, values in data.bot_columns.items()]
     frame = data.metrics
     chats = frame.groupby("bot")[[name for name in titles if name in frame]].mean()

@@ -12,7 +12,7 @@ from statsmodels.stats.weightstats import ttost_ind
 
 from evaluation.analysis.bot_means import bot_means
 from evaluation.analysis.comparisons import Comparisons, compare, means_compared
-from evaluation.analysis.leaderboard import alike_groups, leaderboard, ranking_progress
+from evaluation.analysis.leaderboard import find_equal_groups, leaderboard, ranking_progress
 from evaluation.analysis.planning import plan_raters, prediction_worth
 from evaluation.analysis.trajectories import Grouping, TrajectoryGroup, trajectories
 from evaluation.number_format import result_dump, result_load
@@ -284,7 +284,7 @@ def test_groups_of_any_graph_cover_it_and_no_group_is_told_twice() -> None:
             if rng.random() < 0.5:
                 close[a].add(b)
                 close[b].add(a)
-        groups = alike_groups(close)
+        groups = find_equal_groups(close)
         covered = {pair for group in groups for pair in combinations(group, 2)}
         assert covered == {(a, b) for a, b in combinations(bots, 2) if b in close[a]}
         assert len(set(groups)) == len(groups)
@@ -292,8 +292,8 @@ def test_groups_of_any_graph_cover_it_and_no_group_is_told_twice() -> None:
 
 def test_groups_of_chosen_bots_know_no_others() -> None:
     close = {"a": ("b", "c"), "b": ("a", "c")}
-    assert alike_groups(close) == (("a", "b"),)
-    assert alike_groups({"a": (), "b": ()}) == ()
+    assert find_equal_groups(close) == (("a", "b"),)
+    assert find_equal_groups({"a": (), "b": ()}) == ()
 
 
 NAMES = [f"c{k}" for k in range(12)]

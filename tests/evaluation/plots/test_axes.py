@@ -15,14 +15,14 @@ from evaluation.plots.rows import (
     RowName,
     ScaleWindow,
     ValueRow,
-    around,
     axis_cell,
-    centred,
+    centred_window,
     full_window,
     interval_cell,
     rating_window,
-    unbounded,
+    unbounded_window,
     values_drawing,
+    window_around,
 )
 from evaluation.plots.svg import ticks
 
@@ -50,20 +50,20 @@ def check_window(window: ScaleWindow, values: list[float]) -> None:
 @given(SCALES, SHARES, N_TICKS)
 def test_windows_contain_their_values(scale: tuple[float, float], shares: list[float], at_most: int) -> None:
     values = on_scale(shares, *scale)
-    window = around(values, *scale, at_most)
+    window = window_around(values, *scale, at_most)
     check_window(window, values)
     assert scale[0] <= window.low
     assert window.high <= scale[1]
     check_window(full_window(*scale, at_most), values)
-    check_window(unbounded(values, at_most), values)
-    check_window(centred(values), values)
+    check_window(unbounded_window(values, at_most), values)
+    check_window(centred_window(values), values)
 
 
 def test_one_tick_between_far_values_does_not_shrink_the_axis() -> None:
     """Means of 16 to 66 used to be drawn on an axis of 40 to 60: the only tick, plus and minus a tenth."""
-    window = around([16, 66], 0, 100, 3)
+    window = window_around([16, 66], 0, 100, 3)
     assert (window.low, window.high) == (0, 100)
-    assert around([16, 78], 0, 100, 4).low <= 16
+    assert window_around([16, 78], 0, 100, 4).low <= 16
 
 
 @settings(max_examples=100, deadline=None)
@@ -88,7 +88,7 @@ def test_means_outside_the_scale_extend_it_and_intervals_end_in_arrows(
 
 def test_the_whole_scale_keeps_its_ticks_and_says_what_the_strip_is() -> None:
     assert rating_window([(3.0, 2.0, 4.0)], 1, 5, is_whole=True) == full_window(1, 5)
-    assert "whole scale" in axis_cell(around([3, 3.5], 1, 5))
+    assert "whole scale" in axis_cell(window_around([3, 3.5], 1, 5))
     assert "whole scale" not in axis_cell(full_window(1, 5))
 
 
@@ -197,6 +197,10 @@ def test_weights_name_their_unit() -> None:
 
 
 def test_values_that_are_not_finite_do_not_move_an_axis() -> None:
-    for window in (around([2, math.inf], 1, 5), unbounded([2.0, np.nan, 3.0]), centred([1.0, -math.inf])):
+    for window in (
+        window_around([2, math.inf], 1, 5),
+        unbounded_window([2.0, np.nan, 3.0]),
+        centred_window([1.0, -math.inf]),
+    ):
         assert math.isfinite(window.low)
         assert math.isfinite(window.high)

@@ -10,7 +10,7 @@ from chatbots import Turn
 from evaluation.formats.base import RecordRating
 from evaluation.realism.compare import realism
 from evaluation.realism.result import BotPrediction, RealismResult, TraitDistance, TwoSampleTest
-from evaluation.realism.verdict import bots_needed, order_of, verdict_of
+from evaluation.realism.verdict import bots_needed, decide_order, verdict_of
 from evaluation.stats.correlation import fisher_interval
 from evaluation.stats.effect_sizes import Effect
 from evaluation.study import Study, StudyDialogue
@@ -164,7 +164,7 @@ PEOPLE = prediction("people", Effect(0.9, 0.6, 0.98))
     ],
 )
 def test_orders(simulated: BotPrediction, expected: str) -> None:
-    assert order_of([PEOPLE, simulated]) == expected
+    assert decide_order([PEOPLE, simulated]) == expected
 
 
 def test_the_verdict_says_what_would_change_it() -> None:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import statsmodels.api as sm
 
-from evaluation.realism.reactions import by_bot, reaction_slopes, slope_of, standing_of, within_spread
+from evaluation.realism.reactions import by_bot, judge_slope, reaction_slopes, slope_of, within_spread
 from evaluation.realism.result import ReactionSlopes
 from evaluation.stats.effect_sizes import Effect
 from tests.evaluation.realism.made import turns_of
@@ -90,4 +90,4 @@ def test_the_unit_is_the_spread_within_bots() -> None:
     ],
 )
 def test_standings(people: Effect, simulated: Effect, difference: Effect, expected: str) -> None:
-    assert standing_of(people, simulated, difference) == expected
+    assert judge_slope(people, simulated, difference) == expected

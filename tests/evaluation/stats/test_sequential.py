@@ -12,9 +12,9 @@ from evaluation.stats.sequential import (
     IMAGINED,
     MIXING,
     THINGS,
+    count_further_raters,
     mean_always,
     means_of,
-    more_raters,
     pairwise_always,
     preferences_always,
 )
@@ -205,8 +205,8 @@ def test_clear_differences_are_told_apart_and_small_ones_say_how_many_more_it_ta
     assert not close.ordered
     assert close.low < 0 < close.high
     found = means_of(values, bots, **SCALE)
-    assert more_raters(found, "low", "middle", difference=1.9, alpha=0.1 / 3) == 0
-    n_more = more_raters(found, "middle", "the high", difference=0.6, alpha=0.1)
+    assert count_further_raters(found, "low", "middle", difference=1.9, alpha=0.1 / 3) == 0
+    n_more = count_further_raters(found, "middle", "the high", difference=0.6, alpha=0.1)
     assert 20 < n_more < 2000
     # With so many more, at the same spread, such a difference is shown; with one fewer it is not.
     for n, is_enough in ((n_more, True), (n_more - 1, False)):
@@ -223,7 +223,7 @@ def test_what_cannot_be_tested_says_why() -> None:
     assert mean_always([], **SCALE).reason.code == "no_value"
     # No number of raters shows next to nothing.
     equal = means_of([4, 4, 4, 4], ["a", "a", "b", "b"], **SCALE)
-    assert more_raters(equal, "a", "b", difference=1e-3, alpha=0.1) is None
+    assert count_further_raters(equal, "a", "b", difference=1e-3, alpha=0.1) is None
 
 
 def test_bots_with_opposite_marks_from_everybody_are_told_apart_after_a_while() -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from markupsafe import Markup
 
 from evaluation.analysis.bot_means import LEVEL
-from evaluation.analysis.leaderboard import LeaderboardEntry, leaderboard, ranks_shown
+from evaluation.analysis.leaderboard import LeaderboardEntry, format_ranks, leaderboard
 from evaluation.number_format import NONE, figure, percent, span
 from evaluation.plots.rows import (
     Column,
@@ -164,7 +164,7 @@ def _rank(place: LeaderboardEntry | None) -> Cell:
     """Return the places that the tests leave open to a bot."""
     if place is None or place.ranks is None:
         return Cell(NONE, reason="it has no ratings" if place is None else "a control bot has no rank")
-    return Cell(ranks_shown(place.ranks), raw=place.ranks)
+    return Cell(format_ranks(place.ranks), raw=place.ranks)
 
 
 def _table(summary: StudySummary, link: Link) -> PageTable:

@@ -8,7 +8,7 @@ from typing import Any
 
 from django.conf import settings
 
-from evaluation.analysis.leaderboard import LeaderboardEntry, leaderboard, ranks_shown
+from evaluation.analysis.leaderboard import LeaderboardEntry, format_ranks, leaderboard
 from evaluation.number_format import digits_for, figure, percent, span
 from evaluation.stats.comparisons import Comparison
 from webapp.dashboard.charts.figure import Cell
@@ -298,7 +298,7 @@ def _rank_cell(place: LeaderboardEntry | None) -> Cell:
     if place is None:
         return Cell("–", reason=_NOT_RATED)
     reason = "" if place.ranks else "a control bot has no rank"
-    return Cell(ranks_shown(place.ranks), reason=reason, raw=place.ranks or (None, None))
+    return Cell(format_ranks(place.ranks), reason=reason, raw=place.ranks or (None, None))
 
 
 def _agreement_sentence(first: ComparedStudy, second: ComparedStudy) -> str:
