@@ -31,7 +31,7 @@ class RuleJudge(JudgeMetric):
     def fresh(self, max_requests: int | None = None) -> JudgeMetric:
         return RuleJudge(self.rule, name=self.name, title=self.title, **self.options.model_dump())
 
-    def chances(self, prompts: Sequence[str], answers: Sequence[str], *, whole: bool = False) -> np.ndarray:
+    def chances(self, prompts: Sequence[str], answers: Sequence[str], *, read_all: bool = False) -> np.ndarray:
         self.n_requests += len(prompts)
         self.weighted = np.ones(len(prompts), dtype=bool)
         self.trouble = ""
