@@ -172,22 +172,24 @@ class TextStore:
             return {}
         try:
             with self._opened() as database:
-                found = _read_rows(database, encoder, list(by_digest))
+                stored_rows = _read_rows(database, encoder, list(by_digest))
         except (OSError, sqlite3.Error) as error:
             self._bear(error)
             return {}
-        return {by_digest[digest]: row for digest, row in found.items()}
+        return {by_digest[digest]: row for digest, row in stored_rows.items()}
 
     def put(self, encoder: str, rows: Mapping[str, np.ndarray]) -> None:
         """Keep the row of each text, (D,); a text that has one already keeps it."""
         if not rows:
             return
         today = _today()
-        kept = [(encoder, _digest(text), today, np.asarray(row, dtype="<f4").tobytes()) for text, row in rows.items()]
+        records = [
+            (encoder, _digest(text), today, np.asarray(row, dtype="<f4").tobytes()) for text, row in rows.items()
+        ]
         try:
             with self._opened() as database:
                 with database:
-                    database.executemany("INSERT OR IGNORE INTO rows VALUES (?, ?, ?, ?)", kept)
+                    database.executemany("INSERT OR IGNORE INTO rows VALUES (?, ?, ?, ?)", records)
                 self._shrink(database)
         except (OSError, sqlite3.Error) as error:
             self._bear(error)
@@ -201,13 +203,13 @@ class TextStore:
         by_digest = {_digest(text): text for text in texts}
         if not by_digest or not self.path.exists():
             return set()
-        found: set[str] = set()
+        known_texts: set[str] = set()
         with self._opened() as database:
             for part in _parts(list(by_digest)):
                 marks = ",".join("?" * len(part))
                 query = f"SELECT DISTINCT text FROM rows WHERE text IN ({marks})"  # noqa: S608
-                found.update(by_digest[digest] for (digest,) in database.execute(query, part))
-        return found
+                known_texts.update(by_digest[digest] for (digest,) in database.execute(query, part))
+        return known_texts
 
     def forget(self, texts: Iterable[str]) -> int:
         """Remove what every encoder made of these texts. Returns the number of rows removed.
@@ -237,9 +239,9 @@ class TextStore:
         """
         if not self.path.exists():
             return 0
-        kept = {_digest(text) for text in texts}
+        digests_to_keep = {_digest(text) for text in texts}
         with self._opened() as database:
-            digests = {digest for (digest,) in database.execute("SELECT DISTINCT text FROM rows")} - kept
+            digests = {digest for (digest,) in database.execute("SELECT DISTINCT text FROM rows")} - digests_to_keep
         return self._remove(digests)
 
     @contextmanager
@@ -281,13 +283,13 @@ class TextStore:
 def _read_rows(database: sqlite3.Connection, encoder: str, digests: list[bytes]) -> dict[bytes, np.ndarray]:
     """Return the stored rows of these texts by digest and note that they were read today."""
     today = _today()
-    found: dict[bytes, np.ndarray] = {}
+    rows: dict[bytes, np.ndarray] = {}
     stale: list[bytes] = []
     for part in _parts(digests):
         marks = ",".join("?" * len(part))
         query = f"SELECT text, day, numbers FROM rows WHERE encoder = ? AND text IN ({marks})"  # noqa: S608
         for digest, day, numbers in database.execute(query, (encoder, *part)):
-            found[digest] = np.frombuffer(numbers, dtype="<f4")
+            rows[digest] = np.frombuffer(numbers, dtype="<f4")
             if day != today:
                 stale.append(digest)
     if stale:
@@ -295,7 +297,7 @@ def _read_rows(database: sqlite3.Connection, encoder: str, digests: list[bytes])
             database.executemany(
                 "UPDATE rows SET day = ? WHERE encoder = ? AND text = ?", [(today, encoder, digest) for digest in stale]
             )
-    return found
+    return rows
 
 
 def _parts(digests: list[bytes]) -> Iterator[list[bytes]]:

@@ -124,8 +124,8 @@ def deepmoji_words(text: str) -> list[str]:
         text = text.replace(sign, f" {BREAK} ")
     text = text.translate(_VARIATION_SELECTORS)
     parts = (unicodedata.normalize("NFKC", part).translate(_PUNCTUATION) for part in text.split())
-    found = _TOKEN.findall(" ".join(parts))
-    return [_special(token) for token in found if token.strip()]
+    tokens = _TOKEN.findall(" ".join(parts))
+    return [_special(token) for token in tokens if token.strip()]
 
 
 def _special(token: str) -> str:
@@ -152,18 +152,18 @@ def vocabulary_read(path: Path | str) -> dict[str, int]:
     path = Path(path)
     data = path.read_bytes()
     try:
-        found = json.loads(gzip.decompress(data) if path.suffix == ".gz" else data)
+        ids_by_word = json.loads(gzip.decompress(data) if path.suffix == ".gz" else data)
     except DAMAGE_ERRORS as error:
         raise DeepMojiVocabularyError(f"{path} is no JSON vocabulary: {error}") from error
-    if not isinstance(found, dict) or sorted(found.values()) != list(range(len(found))):
+    if not isinstance(ids_by_word, dict) or sorted(ids_by_word.values()) != list(range(len(ids_by_word))):
         raise DeepMojiVocabularyError(f"{path} does not give each word an id of its own, from 0 without gaps")
-    first = sorted(found, key=found.__getitem__)[: len(DEEPMOJI_SPECIAL_TOKENS)]
+    first = sorted(ids_by_word, key=ids_by_word.__getitem__)[: len(DEEPMOJI_SPECIAL_TOKENS)]
     if first[:6] != list(DEEPMOJI_SPECIAL_TOKENS[:6]):
         raise DeepMojiVocabularyError(
             f"{path} begins with {', '.join(map(str, first[:6]))}; DeepMoji's begins with "
             f"{', '.join(DEEPMOJI_SPECIAL_TOKENS[:6])}"
         )
-    return {str(word): int(number) for word, number in found.items()}
+    return {str(word): int(number) for word, number in ids_by_word.items()}
 
 
 _TABLE = """
@@ -291,7 +291,7 @@ class DeepMojiEncoder:
             self.load()
             place = {text: i for i, text in enumerate(dict.fromkeys(texts))}
             ids = [word_ids(text, self._vocabulary) for text in place]
-            found = np.full((len(ids), len(EMOJI)), 1 / len(EMOJI), dtype=np.float32)
+            distributions = np.full((len(ids), len(EMOJI)), 1 / len(EMOJI), dtype=np.float32)
             # Texts of a like length together: no step is spent on padding.
             rows = sorted((i for i, words in enumerate(ids) if words), key=lambda i: len(ids[i]))
             n_rows = rows_that_fit(self.device, self._row_bytes())
@@ -302,8 +302,8 @@ class DeepMojiEncoder:
                     padded[row, : len(ids[i])] = ids[i]
                 with torch.inference_mode():
                     scores = self._model(torch.from_numpy(padded).to(self.device))
-                    found[batch] = scores.softmax(dim=1).cpu().numpy()
-        return found[[place[text] for text in texts]]
+                    distributions[batch] = scores.softmax(dim=1).cpu().numpy()
+        return distributions[[place[text] for text in texts]]
 
     def _row_bytes(self) -> int:
         """Return the bytes of memory that the longest text takes."""

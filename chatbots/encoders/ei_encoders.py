@@ -75,8 +75,8 @@ class InferSentFiles(InputModel):
 
     def below(self, folder: Path) -> InferSentFiles:
         """Return a copy whose relative paths begin in `folder`."""
-        found = {"weights": str(folder / self.weights), "vectors": str(folder / self.vectors)}
-        return self.model_copy(update=found)
+        paths = {"weights": str(folder / self.weights), "vectors": str(folder / self.vectors)}
+        return self.model_copy(update=paths)
 
 
 class EncoderFiles(InputModel):
@@ -208,8 +208,8 @@ class EIInputs:
 
     def __call__(self, texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
         """Return the texts' (n, K) emotions and (n, D) embeddings."""
-        found = {text: self._known[text] for text in texts if text in self._known}
-        fresh = [text for text in dict.fromkeys(texts) if text not in found]
+        known = {text: self._known[text] for text in texts if text in self._known}
+        fresh = [text for text in dict.fromkeys(texts) if text not in known]
         if fresh:
             vectors = self._sentence.encode(fresh)
             if isinstance(self._emotion, EmotionHead) and self._emotion.sentence is self._sentence:
@@ -217,13 +217,13 @@ class EIInputs:
             else:
                 emotions = self._emotion.encode(fresh)
             emotions[[not text.strip() for text in fresh]] = 1 / emotions.shape[1]
-            found |= {
+            known |= {
                 text: (emotion, embedding)
                 for text, emotion, embedding in zip(fresh, emotions, self._pca(vectors), strict=True)
             }
-        for text, numbers in found.items():
+        for text, numbers in known.items():
             self._known[text] = numbers
             self._known.move_to_end(text)
         while len(self._known) > N_CACHED_UTTERANCES:
             self._known.popitem(last=False)
-        return (np.stack([found[text][0] for text in texts]), np.stack([found[text][1] for text in texts]))
+        return (np.stack([known[text][0] for text in texts]), np.stack([known[text][1] for text in texts]))

@@ -195,12 +195,12 @@ class EmotionHead:
         for name in (MANIFEST_FILE, WEIGHTS_FILE):
             if not (self.folder / name).is_file():
                 return f"{self.folder} has no {name}; train it again with `manage.py train_emotion`"
-        given = self.sentence.identity
-        files = given.params.get("files", {})
+        identity = self.sentence.identity
+        files = identity.params.get("files", {})
         if self.manifest["encoder"]["files"].items() - files.items():
             return (
                 f"the head was trained on {self.manifest['encoder']['model']}, whose files the sentence "
-                f"encoder {given.params.get('model', given.name)!r} does not have"
+                f"encoder {identity.params.get('model', identity.name)!r} does not have"
             )
         return self.sentence.unavailable_reason()
 
@@ -221,10 +221,10 @@ class EmotionHead:
         if reason is not None:
             raise EncoderError(f"emotion head: {reason}")
         data = (self.folder / WEIGHTS_FILE).read_bytes()
-        found = hashlib.sha256(data).hexdigest()
-        if found != self.manifest["sha256"]:
+        digest = hashlib.sha256(data).hexdigest()
+        if digest != self.manifest["sha256"]:
             raise EncoderError(
-                f"{self.folder / WEIGHTS_FILE} is not the file of its manifest: its SHA-256 is {found}, "
+                f"{self.folder / WEIGHTS_FILE} is not the file of its manifest: its SHA-256 is {digest}, "
                 f"expected {self.manifest['sha256']}"
             )
         return {name: array.astype(np.float32) for name, array in load(data).items()}
@@ -305,14 +305,14 @@ def _analyser() -> Any:
         @staticmethod
         def _negation_check(valence: float, words: list[str], start_i: int, i: int) -> float:
             first = max(0, i - 3)
-            found = SentimentIntensityAnalyzer._negation_check(valence, words[first : i + 1], start_i, i - first)
-            return float(found)
+            adjusted = SentimentIntensityAnalyzer._negation_check(valence, words[first : i + 1], start_i, i - first)
+            return float(adjusted)
 
         @staticmethod
         def _special_idioms_check(valence: float, words: list[str], i: int) -> float:
             first = max(0, i - 3)
-            found = SentimentIntensityAnalyzer._special_idioms_check(valence, words[first : i + 3], i - first)
-            return float(found)
+            adjusted = SentimentIntensityAnalyzer._special_idioms_check(valence, words[first : i + 3], i - first)
+            return float(adjusted)
 
     return Analyser()
 
@@ -341,9 +341,9 @@ def vader_details(texts: Sequence[str]) -> np.ndarray:
     """
     with _lock:
         analyser = _analyser()
-    found: dict[str, tuple[float, float, float, float]] = {}
+    details: dict[str, tuple[float, float, float, float]] = {}
     for text in texts:
-        if text not in found:
+        if text not in details:
             scores = analyser.polarity_scores(text.translate(_CURLY))
-            found[text] = (scores["compound"], scores["neg"], scores["neu"], scores["pos"])
-    return np.array([found[text] for text in texts], dtype=np.float64).reshape(-1, 4)
+            details[text] = (scores["compound"], scores["neg"], scores["neu"], scores["pos"])
+    return np.array([details[text] for text in texts], dtype=np.float64).reshape(-1, 4)

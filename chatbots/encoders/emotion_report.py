@@ -29,11 +29,11 @@ BERT_F1: dict[str, float] = dict(
 """Test F1 of the fine-tuned BERT of Demszky et al. (2020), Table 4; their macro average is .46."""
 
 
-def f1_scores(present: np.ndarray, said: np.ndarray) -> np.ndarray:
+def f1_scores(present: np.ndarray, predicted: np.ndarray) -> np.ndarray:
     """Return the F1 of each label: (N, K) and (N, K) bool to (K,), 0 where a label is neither present nor said."""
-    both = (present & said).sum(axis=0)
-    either = present.sum(axis=0) + said.sum(axis=0)
-    return 2 * both / np.maximum(either, 1)
+    correct = (present & predicted).sum(axis=0)
+    either = present.sum(axis=0) + predicted.sum(axis=0)
+    return 2 * correct / np.maximum(either, 1)
 
 
 def thresholds_choose(p: np.ndarray, present: np.ndarray) -> np.ndarray:
@@ -66,8 +66,8 @@ def test_figures(p: np.ndarray, present: np.ndarray, thresholds: np.ndarray) -> 
         Macro and micro F1, F1 per label, macro F1 of the single likeliest label, and the cross-entropy in
         nats beside that of the labels' frequencies.
     """
-    said = p >= thresholds
-    f1 = f1_scores(present, said)
+    predicted = p >= thresholds
+    f1 = f1_scores(present, predicted)
     likeliest = np.eye(p.shape[1], dtype=bool)[p.argmax(axis=1)]
     shares = present / present.sum(axis=1, keepdims=True)
     frequencies = shares.mean(axis=0)
@@ -75,7 +75,7 @@ def test_figures(p: np.ndarray, present: np.ndarray, thresholds: np.ndarray) -> 
     return {
         "n": len(p),
         "macro_f1": _round(f1.mean()),
-        "micro_f1": _round(f1_scores(present.reshape(-1, 1), said.reshape(-1, 1))[0]),
+        "micro_f1": _round(f1_scores(present.reshape(-1, 1), predicted.reshape(-1, 1))[0]),
         "macro_f1_likeliest": _round(f1_scores(present, likeliest).mean()),
         "cross_entropy": _round(-(shares * np.log(p)).sum(axis=1).mean()),
         "cross_entropy_of_frequencies": _round(-(frequencies * np.log(frequencies)).sum()),
@@ -97,11 +97,11 @@ def polarity_figures(scores: Mapping[str, np.ndarray], positive: np.ndarray) -> 
     """
     from sklearn.metrics import roc_auc_score
 
-    found: dict[str, Any] = {"n": len(positive)}
+    figures: dict[str, Any] = {"n": len(positive)}
     for name, values in scores.items():
         recalls = ((values[positive] > 0).mean(), (values[~positive] < 0).mean())
-        found[name] = {"balanced_accuracy": _round(np.mean(recalls)), "auc": _round(roc_auc_score(positive, values))}
-    return found
+        figures[name] = {"balanced_accuracy": _round(np.mean(recalls)), "auc": _round(roc_auc_score(positive, values))}
+    return figures
 
 
 def _round(value: float) -> float:
@@ -204,10 +204,10 @@ def _polarity(polarity: Mapping[str, Any]) -> str:
         "| data | texts | balanced accuracy | AUC | VADER's balanced accuracy | VADER's AUC |",
         "| --- | --- | --- | --- | --- | --- |",
     ]
-    for name, found in polarity.items():
-        ours, vader = found["emotion_head"], found["vader"]
+    for name, figures in polarity.items():
+        ours, vader = figures["emotion_head"], figures["vader"]
         lines.append(
-            f"| {name} | {found['n']:,} | {_f(ours['balanced_accuracy'])} | {_f(ours['auc'])} "
+            f"| {name} | {figures['n']:,} | {_f(ours['balanced_accuracy'])} | {_f(ours['auc'])} "
             f"| {_f(vader['balanced_accuracy'])} | {_f(vader['auc'])} |"
         )
     return "\n".join(lines)

@@ -146,10 +146,10 @@ def sentiment_read(path: Path | str) -> tuple[list[str], np.ndarray]:
     Returns:
         N texts and (N,) bool: whether each is positive.
     """
-    found = [(record.text, record.label) for record in _records(_Polar, Path(path))]
-    top = max(label for _, label in found)
-    kept = [(text, label == top) for text, label in found if label in (0, top)]
-    return [text for text, _ in kept], np.array([positive for _, positive in kept])
+    records = [(record.text, record.label) for record in _records(_Polar, Path(path))]
+    top = max(label for _, label in records)
+    polar = [(text, label == top) for text, label in records if label in (0, top)]
+    return [text for text, _ in polar], np.array([positive for _, positive in polar])
 
 
 class _Line(InputModel):

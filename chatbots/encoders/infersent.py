@@ -158,12 +158,12 @@ class InferSentEncoder:
         with self._lock:
             self.load()
             # In the 2019 code padding changes the vectors, so its batches must hold repeated texts, too.
-            kept = list(texts) if self.compat else list(dict.fromkeys(texts))
-            place = {text: i for i, text in enumerate(kept)}
-            table = self._table(tokens := [self.words(text) for text in kept])
+            distinct = list(texts) if self.compat else list(dict.fromkeys(texts))
+            place = {text: i for i, text in enumerate(distinct)}
+            table = self._table(tokens := [self.words(text) for text in distinct])
             known = [[word for word in words if word in table] for words in tokens]
             lengths = np.array([max(1, len(words)) for words in known])
-            found = np.zeros((len(known), 2 * self._model.enc_lstm.hidden_size), dtype=np.float32)
+            embeddings = np.zeros((len(known), 2 * self._model.enc_lstm.hidden_size), dtype=np.float32)
             order = np.argsort(-lengths, kind="stable")
             n_rows = COMPAT_BATCH if self.compat else self._n_rows(lengths)
             for start in range(0, len(order), n_rows):
@@ -173,10 +173,10 @@ class InferSentEncoder:
                     x[row, : lengths[i]] = table.matrix(known[i] or [self._end_of(table)])
                 with torch.inference_mode():
                     vectors = self._model(torch.from_numpy(x).to(self.device), torch.from_numpy(lengths[batch]))
-                found[batch] = vectors.cpu().numpy()
+                embeddings[batch] = vectors.cpu().numpy()
         if self.normalise:
-            found /= np.maximum(np.linalg.norm(found, axis=1, keepdims=True), np.finfo(np.float32).tiny)
-        return found if self.compat else found[[place[text] for text in texts]]
+            embeddings /= np.maximum(np.linalg.norm(embeddings, axis=1, keepdims=True), np.finfo(np.float32).tiny)
+        return embeddings if self.compat else embeddings[[place[text] for text in texts]]
 
     def _n_rows(self, lengths: np.ndarray) -> int:
         """Return the number of texts to read at once.

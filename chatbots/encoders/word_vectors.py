@@ -256,7 +256,7 @@ class TextWords:
     rows: np.ndarray
 
     @classmethod
-    def of(cls, x: np.ndarray) -> TextWords | None:
+    def from_vectors(cls, x: np.ndarray) -> TextWords | None:
         """Summarise the vectors of a text's words, (n, D); None if none of them has a length."""
         rows = unit_rows(x)
         if not len(rows):
@@ -287,15 +287,19 @@ def pair_similarities(
     """Compute the four measures of each pair of texts: (K, 4), in the order of `KINDS`, NaN where undefined."""
     texts = dict.fromkeys(text for pair in pairs for text in pair)
     tokens = {text: tokenise(text) for text in texts}
-    vocabulary = list(dict.fromkeys(token for found in tokens.values() for token in found))
+    vocabulary = list(dict.fromkeys(token for text_tokens in tokens.values() for token in text_tokens))
     # One look-up per distinct token; a text then is a choice of rows.
-    found = vectors.vectors(vocabulary)
-    row = {token: k for k, token in enumerate(t for t, v in zip(vocabulary, found, strict=True) if v is not None)}
-    table = np.stack([v for v in found if v is not None]) if row else np.zeros((0, 1))
-    words = {text: TextWords.of(table[[row[token] for token in tokens[text] if token in row]]) for text in texts}
+    token_vectors = vectors.vectors(vocabulary)
+    row = {
+        token: k for k, token in enumerate(t for t, v in zip(vocabulary, token_vectors, strict=True) if v is not None)
+    }
+    table = np.stack([v for v in token_vectors if v is not None]) if row else np.zeros((0, 1))
+    words = {
+        text: TextWords.from_vectors(table[[row[token] for token in tokens[text] if token in row]]) for text in texts
+    }
     values = np.full((len(pairs), len(SIMILARITY_KINDS)), np.nan)
-    for k, (one, other) in enumerate(pairs):
-        values[k] = astuple(word_similarity(words[one], words[other]))
+    for k, (first, second) in enumerate(pairs):
+        values[k] = astuple(word_similarity(words[first], words[second]))
     return values
 
 

@@ -299,7 +299,7 @@ def _of_tokens(pairs: Sequence[tuple[str, str]], tokens: EncoderTokenVectors) ->
     """Return the (N, 4) measures of pairs by the vectors of an encoder's tokens, marks at the ends left out."""
     texts = list(dict.fromkeys(text for pair in pairs for text in pair))
     words = {
-        text: TextWords.of(vectors[is_of_text])
+        text: TextWords.from_vectors(vectors[is_of_text])
         for text, (vectors, is_of_text) in zip(texts, tokens.vectors(texts, unit=False), strict=True)
     }
     return np.array([astuple(word_similarity(words[reply], words[reference])) for reply, reference in pairs])
