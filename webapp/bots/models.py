@@ -224,8 +224,8 @@ class Alert(models.Model):
         indexes = [models.Index(fields=["created_at"], condition=Q(sent_at=None), name="alert_not_sent_yet")]
 
     def __str__(self) -> str:
-        of = f" of {self.aside.bot_id}" if self.aside is not None else ""
-        return f"{self.event}{of} by {self.channel}"
+        subject = f" of {self.aside.bot_id}" if self.aside is not None else ""
+        return f"{self.event}{subject} by {self.channel}"
 
 
 NANO = 1_000_000_000

@@ -17,7 +17,7 @@ from webapp.conversations.heartbeats import bots_unavailable_at_hosts
 from webapp.conversations.models import Conversation, PartnerSeat, Turn
 from webapp.core.clock import database_now
 from webapp.core.errors import Refused
-from webapp.studies.assignment.capacity import NO_TASKS, TasksHad
+from webapp.studies.assignment.capacity import NO_TASKS, TaskHistory
 from webapp.studies.assignment.counterbalance import slots_grouped, slots_kept
 from webapp.studies.conditions import Condition, condition_texts
 from webapp.studies.languages import values_in
@@ -82,7 +82,7 @@ def task_start(
     exclude: Collection[str] = (),
     version: StudyVersion | None = None,
     chosen_bot: str = "",
-    task_history: TasksHad | None = None,
+    task_history: TaskHistory | None = None,
 ) -> Task:
     """Open the participant's next task with the chats that are made in it; while one is open, that one comes back.
 
@@ -97,7 +97,9 @@ def task_start(
         Refused: as `task_open`.
     """
     exclude = {*exclude, *bots_unavailable_at_hosts()}
-    task = task_open(participant=participant, exclude=exclude, version=version, wanted=chosen_bot, had=task_history)
+    task = task_open(
+        participant=participant, exclude=exclude, version=version, chosen_bot=chosen_bot, history=task_history
+    )
     task_chats(task=task, drawn_slots=task.drawn_slots)
     return task
 
@@ -161,7 +163,7 @@ def _aside_replace(task: Task) -> None:
     if not aside:
         return
     if coming.exclude(side="").exists():
-        pairs_replace(task=task, without=aside, n_given_up=0)
+        pairs_replace(task=task, excluded=aside, n_given_up=0)
         return
     for slot in coming.filter(bot_id__in=aside):
         with suppress(Refused):

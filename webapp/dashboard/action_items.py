@@ -271,7 +271,7 @@ def _reported() -> list[ActionItem]:
         )
         for counts, (noun, nouns, rest, action, show) in (
             (reports_unseen(every), reports),
-            (messages_waiting(people, by="participant__study"), written),
+            (messages_waiting(people, column="participant__study"), written),
         )
         for pk, n in sorted(counts.items(), key=lambda item: -item[1])
     ]

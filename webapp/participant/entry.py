@@ -29,7 +29,7 @@ from webapp.participant.selectors import (
     visit_ending,
 )
 from webapp.participant.steps.done import done_page
-from webapp.studies.assignment.capacity import tasks_had
+from webapp.studies.assignment.capacity import task_history
 from webapp.studies.languages import version_speak
 from webapp.studies.models import Item, Outcome, Participant, Study, StudyVersion, Task
 from webapp.studies.protocols.base import protocols
@@ -158,10 +158,13 @@ class EntryRequest:
 
         Prolific and Mechanical Turk pay for one part in each visit: an earlier visit leads to its own end.
         """
-        participant, history = self.participant, tasks_had(self.participant) if self.participant is not None else None
-        if participant is None or history is None or not history.sittings or history.open is not None:
+        participant, history = (
+            self.participant,
+            task_history(self.participant) if self.participant is not None else None,
+        )
+        if participant is None or history is None or not history.completed_parts or history.open_task is not None:
             return False
-        refusal = entry_refusal(self.study, participant, had=history)
+        refusal = entry_refusal(self.study, participant, history=history)
         if refusal is not None and refusal.code != "sitting_late":
             return False
         is_paid_each = self.recruitment.platform in ("prolific", "mturk")

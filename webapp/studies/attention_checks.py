@@ -66,12 +66,12 @@ class AttentionCheck(InputModel):
     @property
     def key(self) -> str:
         """Name of the item that represents it: equal checks have the same name in every version."""
-        told = self.model_dump(mode="json")
+        plain = self.model_dump(mode="json")
         for name in ("second_response", "reference", "reference_score"):
-            if not told[name]:
-                del told[name]  # as checks were known before there was one
-        said = json.dumps(told, sort_keys=True)
-        return f"check/{hashlib.sha256(said.encode()).hexdigest()[:16]}"
+            if not plain[name]:
+                del plain[name]  # as checks were known before there was one
+        text = json.dumps(plain, sort_keys=True)
+        return f"check/{hashlib.sha256(text.encode()).hexdigest()[:16]}"
 
 
 class Attention(InputModel):
@@ -124,7 +124,7 @@ def answers_beyond(expected: Mapping[str, Sequence[float]], scales: Mapping[str,
         if key not in scales:
             return f"an answer to “{key}” is expected, which is none of {', '.join(scales)}."
         low, high = scales[key]
-        beyond = [one for one in passing if not low <= one <= high]
+        beyond = [answer for answer in passing if not low <= answer <= high]
         if beyond:
             return f"{beyond[0]:g} is expected for “{key}”, whose scale is {low:g} to {high:g}."
     return ""
@@ -171,15 +171,15 @@ class QuizQuestion(InputModel):
             )
         return self
 
-    def asked(self, number: int) -> Question:
+    def to_question(self, number: int) -> Question:
         """Return it as pages show questions; `number` from 1 makes its key."""
         return Question(key=f"quiz_{number}", title=self.question, kind="choice", options=self.options)
 
 
 def quiz_digest(questions: Sequence[QuizQuestion]) -> str:
     """Return a digest of a quiz: equal questions have an equal digest in every version of a study."""
-    said = [[one.question, list(one.options), one.right] for one in questions]
-    return hashlib.sha256(json.dumps(said).encode()).hexdigest()[:32]
+    parts = [[question.question, list(question.options), question.right] for question in questions]
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:32]
 
 
 class ChatCheck(InputModel):
@@ -212,7 +212,7 @@ class ChatCheck(InputModel):
             raise ValueError("options must be two or more answers, or none where people write")
         if again := first_duplicate(self.options):
             raise ValueError(f"options has {quote(again)} twice; each must stand there once")
-        beyond = [one for one in self.expected if self.options and one not in self.options]
+        beyond = [answer for answer in self.expected if self.options and answer not in self.options]
         if beyond:
             raise ValueError(f"expected has {quote(beyond[0])}; it must be one of the options")
         if self.options and set(self.options) <= set(self.expected):
@@ -222,14 +222,14 @@ class ChatCheck(InputModel):
     @property
     def digest(self) -> str:
         """Digest of the check: equal in every version of the study that has it."""
-        said = [self.question, list(self.options), list(self.expected)]
-        return hashlib.sha256(json.dumps(said).encode()).hexdigest()[:32]
+        parts = [self.question, list(self.options), list(self.expected)]
+        return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:32]
 
     def passes(self, answer: str) -> bool:
         """Return True if the answer is among those that pass."""
         if self.options:
             return answer in self.expected
-        return any(is_same_text(answer, one) for one in self.expected)
+        return any(is_same_text(answer, expected) for expected in self.expected)
 
 
 class Checking(InputModel):
@@ -263,6 +263,6 @@ class Checking(InputModel):
 def quiz_rows(questions: Sequence[QuizQuestion], answers: Sequence[str]) -> list[dict[str, Any]]:
     """Return a participant's quiz answers as stored: question, answer, and whether it is right."""
     return [
-        {"question": one.question, "answer": answer, "is_right": answer == one.right}
-        for one, answer in zip(questions, answers, strict=True)
+        {"question": question.question, "answer": answer, "is_right": answer == question.right}
+        for question, answer in zip(questions, answers, strict=True)
     ]

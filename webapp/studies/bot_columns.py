@@ -47,8 +47,8 @@ class BotColumns:
     def to_json(self) -> dict[str, Any]:
         """Return plain values for the study's row."""
         return {
-            "metrics": {name: dict(found) for name, found in self.metrics.items()},
-            "factors": {name: dict(found) for name, found in self.factors.items()},
+            "metrics": {name: dict(by_bot) for name, by_bot in self.metrics.items()},
+            "factors": {name: dict(by_bot) for name, by_bot in self.factors.items()},
             "control": sorted(self.control),
             "source": self.source,
             **({"marked": sorted(self.marked)} if self.marked else {}),
@@ -141,16 +141,16 @@ def _rows(content: bytes) -> tuple[list[str], list[tuple[int, dict[str, str]]]]:
     if "\x00" in text:
         raise _bad("the file is no text; save the table as CSV UTF-8")
     reader = csv.reader(io.StringIO(text, newline=""), strict=True)
-    found: list[tuple[int, list[str]]] = []
+    rows: list[tuple[int, list[str]]] = []
     try:
         for cells in reader:
             if any(cell.strip() for cell in cells):
-                found.append((reader.line_num, [cell.strip() for cell in cells]))
+                rows.append((reader.line_num, [cell.strip() for cell in cells]))
     except csv.Error as error:
         raise _bad(f"line {reader.line_num}: {error}") from None
-    if not found:
+    if not rows:
         raise _bad("the file is empty; its first line must be a header such as bot,perplexity")
-    header = found[0][1]
+    header = rows[0][1]
     if BOT not in header:
         hint = "; separate the columns by commas" if len(header) == 1 and ";" in header[0] else ""
         raise _bad(f"the header is {quote(','.join(header))}; one column must be called {quote(BOT)}{hint}")
@@ -161,10 +161,10 @@ def _rows(content: bytes) -> tuple[list[str], list[tuple[int, dict[str, str]]]]:
         raise _bad(f"column {header.index('') + 1} has no name in the header")
     if len(header) == 1:
         raise _bad("the only column is 'bot'; add at least one column with what is known of the bots")
-    for line, cells in found[1:]:
+    for line, cells in rows[1:]:
         if len(cells) != len(header):
             raise _bad(f"line {line} has {len(cells)} cells; the header has {len(header)}")
-    return header, [(line, dict(zip(header, cells, strict=True))) for line, cells in found[1:]]
+    return header, [(line, dict(zip(header, cells, strict=True))) for line, cells in rows[1:]]
 
 
 def _control(cells: Mapping[str, tuple[int, str]]) -> frozenset[str]:

@@ -100,8 +100,8 @@ class ConditionTexts:
 
     def for_participants(self) -> dict[str, str]:
         """Return the texts that participants read, by name; empty ones are left out."""
-        found = {each.name: getattr(self, each.name) for each in fields(self)}
-        return {name: text for name, text in found.items() if text and name not in ("bot_prompt", "opening")}
+        texts = {text_field.name: getattr(self, text_field.name) for text_field in fields(self)}
+        return {name: text for name, text in texts.items() if text and name not in ("bot_prompt", "opening")}
 
 
 TEXT_NAMES = tuple(each.name for each in fields(ConditionTexts))
@@ -203,7 +203,7 @@ class Conditions(InputModel):
         """Yield one level of each factor, in every combination."""
         return product(*(factor.levels for factor in self.factors))
 
-    def named(self, levels: Sequence[Level]) -> dict[str, str]:
+    def build_condition(self, levels: Sequence[Level]) -> dict[str, str]:
         """Return the condition with these levels, one of each factor."""
         return {factor.key: level.key for factor, level in zip(self.factors, levels, strict=True)}
 
@@ -236,7 +236,10 @@ def condition_key(condition: Condition) -> str:
 def condition_texts(values: HasConditions, condition: Condition) -> ConditionTexts:
     """Return the texts of a condition; where several levels have one, they stand one below the other."""
     levels = [factor.level(condition.get(factor.key, "")) for factor in values.conditions.factors]
-    found = [level for level in levels if level is not None]
+    known_levels = [level for level in levels if level is not None]
     return ConditionTexts(
-        **{name: "\n".join(filter(None, (getattr(level, name).strip() for level in found))) for name in TEXT_NAMES}
+        **{
+            name: "\n".join(filter(None, (getattr(level, name).strip() for level in known_levels)))
+            for name in TEXT_NAMES
+        }
     )

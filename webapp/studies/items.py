@@ -102,7 +102,7 @@ class SampledItem:
         return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
-def items_store(*, study: Study, made: Sequence[SampledItem]) -> dict[str, int]:
+def items_store(*, study: Study, sampled: Sequence[SampledItem]) -> dict[str, int]:
     """Store items that were drawn; done twice it changes nothing.
 
     Those with the texts of another item are left out, and pairs of the same reply twice.
@@ -111,38 +111,38 @@ def items_store(*, study: Study, made: Sequence[SampledItem]) -> dict[str, int]:
         How many are new (`items`), were there (`unchanged`), are like another one (`alike`), or hold the same
         reply twice (`same_replies`).
     """
-    found = dict.fromkeys(("items", "unchanged", "alike", "same_replies"), 0)
+    counts = dict.fromkeys(("items", "unchanged", "alike", "same_replies"), 0)
     with transaction.atomic():
-        names = set(study.items.filter(key__in=[one.name for one in made]).values_list("key", flat=True))
-        texts = set(study.items.filter(digest__in=[one.digest for one in made]).values_list("digest", flat=True))
+        names = set(study.items.filter(key__in=[item.name for item in sampled]).values_list("key", flat=True))
+        texts = set(study.items.filter(digest__in=[item.digest for item in sampled]).values_list("digest", flat=True))
         new = []
-        for one in made:
-            replies = [text for _bot, text in one.responses]
-            if one.name in names:
-                found["unchanged"] += 1
+        for item in sampled:
+            replies = [text for _bot, text in item.responses]
+            if item.name in names:
+                counts["unchanged"] += 1
             elif len(set(replies)) < len(replies):
-                found["same_replies"] += 1
-            elif one.digest in texts:
-                found["alike"] += 1
+                counts["same_replies"] += 1
+            elif item.digest in texts:
+                counts["alike"] += 1
             else:
-                names.add(one.name)
-                texts.add(one.digest)
-                new.append(_item_made(study, one))
+                names.add(item.name)
+                texts.add(item.digest)
+                new.append(_item_made(study, item))
         Item.objects.bulk_create(new, ignore_conflicts=True)
-    found["items"] = len(new)
-    return found
+    counts["items"] = len(new)
+    return counts
 
 
-def _item_made(study: Study, made: SampledItem) -> Item:
+def _item_made(study: Study, sampled: SampledItem) -> Item:
     return Item(
         study=study,
-        key=made.name,
-        context=list(made.context),
-        responses=[{"model": bot_id, "text": text} for bot_id, text in made.responses],
-        conversation_id=made.conversation,
-        origin=dict(made.origin),
-        digest=made.digest,
-        **{f"{field}_id": chat for field, chat in zip(MORE_CHATS, made.more_chats, strict=False)},
+        key=sampled.name,
+        context=list(sampled.context),
+        responses=[{"model": bot_id, "text": text} for bot_id, text in sampled.responses],
+        conversation_id=sampled.conversation,
+        origin=dict(sampled.origin),
+        digest=sampled.digest,
+        **{f"{field}_id": chat for field, chat in zip(MORE_CHATS, sampled.more_chats, strict=False)},
     )
 
 
@@ -171,9 +171,12 @@ def origin_of_file(study: Study, name: str, path: Path) -> dict[str, str]:
         digest = hashlib.file_digest(file, "sha256").hexdigest()[:16]
     name = sanitise(name, 190)
     rows = study.items.filter(origin__file__startswith=name).order_by()
-    there = dict(rows.values_list("origin__file", "origin__file_digest").distinct())
+    digest_by_name = dict(rows.values_list("origin__file", "origin__file_digest").distinct())
     names = chain([name], (f"{name} ({number})" for number in count(2)))
-    return {"file": next(one for one in names if there.get(one, digest) == digest), "file_digest": digest}
+    return {
+        "file": next(candidate for candidate in names if digest_by_name.get(candidate, digest) == digest),
+        "file_digest": digest,
+    }
 
 
 def gold_fields(gold: Mapping[str, Sequence[int]]) -> dict[str, Any]:
@@ -189,30 +192,30 @@ def study_item_sets(study: Study) -> dict[str, str]:
     Items of a file are of the data set that they name, else of the file; those that were drawn, of the study or run
     they come from.
     """
-    found = {}
+    set_by_item = {}
     rows = study.items.filter(purpose=Item.Purpose.JUDGED).values_list("key", "origin")
     for key, origin in rows.iterator(chunk_size=_BATCH):
         if origin.get("of_study"):
-            found[key] = str(origin["of_study"])
+            set_by_item[key] = str(origin["of_study"])
         elif origin.get("run") is not None:
-            found[key] = f"run {origin['run']}"
+            set_by_item[key] = f"run {origin['run']}"
         elif "/" in key:
-            found[key] = key.partition("/")[0]
+            set_by_item[key] = key.partition("/")[0]
         elif origin.get("file"):
-            found[key] = str(origin["file"])
-    return found
+            set_by_item[key] = str(origin["file"])
+    return set_by_item
 
 
 def checks_ensure(*, study: Study, checks: Sequence[AttentionCheck]) -> list[Item]:
     """Return the items that represent the checks, in their order; store missing ones."""
     keys = [check.key for check in checks]
     of_study = Item.objects.filter(study=study, purpose=Item.Purpose.CHECK, key__in=keys)
-    there = {item.key: item for item in of_study}
-    missing = [_of_check(study, check) for check in checks if check.key not in there]
+    stored = {item.key: item for item in of_study}
+    missing = [_of_check(study, check) for check in checks if check.key not in stored]
     if missing:
         Item.objects.bulk_create(missing, ignore_conflicts=True)
-        there = {item.key: item for item in of_study.all()}
-    return [there[key] for key in keys]
+        stored = {item.key: item for item in of_study.all()}
+    return [stored[key] for key in keys]
 
 
 def _of_check(study: Study, check: AttentionCheck) -> Item:
@@ -231,12 +234,12 @@ def _of_check(study: Study, check: AttentionCheck) -> Item:
 def repeats_ensure(*, study: Study, items: Sequence[Item]) -> dict[int, Item]:
     """Return the item that repeats each item, by the latter's id; store missing ones."""
     of_study = Item.objects.filter(study=study, original__in=items)
-    there = {repeat.original_id: repeat for repeat in of_study}
-    missing = [_again(item) for item in items if item.pk not in there]
+    repeats = {repeat.original_id: repeat for repeat in of_study}
+    missing = [_again(item) for item in items if item.pk not in repeats]
     if missing:
         Item.objects.bulk_create(missing, ignore_conflicts=True)
-        there = {repeat.original_id: repeat for repeat in of_study.all()}
-    return {item.pk: there[item.pk] for item in items}
+        repeats = {repeat.original_id: repeat for repeat in of_study.all()}
+    return {item.pk: repeats[item.pk] for item in items}
 
 
 def _again(item: Item) -> Item:
@@ -306,7 +309,7 @@ class ItemSet:
         return self.name.partition(":")[0]
 
     @property
-    def of(self) -> str:
+    def source(self) -> str:
         """The data set, file, study or run; empty without one."""
         return self.name.partition(":")[2]
 
@@ -326,8 +329,8 @@ def item_sets(study: Study) -> list[ItemSet]:
         .annotate(n=Count("pk"), n_given=Count("pk", filter=Q(is_given=True)))
     )
     return [
-        ItemSet(name, n, given, _in_sets(study).filter(set_name=name).order_by("pk")[:_SHOWN])
-        for name, n, given in sorted(rows)
+        ItemSet(name, n, n_given, _in_sets(study).filter(set_name=name).order_by("pk")[:_SHOWN])
+        for name, n, n_given in sorted(rows)
     ]
 
 
@@ -345,8 +348,8 @@ def item_set_remove(*, study: Study, name: str) -> tuple[int, int]:
         locked = Study.objects.select_for_update(of=("self",), no_key=True).get(pk=study.pk)
         if locked.state == Study.State.COLLECTING:
             raise ValidationError("People are given its items now. Pause the study first.")
-        found = _in_sets(study).filter(set_name=name).annotate(is_given=_is_given())
-        all_of_it = dict(found.values_list("pk", "is_given"))
+        rows = _in_sets(study).filter(set_name=name).annotate(is_given=_is_given())
+        all_of_it = dict(rows.values_list("pk", "is_given"))
         if not all_of_it:
             raise ValidationError("The study has no such items; they may be gone already.")
         free = [pk for pk, is_given in all_of_it.items() if not is_given]
@@ -360,8 +363,8 @@ def item_set_remove(*, study: Study, name: str) -> tuple[int, int]:
 def _in_sets(study: Study) -> Any:
     """Return the study's items with the name of their set; those that stand for others are left out."""
     kinds = (Item.Purpose.JUDGED, Item.Purpose.GOLD)
-    found = Item.objects.filter(study=study, purpose__in=kinds)
-    return found.annotate(
+    items = Item.objects.filter(study=study, purpose__in=kinds)
+    return items.annotate(
         of_study=KT("origin__of_study"),
         of_run=KT("origin__run"),
         of_file=KT("origin__file"),
@@ -379,8 +382,8 @@ def _in_sets(study: Study) -> Any:
     )
 
 
-def _joined(kind: str, of: Any) -> Concat:
-    return Concat(Value(kind), of, output_field=CharField())
+def _joined(kind: str, suffix: Any) -> Concat:
+    return Concat(Value(kind), suffix, output_field=CharField())
 
 
 def _is_given() -> Exists:

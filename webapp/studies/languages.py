@@ -28,38 +28,40 @@ def translate_values(values: StudyValues, before: str) -> StudyValues:
     Args:
         before: the language that they were in.
     """
-    told = _translations(before, values.texts.language)
-    return StudyValues.model_validate(each_text(values.to_json(), lambda line: told.get(line, line)))
+    translations = _translations(before, values.texts.language)
+    return StudyValues.model_validate(each_text(values.to_json(), lambda line: translations.get(line, line)))
 
 
 def values_in(values: StudyValues, language: str) -> StudyValues:
     """Return the values as participants of this language read them; unchanged if the study does not offer it."""
     if language == values.texts.language or language not in values.texts.languages:
         return values
-    told = _lines_told(values, language)
+    translations = _lines_told(values, language)
     changed = {}
     for section, texts in _section_texts(values).items():
-        own = {name: _translated(text, told) for name, text in texts.items()}
-        changed[section] = getattr(values, section).model_copy(update=own)
+        translated = {name: _translated(text, translations) for name, text in texts.items()}
+        changed[section] = getattr(values, section).model_copy(update=translated)
     changed["texts"] = changed["texts"].model_copy(update={"language": language})
-    changed["conditions"] = _conditions_in(values.conditions, told)
+    changed["conditions"] = _conditions_in(values.conditions, translations)
     return values.model_copy(update=changed)
 
 
 def _section_texts(values: StudyValues) -> dict[str, dict[str, str]]:
     """Return the texts for participants by their section and name."""
-    found: dict[str, dict[str, str]] = {}
+    texts_by_section: dict[str, dict[str, str]] = {}
     for section, kind in SECTIONS.items():
         texts = {name: getattr(getattr(values, section), name) for name in kind.model_fields if name in TEXTS}
-        found[section] = {name: text for name, text in texts.items() if isinstance(text, str)}
-    return found
+        texts_by_section[section] = {name: text for name, text in texts.items() if isinstance(text, str)}
+    return texts_by_section
 
 
-def _conditions_in(conditions: Conditions, told: Mapping[str, str]) -> Conditions:
+def _conditions_in(conditions: Conditions, translations: Mapping[str, str]) -> Conditions:
     def level_in(level: Level) -> Level:
-        return level.model_copy(update={name: _translated(getattr(level, name), told) for name in LEVEL_TEXTS})
+        return level.model_copy(update={name: _translated(getattr(level, name), translations) for name in LEVEL_TEXTS})
 
-    factors = [one.model_copy(update={"levels": tuple(map(level_in, one.levels))}) for one in conditions.factors]
+    factors = [
+        factor.model_copy(update={"levels": tuple(map(level_in, factor.levels))}) for factor in conditions.factors
+    ]
     return conditions.model_copy(update={"factors": tuple(factors)})
 
 
@@ -69,8 +71,8 @@ def own_lines(version: StudyVersion) -> list[str]:
     texts = [text for section in _section_texts(values).values() for text in section.values()]
     levels = [level for factor in values.conditions.factors for level in factor.levels]
     texts += [getattr(level, name) for level in levels for name in LEVEL_TEXTS]
-    for one in [*values.questions, *post_task_questions(version)]:
-        texts += [one.title, one.help, *one.labels.values(), *one.options]
+    for question in [*values.questions, *post_task_questions(version)]:
+        texts += [question.title, question.help, *question.labels.values(), *question.options]
     for quiz in values.checking.quiz_questions:
         texts += [quiz.question, *quiz.options, quiz.why]
     for check in values.checking.chat_checks:
@@ -84,9 +86,9 @@ def own_lines(version: StudyVersion) -> list[str]:
 
 def lines_untranslated(version: StudyVersion) -> dict[str, list[str]]:
     """Return by offered language the study's own lines that it does not translate; complete languages are left out."""
-    own, texts = own_lines(version), version.values.texts
+    study_lines, texts = own_lines(version), version.values.texts
     lacking = {
-        language: [line for line in own if line not in texts.translations.get(language, {})]
+        language: [line for line in study_lines if line not in texts.translations.get(language, {})]
         for language in texts.offered[1:]
     }
     return {language: lines for language, lines in lacking.items() if lines}
@@ -107,20 +109,22 @@ def text_told(text: str, version: StudyVersion) -> str:
 
 def question_told(question: Question, version: StudyVersion) -> Question:
     """Return a question with title, help and labels in the language that the version speaks."""
-    told = version.lines_told
-    if not told:
+    translations = version.lines_told
+    if not translations:
         return question
-    labels = {point: _translated(words, told) for point, words in question.labels.items()}
-    texts = {name: _translated(getattr(question, name), told) for name in ("title", "help")}
-    shown = question.model_copy(update={**texts, "labels": labels})
-    shown._options_shown = {option: _translated(option, told) for option in question.options}
-    return shown
+    labels = {point: _translated(words, translations) for point, words in question.labels.items()}
+    texts = {name: _translated(getattr(question, name), translations) for name in ("title", "help")}
+    translated = question.model_copy(update={**texts, "labels": labels})
+    translated._options_shown = {option: _translated(option, translations) for option in question.options}
+    return translated
 
 
 def languages_read(study: Study) -> set[str]:
     """Return the languages in which participants read the study; its own one before there are any."""
-    own, people = study.values.texts.language, study.participants.filter(consented_at__isnull=False)
-    return {code or own for code in people.order_by().values_list("language", flat=True).distinct()} or {own}
+    default_language, people = study.values.texts.language, study.participants.filter(consented_at__isnull=False)
+    return {code or default_language for code in people.order_by().values_list("language", flat=True).distinct()} or {
+        default_language
+    }
 
 
 def language_store(*, participant: Participant, language: str) -> None:
@@ -129,15 +133,15 @@ def language_store(*, participant: Participant, language: str) -> None:
         participant.language = language
 
 
-def _translated(text: str, told: Mapping[str, str]) -> str:
-    changed: str = each_text(text, lambda line: told.get(" ".join(line.split()), line), is_text=True)
+def _translated(text: str, translations: Mapping[str, str]) -> str:
+    changed: str = each_text(text, lambda line: translations.get(" ".join(line.split()), line), is_text=True)
     return changed
 
 
 def _lines_told(values: StudyValues, language: str) -> Mapping[str, str]:
     """Return the translations into a language: Confab's, and over them the study's."""
-    own = values.texts.translations.get(language, {})
-    return {**_translations(values.texts.language, language), **own}
+    study_translations = values.texts.translations.get(language, {})
+    return {**_translations(values.texts.language, language), **study_translations}
 
 
 @cache
@@ -151,6 +155,6 @@ def _lines_in(language: str) -> tuple[str, ...]:
 
     They are those that a new study may begin with, and those of the ready-made sets of questions.
     """
-    ready = [question.to_plain() for asked in QUESTION_SETS for question in asked.questions]
+    ready = [question.to_plain() for question_set in QUESTION_SETS for question in question_set.questions]
     lines = default_lines() | set(texts_said(ready))
     return tuple(texts_in({"title": line}, language)["title"] for line in sorted(lines))

@@ -118,9 +118,9 @@ def study_loss(study: Study) -> list[DeletedData]:
     """Return the rows that would be deleted with the study, counted by kind; kinds without rows are left out."""
     kinds = erasure_kinds()
     counts = erasure_counts(Participant.objects.filter(study=study))
-    found = [DeletedData(str(kinds[table].title), n) for table, n in counts.items()]
-    found += [DeletedData("versions", study.versions.count()), DeletedData("items", study.items.count())]
-    return [one for one in found if one.n]
+    losses = [DeletedData(str(kinds[table].title), n) for table, n in counts.items()]
+    losses += [DeletedData("versions", study.versions.count()), DeletedData("items", study.items.count())]
+    return [loss for loss in losses if loss.n]
 
 
 def study_delete(*, study: Study, typed_key: str = "") -> list[DeletedData]:
@@ -152,11 +152,11 @@ def datasheet_store(*, study: Study, answers: Mapping[str, str]) -> Study:
     """Store answers by question; an empty one deletes the former answer. Others stay unchanged."""
     with transaction.atomic():
         current = Study.objects.select_for_update(of=("self",)).get(pk=study.pk)
-        kept = {**current.datasheet, **{key: text.strip()[:MOST_DATASHEET_CHARS] for key, text in answers.items()}}
-        kept = {key: kept[key] for key in sorted(kept) if kept[key]}
+        datasheet = {**current.datasheet, **{key: text.strip()[:MOST_DATASHEET_CHARS] for key, text in answers.items()}}
+        datasheet = {key: datasheet[key] for key in sorted(datasheet) if datasheet[key]}
         # Not by save(): the data are unchanged, so no result is computed again.
-        Study.objects.filter(pk=study.pk).update(datasheet=kept)
-    study.datasheet = kept
+        Study.objects.filter(pk=study.pk).update(datasheet=datasheet)
+    study.datasheet = datasheet
     return study
 
 
@@ -196,8 +196,8 @@ def study_read(text: str | bytes, *, key: str = "", opens: bool = False) -> Stud
     if file is not None and mistakes:
         paths = [mistake.path for mistake in mistakes]
         before = Study.objects.filter(key=file.key).first()
-        whole = _wrong_as_whole(before, file, opens, parts_of(paths))
-        mistakes += [mistake for mistake in whole if mistake.path not in paths]
+        study_mistakes = _wrong_as_whole(before, file, opens, parts_of(paths))
+        mistakes += [mistake for mistake in study_mistakes if mistake.path not in paths]
     if file is None or mistakes:
         raise ValuesError(mistakes)
     return file
@@ -227,7 +227,12 @@ def study_import(*, file: StudyFile, folder: Path | None = None, opens: bool = F
         study = _stored(study, file, author)
         report = items_import(study=study, lines=_items(study, file, folder))
         if report.skipped:
-            raise ValuesError([Mistake("items", f"items: line {one.line}: {one.reason}") for one in report.skipped])
+            raise ValuesError(
+                [
+                    Mistake("items", f"items: line {skipped_line.line}: {skipped_line.reason}")
+                    for skipped_line in report.skipped
+                ]
+            )
         if opens and study.state != Study.State.COLLECTING:
             study.state = Study.State.COLLECTING
             study = _stored(study, file, author)
@@ -245,8 +250,8 @@ def _with_level(file: StudyFile, before: Study | None) -> StudyFile:
 def study_changes(study: Study, file: StudyFile) -> list[SettingChange]:
     """Return the changes that importing the file would make to the study, items excepted."""
     stored, file = study_file_of(study), _with_level(file, study)
-    own = [{name: getattr(one, name) for name in _OWN} for one in (stored, file)]
-    return [*names_diff(own[0], own[1]), *values_diff(stored.values, file.values)]
+    fields = [{name: getattr(source, name) for name in _OWN} for source in (stored, file)]
+    return [*names_diff(fields[0], fields[1]), *values_diff(stored.values, file.values)]
 
 
 def _values(study: Study, file: StudyFile) -> StudyValues:
@@ -273,7 +278,7 @@ def _wrong_as_whole(before: Study | None, file: StudyFile, opens: bool, unread: 
     errors = study_errors(before=before, study=study, values=file.values, rubric=None, unread=unread)
     if file.items or "items" in unread:
         errors.pop("state", None)  # they are stored before it opens
-    return [one for one in as_mistakes(errors) if not parts_of([one.path]) & set(unread)]
+    return [mistake for mistake in as_mistakes(errors) if not parts_of([mistake.path]) & set(unread)]
 
 
 def _stored(study: Study, file: StudyFile, author: str) -> Study:
@@ -284,8 +289,8 @@ def _stored(study: Study, file: StudyFile, author: str) -> Study:
     try:
         return study_store(study=study, values=values, rubric=rubric, author=author)
     except ValidationError as error:
-        told = {name: " ".join(words) for name, words in error.message_dict.items()}
-        raise ValuesError(as_mistakes(told)) from None
+        errors = {name: " ".join(words) for name, words in error.message_dict.items()}
+        raise ValuesError(as_mistakes(errors)) from None
 
 
 def _items(study: Study, file: StudyFile, folder: Path | None) -> Iterable[tuple[int, FileItem] | Skipped]:
@@ -324,7 +329,7 @@ class ItemsReport:
 
     def as_dict(self) -> dict[str, Any]:
         """Return the report as JSON has it."""
-        skipped = [{"line": one.line, "reason": one.reason} for one in self.skipped]
+        skipped = [{"line": line.line, "reason": line.reason} for line in self.skipped]
         return {"items": self.items, "unchanged": self.unchanged, "skipped": skipped}
 
 
@@ -346,14 +351,14 @@ def items_import(
     while batch := list(islice(lines, _BATCH)):
         rows: list[Item] = []
         first: dict[str, int] = {}
-        keys = [one[1].id for one in batch if not isinstance(one, Skipped)]
+        keys = [line[1].id for line in batch if not isinstance(line, Skipped)]
         with transaction.atomic():
-            known = {item.key: FileItem.of(item) for item in study.items.filter(key__in=keys)}
-            for one in batch:
-                if isinstance(one, Skipped):
-                    report.skipped.append(one)
+            known = {item.key: FileItem.from_row(item) for item in study.items.filter(key__in=keys)}
+            for line in batch:
+                if isinstance(line, Skipped):
+                    report.skipped.append(line)
                     continue
-                number, item = one
+                number, item = line
                 if wrong := answers_beyond(item.gold, scales):
                     report.skipped.append(Skipped(number, f"gold: {wrong}"))
                 elif item.id not in known:
@@ -364,9 +369,9 @@ def items_import(
                 elif known[item.id] == item:
                     report.unchanged += 1
                 else:
-                    where = f"line {first[item.id]}" if item.id in first else "the study"
-                    told = f"id {quote(item.id)} stands in {where} with other texts already"
-                    report.skipped.append(Skipped(number, told))
+                    location = f"line {first[item.id]}" if item.id in first else "the study"
+                    reason = f"id {quote(item.id)} stands in {location} with other texts already"
+                    report.skipped.append(Skipped(number, reason))
             Item.objects.bulk_create(rows, ignore_conflicts=True)
         report.items += len(rows)
     return report

@@ -94,7 +94,7 @@ class OwnMarking(InputModel):
             return []
         if not self.n_own_marked:
             return None
-        return self._drawn(range(1 + is_opened, 2 * n_least + is_opened, 2), seed, chat)
+        return self._draw_turns(range(1 + is_opened, 2 * n_least + is_opened, 2), seed, chat)
 
     def chosen(self, replies: Sequence[int], n_least: int, seed: int, chat: str, is_opened: bool) -> list[int]:
         """Return the turns of the replies that are labelled, for a chat that has ended.
@@ -103,11 +103,11 @@ class OwnMarking(InputModel):
             replies: numbers of all of them; n_least, seed, chat, is_opened: as `asked_while_chatting`.
         """
         if self.marked_when == "during":
-            wanted = self.asked_while_chatting(n_least, seed, chat, is_opened)
-            return [turn for turn in replies if wanted is None or turn in wanted]
-        return self._drawn(replies, seed, chat) if self.n_own_marked else list(replies)
+            requested_turns = self.asked_while_chatting(n_least, seed, chat, is_opened)
+            return [turn for turn in replies if requested_turns is None or turn in requested_turns]
+        return self._draw_turns(replies, seed, chat) if self.n_own_marked else list(replies)
 
-    def _drawn(self, replies: Sequence[int], seed: int, chat: str) -> list[int]:
+    def _draw_turns(self, replies: Sequence[int], seed: int, chat: str) -> list[int]:
         rng = random.Random(derive_seed(seed, "own replies", chat))
         return sorted(rng.sample(list(replies), min(self.n_own_marked, len(replies))))
 

@@ -43,19 +43,19 @@ def message_send(*, participant: Participant, text: str) -> ParticipantMessage:
         if not _locked(participant.pk):
             raise Refused("erased", _("All your data have been deleted."))
         waiting = list(participant.messages.filter(answered_at=None))
-        same = next((one for one in waiting if one.text == text), None)
+        same = next((message for message in waiting if message.text == text), None)
         if same is None and len(waiting) >= MOST_WAITING:
             raise Refused("too_many", _("Your earlier messages are still to be answered. Write again after that."))
         return same or ParticipantMessage.objects.create(participant=participant, text=text)
 
 
-def message_answer(*, message: ParticipantMessage, text: str, by: str) -> None:
+def message_answer(*, message: ParticipantMessage, text: str, username: str) -> None:
     """Store the answer, which the participant sees on their next page.
 
     Raises:
         Refused: `bad_text`, or `answered` where another answer was faster.
     """
-    answer = {"answer": _checked(text), "answered_by": by[:150], "answered_at": database_now()}
+    answer = {"answer": _checked(text), "answered_by": username[:150], "answered_at": database_now()}
     with transaction.atomic():
         _locked(message.participant_id)
         if not ParticipantMessage.objects.filter(pk=message.pk, answered_at=None).update(**answer):
@@ -63,7 +63,7 @@ def message_answer(*, message: ParticipantMessage, text: str, by: str) -> None:
         Participant.objects.filter(pk=message.participant_id).update(n_new_answers=F("n_new_answers") + 1)
 
 
-def messages_waiting(among: Q, *, by: str) -> dict[Any, int]:
+def messages_waiting(among: Q, *, column: str) -> dict[Any, int]:
     """Return numbers of messages without an answer, by a column."""
-    rows = ParticipantMessage.objects.filter(among, answered_at=None).order_by().values_list(by)
+    rows = ParticipantMessage.objects.filter(among, answered_at=None).order_by().values_list(column)
     return dict(rows.annotate(n=Count("pk")))

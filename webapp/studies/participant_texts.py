@@ -37,14 +37,14 @@ def texts_in(plain: Any, language: str) -> Any:
 
 def texts_said(plain: Any) -> Iterator[str]:
     """Return the lines of all texts in a study's values, or in some of them."""
-    found: list[str] = []
+    lines: list[str] = []
 
     def keep(line: str) -> str:
-        found.append(line)
+        lines.append(line)
         return line
 
     each_text(plain, keep)
-    yield from found
+    yield from lines
 
 
 def each_text(plain: Any, change: Callable[[str], str], *, is_text: bool = False) -> Any:
@@ -53,7 +53,7 @@ def each_text(plain: Any, change: Callable[[str], str], *, is_text: bool = False
         case dict():
             return {name: each_text(value, change, is_text=is_text or name in TEXTS) for name, value in plain.items()}
         case list() | tuple():
-            return [each_text(one, change, is_text=is_text) for one in plain]
+            return [each_text(part, change, is_text=is_text) for part in plain]
         case str() if is_text:
             return "\n".join(change(line) if line.strip() else line for line in plain.split("\n"))
     return plain

@@ -47,19 +47,21 @@ def question_answers_store(*, task: Task, answers: Mapping[str, Any]) -> Questio
     """
     with transaction.atomic():
         participant = _lock_participant(task)
-        given = QuestionAnswers.objects.filter(participant=participant, version=task.version)
-        if (stored := given.first()) is not None:
+        stored_rows = QuestionAnswers.objects.filter(participant=participant, version=task.version)
+        if (stored := stored_rows.first()) is not None:
             return stored
-        found, wrong = answers_read(task.version.values.questions, answers)
+        valid_answers, wrong = answers_read(task.version.values.questions, answers)
         if wrong:
             raise Refused("bad_answers", _("Some answers are missing."), errors=wrong)
-        return QuestionAnswers.objects.create(participant=participant, version=task.version, answers=found)
+        return QuestionAnswers.objects.create(participant=participant, version=task.version, answers=valid_answers)
 
 
 def task_admits(task: Task) -> bool:
     """Return True unless the participant's answers before the task screen them out."""
-    given = QuestionAnswers.objects.filter(participant=task.participant_id, version=task.version_id).first()
-    return given is None or all(one.lets_in(given.answers.get(one.key)) for one in task.version.values.questions)
+    stored = QuestionAnswers.objects.filter(participant=task.participant_id, version=task.version_id).first()
+    return stored is None or all(
+        question.lets_in(stored.answers.get(question.key)) for question in task.version.values.questions
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,14 +88,14 @@ def quiz_due(participant: Participant, version: StudyVersion) -> DueQuiz | None:
     if not questions:
         return None
     quiz = quiz_digest(questions)
-    had = list(QuizAttempt.objects.filter(participant=participant, quiz=quiz))
-    if any(one.is_right for one in had) or len(had) >= MOST_QUIZ_ATTEMPTS:
+    attempts = list(QuizAttempt.objects.filter(participant=participant, quiz=quiz))
+    if any(attempt.is_right for attempt in attempts) or len(attempts) >= MOST_QUIZ_ATTEMPTS:
         return None
-    if not had:
+    if not attempts:
         return DueQuiz(questions, quiz, attempt=1)
-    answers = had[-1].answers
-    right = frozenset(at for at, one in enumerate(answers) if one["is_right"])
-    return DueQuiz(questions, quiz, 2, tuple(one["answer"] for one in answers), right)
+    answers = attempts[-1].answers
+    right = frozenset(index for index, answer in enumerate(answers) if answer["is_right"])
+    return DueQuiz(questions, quiz, 2, tuple(answer["answer"] for answer in answers), right)
 
 
 def quiz_attempt_store(*, task: Task, quiz: str, attempt: int, answers: Sequence[str]) -> bool:
@@ -119,18 +121,20 @@ def quiz_attempt_store(*, task: Task, quiz: str, attempt: int, answers: Sequence
         due = quiz_due(participant, task.version)
         if due is None or (due.quiz, due.attempt) != (quiz, attempt):
             raise Refused("closed", _("This page is not the one that is due."))
-        kept = [
-            due.before[at] if at in due.right else answer
-            for at, answer in enumerate([*answers, *[""] * len(due.questions)][: len(due.questions)])
+        merged_answers = [
+            due.before[index] if index in due.right else answer
+            for index, answer in enumerate([*answers, *[""] * len(due.questions)][: len(due.questions)])
         ]
         missing = [
-            at for at, (one, answer) in enumerate(zip(due.questions, kept, strict=True)) if answer not in one.options
+            index
+            for index, (question, answer) in enumerate(zip(due.questions, merged_answers, strict=True))
+            if answer not in question.options
         ]
         if missing:
             raise Refused("bad_answers", _("Some answers are missing."), errors=missing)
-        told = quiz_rows(due.questions, kept)
-        is_right = all(one["is_right"] for one in told)
-        QuizAttempt.objects.create(participant=participant, quiz=quiz, attempt=attempt, answers=told, is_right=is_right)
+        rows = quiz_rows(due.questions, merged_answers)
+        is_right = all(row["is_right"] for row in rows)
+        QuizAttempt.objects.create(participant=participant, quiz=quiz, attempt=attempt, answers=rows, is_right=is_right)
     return is_right
 
 
@@ -146,7 +150,7 @@ class DuePractice:
 
     pair: TrainingPair
     place: int
-    of: int
+    n_pairs: int
     attempt: int
     before: Mapping[str, float] | None = None
 
@@ -156,12 +160,12 @@ def practice_due(participant: Participant, version: StudyVersion) -> DuePractice
     pairs = version.values.training.training_pairs
     if not pairs:
         return None
-    given: dict[str, list[TrainingAnswer]] = {}
+    answers_by_pair: dict[str, list[TrainingAnswer]] = {}
     digests = [pair.digest for pair in pairs]
     for answer in TrainingAnswer.objects.filter(participant=participant, pair__in=digests):
-        given.setdefault(answer.pair, []).append(answer)
+        answers_by_pair.setdefault(answer.pair, []).append(answer)
     for place, (pair, digest) in enumerate(zip(pairs, digests, strict=True), start=1):
-        answers = given.get(digest, [])
+        answers = answers_by_pair.get(digest, [])
         if any(answer.is_right for answer in answers):
             continue
         before = answers[-1].answers if answers else None

@@ -368,16 +368,16 @@ class ReplyPace:
 FilterAction = Literal["mark", "withhold"]
 
 
-def _by_filter(given: object) -> object:
+def _by_filter(form_value: object) -> object:
     """Read lines “filter: mark” of a form; return a value that is no text unchanged."""
-    if not isinstance(given, str):
-        return given
-    found: dict[str, str] = {}
-    for line in given.splitlines():
+    if not isinstance(form_value, str):
+        return form_value
+    action_by_filter: dict[str, str] = {}
+    for line in form_value.splitlines():
         if line.strip():
             name, _colon, action = line.partition(":")
-            found[name.strip()] = action.strip()
-    return found
+            action_by_filter[name.strip()] = action.strip()
+    return action_by_filter
 
 
 FilterActions = Annotated[

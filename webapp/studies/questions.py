@@ -71,7 +71,7 @@ Option = Annotated[str, Field(min_length=1, max_length=200), AfterValidator(_one
 Point = Annotated[int, BeforeValidator(_point), Field(ge=-1000, le=1000)]
 Passing = Annotated[
     str,
-    BeforeValidator(lambda given: str(given) if isinstance(given, int) else given),
+    BeforeValidator(lambda answer: str(answer) if isinstance(answer, int) else answer),
     Field(min_length=1, max_length=200),
 ]
 """An answer that passes an attention check; a point of a scale as its digits."""
@@ -163,16 +163,16 @@ class Question(InputModel):
     def _fits_its_kind(self) -> Question:
         has_options = self.kind in ("choice", "choices")
         if self.options and not has_options:
-            why = "to a text people write what they like" if self.kind == "text" else "it has points"
-            raise ValueError(f"options must be left out: {why}")
+            reason = "to a text people write what they like" if self.kind == "text" else "it has points"
+            raise ValueError(f"options must be left out: {reason}")
         if has_options and len(self.options) < 2:
             raise ValueError(f"options must be two or more, as {quote(self.kind)} needs them")
         if again := first_duplicate(self.options):
             raise ValueError(f"options has {quote(again)} twice; each must stand there once")
         if self.kind != "scale":
-            named = [name for name in _OF_SCALES if getattr(self, name) != _OF_SCALES[name]]
-            if named:
-                raise ValueError(f"{named[0]} must be left out: only a 'scale' has it")
+            scale_fields = [name for name in _OF_SCALES if getattr(self, name) != _OF_SCALES[name]]
+            if scale_fields:
+                raise ValueError(f"{scale_fields[0]} must be left out: only a 'scale' has it")
         elif self.low >= self.high:
             raise ValueError(f"low is {self.low}; it must be below high, which is {self.high}")
         elif beyond := [point for point in self.labels if not self.low <= point <= self.high]:
@@ -200,7 +200,7 @@ class Question(InputModel):
         if not self.required:
             return "required must be true: a screening question must be answered"
         possible = self.possible
-        if beyond := [one for one in self.admits if one not in possible]:
+        if beyond := [answer for answer in self.admits if answer not in possible]:
             return f"admits has {quote(beyond[0])}; it must be one of {', '.join(possible)}"
         if set(possible) <= set(self.admits):
             return "admits must leave an answer out: every answer would admit"
@@ -217,7 +217,7 @@ class Question(InputModel):
         if self.show_when:
             return "show_when must be left out: an attention check is for everybody"
         possible = self.possible
-        beyond = [one for one in self.expected if one not in possible]
+        beyond = [answer for answer in self.expected if answer not in possible]
         if beyond and self.kind != "text":
             return f"expected has {quote(beyond[0])}; it must be one of {', '.join(possible)}"
         if self.kind in ("scale", "choice") and set(possible) <= set(self.expected):
@@ -234,19 +234,19 @@ class Question(InputModel):
         """True if the question is a scale on which bots are rated."""
         return self.kind == "scale" and not self.expected
 
-    def passes(self, given: Any) -> bool:
+    def passes(self, answer: Any) -> bool:
         """Return True if an answer passes the check: of several choices exactly the expected ones."""
         if self.kind == "choices":
-            return set(given or ()) == set(self.expected)
-        said = "" if given is None else str(given)
+            return set(answer or ()) == set(self.expected)
+        text = "" if answer is None else str(answer)
         if self.kind == "text":
-            return any(is_same_text(said, one) for one in self.expected)
-        return said in self.expected
+            return any(is_same_text(text, expected) for expected in self.expected)
+        return text in self.expected
 
-    def lets_in(self, given: Any) -> bool:
+    def lets_in(self, answer: Any) -> bool:
         """Return True if an answer admits its participant; of several choices one that does is enough."""
-        chosen = given if isinstance(given, list) else [given]
-        return not self.admits or any(str(one) in self.admits for one in chosen)
+        chosen = answer if isinstance(answer, list) else [answer]
+        return not self.admits or any(str(option) in self.admits for option in chosen)
 
     @property
     def column(self) -> str:
@@ -280,20 +280,22 @@ class Question(InputModel):
         plain = self.model_dump(mode="python", exclude_defaults=True)
         if self.kind == "scale":
             plain |= {"low": self.low, "high": self.high}
-        found = {name: plain[name] for name in type(self).model_fields if name in plain}
+        plain_fields = {name: plain[name] for name in type(self).model_fields if name in plain}
         if self.reversed is False:
-            found = {("direction" if name == "reversed" else name): value for name, value in found.items()}
-            found["direction"] = "higher"
-        if "options" in found:
-            found["options"] = list(found["options"])
+            plain_fields = {
+                ("direction" if name == "reversed" else name): value for name, value in plain_fields.items()
+            }
+            plain_fields["direction"] = "higher"
+        if "options" in plain_fields:
+            plain_fields["options"] = list(plain_fields["options"])
         if self.show_when:
-            found["show_when"] = {"key": self.show_when.key, "answers": list(self.show_when.answers)}
+            plain_fields["show_when"] = {"key": self.show_when.key, "answers": list(self.show_when.answers)}
         for name in ("expected", "admits"):
-            if name in found:
-                found[name] = [int(one) if self.kind == "scale" else one for one in getattr(self, name)]
-        if "labels" in found:
-            found["labels"] = dict(sorted(found["labels"].items()))
-        return found
+            if name in plain_fields:
+                plain_fields[name] = [int(answer) if self.kind == "scale" else answer for answer in getattr(self, name)]
+        if "labels" in plain_fields:
+            plain_fields["labels"] = dict(sorted(plain_fields["labels"].items()))
+        return plain_fields
 
 
 _OF_SCALES: dict[str, Any] = {"low": 1, "high": 7, "labels": {}, "reversed": None}
@@ -313,63 +315,73 @@ def is_same_text(first: str, second: str) -> bool:
 def translate_questions(questions: Sequence[Question], language: str) -> tuple[Question, ...]:
     """Return questions that come with Confab in a language; of their keys and scales nothing changes."""
     plain = texts_in([question.to_plain() for question in questions], language)
-    return tuple(Question.model_validate(one) for one in plain)
+    return tuple(Question.model_validate(plain_question) for plain_question in plain)
 
 
-def validate_keys(questions: Sequence[Question], where: str, taken: Sequence[str] = ()) -> list[Mistake]:
+def validate_keys(questions: Sequence[Question], list_path: str, reserved: Sequence[str] = ()) -> list[Mistake]:
     """Return each key that a question before has too, or that is taken.
 
     Args:
-        where: the path of the list.
-        taken: keys that none may have.
+        list_path: the path of the list.
+        reserved: keys that none may have.
     """
     first: dict[str, int] = {}
     mistakes = []
     for i, question in enumerate(questions):
-        path = f"{where}[{i}].key"
+        path = f"{list_path}[{i}].key"
         before = first.setdefault(question.key, i)
         if before != i:
-            as_before = f"as {where}[{before}].key is; each must be another one"
+            as_before = f"as {list_path}[{before}].key is; each must be another one"
             mistakes.append(Mistake(path, f"{path} is {quote(question.key)}, {as_before}"))
-        elif question.key in taken:
+        elif question.key in reserved:
             message = f"{path} is {quote(question.key)}, a name that the form itself has; choose another"
             mistakes.append(Mistake(path, message))
     return mistakes
 
 
-def validate_no_screening(questions: Sequence[Question], where: str) -> list[Mistake]:
+def validate_no_screening(questions: Sequence[Question], list_path: str) -> list[Mistake]:
     """Return each question that screens; after the task it is too late for that."""
-    paths = [f"{where}[{i}].admits" for i, question in enumerate(questions) if question.admits]
+    paths = [f"{list_path}[{i}].admits" for i, question in enumerate(questions) if question.admits]
     return [Mistake(path, f"{path} must be left out: only questions before the task screen") for path in paths]
 
 
-def validate_show_when(questions: Sequence[Question], where: str) -> list[Mistake]:
+def validate_show_when(questions: Sequence[Question], list_path: str) -> list[Mistake]:
     """Return each condition that names no question before it, or an answer that cannot be chosen there."""
     before: dict[str, Question] = {}
     mistakes = []
     for i, question in enumerate(questions):
-        path = f"{where}[{i}].show_when"
+        path = f"{list_path}[{i}].show_when"
         if (when := question.show_when) is not None:
-            other = before.get(when.key)
-            beyond = [] if other is None else [one for one in when.answers if one not in other.possible]
-            if other is None or other.kind == "text":
-                known = ", ".join(key for key, one in before.items() if one.kind != "text") or "none"
+            condition_question = before.get(when.key)
+            beyond = (
+                []
+                if condition_question is None
+                else [answer for answer in when.answers if answer not in condition_question.possible]
+            )
+            if condition_question is None or condition_question.kind == "text":
+                known = ", ".join(key for key, earlier in before.items() if earlier.kind != "text") or "none"
                 message = f"{path}.key is {quote(when.key)}; it must be a question before it with answers to choose"
                 mistakes.append(Mistake(f"{path}.key", f"{message} ({known})"))
             elif beyond:
-                message = f"{path}.answers has {quote(beyond[0])}; it must be one of {', '.join(other.possible)}"
+                message = (
+                    f"{path}.answers has {quote(beyond[0])}; it must be one of {', '.join(condition_question.possible)}"
+                )
                 mistakes.append(Mistake(f"{path}.answers", message))
         before[question.key] = question
     return mistakes
 
 
-def _is_shown(question: Question, asked: Mapping[str, Question], answers: Mapping[str, Any]) -> bool:
+def _is_shown(question: Question, questions: Mapping[str, Question], answers: Mapping[str, Any]) -> bool:
     """Return True if a question's condition holds, and that of the question that it depends on."""
     if (when := question.show_when) is None:
         return True
-    other, given = asked.get(when.key), answers.get(when.key)
-    chosen = given if isinstance(given, list | tuple) else [given]
-    return other is not None and _is_shown(other, asked, answers) and any(str(one) in when.answers for one in chosen)
+    condition_question, answer = questions.get(when.key), answers.get(when.key)
+    chosen = answer if isinstance(answer, list | tuple) else [answer]
+    return (
+        condition_question is not None
+        and _is_shown(condition_question, questions, answers)
+        and any(str(option) in when.answers for option in chosen)
+    )
 
 
 def answers_read(questions: Sequence[Question], answers: Mapping[str, Any]) -> tuple[Answers, dict[str, str]]:
@@ -380,20 +392,20 @@ def answers_read(questions: Sequence[Question], answers: Mapping[str, Any]) -> t
     Args:
         answers: a text, a number or a list of options by key; keys of no question are left out.
     """
-    found: Answers = {}
+    valid: Answers = {}
     wrong: dict[str, str] = {}
-    asked = {question.key: question for question in questions}
+    by_key = {question.key: question for question in questions}
     for question in questions:
-        if not _is_shown(question, asked, answers):
+        if not _is_shown(question, by_key, answers):
             continue
-        given, error = _READERS[question.kind](question, answers.get(question.key))
+        answer, error = _READERS[question.kind](question, answers.get(question.key))
         if error:
             wrong[question.key] = error
-        elif given not in (None, "", []):
-            found[question.key] = given
+        elif answer not in (None, "", []):
+            valid[question.key] = answer
         elif question.required:
             wrong[question.key] = _missing(question)
-    return found, wrong
+    return valid, wrong
 
 
 def _missing(question: Question) -> str:
@@ -403,35 +415,35 @@ def _missing(question: Question) -> str:
     return words % {"low": question.low, "high": question.high}
 
 
-def _scale(question: Question, given: Any) -> tuple[Any, str]:
-    if given is None or is_blank(str(given)):
+def _scale(question: Question, answer: Any) -> tuple[Any, str]:
+    if answer is None or is_blank(str(answer)):
         return None, ""
     try:
-        value = float(given)
+        value = float(answer)
     except (TypeError, ValueError):
         return None, _missing(question)
     if question.low <= value <= question.high and value.is_integer():
         return int(value), ""
     words = _("%(value)s is not on the scale from %(low)g to %(high)g.")
-    shown = f"{value:g}" if abs(value) < 1e6 else str(given)[:20]
-    return None, words % {"value": shown, "low": question.low, "high": question.high}
+    value_text = f"{value:g}" if abs(value) < 1e6 else str(answer)[:20]
+    return None, words % {"value": value_text, "low": question.low, "high": question.high}
 
 
-def _choice(question: Question, given: Any) -> tuple[Any, str]:
-    if given and given not in question.options:
+def _choice(question: Question, answer: Any) -> tuple[Any, str]:
+    if answer and answer not in question.options:
         return None, _("Choose one of the answers that are shown.")
-    return given, ""
+    return answer, ""
 
 
-def _choices(question: Question, given: Any) -> tuple[Any, str]:
-    chosen = [given] if isinstance(given, str) and given else list(given or ())
+def _choices(question: Question, answer: Any) -> tuple[Any, str]:
+    chosen = [answer] if isinstance(answer, str) and answer else list(answer or ())
     if not set(chosen) <= set(question.options):
         return None, _("Choose among the answers that are shown.")
     return [option for option in question.options if option in chosen], ""
 
 
-def _text(question: Question, given: Any) -> tuple[Any, str]:
-    text = sanitise_input(str(given or ""))
+def _text(question: Question, answer: Any) -> tuple[Any, str]:
+    text = sanitise_input(str(answer or ""))
     if len(text) > MOST_CHARS:
         words = _("Write at most %(most)d characters; these are %(n)d.")
         return None, words % {"most": MOST_CHARS, "n": len(text)}

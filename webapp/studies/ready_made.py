@@ -42,25 +42,32 @@ class QuestionSet:
         return self.source if self.source == "Confab" else f"after {self.source}, wording by Confab"
 
 
-def _questions(of: Mapping[str, Any]) -> tuple[Question, ...]:
-    shared = {"kind": "scale", **of.get("each", {})}
-    questions = [{**shared, **one} for one in of["questions"]]
-    for one in questions:
+def _questions(plain_set: Mapping[str, Any]) -> tuple[Question, ...]:
+    shared = {"kind": "scale", **plain_set.get("each", {})}
+    questions = [{**shared, **question} for question in plain_set["questions"]]
+    for question in questions:
         # Points of a comparison of two replies are no better or worse.
-        if one["kind"] == "scale" and one.get("low", 1) >= 0 and not one.get("expected"):
-            one.setdefault("reversed", False)
+        if question["kind"] == "scale" and question.get("low", 1) >= 0 and not question.get("expected"):
+            question.setdefault("reversed", False)
     return tuple(map(Question.model_validate, questions))
 
 
 QUESTION_SETS = tuple(
-    QuestionSet(name, of["title"], of["source"], _questions(of), tuple(of.get("only_in", ())), of.get("about", "reply"))
-    for name, of in READY_MADE["sets"].items()
+    QuestionSet(
+        name,
+        plain_set["title"],
+        plain_set["source"],
+        _questions(plain_set),
+        tuple(plain_set.get("only_in", ())),
+        plain_set.get("about", "reply"),
+    )
+    for name, plain_set in READY_MADE["sets"].items()
 )
 
 
 def question_set(name: str) -> QuestionSet | None:
     """Return the set of this name, if there is one."""
-    return next((one for one in QUESTION_SETS if one.name == name), None)
+    return next((candidate for candidate in QUESTION_SETS if candidate.name == name), None)
 
 
 def ready_questions(name: str) -> tuple[Question, ...]:

@@ -42,7 +42,7 @@ def rubric_default() -> Rubric:
     """Return the rubric whose rows are `DEFAULT_QUESTIONS`, made on first use and whenever they have changed."""
     rows = tuple(map(_as_row, DEFAULT_QUESTIONS))
     stored = Rubric.objects.filter(name=DEFAULT_RUBRIC_NAME).order_by("-version")
-    rubric = next((one for one in stored if questions_of(one) == rows), None)
+    rubric = next((candidate for candidate in stored if questions_of(candidate) == rows), None)
     return rubric or rubric_create(name=DEFAULT_RUBRIC_NAME, dimensions=_dimensions(DEFAULT_QUESTIONS, (1, 7)))
 
 
@@ -92,11 +92,11 @@ def questions_not_asked(version: StudyVersion, condition: Condition) -> frozense
     Without a goal these are the questions about it, and those that depend on them.
     """
     hidden: set[str] = set()
-    is_asked = any(one.only_with_goal for one in version.values.after)
+    is_asked = any(question.only_with_goal for question in version.values.after)
     if is_asked and not condition_texts(version.values, condition).goal:
-        for one in post_task_questions(version):
-            if one.only_with_goal or (one.show_when is not None and one.show_when.key in hidden):
-                hidden.add(one.key)
+        for question in post_task_questions(version):
+            if question.only_with_goal or (question.show_when is not None and question.show_when.key in hidden):
+                hidden.add(question.key)
     return frozenset(hidden)
 
 
@@ -169,6 +169,6 @@ def _dimensions_store(rubric: Rubric, dimensions: Sequence[Dimension]) -> None:
 
 def _is_own(study: Study, rubric: Rubric) -> bool:
     """Return True if the rubric may be changed: only the study's newest version has it, and is not frozen."""
-    others = StudyVersion.objects.filter(rubric=OuterRef("pk")).exclude(Q(study=study, frozen_at=None))
-    mine = Rubric.objects.filter(pk=rubric.pk, name=study.key, frozen_at=None)
-    return mine.exclude(Exists(others)).exists()
+    other_versions = StudyVersion.objects.filter(rubric=OuterRef("pk")).exclude(Q(study=study, frozen_at=None))
+    own_rubrics = Rubric.objects.filter(pk=rubric.pk, name=study.key, frozen_at=None)
+    return own_rubrics.exclude(Exists(other_versions)).exists()

@@ -18,7 +18,14 @@ from django.utils.translation import gettext as _
 from chatbots.text import quote
 from webapp.core.clock import database_now
 from webapp.core.errors import Refused
-from webapp.studies.assignment.capacity import TasksHad, bots_met, bots_refusal, n_tasks_taken, tasks_had, with_loads
+from webapp.studies.assignment.capacity import (
+    TaskHistory,
+    bots_met,
+    bots_refusal,
+    n_tasks_taken,
+    task_history,
+    with_loads,
+)
 from webapp.studies.conditions import Condition, Factor
 from webapp.studies.models import (
     Item,
@@ -74,12 +81,12 @@ def study_found(key: str) -> Study | None:
 
 def study_key_free(name: str, reserved: Collection[str] = ()) -> str:
     """Return a key like the name that no study has, and that is none of the reserved ones."""
-    wanted = slugify(name)[:54] or "study"
-    taken = set(Study.objects.filter(key__startswith=wanted).values_list("key", flat=True))
-    taken.update(reserved)
-    if wanted not in taken:
-        return wanted
-    return next(key for key in (f"{wanted}-{n}" for n in count(2)) if key not in taken)
+    slug = slugify(name)[:54] or "study"
+    existing_keys = set(Study.objects.filter(key__startswith=slug).values_list("key", flat=True))
+    existing_keys.update(reserved)
+    if slug not in existing_keys:
+        return slug
+    return next(key for key in (f"{slug}-{n}" for n in count(2)) if key not in existing_keys)
 
 
 def task_for(participant_ids: Collection[UUID], public_id: UUID) -> Task | None:
@@ -145,10 +152,10 @@ def study_refusal(study: Study, participant: Participant | None, *, is_rehearsal
         is_rehearsal: as `entry_refusal`.
     """
     synthetic = is_rehearsal or (participant is not None and participant.is_synthetic)
-    had = tasks_had(participant) if participant is not None else None
-    if had is not None and had.open is not None:
+    history = task_history(participant) if participant is not None else None
+    if history is not None and history.open_task is not None:
         return None  # a participant with an open task may finish, whatever the study's state
-    refusal = entry_refusal(study, participant, is_rehearsal=is_rehearsal, had=had)
+    refusal = entry_refusal(study, participant, is_rehearsal=is_rehearsal, history=history)
     if refusal is not None:
         return refusal
     if judges_items(study):
@@ -165,8 +172,8 @@ def study_refusal(study: Study, participant: Participant | None, *, is_rehearsal
             return None
         return Refused("all_rated", _("You have already rated everything."))
     n = bots_in_turn(study)
-    met = bots_met(participant, had, n) if participant is not None else ()
-    if had is not None and had.sittings:  # bots come again, and a place among them is kept
+    met = bots_met(participant, history, n) if participant is not None else ()
+    if history is not None and history.completed_parts:  # bots come again, and a place among them is kept
         met, synthetic = (), True
     return bots_refusal(study, met=met, synthetic=synthetic, n=n)
 
@@ -177,7 +184,7 @@ def bots_in_turn(study: Study) -> int:
 
 
 def entry_refusal(
-    study: Study, participant: Participant | None, *, is_rehearsal: bool = False, had: TasksHad | None = None
+    study: Study, participant: Participant | None, *, is_rehearsal: bool = False, history: TaskHistory | None = None
 ) -> Refused | None:
     """Return the reason why nobody, or this participant without an open task, can start; None if they can.
 
@@ -186,7 +193,7 @@ def entry_refusal(
 
     Args:
         is_rehearsal: True for a new participant who opened a rehearsal's link; not needed for scripted ones.
-        had: the participant's tasks, if they have been read already.
+        history: the participant's tasks, if they have been read already.
     """
     synthetic = is_rehearsal or (participant is not None and participant.is_synthetic)
     refusal = None if synthetic else state_refusal(study)
@@ -195,34 +202,36 @@ def entry_refusal(
     if participant is not None and participant.withdrawn_at is not None:
         return Refused("withdrew", _("You withdrew from this study."))
     if participant is not None:
-        had = had or tasks_had(participant)
-        if any(outcome in _ENDS_FOR_GOOD for _state, outcome in had.ends):
+        history = history or task_history(participant)
+        if any(outcome in _ENDS_FOR_GOOD for _state, outcome in history.outcomes):
             return Refused("not_again", _("One person can take part once."))
         limit = study.values.quotas.max_conversations_per_participant
-        n_done = sum(state == Task.State.COMPLETED for state, _outcome in had.ends)
+        n_done = sum(state == Task.State.COMPLETED for state, _outcome in history.outcomes)
         if study.values.sittings.parts:
-            refusal = _sitting_refusal(study, participant, had)
+            refusal = _sitting_refusal(study, participant, history)
         elif limit and n_done >= limit:
             refusal = Refused("limit", _("You have taken part as often as one person can."))
-        if refusal is not None or had.sittings:
+        if refusal is not None or history.completed_parts:
             return refusal
-    wanted = study.values.quotas.n_conversations_wanted
-    if wanted and not synthetic and n_tasks_taken(study) >= wanted:
+    n_wanted = study.values.quotas.n_conversations_wanted
+    if n_wanted and not synthetic and n_tasks_taken(study) >= n_wanted:
         return Refused("full", _("This study has all the participants it needs."))
     return None
 
 
-def sitting_next(study: Study, participant: Participant, had: TasksHad | None = None) -> DueSitting | None:
+def sitting_next(study: Study, participant: Participant, history: TaskHistory | None = None) -> DueSitting | None:
     """Return the participant's next part; None if the study has no parts, or they have done all of them."""
     if not study.values.sittings.parts:
         return None
-    had = had or tasks_had(participant)
-    return sitting_due(study.values.sittings, had.sittings, had.begun, has_gaps=not participant.is_synthetic)
+    history = history or task_history(participant)
+    return sitting_due(
+        study.values.sittings, history.completed_parts, history.started_parts, has_gaps=not participant.is_synthetic
+    )
 
 
-def _sitting_refusal(study: Study, participant: Participant, had: TasksHad) -> Refused | None:
+def _sitting_refusal(study: Study, participant: Participant, history: TaskHistory) -> Refused | None:
     """Return the reason why the participant cannot start their next part now; None if they can."""
-    due, now = sitting_next(study, participant, had), database_now()
+    due, now = sitting_next(study, participant, history), database_now()
     if due is None:
         return Refused("all_sittings", _("You have done all parts"))
     if due.is_early(now):
@@ -238,14 +247,14 @@ def earlier_studies_refusal(study: Study, platform: str, external_id: str) -> Re
     only, never = recruitment.only_after_studies.split(), recruitment.never_after_studies.split()
     if not (only or never):
         return None
-    mine = PlatformIds.objects.filter(
+    participations = PlatformIds.objects.filter(
         platform=platform,
         external_id=external_id,
         study__key__in=[*only, *never],
         participant__consented_at__isnull=False,
         participant__is_synthetic=False,
     )
-    took_part = set(mine.values_list("study__key", flat=True)) if external_id else set()
+    took_part = set(participations.values_list("study__key", flat=True)) if external_id else set()
     if only and took_part.isdisjoint(only):
         return Refused("not_invited", _("This study is for people who took part in an earlier one."))
     if not took_part.isdisjoint(never):
@@ -266,34 +275,34 @@ def state_refusal(study: Study) -> Refused | None:
 
 def questions_answered(participant: Participant, version: StudyVersion) -> bool:
     """Return True if the participant has answered the version's questions, or equal ones of another version."""
-    given = QuestionAnswers.objects.filter(participant=participant).select_related("version")
-    asked = version.values.questions
-    return any(one.version_id == version.pk or one.version.values.questions == asked for one in given)
+    answer_rows = QuestionAnswers.objects.filter(participant=participant).select_related("version")
+    questions = version.values.questions
+    return any(row.version_id == version.pk or row.version.values.questions == questions for row in answer_rows)
 
 
 def questions_of_study(study: Study) -> list[Question]:
     """Return every question that a version asks before its tasks, one for each key, as the newest asks it."""
     versions = study.versions.order_by("number")
-    found = {question.key: question for one in versions for question in one.values.questions}
-    return list(found.values())
+    questions = {question.key: question for version in versions for question in version.values.questions}
+    return list(questions.values())
 
 
 def other_questions_of_study(study: Study) -> list[Question]:
     """Return every question besides scales that a version asks after its tasks, as `questions_of_study`."""
     versions = study.versions.order_by("number")
-    found = {question.key: question for one in versions for question in one.values.after}
-    return [question for question in found.values() if not question.is_rated]
+    questions = {question.key: question for version in versions for question in version.values.after}
+    return [question for question in questions.values() if not question.is_rated]
 
 
 def factors_of_study(study: Study) -> list[Factor]:
     """Return every factor that a version varies, one for each key, with the levels of all versions."""
-    found: dict[str, Factor] = {}
+    factors: dict[str, Factor] = {}
     for version in study.versions.order_by("number"):
         for factor in version.values.conditions.factors:
-            earlier = found[factor.key].levels if factor.key in found else ()
+            earlier = factors[factor.key].levels if factor.key in factors else ()
             levels = {level.key: level for level in (*earlier, *factor.levels)}
-            found[factor.key] = factor.model_copy(update={"levels": tuple(levels.values())})
-    return list(found.values())
+            factors[factor.key] = factor.model_copy(update={"levels": tuple(levels.values())})
+    return list(factors.values())
 
 
 def condition_names(study: Study) -> list[str]:
@@ -311,18 +320,18 @@ def in_condition(levels: Mapping[str, str]) -> Q:
 def parts_of_study(study: Study) -> list[Sitting]:
     """Return every part that a version has, one for each key, as the newest names it."""
     versions = study.versions.order_by("number")
-    return list({part.key: part for one in versions for part in one.values.sittings.parts}.values())
+    return list({part.key: part for version in versions for part in version.values.sittings.parts}.values())
 
 
 def condition_said(study: Study | None, condition: Condition) -> list[tuple[str, str]]:
     """Return the names of the factors and levels of a conversation; the keys of those that are none any more."""
     factors = {} if study is None else {factor.key: factor for factor in study.values.conditions.factors}
-    found = []
+    labels = []
     for key, name in condition.items():
         factor = factors.get(key)
         level = factor.level(name) if factor is not None else None
-        found.append((factor.title if factor is not None else key, level.title if level is not None else name))
-    return found
+        labels.append((factor.title if factor is not None else key, level.title if level is not None else name))
+    return labels
 
 
 def conversations_given(study: Study, values: StudyValues | None = None) -> QuerySet[Any]:
@@ -332,16 +341,16 @@ def conversations_given(study: Study, values: StudyValues | None = None) -> Quer
         values: values that the study will have; None: its current ones.
     """
     values = values or study.values
-    of, run = values.marking.conversations_of, values.marking.conversations_run
+    source_key, run = values.marking.conversations_of, values.marking.conversations_run
     if compares_dialogues(study):
-        of, run = values.dialogues.dialogues_of, values.dialogues.dialogues_run
+        source_key, run = values.dialogues.dialogues_of, values.dialogues.dialogues_run
     if run is not None:
         conversations = apps.get_model("conversations", "Conversation").objects
         return conversations.filter(state="completed", selfplay__run=run)
-    if not of:
+    if not source_key:
         return study.conversations.filter(state="completed")
-    named = Study.objects.filter(key=of).first()
-    source = named or study
+    source_study = Study.objects.filter(key=source_key).first()
+    source = source_study or study
     return source.conversations.filter(state="completed", is_synthetic=False)
 
 
@@ -350,19 +359,19 @@ def replies_of(study: Study, conversations: Sequence[str]) -> dict[str, list[int
 
     The opening line of a condition is the study's text and no reply; a partner's first message is the partner's own.
     """
-    found: dict[str, list[int]] = {str(pk): [] for pk in conversations}
+    replies_by_chat: dict[str, list[int]] = {str(pk): [] for pk in conversations}
     is_reply = Q(turns__index__gt=0) | Q(condition={}) | Q(partner_seat__isnull=False)
     rows = conversations_given(study).filter(is_reply, pk__in=conversations, turns__speaker="bot")
     for chat, index in rows.order_by("turns__index").values_list("pk", "turns__index"):
-        found[str(chat)].append(index)
-    return found
+        replies_by_chat[str(chat)].append(index)
+    return replies_by_chat
 
 
 def conversations_unseen(study: Study, participant: Participant) -> QuerySet[Any]:
     """Return the study's completed conversations of others that this participant was not shown."""
-    shown = Slot.objects.filter(task__participant=participant, conversation__isnull=False)
-    found = conversations_given(study).exclude(participant=participant)
-    return found.exclude(pk__in=shown.values("conversation")).order_by("created_at", "pk")
+    seen = Slot.objects.filter(task__participant=participant, conversation__isnull=False)
+    conversations = conversations_given(study).exclude(participant=participant)
+    return conversations.exclude(pk__in=seen.values("conversation")).order_by("created_at", "pk")
 
 
 def items_judged(study: Study) -> QuerySet[Item]:
@@ -383,13 +392,13 @@ def steps_asked(study: Study) -> list[str]:
 
 def items_given(study: Study) -> QuerySet[Item]:
     """Return those that its protocol can give: for some they need a scored reference."""
-    found = items_judged(study)
+    items = items_judged(study)
     if study.protocol not in protocols:
-        return found
+        return items
     protocol = protocols.get(study.protocol)
     if protocol.has_one_item:
         return study.items.filter(purpose=Item.Purpose.QUESTION)
-    return _with_reference(study, found)
+    return _with_reference(study, items)
 
 
 def gold_given(study: Study) -> QuerySet[Item]:
@@ -405,21 +414,21 @@ def _with_reference(study: Study, items: QuerySet[Item]) -> QuerySet[Item]:
 
 def items_unseen(study: Study, participant: Participant) -> QuerySet[Item]:
     """Return the study's items that this participant was not shown."""
-    shown = Slot.objects.filter(task__participant=participant, item__isnull=False)
-    return items_given(study).exclude(pk__in=shown.values("item")).order_by("pk")
+    seen = Slot.objects.filter(task__participant=participant, item__isnull=False)
+    return items_given(study).exclude(pk__in=seen.values("item")).order_by("pk")
 
 
 def items_lacking(study: Study, items: QuerySet[Item]) -> QuerySet[Item]:
     """Return those of the items that do not have the raters that are wanted; without such a number, all."""
-    wanted = study.values.judging.raters_wanted
-    if not wanted:
+    raters_wanted = study.values.judging.raters_wanted
+    if not raters_wanted:
         return items
-    return with_loads(items, "item", study, synthetic=False).filter(n_tasks__lt=wanted)
+    return with_loads(items, "item", study, synthetic=False).filter(n_tasks__lt=raters_wanted)
 
 
-def participant_found(study: Study, participant_id: UUID) -> QuerySet[Participant]:
-    """Return the participant of a study with this id, if there is one."""
-    return study.participants.filter(pk=participant_id)
+def get_participant(study: Study, participant_id: UUID) -> Participant | None:
+    """Return the study's participant with this id; None if there is none."""
+    return study.participants.filter(pk=participant_id).first()
 
 
 def participant_token(participant: Participant) -> str:
@@ -452,10 +461,10 @@ def token_read(token: str) -> tuple[UUID, int] | None:
 
 def participant_from_token(token: str) -> Participant | None:
     """Return the token's participant, even if they continued elsewhere; None for a token that is not ours."""
-    found = token_read(token)
-    if found is None:
+    token_pair = token_read(token)
+    if token_pair is None:
         return None
-    return Participant.objects.filter(pk=found[0]).select_related("study__version__rubric").first()
+    return Participant.objects.filter(pk=token_pair[0]).select_related("study__version__rubric").first()
 
 
 def rehearsal_token(study: Study) -> str:

@@ -19,7 +19,7 @@ from evaluation.analysis.levels import NEW_STUDIES
 from webapp.bots.selectors import bot_available_ids
 from webapp.core.clock import database_now
 from webapp.core.errors import Refused
-from webapp.studies.assignment.capacity import TasksHad, study_group, tasks_had
+from webapp.studies.assignment.capacity import TaskHistory, study_group, task_history
 from webapp.studies.assignment.cells import DrawnBot
 from webapp.studies.assignment.counterbalance import slots_grouped, task_counted
 from webapp.studies.assignment.draw import StudyDraw
@@ -82,10 +82,10 @@ def study_copy(*, study: Study, author: str = "") -> Study:
     """
     of_platform = [f"{kind}_{outcome}" for kind in ("code", "link") for outcome in Outcome.values]
     flat = {name: value for name, value in study.values.flat().items() if name not in of_platform}
-    taken = set(Study.objects.values_list("key", flat=True))
-    number = next(n for n in count(2) if _numbered(study.key, n) not in taken)
+    existing_keys = set(Study.objects.values_list("key", flat=True))
+    number = next(n for n in count(2) if _numbered(study.key, n) not in existing_keys)
     with transaction.atomic():
-        made = study_create(
+        draft = study_create(
             key=_numbered(study.key, number),
             name=f"{study.name[:190]} ({number})",
             rubric=study.rubric,
@@ -96,8 +96,8 @@ def study_copy(*, study: Study, author: str = "") -> Study:
             author=author,
             **flat,
         )
-        items_copy(items=study.items.exclude(purpose=Item.Purpose.REPEAT), study=made)
-    return made
+        items_copy(items=study.items.exclude(purpose=Item.Purpose.REPEAT), study=draft)
+    return draft
 
 
 def _numbered(key: str, number: int) -> str:
@@ -184,25 +184,25 @@ def participant_create(
 def participants_named(*, study: Study, platform: str, names: Collection[str]) -> dict[str, uuid.UUID]:
     """Return the participants that a platform, or a file, calls by these names; those missing are made."""
     rows = PlatformIds.objects.filter(study=study, platform=platform, external_id__in=names)
-    there: dict[str, uuid.UUID] = dict(rows.values_list("external_id", "participant"))
-    missing = sorted(set(names) - set(there))
+    known: dict[str, uuid.UUID] = dict(rows.values_list("external_id", "participant"))
+    missing = sorted(set(names) - set(known))
     if not missing:
-        return there
+        return known
     with transaction.atomic():
         people = [Participant(study=study, platform=platform) for _name in missing]
         Participant.objects.bulk_create(people)
         PlatformIds.objects.bulk_create(
             [
-                PlatformIds(participant=one, study=study, platform=platform, external_id=name)
-                for one, name in zip(people, missing, strict=True)
+                PlatformIds(participant=participant, study=study, platform=platform, external_id=name)
+                for participant, name in zip(people, missing, strict=True)
             ],
             ignore_conflicts=True,
         )
-        found = dict(rows.all().values_list("external_id", "participant"))
+        participant_ids = dict(rows.all().values_list("external_id", "participant"))
         # A participant of the same name from a concurrent import stays.
-        if twice := {one.pk for one in people} - set(found.values()):
+        if twice := {participant.pk for participant in people} - set(participant_ids.values()):
             Participant.objects.filter(pk__in=twice).delete()
-    return found
+    return participant_ids
 
 
 def consent_record(*, participant: Participant) -> Participant:
@@ -214,9 +214,9 @@ def consent_record(*, participant: Participant) -> Participant:
     if not participant.is_synthetic:
         version = participant.study.version = version_freeze(version=version)
     if participant.consented_at is None:
-        given = consent_given(version, participant.language)
-        if Participant.objects.filter(pk=participant.pk, consented_at=None).update(**given):
-            for name, value in given.items():  # what else is known of them here stays known
+        consent_fields = consent_given(version, participant.language)
+        if Participant.objects.filter(pk=participant.pk, consented_at=None).update(**consent_fields):
+            for name, value in consent_fields.items():  # what else is known of them here stays known
                 setattr(participant, name, value)
         else:
             participant.refresh_from_db()
@@ -230,9 +230,9 @@ def consent_given(version: StudyVersion, language: str = "") -> dict[str, Any]:
     """
     values = values_in(version.values, language)
     digest, agreed = consent_version(values), consent_texts(values)
-    texts, _made = ConsentText.objects.only("digest").get_or_create(digest=digest, defaults={"texts": agreed})
-    said = values.texts.language
-    return {"consented_at": database_now(), "consent_version": digest, "consent": texts, "language": said}
+    texts, _is_new = ConsentText.objects.only("digest").get_or_create(digest=digest, defaults={"texts": agreed})
+    spoken_language = values.texts.language
+    return {"consented_at": database_now(), "consent_version": digest, "consent": texts, "language": spoken_language}
 
 
 def task_open(
@@ -240,16 +240,16 @@ def task_open(
     participant: Participant,
     exclude: Collection[str] = (),
     version: StudyVersion | None = None,
-    wanted: str = "",
-    had: TasksHad | None = None,
+    chosen_bot: str = "",
+    history: TaskHistory | None = None,
 ) -> Task:
     """Return the participant's open task, or a new one as the study's protocol draws it.
 
     Args:
         exclude: bots not to give now, besides those met before.
         version: the study's version that the participant agreed to; None: the newest.
-        wanted: the bot that they chose, if the study allows it; empty: the rule draws.
-        had: their tasks, if no other request can open one, as of a participant whom this transaction stored.
+        chosen_bot: the bot that they chose, if the study allows it; empty: the rule draws.
+        history: their tasks, if no other request can open one, as of a participant whom this transaction stored.
 
     Raises:
         Refused: `paused`, `ended`, `limit`, `all_rated`, `full`, `bots_full`, `spent`, `no_bot` or `choice_gone`.
@@ -258,18 +258,20 @@ def task_open(
     bot_ids = bot_available_ids(list(bots))
     with transaction.atomic():
         study = _study_locked(participant)
-        had = had or tasks_had(participant)
-        if had.open is not None:
-            return participant.tasks.get(pk=had.open)
-        if (refusal := entry_refusal(study, participant, had=had)) is not None:
+        history = history or task_history(participant)
+        if history.open_task is not None:
+            return participant.tasks.get(pk=history.open_task)
+        if (refusal := entry_refusal(study, participant, history=history)) is not None:
             raise refusal
         protocol = protocols.get(study.protocol)
         values = version.values if version else study.values
         rule = rules.get(study.rule)
         order = OrderState.objects.filter(study=study).first() if rule.reads_needs else None
-        draw = _draw(study, participant, values, bot_ids, exclude, order, wanted, had)
+        draw = StudyDraw(
+            study, participant, values, bot_ids, exclude, _needs_by_bot(values, order), chosen_bot, history
+        )
         plan = protocol.next_task(draw)
-        due = sitting_next(study, participant, had)
+        due = sitting_next(study, participant, history)
         task = Task.objects.create(
             participant=participant,
             version=version or study.version,
@@ -280,7 +282,7 @@ def task_open(
                 "protocol": protocol.identity.as_dict(),
                 "rule": rule.identity.as_dict(),
                 **({"order": order.identity} if order is not None else {}),
-                **({"chosen": values.assignment.choice} if wanted else {}),
+                **({"chosen": values.assignment.choice} if chosen_bot else {}),
             },
             submission=participant.submission,
         )
@@ -288,21 +290,11 @@ def task_open(
     return task
 
 
-def _draw(
-    study: Study,
-    participant: Participant,
-    values: StudyValues,
-    available: Collection[str],
-    exclude: Collection[str],
-    order: OrderState | None,
-    wanted: str = "",
-    had: TasksHad | None = None,
-) -> StudyDraw:
+def _needs_by_bot(values: StudyValues, order: OrderState | None) -> dict[str, float]:
     needs = order.needs if order is not None else {}
     # A bot without ratings is in no comparison, and needs ratings most.
-    most = max(needs.values(), default=0) or 1
-    known = {bot_id: needs.get(bot_id, most) for bot_id in values.bots} if needs else {}
-    return StudyDraw(study, participant, values, available, exclude, known, wanted, had)
+    greatest = max(needs.values(), default=0) or 1
+    return {bot_id: needs.get(bot_id, greatest) for bot_id in values.bots} if needs else {}
 
 
 def task_bot_add(*, task: Task, exclude: Collection[str] = ()) -> Slot:
@@ -316,7 +308,8 @@ def task_bot_add(*, task: Task, exclude: Collection[str] = ()) -> Slot:
     with transaction.atomic():
         study = _study_locked(task.participant)
         order = OrderState.objects.filter(study=study).first()
-        [bot] = _draw(study, task.participant, values, available, exclude, order).bots()
+        needs = _needs_by_bot(values, order)
+        [bot] = StudyDraw(study, task.participant, values, available, exclude, needs).bots()
         last = task.slots.order_by("-order").values_list("order", flat=True)[0]
         return Slot.objects.create(task=task, order=last + 1, **_slot_fields(bot))
 
@@ -362,11 +355,11 @@ def _slot_fields(bot: DrawnBot | None) -> dict[str, Any]:
     return {} if bot is None else {"bot_id": bot.bot_id, "condition": dict(bot.condition)}
 
 
-def pairs_replace(*, task: Task, without: Collection[str], n_given_up: int = 1) -> None:
+def pairs_replace(*, task: Task, excluded: Collection[str], n_given_up: int = 1) -> None:
     """Give the task another pair in the place of one in which a bot failed, and of each to come with that bot.
 
     Args:
-        without: bots not to give; pairs with them that have no chats yet go.
+        excluded: bots not to give; pairs with them that have no chats yet go.
         n_given_up: pairs that were given up already; 0 where only those to come are replaced.
 
     Raises:
@@ -376,9 +369,9 @@ def pairs_replace(*, task: Task, without: Collection[str], n_given_up: int = 1) 
     with transaction.atomic():
         study = _study_locked(participant)
         coming = slots_grouped(task.slots.filter(chat=None).order_by("order"))
-        dropped = [pair for pair in coming if {slot.bot_id for slot in pair} & {*without}]
+        dropped = [pair for pair in coming if {slot.bot_id for slot in pair} & {*excluded}]
         available = bot_available_ids(list(task.version.values.bots))
-        draw = StudyDraw(study, participant, task.version.values, available, without)
+        draw = StudyDraw(study, participant, task.version.values, available, excluded)
         try:
             pairs = draw.pairs(n_given_up + len(dropped))
         except Refused:
@@ -412,11 +405,11 @@ def _task_ended(task: Task, still: Q, state: str, outcome: str) -> bool:
     end = {"state": state, "outcome": outcome, "completion_code": _completion_code(), "ended_at": database_now()}
     for name, value in end.items():
         setattr(task, name, value)
-    shown = shown_completion_of(task)
-    told = {"code": shown.code, "link": shown.link}
-    is_new = bool(Task.objects.filter(still, pk=task.pk).update(**end, told=told))
+    completion = shown_completion_of(task)
+    code_and_link = {"code": completion.code, "link": completion.link}
+    is_new = bool(Task.objects.filter(still, pk=task.pk).update(**end, told=code_and_link))
     if is_new:
-        task.told = told
+        task.told = code_and_link
     else:
         task.refresh_from_db()
     return is_new

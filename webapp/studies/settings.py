@@ -186,19 +186,19 @@ class Texts(InputModel):
     def _with_their_own(cls, languages: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
         if twice := first_duplicate(languages):
             raise ValueError(f"it names {twice} twice; once is enough")
-        own = info.data.get("language", "")
-        if languages and own and own not in languages:
-            raise ValueError(f"it leaves out {own}, the study's own language; name that, too")
-        return tuple(sorted(languages, key=lambda one: one != own))
+        study_language = info.data.get("language", "")
+        if languages and study_language and study_language not in languages:
+            raise ValueError(f"it leaves out {study_language}, the study's own language; name that, too")
+        return tuple(sorted(languages, key=lambda language: language != study_language))
 
     @field_validator("translations")
     @classmethod
-    def _into_other_languages(cls, found: dict[str, dict[str, str]], info: ValidationInfo) -> dict[str, dict[str, str]]:
-        languages, own = info.data.get("languages", ()), info.data.get("language", "")
-        for language in found:
-            if language == own or (language not in languages and "languages" in info.data):
+    def _into_other_languages(cls, lines: dict[str, dict[str, str]], info: ValidationInfo) -> dict[str, dict[str, str]]:
+        languages, study_language = info.data.get("languages", ()), info.data.get("language", "")
+        for language in lines:
+            if language == study_language or (language not in languages and "languages" in info.data):
                 raise ValueError(f"it has {language}, which must be one of languages and not the study's own")
-        return found
+        return lines
 
     @property
     def offered(self) -> tuple[str, ...]:
@@ -357,18 +357,18 @@ class StudyValues(InputModel):
 
     @model_validator(mode="before")
     @classmethod
-    def _begin_in_their_language(cls, given: Any) -> Any:
+    def _begin_in_their_language(cls, plain: Any) -> Any:
         """Return the values with texts that are left out in the language of the study."""
-        texts = given.get("texts") if isinstance(given, Mapping) else None
+        texts = plain.get("texts") if isinstance(plain, Mapping) else None
         language = texts.get("language") if isinstance(texts, Mapping) else None
         if not isinstance(language, str) or language not in LANGUAGES or language == "en":
-            return given
-        said = {
-            section: {**first, **given.get(section, {})}
+            return plain
+        defaults = {
+            section: {**first, **plain.get(section, {})}
             for section, first in texts_first(language).items()
-            if isinstance(given.get(section, {}), Mapping)
+            if isinstance(plain.get(section, {}), Mapping)
         }
-        return {**given, **said}
+        return {**plain, **defaults}
 
     @model_validator(mode="after")
     def _keys_differ(self) -> StudyValues:
@@ -391,12 +391,12 @@ class StudyValues(InputModel):
 
     def flat(self) -> dict[str, Any]:
         """Return the values by their names alone, which no two sections share."""
-        found: dict[str, Any] = {"bots": list(self.bots)}
+        flat_values: dict[str, Any] = {"bots": list(self.bots)}
         for name in ASKED:
-            found[name] = [question.model_dump(mode="json") for question in getattr(self, name)]
+            flat_values[name] = [question.model_dump(mode="json") for question in getattr(self, name)]
         for section in SECTIONS:
-            found |= dict(getattr(self, section))
-        return found
+            flat_values |= dict(getattr(self, section))
+        return flat_values
 
 
 SECTIONS: dict[str, type[InputModel]] = {

@@ -51,14 +51,14 @@ class SittingCount:
 
     Attributes:
         sitting: the part; number: its number, from 1.
-        begun, done: those who have begun it, and completed it.
+        n_begun, done: those who have started it, and completed it.
         early, due, late: of those who completed the part before and have not begun this one: it opens later for them,
             it is open, or it has closed.
     """
 
     sitting: Sitting
     number: int
-    begun: int
+    n_begun: int
     done: int
     early: int = 0
     due: int = 0
@@ -67,8 +67,8 @@ class SittingCount:
     @property
     def share(self) -> float | None:
         """Fraction that began it, of those who could and those who have missed it; None without any."""
-        could = self.begun + self.due + self.late
-        return self.begun / could if could and self.number > 1 else None
+        could = self.n_begun + self.due + self.late
+        return self.n_begun / could if could and self.number > 1 else None
 
 
 def sitting_counts(study: Study, *, include_synthetic: bool, now: datetime) -> list[SittingCount]:
@@ -76,16 +76,18 @@ def sitting_counts(study: Study, *, include_synthetic: bool, now: datetime) -> l
     tasks = Task.objects.filter(participant__study=study, participant__withdrawn_at=None)
     if not include_synthetic:
         tasks = tasks.filter(participant__is_synthetic=False)
-    parts, found = study.values.sittings.parts, []
-    begun = Count("participant", distinct=True, filter=~Q(outcome=Outcome.LATE))
+    parts, counts = study.values.sittings.parts, []
+    begun_count = Count("participant", distinct=True, filter=~Q(outcome=Outcome.LATE))
     done = Count("participant", distinct=True, filter=Q(state=Task.State.COMPLETED))
-    rows = tasks.exclude(sitting="").order_by().values("sitting").annotate(begun=begun, done=done) if parts else ()
+    rows = (
+        tasks.exclude(sitting="").order_by().values("sitting").annotate(begun=begun_count, done=done) if parts else ()
+    )
     by_key = {row["sitting"]: (row["begun"], row["done"]) for row in rows}
     for number, part in enumerate(parts, start=1):
         n_begun, n_done = by_key.get(part.key, (0, 0))
         waiting = _waiting(tasks, part, parts[number - 2].key, now) if number > 1 else {}
-        found.append(SittingCount(part, number, n_begun, n_done, **waiting))
-    return found
+        counts.append(SittingCount(part, number, n_begun, n_done, **waiting))
+    return counts
 
 
 def _waiting(tasks: QuerySet[Task], part: Sitting, before: str, now: datetime) -> dict[str, int]:

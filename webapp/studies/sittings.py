@@ -101,14 +101,14 @@ class DueSitting:
     """The next part of a participant.
 
     Attributes:
-        number, of: its number from 1, and the number of parts.
+        number, n_parts: its number from 1, and the number of parts.
         opens_at: None where it is open since ever: the first part, or one of a scripted participant.
         closes_at: None where it stays open.
     """
 
     sitting: Sitting
     number: int
-    of: int
+    n_parts: int
     opens_at: datetime | None = None
     closes_at: datetime | None = None
 
@@ -122,22 +122,22 @@ class DueSitting:
 
 
 def sitting_due(
-    sittings: Sittings, done: Mapping[str, datetime], begun: Collection[str] = (), *, has_gaps: bool = True
+    sittings: Sittings, done: Mapping[str, datetime], started: Collection[str] = (), *, has_gaps: bool = True
 ) -> DueSitting | None:
     """Return a participant's next part; None if all are done, or the study has no parts.
 
     Args:
         done: when each part was completed, by its key.
-        begun: keys of parts that they began; those do not close for them.
+        started: keys of parts that they began; those do not close for them.
         has_gaps: False for scripted participants, who come back at once.
     """
     parts = sittings.parts
-    found = next(((n, part) for n, part in enumerate(parts, start=1) if part.key not in done), None)
-    if found is None:
+    next_part = next(((n, part) for n, part in enumerate(parts, start=1) if part.key not in done), None)
+    if next_part is None:
         return None
-    number, part = found
+    number, part = next_part
     if not (done and has_gaps):
         return DueSitting(part, number, len(parts))
     before, gap = max(done.values()), part.gap
-    closes_at = before + timedelta(days=gap.most) if gap.most is not None and part.key not in begun else None
+    closes_at = before + timedelta(days=gap.most) if gap.most is not None and part.key not in started else None
     return DueSitting(part, number, len(parts), before + timedelta(days=gap.least), closes_at)

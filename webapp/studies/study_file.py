@@ -105,17 +105,17 @@ class FileItem(InputModel):
         return self
 
     @classmethod
-    def of(cls, item: Item) -> FileItem:
+    def from_row(cls, item: Item) -> FileItem:
         """Return a stored item as a file has it."""
-        replies = [{"model": one.get("model") or "", "text": one["text"]} for one in item.responses]
-        [first, *more] = replies
-        said = {"responses": replies} if more else {"response": first["text"], **first}
-        said.pop("text", None)
+        replies = [{"model": reply.get("model") or "", "text": reply["text"]} for reply in item.responses]
+        [first, *other_replies] = replies
+        reply_fields = {"responses": replies} if other_replies else {"response": first["text"], **first}
+        reply_fields.pop("text", None)
         return cls.model_validate(
             {
                 "id": item.key,
                 "context": item.context,
-                **said,
+                **reply_fields,
                 "reference": item.reference,
                 "reference_score": item.reference_score,
                 "task": item.task,
@@ -132,7 +132,7 @@ class FileItem(InputModel):
             study=study,
             key=self.id,
             context=list(self.context),
-            responses=[one.model_dump() for one in replies],
+            responses=[reply.model_dump() for reply in replies],
             reference=self.reference,
             reference_score=self.reference_score,
             task=self.task,
@@ -184,13 +184,17 @@ class StudyFile(StudyValues):
         }
         used = (*_OF_EVERY_STUDY, *protocols.get(self.protocol).settings)
         for section, kind in SECTIONS.items():
-            said = getattr(self, section)
-            if section in used or said != kind():
-                plain[section] = said.to_plain() if hasattr(said, "to_plain") else said.model_dump(mode="json")
+            section_values = getattr(self, section)
+            if section in used or section_values != kind():
+                plain[section] = (
+                    section_values.to_plain()
+                    if hasattr(section_values, "to_plain")
+                    else section_values.model_dump(mode="json")
+                )
         if isinstance(self.items, str):
             plain["items"] = self.items
         elif self.items:
-            plain["items"] = [one.to_plain() for one in self.items]
+            plain["items"] = [item.to_plain() for item in self.items]
         return plain
 
 
@@ -222,12 +226,12 @@ def study_file_plain(text: str | bytes) -> dict[str, Any]:
         ValuesError: it is no YAML or JSON with keys and values.
     """
     try:
-        found = plain_read(text)
+        plain = plain_read(text)
     except NotPlain as error:
         raise ValuesError(f"the study's file cannot be read: {error}") from None
-    if not isinstance(found, dict):
+    if not isinstance(plain, dict):
         raise ValuesError("the study's file must hold keys and values, as `study_example` prints")
-    return found
+    return plain
 
 
 def study_file_parts(plain: Any) -> tuple[StudyFile | None, list[Mistake]]:
@@ -237,17 +241,17 @@ def study_file_parts(plain: Any) -> tuple[StudyFile | None, list[Mistake]]:
         The file, with the default of every part that has a mistake (None without a usable key, protocol or rule), and
         all mistakes, also those that others would hide.
     """
-    left, mistakes, file = plain, dict[str, Mistake](), None
+    remaining, mistakes, file = plain, dict[str, Mistake](), None
     while file is None:
         try:
-            file = values_read(StudyFile, left, subject="the study's file")
+            file = values_read(StudyFile, remaining, subject="the study's file")
         except ValuesError as error:
-            found = {mistake.path: _in_its_section(mistake) for mistake in error.mistakes}
-            parts, is_new = parts_of(found), not found.keys() <= mistakes.keys()
-            mistakes |= found
+            mistakes_by_path = {mistake.path: _in_its_section(mistake) for mistake in error.mistakes}
+            parts, is_new = parts_of(mistakes_by_path), not mistakes_by_path.keys() <= mistakes.keys()
+            mistakes |= mistakes_by_path
             if parts & _NEEDED or not is_new:
                 break
-            left = {"name": "?", **{name: left[name] for name in left if name not in parts}}
+            remaining = {"name": "?", **{name: remaining[name] for name in remaining if name not in parts}}
     broken = parts_of(mistakes)
     sections = SECTION_VALIDATORS.keys() - broken if mistakes and isinstance(plain, Mapping) else ()
     within = [
@@ -276,15 +280,15 @@ def _in_its_section(mistake: Mistake) -> Mistake:
 def study_file_of(study: Study, version: StudyVersion | None = None) -> StudyFile:
     """Return a version of a study as a file has it, the newest if none is named; items stand with every version."""
     version = version or study.version
-    said = {name: getattr(version.values, name) for name in StudyValues.model_fields}
-    said["after"] = post_task_questions(version)
+    version_values = {name: getattr(version.values, name) for name in StudyValues.model_fields}
+    version_values["after"] = post_task_questions(version)
     stored = _items_of(study)
     n_items = stored.count()
     items: Any = items_name(study)
     if n_items <= MOST_INLINE:
-        items = tuple(FileItem.of(item) for item in stored)
-    own = {name: getattr(study, name) for name in ("key", "name", "protocol", "rule", "seed")}
-    return StudyFile.model_construct(confab_study=FORMAT, **own, **said, items=items)
+        items = tuple(FileItem.from_row(item) for item in stored)
+    study_fields = {name: getattr(study, name) for name in ("key", "name", "protocol", "rule", "seed")}
+    return StudyFile.model_construct(confab_study=FORMAT, **study_fields, **version_values, items=items)
 
 
 def without_codes(file: StudyFile, *, links: bool = False) -> StudyFile:
@@ -302,8 +306,8 @@ def without_codes(file: StudyFile, *, links: bool = False) -> StudyFile:
 def _items_of(study: Study) -> QuerySet[Item]:
     """Return the items that were given to the study: not its attention checks, nor one that its protocol makes."""
     makes_its_own = study.protocol in protocols and protocols.get(study.protocol).has_one_item
-    given = study.items.none() if makes_its_own else study.items.filter(purpose__in=("", Item.Purpose.GOLD))
-    return given.order_by("pk")
+    items = study.items.none() if makes_its_own else study.items.filter(purpose__in=("", Item.Purpose.GOLD))
+    return items.order_by("pk")
 
 
 def items_name(study: Study) -> str:
@@ -314,7 +318,7 @@ def items_name(study: Study) -> str:
 def items_lines(study: Study) -> Iterator[str]:
     """Return the lines of the file of a study's items."""
     for item in _items_of(study).iterator(chunk_size=500):
-        yield json.dumps(FileItem.of(item).to_plain(), ensure_ascii=False) + "\n"
+        yield json.dumps(FileItem.from_row(item).to_plain(), ensure_ascii=False) + "\n"
 
 
 def items_of_file(path: Path) -> Iterator[tuple[int, FileItem] | Skipped]:
@@ -326,7 +330,7 @@ def holds_items(path: Path) -> bool:
     """Return True if the first line of a file is an item and no conversation."""
     lines = text_lines(path) if ".json" in path.name.lower() else iter(())
     try:
-        plain = json.loads(next((one[1] for one in lines if not isinstance(one, Skipped)), "null"))
+        plain = json.loads(next((line[1] for line in lines if not isinstance(line, Skipped)), "null"))
     except (ValueError, RecursionError):
         return False
     return isinstance(plain, dict) and "turns" not in plain and not plain.keys().isdisjoint(("response", "responses"))
@@ -336,12 +340,12 @@ def _line_item(plain: Any) -> FileItem:
     if isinstance(plain, dict) and "responses" in plain:
         return values_read(FileItem, plain, subject="the line")
     read = item_read(ReadItem, plain)
-    said = {name: getattr(read, name) for name in FileItem.model_fields if name in type(read).model_fields}
+    fields = {name: getattr(read, name) for name in FileItem.model_fields if name in type(read).model_fields}
     if read.second_response:
         replies = (read.model, read.response), (read.second_model, read.second_response)
-        said |= {"responses": [{"model": one, "text": text} for one, text in replies]}
-        said |= {"response": "", "model": ""}
-    return FileItem.model_validate({**said, "id": read.key})
+        fields |= {"responses": [{"model": model, "text": text} for model, text in replies]}
+        fields |= {"response": "", "model": ""}
+    return FileItem.model_validate({**fields, "id": read.key})
 
 
 def study_file_text(file: StudyFile) -> str:
@@ -412,49 +416,50 @@ def study_example(name: str, language: str = "en") -> StudyFile:
         plain["texts"] = texts
     if protocol.gives == "items" and not protocol.has_one_item:
         plain["items"] = items_sample(protocol)
-    plain["after"] = [one.to_plain() for one in protocol.asks or DEFAULT_QUESTIONS]
-    own = protocol.example()
-    texts |= own.get("texts", {})
-    said = {"after": plain.pop("after"), **own, **({"texts": texts} if texts else {})}
+    plain["after"] = [question.to_plain() for question in protocol.asks or DEFAULT_QUESTIONS]
+    example = protocol.example()
+    texts |= example.get("texts", {})
+    sections = {"after": plain.pop("after"), **example, **({"texts": texts} if texts else {})}
     if language != "en":
-        said = texts_in({**said, "texts": {**texts, "language": language}}, language)
-    return study_file_made({**plain, **said})
+        sections = texts_in({**sections, "texts": {**texts, "language": language}}, language)
+    return study_file_made({**plain, **sections})
 
 
 def default_lines() -> set[str]:
     """Return every line that a new study may begin with, in English."""
     examples = [study_example(protocol.name).to_plain() for protocol in protocols]
-    said = [{k: v for k, v in plain.items() if k not in ("name", "items")} for plain in examples]
-    return set(texts_said(said))
+    contents = [{k: v for k, v in plain.items() if k not in ("name", "items")} for plain in examples]
+    return set(texts_said(contents))
 
 
 def items_sample(protocol: StudyProtocol) -> list[dict[str, Any]]:
     """Return a few items as a study's file has them, with as many replies as the protocol shows."""
-    found: list[dict[str, Any]] = []
+    items: list[dict[str, Any]] = []
     for number, talk in enumerate(READY_MADE["talks"], start=1):
         item, replies = (
             {"id": f"example-{number}", "context": talk["context"]},
             zip(_MODELS, talk["replies"], strict=True),
         )
         if protocol.n_replies is not None:
-            more = zip(_MORE_MODELS, (talk["reference"], READY_MADE["any_reply"]), strict=True)
-            shown = [{"model": model, "text": text} for model, text in (*replies, *more)]
-            found.append({**item, "responses": shown[: protocol.n_replies]})
+            other_replies = zip(_MORE_MODELS, (talk["reference"], READY_MADE["any_reply"]), strict=True)
+            all_replies = [{"model": model, "text": text} for model, text in (*replies, *other_replies)]
+            items.append({**item, "responses": all_replies[: protocol.n_replies]})
             continue
         for model, text in replies:
-            own = {"id": f"example-{number}-{model}", "response": text, "model": model}
-            found.append({**item, **own, "reference": talk["reference"], "reference_score": 4})
-    return found
+            reply_fields = {"id": f"example-{number}-{model}", "response": text, "model": model}
+            items.append({**item, **reply_fields, "reference": talk["reference"], "reference_score": 4})
+    return items
 
 
 def sets_for(protocol: str) -> list[QuestionSet]:
     """Return the sets to offer in a study of this protocol: those that its sheet can ask."""
     if protocol not in protocols:
         return []
-    found = protocols.get(protocol)
-    about = "chat" if found.gives == "bots" else "reply"
+    study_protocol = protocols.get(protocol)
+    about = "chat" if study_protocol.gives == "bots" else "reply"
     return [
-        one
-        for one in QUESTION_SETS
-        if protocol in one.only_in or (not one.only_in and found.scale is None and one.about == about)
+        question_set
+        for question_set in QUESTION_SETS
+        if protocol in question_set.only_in
+        or (not question_set.only_in and study_protocol.scale is None and question_set.about == about)
     ]

@@ -57,8 +57,8 @@ class SettingChange:
 
     def __str__(self) -> str:
         if self.lines:
-            told = "\n".join(f"  {sign} {text}".rstrip() for sign, text in self.lines)
-            return f"{self.title}:\n{told}"
+            diff_text = "\n".join(f"  {sign} {text}".rstrip() for sign, text in self.lines)
+            return f"{self.title}:\n{diff_text}"
         if not self.before:
             return f"{self.title}: new: {self.after}"
         if not self.after:
@@ -72,21 +72,21 @@ class SettingChange:
 
 def version_diff(before: StudyVersion, after: StudyVersion) -> list[SettingChange]:
     """Return the differences between two versions of a study."""
-    return values_diff(_said(before), _said(after))
+    return values_diff(_with_post_task_questions(before), _with_post_task_questions(after))
 
 
-def versions_changed(study: Study, most: int = 50) -> list[tuple[StudyVersion, list[SettingChange] | None]]:
+def versions_changed(study: Study, limit: int = 50) -> list[tuple[StudyVersion, list[SettingChange] | None]]:
     """Return the newest versions, newest first, each with its changes; None for the very first."""
-    found = list(study.versions.select_related("rubric").order_by("-number")[: most + 1])
-    shown: list[tuple[StudyVersion, list[SettingChange] | None]] = [
-        (newer, version_diff(older, newer)) for newer, older in pairwise(found)
+    versions = list(study.versions.select_related("rubric").order_by("-number")[: limit + 1])
+    changes: list[tuple[StudyVersion, list[SettingChange] | None]] = [
+        (newer, version_diff(older, newer)) for newer, older in pairwise(versions)
     ]
-    if found and len(found) <= most:
-        shown.append((found[-1], None))
-    return shown
+    if versions and len(versions) <= limit:
+        changes.append((versions[-1], None))
+    return changes
 
 
-def _said(version: StudyVersion) -> StudyValues:
+def _with_post_task_questions(version: StudyVersion) -> StudyValues:
     return version.values.model_copy(update={"after": post_task_questions(version)})
 
 
@@ -117,8 +117,8 @@ def _of_bots(before: Sequence[str], after: Sequence[str]) -> Iterator[SettingCha
     for bot in before:
         if bot not in after:
             yield SettingChange("bots", title, bot, "")
-    kept = [bot for bot in before if bot in after]
-    if kept != [bot for bot in after if bot in before]:
+    kept_bots = [bot for bot in before if bot in after]
+    if kept_bots != [bot for bot in after if bot in before]:
         yield SettingChange("bots", "Order of the bots", ", ".join(before), ", ".join(after))
 
 
@@ -132,11 +132,11 @@ def _of_questions(name: str, before: Sequence[Question], after: Sequence[Questio
     for key, question in old.items():
         if key not in new:
             yield SettingChange(f"{name}.{key}", title, question.title, "")
-    kept = [key for key in old if key in new]
+    kept_keys = [key for key in old if key in new]
     moved = [key for key in new if key in old]
-    if kept != moved:
+    if kept_keys != moved:
         order = f"{title}, order"
-        yield SettingChange(name, order, ", ".join(kept), ", ".join(moved))
+        yield SettingChange(name, order, ", ".join(kept_keys), ", ".join(moved))
     for key in moved:
         for field, about in Question.model_fields.items():
             words = f"{title}, {new[key].short}, {about.title or field}"
@@ -170,11 +170,11 @@ def _words(value: Any) -> str:
         case float():
             return f"{value:g}"
         case tuple() | list():
-            return ", ".join(_words(one) for one in value)
+            return ", ".join(_words(part) for part in value)
         case dict():
             if not value:
                 return "nothing"
-            return ", ".join(f"{key}: {_words(one)}" for key, one in sorted(value.items()))
+            return ", ".join(f"{key}: {_words(part)}" for key, part in sorted(value.items()))
         case _ if hasattr(value, "model_dump"):
             return _words(value.model_dump(mode="json", exclude_defaults=True))
     return str(value)
@@ -182,8 +182,8 @@ def _words(value: Any) -> str:
 
 def _lines(before: str, after: str) -> Iterator[DiffLine]:
     """Compare line by line; unchanged lines far from any change are left out."""
-    found = difflib.unified_diff(before.splitlines(), after.splitlines(), lineterm="", n=1)
-    for line in list(found)[2:]:
+    diff = difflib.unified_diff(before.splitlines(), after.splitlines(), lineterm="", n=1)
+    for line in list(diff)[2:]:
         if not line.startswith("@@"):
             yield line[:1], line[1:]
 
@@ -220,8 +220,8 @@ def study_revise(*, study: Study, changes: Mapping[str, Any], author: str, seen:
 def state_of(study: Study, names: Collection[str]) -> str:
     """Return a digest of some fields of a study, of the model's and of `StudyValues` alike."""
     flat = study.values.flat()
-    found = {name: flat[name] if name in flat else getattr(study, name) for name in names}
-    return _digest_of({name: str(found[name]) for name in sorted(found)})
+    field_values = {name: flat[name] if name in flat else getattr(study, name) for name in names}
+    return _digest_of({name: str(field_values[name]) for name in sorted(field_values)})
 
 
 def study_edit(*, study: Study, rubric: Rubric | None = None, author: str = "", **fields: Any) -> Study:
@@ -258,8 +258,12 @@ def _in_other_language(study: Study, values: StudyValues, rubric: Rubric | None)
 
 def questions_first(protocol: str, language: str) -> tuple[Question, ...]:
     """Return a new study's questions after its tasks; empty if the English chat rubric asks them."""
-    asked = protocol_asks(protocol)
-    return asked if language == "en" else translate_questions(asked or DEFAULT_QUESTIONS, language)
+    protocol_questions = protocol_asks(protocol)
+    return (
+        protocol_questions
+        if language == "en"
+        else translate_questions(protocol_questions or DEFAULT_QUESTIONS, language)
+    )
 
 
 def _other_questions(study: Study, protocol: str, of_values: dict[str, Any]) -> Rubric | None:
@@ -294,9 +298,9 @@ def study_store(*, study: Study, values: StudyValues, rubric: Rubric | None = No
         rows = Study.objects.select_for_update(of=("self",), no_key=True)
         before = rows.filter(pk=study.pk).first() if study.pk else None
         current = _current(before)
-        beside = _rubric_beside(values, rubric, current)
+        separate_rubric = _choose_separate_rubric(values, rubric, current)
         study.full_clean(exclude=["version"])
-        if errors := study_errors(before=before, study=study, values=values, rubric=beside):
+        if errors := study_errors(before=before, study=study, values=values, rubric=separate_rubric):
             raise ValidationError(errors)  # type: ignore[arg-type]
         if study.state != Study.State.ENDED:
             study.ended_at = None
@@ -307,7 +311,7 @@ def study_store(*, study: Study, values: StudyValues, rubric: Rubric | None = No
         study.save()
         if study.protocol in protocols and protocols.get(study.protocol).has_one_item:
             question_item_ensure(study=study)
-        version = _version(study, values, _rubric(study, values, beside, current), author)
+        version = _version(study, values, _rubric(study, values, separate_rubric, current), author)
         if study.version_id != version.pk:
             Study.objects.filter(pk=study.pk).update(version=version)
         study.version = version
@@ -322,7 +326,7 @@ def _current(before: Study | None) -> StudyVersion | None:
     return rows.select_related("rubric").get(pk=before.version_id)
 
 
-def _rubric_beside(values: StudyValues, rubric: Rubric | None, current: StudyVersion | None) -> Rubric | None:
+def _choose_separate_rubric(values: StudyValues, rubric: Rubric | None, current: StudyVersion | None) -> Rubric | None:
     """Return the rubric with the questions if the values have none; None if nothing is asked then."""
     if rubric is not None or values.after:
         return rubric
@@ -331,10 +335,10 @@ def _rubric_beside(values: StudyValues, rubric: Rubric | None, current: StudyVer
     return None if current.values.after else current.rubric  # the last question was taken out
 
 
-def _rubric(study: Study, values: StudyValues, beside: Rubric | None, current: StudyVersion | None) -> Rubric:
-    if beside is not None and not values.after:
-        return beside
-    known = beside or (current.rubric if current else None)
+def _rubric(study: Study, values: StudyValues, separate_rubric: Rubric | None, current: StudyVersion | None) -> Rubric:
+    if separate_rubric is not None and not values.after:
+        return separate_rubric
+    known = separate_rubric or (current.rubric if current else None)
     scores = protocols.get(study.protocol).scores(values) if study.protocol in protocols else ()
     return rubric_store(study=study, questions=[*scores, *values.after], known=known)
 
@@ -388,8 +392,8 @@ def _digest(values: StudyValues, rubric: Rubric) -> str:
     return _digest_of({"values": values.to_json(), "rubric": str(rubric)})
 
 
-def _digest_of(said: dict[str, Any]) -> str:
-    text = json.dumps(said, sort_keys=True, ensure_ascii=False)
+def _digest_of(plain: dict[str, Any]) -> str:
+    text = json.dumps(plain, sort_keys=True, ensure_ascii=False)
     return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 

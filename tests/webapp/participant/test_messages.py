@@ -126,7 +126,7 @@ def test_many_messages_wait_for_answers(study: Study, browser: Client) -> None:
     refused = post(browser, PAGE, text="one more")
     assert refused.status_code == 400
     assert "Your earlier messages are still to be answered." in refused.content.decode()
-    message_answer(message=ParticipantMessage.objects.first(), text="Yes.", by="r")
+    message_answer(message=ParticipantMessage.objects.first(), text="Yes.", username="r")
     assert post(browser, PAGE, text="one more").status_code == 302
     assert len(sent()) == MOST_WAITING + 1
 
@@ -161,7 +161,7 @@ def test_only_administrators_answer_and_only_messages_of_the_person(study: Study
 
 def test_messages_go_with_the_person_and_with_the_texts(study: Study, browser: Client) -> None:
     conversation = begin(browser)
-    message_answer(message=message_send(participant=conversation.participant, text="Hello"), text="Yes.", by="r")
+    message_answer(message=message_send(participant=conversation.participant, text="Hello"), text="Yes.", username="r")
     texts_erase(study=study)
     message = ParticipantMessage.objects.get()
     assert (message.text, message.answer) == ("", "")
@@ -172,7 +172,7 @@ def test_messages_go_with_the_person_and_with_the_texts(study: Study, browser: C
 
 def test_no_export_has_messages(study: Study) -> None:
     person = make_person(study)
-    message_answer(message=person.messages.get(), text="Answered.", by="r")
+    message_answer(message=person.messages.get(), text="Answered.", username="r")
     assert "XSECRETX says" in exported(study)
     assert not any(word in exported(study) for word in ("XSECRETX asks", "Answered."))
 

@@ -225,7 +225,7 @@ def test_practice_is_passed_once_whatever_version_has_the_pair_and_goes_with_its
     study_edit(study=study, title="Another one", training_pairs=[TRAINING_PAIR, SECOND_PAIR])
     study.refresh_from_db()
     due = practice_due(task.participant, study.version)
-    assert (due.place, due.of) == (2, 2)
+    assert (due.place, due.n_pairs) == (2, 2)
     removed = participants_erase(participants=Participant.objects.all())
     assert removed["training_answers"] == 1
     assert not TrainingAnswer.objects.exists()

@@ -174,7 +174,7 @@ def test_who_comes_too_late_gets_an_end_of_their_own() -> None:
     assert (late.state, late.sitting) == ("ended", "second")
     assert sitting_miss(participant=late.participant).pk == late.pk
     [count] = [one for one in sitting_counts(study, include_synthetic=False, now=timezone.now()) if one.number == 2]
-    assert (count.begun, count.done, count.early, count.due, count.late) == (0, 0, 0, 0, 1)
+    assert (count.n_begun, count.done, count.early, count.due, count.late) == (0, 0, 0, 0, 1)
 
 
 def start_refused(client: Client, query: str) -> bool:
@@ -315,7 +315,7 @@ def test_who_did_all_parts_gets_their_bonus_once() -> None:
         assert answer.status_code == 302
     assert [one.amount for one in Decision.objects.filter(participant=person)] == [Decimal("2.50")]
     counts = sitting_counts(study, include_synthetic=False, now=timezone.now())
-    assert [(one.begun, one.done, one.share) for one in counts] == [(1, 1, None), (1, 1, 1.0)]
+    assert [(one.n_begun, one.done, one.share) for one in counts] == [(1, 1, None), (1, 1, 1.0)]
 
 
 def test_each_part_pays_its_own_amount() -> None:

@@ -196,7 +196,7 @@ def pair_swap(*, slots: tuple[Slot, ...]) -> None:
     """
     with transaction.atomic():
         task, failed = _pair_give_up(slots)
-        pairs_replace(task=task, without={*failed, *bots_unavailable_at_hosts()})
+        pairs_replace(task=task, excluded={*failed, *bots_unavailable_at_hosts()})
         task_chats(task=task)
 
 

@@ -57,10 +57,10 @@ from webapp.results.refresh import has_order, refresh_flags
 from webapp.studies.assignment.capacity import is_collecting
 from webapp.studies.messages import message_answer, messages_waiting
 from webapp.studies.models import Outcome, ParticipantMessage, Study
-from webapp.studies.privacy import erasure_counts, erasure_kinds, participants_erase
+from webapp.studies.privacy import erasure_counts, erasure_kinds, participants_erase, query_participant
 from webapp.studies.recruitment.completion import is_paid, money_text
 from webapp.studies.recruitment.links import link_table, links_make, links_of
-from webapp.studies.selectors import participant_found
+from webapp.studies.selectors import get_participant
 
 _TURNED_AWAY = {
     "paused": "the study is paused",
@@ -158,7 +158,7 @@ def people_reader(
         study_bots(study) if bots is None else bots,
         pays,
         may(request.user, Right.PRIVATE),
-        messages_waiting(Q(participant__study=study), by="participant"),
+        messages_waiting(Q(participant__study=study), column="participant"),
     )
 
 
@@ -309,7 +309,7 @@ def message_reply(request: HttpRequest, study: Study, participant_id: UUID) -> H
     number = int(message_id) if message_id.isdecimal() and len(message_id) < 19 else 0
     message = get_object_or_404(ParticipantMessage, pk=number, participant=participant_id, participant__study=study)
     try:
-        message_answer(message=message, text=request.POST.get("text", ""), by=request.user.get_username())
+        message_answer(message=message, text=request.POST.get("text", ""), username=request.user.get_username())
         messages.success(request, "The answer is stored. The participant sees it on their next page.")
     except Refused as refused:
         messages.error(request, refused.message)
@@ -319,9 +319,10 @@ def message_reply(request: HttpRequest, study: Study, participant_id: UUID) -> H
 @form_view(Right.ADMINISTER)
 def person_erase(request: HttpRequest, study: Study, participant_id: UUID) -> HttpResponse:
     """Count what is kept of a person, and erase it after confirmation."""
-    participants = participant_found(study, participant_id)
-    if not participants.exists():
+    participant = get_participant(study, participant_id)
+    if participant is None:
         raise Http404("no such person")
+    participants = query_participant(participant)
     if request.method == "POST":
         participants_erase(participants=participants, notes=True)
         messages.success(request, "Everything that was kept of this person is erased.")

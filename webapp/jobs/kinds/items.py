@@ -129,7 +129,7 @@ class ItemsJob(JobKind[Job, ItemsParams]):
         params = work.asked
         study = Study.objects.get(key=params.study)
         if _compares_chats(study, params):
-            report = Counter(items_store(study=study, made=list(_build_chat_items(params, work.shard["places"]))))
+            report = Counter(items_store(study=study, sampled=list(_build_chat_items(params, work.shard["places"]))))
             work.beat(len(work.shard["places"]), now=True)
             return dict(report)
         places = [(UUID(pk), turn) for pk, turn in work.shard["places"]]
@@ -148,7 +148,7 @@ class ItemsJob(JobKind[Job, ItemsParams]):
             sampled_items = _build_reply_items(work, spans, study)
         else:
             sampled_items = _build_stored_items(params, spans)
-        report = Counter(items_store(study=study, made=list(sampled_items)))
+        report = Counter(items_store(study=study, sampled=list(sampled_items)))
         work.beat(len(places), now=True)
         return dict(report)
 

@@ -132,7 +132,7 @@ def plan_conditions(study: Study, bots: Sequence[str]) -> list[dict[str, Any]]:
     """Return the study's conditions with what they say to a bot, and those of the bots that may have them."""
     conditions, plans = study.values.conditions, []
     for levels in conditions.combinations() if conditions.factors else ():
-        named_levels = conditions.named(levels)
+        named_levels = conditions.build_condition(levels)
         texts = condition_texts(study.values, named_levels)
         plan = {"levels": named_levels, "bots": bots_of(levels, bots)}
         plans.append({**plan, "bot_prompt": texts.bot_prompt, "opening": texts.opening})

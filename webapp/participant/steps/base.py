@@ -140,11 +140,11 @@ class ParticipantStep(ABC):
 
     def render(self, **context: Any) -> HttpResponse:
         """Return the step's template, rendered with this context and what every page of a step shows."""
-        standing = self.standing
+        progress = self.standing
         common = {
-            **study_texts(standing.study, standing.version),
+            **study_texts(progress.study, progress.version),
             "visit": self.visit,
-            "way": header_progress(standing.study, self.name),
+            "way": header_progress(progress.study, self.name),
         }
         return render(self.request, f"participant/{self.page}.html", {**common, **context})
 

@@ -247,7 +247,7 @@ class QuizStep(TaskStep):
         questions = [
             QuestionShown(
                 index + 1,
-                question_told(question.asked(index + 1), version),
+                question_told(question.to_question(index + 1), version),
                 _field(index),
                 answers[index] if answers else "",
                 errors.get(index, ""),

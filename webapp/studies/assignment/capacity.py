@@ -33,8 +33,8 @@ def study_group(study: Study) -> list[int]:
     name = study.values.assignment.study_group
     if not name:
         return [study.pk]
-    named = Study.objects.filter(version__values__assignment__study_group=name)
-    return sorted({study.pk, *named.values_list("pk", flat=True)})
+    group_studies = Study.objects.filter(version__values__assignment__study_group=name)
+    return sorted({study.pk, *group_studies.values_list("pk", flat=True)})
 
 
 def same_person(participant: Participant) -> QuerySet[Participant]:
@@ -50,80 +50,88 @@ def same_person(participant: Participant) -> QuerySet[Participant]:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class TasksHad:
-    """Tasks that a participant has had in their study.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskHistory:
+    """A participant's tasks in their study so far.
 
     Attributes:
-        ends: state and outcome of each task.
-        bots: of all of them, whether rated, failed or left.
-        open: the key of the task that is open; None if none is.
-        conditions: of their conversations; of one whose bot failed, the levels that stay between participants.
-        sittings: when each part of the study was completed, by its key; begun: keys of the parts that were begun.
-        cells: number of conversations with each bot and condition's key, in a study with parts.
+        outcomes: state and outcome of each task.
+        bots: bots of all tasks, whether rated, failed or left.
+        open_task: primary key of the open task; None if no task is open.
+        conditions: conditions of the conversations. After a bot's failure, only the levels that are fixed for each
+            participant.
+        completed_parts: time at which each part of the study was completed, by the part's key.
+        started_parts: keys of the parts that were started.
+        cell_counts: number of conversations for each bot and condition key, in a study with parts.
         bots_last: bots of the part completed last, in their order.
     """
 
-    ends: Sequence[tuple[str, str]]
+    outcomes: Sequence[tuple[str, str]]
     bots: Set[str]
-    open: int | None
+    open_task: int | None
     conditions: Sequence[Condition] = ()
-    sittings: Mapping[str, datetime] = field(default_factory=dict)
-    begun: Set[str] = frozenset()
-    cells: Counter[tuple[str, str]] = field(default_factory=Counter)
+    completed_parts: Mapping[str, datetime] = field(default_factory=dict)
+    started_parts: Set[str] = frozenset()
+    cell_counts: Counter[tuple[str, str]] = field(default_factory=Counter)
     bots_last: Sequence[str] = ()
 
 
-NO_TASKS = TasksHad((), frozenset(), None)
+NO_TASKS = TaskHistory(outcomes=(), bots=frozenset(), open_task=None)
 
 
-def tasks_had(participant: Participant) -> TasksHad:
+def task_history(participant: Participant) -> TaskHistory:
     """Return the participant's earlier tasks, in one query."""
     values = participant.study.values
     factors, has_parts = values.conditions.factors, bool(values.sittings.parts)
-    more = ("slots__condition", "slots__chat__state") if factors or has_parts else ()
+    slot_columns = ("slots__condition", "slots__chat__state") if factors or has_parts else ()
     staying = {factor.key for factor in factors if factor.varies == "between"}
-    columns = ("pk", "state", "outcome", "sitting", "ended_at", "slots__bot_id", *more)
+    columns = ("pk", "state", "outcome", "sitting", "ended_at", "slots__bot_id", *slot_columns)
     rows = participant.tasks.order_by("pk", "slots__order") if has_parts else participant.tasks.order_by()
-    ends: dict[int, tuple[str, str]] = {}
+    outcomes: dict[int, tuple[str, str]] = {}
     bots, conditions = set(), []
-    sittings, begun = dict[str, datetime](), set()
-    cells, bots_of = Counter[tuple[str, str]](), defaultdict[int, list[str]](list)
+    completed_parts, started_parts = dict[str, datetime](), set()
+    cell_counts, bots_of = Counter[tuple[str, str]](), defaultdict[int, list[str]](list)
     for pk, state, outcome, sitting, ended_at, bot_id, *of_slot in rows.values_list(*columns):
-        ends[pk] = (state, outcome)
+        outcomes[pk] = (state, outcome)
         bots.add(bot_id)
-        begun.add(sitting)
+        started_parts.add(sitting)
         if sitting and state == Task.State.COMPLETED:
-            sittings[sitting] = ended_at
+            completed_parts[sitting] = ended_at
         condition, chat = of_slot or ({}, "")
         if condition:
             conditions.append({k: v for k, v in condition.items() if chat != "failed" or k in staying})
         if has_parts and bot_id:
-            cells[bot_id, condition_key(condition)] += 1
-            if sitting in sittings and chat != "failed":
+            cell_counts[bot_id, condition_key(condition)] += 1
+            if sitting in completed_parts and chat != "failed":
                 bots_of[pk].append(bot_id)
-    under_way = (pk for pk, (state, _outcome) in ends.items() if state == Task.State.OPEN)
-    last = bots_of[max(bots_of)] if bots_of else []
-    return TasksHad(
-        list(ends.values()), bots - {"", None}, next(under_way, None), conditions, sittings, begun, cells, last
+    open_keys = (pk for pk, (state, _outcome) in outcomes.items() if state == Task.State.OPEN)
+    return TaskHistory(
+        outcomes=list(outcomes.values()),
+        bots=bots - {"", None},
+        open_task=next(open_keys, None),
+        conditions=conditions,
+        completed_parts=completed_parts,
+        started_parts=started_parts,
+        cell_counts=cell_counts,
+        bots_last=bots_of[max(bots_of)] if bots_of else [],
     )
 
 
-def bots_met(participant: Participant, had: TasksHad | None = None, n: int = 1) -> Set[str]:
+def bots_met(participant: Participant, history: TaskHistory | None = None, n: int = 1) -> Set[str]:
     """Return the bots that the participant has had here or in the study's group, rated, failed or left.
 
     In a study with parts bots come again: those are left out that they had more often than the `n` they had least.
 
     Args:
-        had: their tasks here, if they have been read already.
+        history: their tasks here, if they have been read already.
         n: number of different bots that they need.
     """
     if participant.study.values.sittings.parts:
-        times = Counter(bot_id for bot_id, _key in (had or tasks_had(participant)).cells.elements())
+        times = Counter(bot_id for bot_id, _key in (history or task_history(participant)).cell_counts.elements())
         fewest = sorted(times[bot_id] for bot_id in participant.study.bots)[:n]
         return {bot_id for bot_id, often in times.items() if fewest and often > fewest[-1]}
-    if had is not None and not participant.study.values.assignment.study_group:
-        return had.bots
+    if history is not None and not participant.study.values.assignment.study_group:
+        return history.bots
     slots = Slot.objects.filter(task__participant__in=same_person(participant)).exclude(bot_id="")
     return set(slots.values_list("bot_id", flat=True))
 
@@ -167,10 +175,10 @@ def bots_refusal(
         synthetic: True for a scripted participant, who does not count towards quotas.
         n: number of different bots that they need.
     """
-    left = [bot_id for bot_id in study.bots if bot_id not in met]
+    remaining = [bot_id for bot_id in study.bots if bot_id not in met]
     if not study.bots:
         return None
-    if len(left) < n:
+    if len(remaining) < n:
         return Refused("all_rated", _("You have already rated every chatbot."))
     has_quotas = study.values.assignment.has_quotas or study.values.conditions.has_quota
     if has_quotas and not synthetic:
@@ -179,10 +187,10 @@ def bots_refusal(
         full = bots_full(study, loads)
         if len(set(study.bots) - full) < n:
             return Refused("full", _("This study has all the participants it needs."))
-        if len(set(left) - full) < n:
+        if len(set(remaining) - full) < n:
             return Refused("bots_full", _("The chatbots that you have not met have all the chats they need."))
-        left = [bot_id for bot_id in left if bot_id not in full]
-    if len(set(left) - bots_beyond_cap(study).keys()) < n:
+        remaining = [bot_id for bot_id in remaining if bot_id not in full]
+    if len(set(remaining) - bots_beyond_cap(study).keys()) < n:
         return Refused("spent", _("This study's budget has been used up."))
     return None
 
@@ -219,15 +227,15 @@ def bot_loads(study: Study, bot_ids: Collection[str], *, synthetic: bool) -> Bot
 
 
 def with_loads(
-    candidates: QuerySet[Any], what: Literal["conversation", "item"], study: Study, *, synthetic: bool
+    candidates: QuerySet[Any], kind: Literal["conversation", "item"], study: Study, *, synthetic: bool
 ) -> QuerySet[Any]:
     """Annotate conversations or items with `n_tasks`, the tasks of the study that they are in, as `bot_loads`."""
-    own = {what: OuterRef("pk")}
-    done = TaskCount.objects.filter(study=study, is_synthetic=synthetic, **own)
-    under_way = slots_held(study, synthetic=synthetic).filter(**own)
-    counted = under_way.order_by().values(what).annotate(n=Count("pk"))
+    row_filter = {kind: OuterRef("pk")}
+    done = TaskCount.objects.filter(study=study, is_synthetic=synthetic, **row_filter)
+    under_way = slots_held(study, synthetic=synthetic).filter(**row_filter)
+    n_under_way = under_way.order_by().values(kind).annotate(n=Count("pk"))
     return candidates.annotate(
-        n_tasks=Coalesce(Subquery(done.values("n_completed")[:1]), 0) + Coalesce(Subquery(counted.values("n")), 0)
+        n_tasks=Coalesce(Subquery(done.values("n_completed")[:1]), 0) + Coalesce(Subquery(n_under_way.values("n")), 0)
     )
 
 
@@ -237,8 +245,8 @@ def n_tasks_taken(study: Study) -> int:
     In a study with parts each person who has begun counts for all of them: their place is kept.
     """
     if n_parts := len(study.values.sittings.parts):
-        held = Q(state=Task.State.OPEN, created_at__gte=_places_since(study)) | Q(outcome=Outcome.RATED)
-        people = Task.objects.filter(held, participant__study=study, participant__is_synthetic=False)
+        is_counted = Q(state=Task.State.OPEN, created_at__gte=_places_since(study)) | Q(outcome=Outcome.RATED)
+        people = Task.objects.filter(is_counted, participant__study=study, participant__is_synthetic=False)
         return n_parts * people.aggregate(n=Count("participant", distinct=True))["n"]
     total = TaskCount.objects.filter(study=study, is_synthetic=False, bot_id="", conversation=None, item=None)
     n_done = total.values_list("n_completed", flat=True).first() or 0
@@ -274,8 +282,8 @@ def has_planned_number(study: Study) -> bool:
     for bot_id, cell, n in counts.values_list("bot_id", "cell", "n_completed"):
         done[bot_id] += n
         in_cells[bot_id, cell] += n
-    wanted, conditions = study.values.quotas.n_conversations_wanted, study.values.conditions
-    if wanted and done[""] >= wanted:
+    n_planned, conditions = study.values.quotas.n_conversations_wanted, study.values.conditions
+    if n_planned and done[""] >= n_planned:
         return True
     if conditions.has_quota and all(
         in_cells[cell.bot_id, cell.key] >= conditions.n_each_cell for cell in cells_of(conditions, study.bots)
@@ -306,5 +314,5 @@ def _places_since(study: Study) -> datetime:
 
 def slots_held(study: Study, *, synthetic: bool) -> QuerySet[Slot]:
     """Return the slots of open tasks that hold a place; a chat whose bot failed holds none."""
-    held = Slot.objects.filter(task__in=open_tasks(study, synthetic=synthetic))
-    return held.exclude(chat__state="failed")
+    slots = Slot.objects.filter(task__in=open_tasks(study, synthetic=synthetic))
+    return slots.exclude(chat__state="failed")

@@ -34,9 +34,9 @@ def places_for(
     case: AssignmentCase, candidates: Sequence[Candidate], n: int, choose: Callable[[AssignmentCase], int]
 ) -> list[int]:
     """Return the places of `n` different candidates in the order in which the rule chose them."""
-    left, places, drawn = list(candidates), list(range(len(candidates))), list[int]()
+    remaining, places, drawn_places = list(candidates), list(range(len(candidates))), list[int]()
     for _number in range(n):
-        at = choose(replace(case, candidates=tuple(left)))
-        left.pop(at)
-        drawn.append(places.pop(at))
-    return drawn
+        index = choose(replace(case, candidates=tuple(remaining)))
+        remaining.pop(index)
+        drawn_places.append(places.pop(index))
+    return drawn_places

@@ -49,7 +49,7 @@ def cells_of(conditions: Conditions, bots: Collection[str]) -> list[BotCell]:
     """Return the cells of the design with these bots."""
     cells = []
     for levels in conditions.combinations():
-        condition = conditions.named(levels)
+        condition = conditions.build_condition(levels)
         key = condition_key(condition)
         cells += [BotCell(bot_id, condition, key) for bot_id in bots_of(levels, bots)]
     return cells
@@ -69,14 +69,14 @@ class CellDraw:
 
     Attributes:
         loads: tasks of the study's bots and cells.
-        had: conditions of the participant's earlier conversations; `take` adds to them.
+        earlier_conditions: conditions of the participant's earlier conversations; `take` adds to them.
         is_limited: True if full cells are not given.
         times: number of times that the participant had each cell, by its bot and condition's key.
     """
 
     conditions: Conditions
     loads: BotLoads
-    had: list[Condition] = field(default_factory=list)
+    earlier_conditions: list[Condition] = field(default_factory=list)
     is_limited: bool = True
     times: Counter[tuple[str, str]] = field(default_factory=Counter)
 
@@ -86,11 +86,11 @@ class CellDraw:
         Args:
             n: number of different bots that they need from now on, at the same levels between participants.
         """
-        wanted = self.conditions.n_each_cell if self.is_limited else 0
+        quota = self.conditions.n_each_cell if self.is_limited else 0
         cells = [
             cell
             for cell in cells_of(self.conditions, bots)
-            if self._stays(cell.condition) and not (wanted and self.loads.cells[cell.bot_id, cell.key] >= wanted)
+            if self._stays(cell.condition) and not (quota and self.loads.cells[cell.bot_id, cell.key] >= quota)
         ]
         bots_at: defaultdict[tuple[str | None, ...], set[str]] = defaultdict(set)
         for cell in cells:
@@ -109,8 +109,8 @@ class CellDraw:
         Args:
             partner: a bot that gets the same condition; its load counts, too.
         """
-        fewest = min(self._n_had(cell) for cell in cells)
-        fresh = [cell for cell in cells if self._n_had(cell) == fewest]
+        fewest = min(self._count_earlier(cell) for cell in cells)
+        fresh = [cell for cell in cells if self._count_earlier(cell) == fewest]
         of_levels: Counter[tuple[str, str]] = Counter()
         for cell in cells_of(self.conditions, self.loads):
             for level in cell.condition.items():
@@ -124,11 +124,14 @@ class CellDraw:
             for cell in fresh
         ]
         rank = {load: number for number, load in enumerate(sorted(set(by_load)))}
-        return sorted(((rank[load], cell) for load, cell in zip(by_load, fresh, strict=True)), key=lambda one: one[0])
+        return sorted(
+            ((rank[load], cell) for load, cell in zip(by_load, fresh, strict=True)),
+            key=lambda ranked_cell: ranked_cell[0],
+        )
 
     def take(self, cell: BotCell) -> DrawnBot:
         """Return the drawn bot, and count its condition among those that the participant had."""
-        self.had.append(cell.condition)
+        self.earlier_conditions.append(cell.condition)
         return DrawnBot(cell.bot_id, cell.condition)
 
     def _levels(self, condition: Condition, varies: str) -> tuple[str | None, ...]:
@@ -137,14 +140,20 @@ class CellDraw:
     def _stays(self, condition: Condition) -> bool:
         """Return True if the participant stays at their levels of factors that vary between participants."""
         for factor in self.conditions.factors:
-            levels = {one.get(factor.key) for one in self.had} & {level.key for level in factor.levels}
+            levels = {earlier.get(factor.key) for earlier in self.earlier_conditions} & {
+                level.key for level in factor.levels
+            }
             if factor.varies == "between" and levels and condition[factor.key] not in levels:
                 return False
         return True
 
-    def _n_had(self, cell: BotCell) -> tuple[int, int, int]:
+    def _count_earlier(self, cell: BotCell) -> tuple[int, int, int]:
         """Return the number of times that the participant had the cell, its levels together, and each of them."""
         now = self._levels(cell.condition, "within")
-        had = [self._levels(one, "within") for one in self.had]
+        earlier_levels = [self._levels(condition_before, "within") for condition_before in self.earlier_conditions]
         times = self.times[cell.bot_id, cell.key]
-        return times, had.count(now), sum(level == other for one in had for level, other in zip(one, now, strict=True))
+        return (
+            times,
+            earlier_levels.count(now),
+            sum(level == current for levels in earlier_levels for level, current in zip(levels, now, strict=True)),
+        )

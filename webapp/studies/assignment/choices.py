@@ -9,7 +9,7 @@ from django.utils.translation import gettext as _
 
 from chatbots import derive_seed
 from webapp.bots.selectors import bot_available_ids
-from webapp.studies.assignment.capacity import NO_TASKS, bot_loads, bots_beyond_cap, bots_full, bots_met, tasks_had
+from webapp.studies.assignment.capacity import NO_TASKS, bot_loads, bots_beyond_cap, bots_full, bots_met, task_history
 from webapp.studies.models import Participant, Study
 
 
@@ -40,17 +40,17 @@ def choices_of(study: Study, participant: Participant | None, nonce: str) -> lis
     """
     if not lets_choose(study):
         return []
-    without = set(bots_beyond_cap(study))
-    had = tasks_had(participant) if participant is not None else NO_TASKS
-    if had.sittings and study.values.sittings.same_bot:
+    excluded = set(bots_beyond_cap(study))
+    history = task_history(participant) if participant is not None else NO_TASKS
+    if history.completed_parts and study.values.sittings.same_bot:
         return []
-    if not had.sittings:
-        without |= bots_full(study, bot_loads(study, study.bots, synthetic=False))
+    if not history.completed_parts:
+        excluded |= bots_full(study, bot_loads(study, study.bots, synthetic=False))
     if participant is not None:
-        without |= bots_met(participant, had)
+        excluded |= bots_met(participant, history)
     names = study.values.assignment.bot_names
     neutral = study.values.assignment.choice == "neutral"
-    free = set(bot_available_ids(study.bots)) - without
+    free = set(bot_available_ids(study.bots)) - excluded
     return [
         BotChoice(number, _("Chatbot %(n)d") % {"n": number} if neutral else names[bot_id])
         for number, bot_id in enumerate(_shuffled(study, nonce), start=1)

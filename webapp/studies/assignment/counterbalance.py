@@ -31,13 +31,13 @@ def slots_grouped(slots: Iterable[Slot]) -> list[tuple[Slot, ...]]:
 
     A half whose other half was deleted stays alone: its neighbour is of another pair.
     """
-    left = list(slots)
+    remaining = list(slots)
     groups: list[tuple[Slot, ...]] = []
-    while left:
-        first = left.pop(0)
-        is_next = bool(left) and left[0].order == first.order + 1
-        if is_next and first.side and left[0].side > first.side:
-            groups.append((first, left.pop(0)))
+    while remaining:
+        first = remaining.pop(0)
+        is_next = bool(remaining) and remaining[0].order == first.order + 1
+        if is_next and first.side and remaining[0].side > first.side:
+            groups.append((first, remaining.pop(0)))
         else:
             groups.append((first,))
     return groups
@@ -84,7 +84,7 @@ class PairBegun:
     n_raters: int
     n_first: int
 
-    def shown(self, rng: random.Random) -> tuple[str, str]:
+    def order_sides(self, rng: random.Random) -> tuple[str, str]:
         """Return both with the one first that was A less often; drawn where neither was."""
         ahead = 2 * self.n_first - self.n_raters
         is_first = ahead < 0 or (ahead == 0 and rng.random() < 0.5)
@@ -114,20 +114,20 @@ class DialogueHistory:
 
 def dialogue_history(study: Study, *, synthetic: bool) -> DialogueHistory:
     """Count the conversations that the study's participants had, by bot and side, in one query."""
-    rows = _given(study, synthetic=synthetic).values_list("conversation__bot__bot_id", "side")
+    rows = _slots_on_sides(study, synthetic=synthetic).values_list("conversation__bot__bot_id", "side")
     return DialogueHistory(Counter({(bot, side): n for bot, side, n in rows.annotate(n=Count("pk"))}))
 
 
-def pairs_begun(study: Study, unseen: QuerySet[Any], wanted: int, *, synthetic: bool) -> list[PairBegun]:
-    """Return the pairs of unseen conversations that fewer than `wanted` people have, in an order that is the same
-    each time.
+def pairs_begun(study: Study, unseen: QuerySet[Any], raters_wanted: int, *, synthetic: bool) -> list[PairBegun]:
+    """Return the pairs of unseen conversations that still lack raters, in a stable order.
 
     Args:
         unseen: conversations that the participant may be given.
+        raters_wanted: number of raters that each pair should have.
     """
     partner = Slot.objects.filter(task=OuterRef("task"), order=OuterRef("order") + 1, side="B")
     rows = (
-        _given(study, synthetic=synthetic)
+        _slots_on_sides(study, synthetic=synthetic)
         .filter(side="A", conversation__in=unseen.order_by().values("pk"))
         .annotate(other=Subquery(partner.values("conversation")[:1], output_field=UUIDField()))
         .filter(other__isnull=False)
@@ -138,11 +138,11 @@ def pairs_begun(study: Study, unseen: QuerySet[Any], wanted: int, *, synthetic: 
     pairs = sorted({tuple(sorted(pair)) for pair in first})
     may = unseen.filter(pk__in={pk for pair in pairs for pk in pair})
     allowed = {str(pk) for pk in may.values_list("pk", flat=True)}
-    found = [PairBegun(a, b, first[a, b] + first[b, a], first[a, b]) for a, b in pairs]
-    return [one for one in found if one.n_raters < wanted and {one.first, one.second} <= allowed]
+    candidates = [PairBegun(a, b, first[a, b] + first[b, a], first[a, b]) for a, b in pairs]
+    return [pair for pair in candidates if pair.n_raters < raters_wanted and {pair.first, pair.second} <= allowed]
 
 
-def _given(study: Study, *, synthetic: bool) -> QuerySet[Slot]:
+def _slots_on_sides(study: Study, *, synthetic: bool) -> QuerySet[Slot]:
     """Return the slots of the study that hold a side of a pair; places that were lost are given again."""
     slots = Slot.objects.filter(
         task__participant__study=study, task__participant__is_synthetic=synthetic, conversation__isnull=False
@@ -158,30 +158,32 @@ def slots_with(items: Sequence[str], *, synthetic: bool) -> QuerySet[Slot]:
 
 def replies_given(items: Sequence[str], *, synthetic: bool) -> dict[str, tuple[int, list[Sequence[int]]]]:
     """Return for each item its number of replies, and those that each rater was shown, in two queries."""
-    held = Item.objects.filter(pk__in=[int(item) for item in items]).values_list("pk", "responses")
-    found: dict[str, tuple[int, list[Sequence[int]]]] = {str(pk): (len(replies), []) for pk, replies in held}
-    for item, shown in slots_with(items, synthetic=synthetic).values_list("item", "task__payload__shown"):
-        found[str(item)][1].append((shown or {}).get(str(item), ()))
-    return found
+    stored = Item.objects.filter(pk__in=[int(item) for item in items]).values_list("pk", "responses")
+    replies_by_item: dict[str, tuple[int, list[Sequence[int]]]] = {
+        str(pk): (len(replies), []) for pk, replies in stored
+    }
+    for item, shown_by_item in slots_with(items, synthetic=synthetic).values_list("item", "task__payload__shown"):
+        replies_by_item[str(item)][1].append((shown_by_item or {}).get(str(item), ()))
+    return replies_by_item
 
 
-def replies_balanced(n_held: int, given: Sequence[Sequence[int]], n: int, rng: random.Random) -> list[int]:
+def replies_balanced(n_held: int, shown_before: Sequence[Sequence[int]], n: int, rng: random.Random) -> list[int]:
     """Return the numbers of `n` of an item's replies, in the order in which they are shown.
 
     The replies that were shown least often, with those that they were shown least often with; then the order in which
     each stands where it stood least often. Ties are drawn.
 
     Args:
-        given: what was shown before, in that order.
+        shown_before: what was shown before, in that order.
     """
-    times = Counter(one for shown in given for one in shown)
-    together = Counter(frozenset(pair) for shown in given for pair in combinations(shown, 2))
-    places = Counter(place for shown in given for place in enumerate(shown))
-    left, chosen = rng.sample(range(n_held), n_held), list[int]()
+    times = Counter(reply for numbers in shown_before for reply in numbers)
+    together = Counter(frozenset(pair) for numbers in shown_before for pair in combinations(numbers, 2))
+    places = Counter(place for numbers in shown_before for place in enumerate(numbers))
+    remaining, chosen = rng.sample(range(n_held), n_held), list[int]()
     while len(chosen) < n:
-        met = {one: sum(together[frozenset((one, other))] for other in chosen) for one in left}
-        chosen.append(min(left, key=lambda one: (times[one], met[one])))
-        left.remove(chosen[-1])
+        met = {reply: sum(together[frozenset((reply, chosen_reply))] for chosen_reply in chosen) for reply in remaining}
+        chosen.append(min(remaining, key=lambda reply: (times[reply], met[reply])))
+        remaining.remove(chosen[-1])
     orders = list(permutations(chosen))
     rng.shuffle(orders)
     return list(min(orders, key=lambda order: sum(places[place] for place in enumerate(order))))
@@ -231,22 +233,22 @@ def sequence_counted(*, task: Task) -> None:
     if not key or not Task.objects.filter(pk=task.pk, outcome=Outcome.RATED).exists():
         return
     person = task.participant
-    own = {"study_id": person.study_id, "is_synthetic": person.is_synthetic, "sequence": key}
-    SequenceCount.objects.bulk_create([SequenceCount(**own)], ignore_conflicts=True)
-    SequenceCount.objects.filter(**own).update(n_completed=F("n_completed") + 1)
+    count_key = {"study_id": person.study_id, "is_synthetic": person.is_synthetic, "sequence": key}
+    SequenceCount.objects.bulk_create([SequenceCount(**count_key)], ignore_conflicts=True)
+    SequenceCount.objects.filter(**count_key).update(n_completed=F("n_completed") + 1)
 
 
 def sequences_count_anew(*, study_id: int) -> None:
     """Count all orders of a study again, after an erasure of participants."""
     SequenceCount.objects.filter(study=study_id).delete()
     done = Task.objects.filter(participant__study=study_id, outcome=Outcome.RATED, payload__has_key="sequence")
-    found: dict[tuple[bool, str], int] = {}
+    counts: dict[tuple[bool, str], int] = {}
     rows = done.values_list("participant__is_synthetic", "payload__sequence")
     for row in rows.iterator():
-        found[row] = found.get(row, 0) + 1
+        counts[row] = counts.get(row, 0) + 1
     SequenceCount.objects.bulk_create(
         SequenceCount(study_id=study_id, is_synthetic=synthetic, sequence=key, n_completed=n)
-        for (synthetic, key), n in found.items()
+        for (synthetic, key), n in counts.items()
     )
 
 
@@ -259,12 +261,14 @@ _COUNTED = Q(chat__state="completed") | Q(task__outcome=Outcome.RATED, chat=None
 def task_counted(*, task: Task) -> None:
     """Count a task that has just been completed, and what is in its slots; in the same transaction."""
     person = task.participant
-    own = {"study_id": person.study_id, "is_synthetic": person.is_synthetic}
-    held = Slot.objects.filter(_COUNTED, task=task).values_list("bot_id", "condition", "conversation_id", "item_id")
-    slots = [(bot_id, condition_key(condition), chat, item) for bot_id, condition, chat, item in held]
-    rows = [TaskCount(**own, **_target(*target)) for target in dict.fromkeys([_ALL, *slots])]
+    scope = {"study_id": person.study_id, "is_synthetic": person.is_synthetic}
+    slot_rows = Slot.objects.filter(_COUNTED, task=task).values_list(
+        "bot_id", "condition", "conversation_id", "item_id"
+    )
+    slots = [(bot_id, condition_key(condition), chat, item) for bot_id, condition, chat, item in slot_rows]
+    rows = [TaskCount(**scope, **_target(*target)) for target in dict.fromkeys([_ALL, *slots])]
     TaskCount.objects.bulk_create(rows, ignore_conflicts=True)  # those that there are not yet
-    counts = TaskCount.objects.filter(**own)
+    counts = TaskCount.objects.filter(**scope)
     # The task itself first: other transactions that count in the study wait there, so there is no deadlock.
     counts.filter(bot_id="", conversation=None, item=None).update(n_completed=F("n_completed") + 1)
     bots, _cells, chats, items = ({slot[i] for slot in slots if slot[i]} for i in range(4))
@@ -283,18 +287,18 @@ def study_count_anew(*, study_id: int) -> None:
         done = Task.objects.filter(participant__study=study_id, state=Task.State.COMPLETED).order_by()
         slots = Slot.objects.filter(_COUNTED, task__in=done).order_by()
         tasks = done.values_list("participant__is_synthetic").annotate(n=Count("pk"))
-        held = slots.values_list(
+        slot_rows = slots.values_list(
             "task__participant__is_synthetic", "bot_id", "condition", "conversation_id", "item_id"
         ).annotate(n=Count("task", distinct=True))
-        found: Counter[tuple[bool, tuple[str, str, Any, int | None]]] = Counter(
+        counts: Counter[tuple[bool, tuple[str, str, Any, int | None]]] = Counter(
             {(is_synthetic, _ALL): n for is_synthetic, n in tasks}
         )
-        for is_synthetic, bot, condition, chat, item, n in held:
-            found[is_synthetic, (bot, condition_key(condition), chat, item)] += n
+        for is_synthetic, bot, condition, chat, item, n in slot_rows:
+            counts[is_synthetic, (bot, condition_key(condition), chat, item)] += n
         TaskCount.objects.bulk_create(
             [
                 TaskCount(study_id=study_id, is_synthetic=is_synthetic, n_completed=n, **_target(*target))
-                for (is_synthetic, target), n in found.items()
+                for (is_synthetic, target), n in counts.items()
             ],
             batch_size=1000,
         )

@@ -18,13 +18,13 @@ from django.utils.translation import gettext_lazy
 from chatbots import derive_seed
 from webapp.core.errors import Refused
 from webapp.studies.assignment.capacity import (
-    TasksHad,
+    TaskHistory,
     bot_loads,
     bots_beyond_cap,
     bots_full,
     bots_met,
     bots_refusal,
-    tasks_had,
+    task_history,
     with_loads,
 )
 from webapp.studies.assignment.cases import assignment_case, places_for
@@ -57,8 +57,8 @@ class StudyDraw:
         available: ids of bots of the study that can answer now.
         exclude: bots not to give now, besides those met before and those whose cost cap is reached.
         needs: number of further ratings each bot needs, for a rule that reads it; empty if unknown.
-        wanted: the bot that the participant chose; empty: the rule draws.
-        had: the participant's tasks here, if they have been read already.
+        chosen_bot: the bot that the participant chose; empty: the rule draws.
+        history: the participant's tasks here, if they have been read already.
     """
 
     study: Study
@@ -67,8 +67,8 @@ class StudyDraw:
     available: Collection[str]
     exclude: Collection[str] = ()
     needs: Mapping[str, float] = field(default_factory=dict)
-    wanted: str = ""
-    had: TasksHad | None = None
+    chosen_bot: str = ""
+    history: TaskHistory | None = None
 
     def bots(self, n: int = 1) -> list[DrawnBot]:
         """Return `n` different bots by the study's rule.
@@ -79,38 +79,38 @@ class StudyDraw:
         """
         study, synthetic = self.study, self.participant.is_synthetic
         same = self._bots_again(n)
-        met = set(study.bots).difference(same) if same else bots_met(self.participant, self.had, n)
+        met = set(study.bots).difference(same) if same else bots_met(self.participant, self.history, n)
         loads = bot_loads(study, [*study.bots, *self.available], synthetic=synthetic)
-        without = {*met, *self.exclude, *bots_beyond_cap(study)}
+        excluded = {*met, *self.exclude, *bots_beyond_cap(study)}
         if self._is_limited:
-            without |= bots_full(study, loads)
-        candidates = [bot_id for bot_id in self.available if bot_id not in without]
+            excluded |= bots_full(study, loads)
+        candidates = [bot_id for bot_id in self.available if bot_id not in excluded]
         if len(candidates) < n:
             refusal = bots_refusal(study, met=met, loads=loads, synthetic=not self._is_limited, n=n)
             raise refusal or Refused("no_bot", _("No chatbot is available at the moment."))
-        if self.wanted and n == 1 and not same:
-            if self.wanted not in candidates:
+        if self.chosen_bot and n == 1 and not same:
+            if self.chosen_bot not in candidates:
                 raise Refused("choice_gone", str(CHOICE_GONE))
-            candidates = [self.wanted]
+            candidates = [self.chosen_bot]
         if self.values.conditions.factors:
             return self._with_conditions(candidates, n, loads, met)
-        if same or (self.wanted and n == 1):
+        if same or (self.chosen_bot and n == 1):
             return [DrawnBot(bot_id) for bot_id in candidates]
         candidates.sort(key=loads.__getitem__)
-        named: list[tuple[str, Mapping[str, str]]] = [(bot_id, {}) for bot_id in candidates]
-        at = self._places([loads[bot_id] for bot_id in candidates], n, self._needs_of(candidates), named)
-        return [DrawnBot(candidates[i]) for i in at]
+        bot_conditions: list[tuple[str, Mapping[str, str]]] = [(bot_id, {}) for bot_id in candidates]
+        places = self._places([loads[bot_id] for bot_id in candidates], n, self._needs_of(candidates), bot_conditions)
+        return [DrawnBot(candidates[i]) for i in places]
 
     @property
     def _is_limited(self) -> bool:
         """True if full bots and cells are not given: not to scripted participants, nor to those who come back."""
-        return not (self.participant.is_synthetic or (self.had is not None and self.had.sittings))
+        return not (self.participant.is_synthetic or (self.history is not None and self.history.completed_parts))
 
     def _bots_again(self, n: int) -> Sequence[str]:
         """Return the bots of the part before, where the study keeps them; empty once one of them failed."""
-        if not self.values.sittings.same_bot or self.had is None:
+        if not self.values.sittings.same_bot or self.history is None:
             return ()
-        last = self.had.bots_last
+        last = self.history.bots_last
         return last if len(last) == n and not {*last} & {*self.exclude} else ()
 
     def _with_conditions(self, bots: Sequence[str], n: int, loads: BotLoads, met: Collection[str]) -> list[DrawnBot]:
@@ -119,23 +119,23 @@ class StudyDraw:
         Raises:
             Refused: as `bots`; `bots_full` too if the cells that this participant may get are full.
         """
-        cells, drawn = self._cells(loads), list[DrawnBot]()
-        while len(drawn) < n:
-            chosen = {one.bot_id for one in drawn}
-            options = cells.options([bot_id for bot_id in bots if bot_id not in chosen], n - len(drawn))
+        cells, drawn_bots = self._cells(loads), list[DrawnBot]()
+        while len(drawn_bots) < n:
+            chosen = {drawn_bot.bot_id for drawn_bot in drawn_bots}
+            options = cells.options([bot_id for bot_id in bots if bot_id not in chosen], n - len(drawn_bots))
             if not options:
                 raise self._no_cell(cells, bots, n, met)
             ranked = cells.ranked(options)
             n_of_bot = Counter(cell.bot_id for _rank, cell in ranked)
             needs = [self.needs.get(cell.bot_id, 0) / n_of_bot[cell.bot_id] for _rank, cell in ranked]
-            named = [(cell.bot_id, cell.condition) for _rank, cell in ranked]
-            [at] = self._places([rank for rank, _cell in ranked], 1, needs if self.needs else None, named)
-            drawn.append(cells.take(ranked[at][1]))
-        return drawn
+            bot_conditions = [(cell.bot_id, cell.condition) for _rank, cell in ranked]
+            [place] = self._places([rank for rank, _cell in ranked], 1, needs if self.needs else None, bot_conditions)
+            drawn_bots.append(cells.take(ranked[place][1]))
+        return drawn_bots
 
     def _cells(self, loads: BotLoads) -> CellDraw:
-        had = self.had or tasks_had(self.participant)
-        return CellDraw(self.values.conditions, loads, list(had.conditions), self._is_limited, had.cells)
+        history = self.history or task_history(self.participant)
+        return CellDraw(self.values.conditions, loads, list(history.conditions), self._is_limited, history.cell_counts)
 
     def _no_cell(self, cells: CellDraw, bots: Collection[str], n: int, met: Collection[str]) -> Refused:
         """Return the reason why this participant can get no cell with these bots."""
@@ -158,48 +158,48 @@ class StudyDraw:
         """
         study, participant = self.study, self.participant
         loads = bot_loads(study, [*study.bots, *self.available], synthetic=participant.is_synthetic)
-        without = {*self.exclude, *bots_beyond_cap(study)}
+        excluded = {*self.exclude, *bots_beyond_cap(study)}
         if self._is_limited:
-            without |= bots_full(study, loads)
-        bots = [bot_id for bot_id in self.available if bot_id not in without]
+            excluded |= bots_full(study, loads)
+        bots = [bot_id for bot_id in self.available if bot_id not in excluded]
         if len(bots) < 2:
             raise Refused("no_bot", _("No chatbot is available at the moment."))
         compared = pairs_compared(participant)
-        left = {frozenset(pair) for pair in combinations(bots, 2)} - compared
-        if not left and self.values.sittings.parts:  # all of them come again
-            left = {frozenset(pair) for pair in combinations(bots, 2)}
-        if not left:
+        remaining = {frozenset(pair) for pair in combinations(bots, 2)} - compared
+        if not remaining and self.values.sittings.parts:  # all of them come again
+            remaining = {frozenset(pair) for pair in combinations(bots, 2)}
+        if not remaining:
             raise Refused("all_rated", _("You have already compared all chatbots."))
         cells = self._cells(loads) if self.values.conditions.factors else None
         if cells is not None:
-            left = {pair for pair in left if cells.shared(*pair)}
-            if not left:
+            remaining = {pair for pair in remaining if cells.shared(*pair)}
+            if not remaining:
                 raise self._no_pair(cells, {frozenset(pair) for pair in combinations(bots, 2)} - compared)
-        drawn: list[tuple[DrawnBot, DrawnBot]] = []
-        while left and len(drawn) < n:
-            first = self._one_of({bot_id for pair in left for bot_id in pair}, loads)
-            second = self._one_of({b for pair in left if first in pair for b in pair - {first}}, loads)
-            left.discard(frozenset((first, second)))
-            number = str(len(compared) + len(drawn))
+        drawn_pairs: list[tuple[DrawnBot, DrawnBot]] = []
+        while remaining and len(drawn_pairs) < n:
+            first = self._one_of({bot_id for pair in remaining for bot_id in pair}, loads)
+            second = self._one_of({b for pair in remaining if first in pair for b in pair - {first}}, loads)
+            remaining.discard(frozenset((first, second)))
+            number = str(len(compared) + len(drawn_pairs))
             seed = derive_seed(study.seed, "sides", str(participant.pk), number)
             pair = (DrawnBot(first), DrawnBot(second))
             if cells is not None:
                 pair = self._pair_with_condition(cells, first, second)
-                left = {other for other in left if cells.shared(*other)}
-            drawn.append(pair if random.Random(seed).random() < 0.5 else pair[::-1])
+                remaining = {candidate for candidate in remaining if cells.shared(*candidate)}
+            drawn_pairs.append(pair if random.Random(seed).random() < 0.5 else pair[::-1])
             for bot_id in (first, second):
                 loads[bot_id] += 1
-        return drawn
+        return drawn_pairs
 
     def _pair_with_condition(self, cells: CellDraw, first: str, second: str) -> tuple[DrawnBot, DrawnBot]:
         """Return both bots with one condition, drawn by the load of both cells."""
         ranked = cells.ranked(cells.shared(first, second), partner=second)
-        named = [(cell.bot_id, cell.condition) for _rank, cell in ranked]
-        [at] = self._places([rank for rank, _cell in ranked], 1, named=named)
-        drawn = cells.take(ranked[at][1])
+        bot_conditions = [(cell.bot_id, cell.condition) for _rank, cell in ranked]
+        [place] = self._places([rank for rank, _cell in ranked], 1, bot_conditions=bot_conditions)
+        first_bot = cells.take(ranked[place][1])
         for bot_id in (first, second):
-            cells.loads.cells[bot_id, ranked[at][1].key] += 1
-        return drawn, DrawnBot(second, drawn.condition)
+            cells.loads.cells[bot_id, ranked[place][1].key] += 1
+        return first_bot, DrawnBot(second, first_bot.condition)
 
     def _no_pair(self, cells: CellDraw, pairs: Collection[frozenset[str]]) -> Refused:
         if any(replace(cells, is_limited=False).shared(*pair) for pair in pairs):
@@ -209,8 +209,8 @@ class StudyDraw:
     def _one_of(self, bots: Collection[str], loads: Mapping[str, int]) -> str:
         """Return the bot among these that the rule gives."""
         ordered = sorted(sorted(bots), key=loads.__getitem__)
-        named: list[tuple[str, Mapping[str, str]]] = [(bot_id, {}) for bot_id in ordered]
-        [place] = self._places([loads[b] for b in ordered], 1, self._needs_of(ordered), named)
+        bot_conditions: list[tuple[str, Mapping[str, str]]] = [(bot_id, {}) for bot_id in ordered]
+        [place] = self._places([loads[b] for b in ordered], 1, self._needs_of(ordered), bot_conditions)
         return ordered[place]
 
     def in_turn(self) -> tuple[Sequence[DrawnBot], str]:
@@ -223,7 +223,7 @@ class StudyDraw:
         bots = self.bots(assignment.bots_in_a_row)
         if len(bots) < 2:
             return bots, ""
-        of_id = {one.bot_id: one for one in bots}
+        of_id = {bot.bot_id: bot for bot in bots}
         rng = self._rng("order", *sorted(of_id))
         if getattr(rules.get(self.study.rule), "sets_order", False):
             return bots, ""
@@ -254,33 +254,35 @@ class StudyDraw:
         study, synthetic = self.study, self.participant.is_synthetic
         history = dialogue_history(study, synthetic=synthetic)
         unseen = conversations_unseen(study, self.participant)
-        wanted = self.values.dialogues.raters_each_pair
-        begun = pairs_begun(study, unseen, wanted, synthetic=synthetic) if wanted > 1 else []
-        self._rng("begun", len(begun)).shuffle(begun)
-        begun.sort(key=lambda pair: -pair.n_raters)
-        drawn: list[tuple[str, str]] = []
+        raters_wanted = self.values.dialogues.raters_each_pair
+        begun_pairs = pairs_begun(study, unseen, raters_wanted, synthetic=synthetic) if raters_wanted > 1 else []
+        self._rng("begun", len(begun_pairs)).shuffle(begun_pairs)
+        begun_pairs.sort(key=lambda pair: -pair.n_raters)
+        drawn_pairs: list[tuple[str, str]] = []
         used: set[str] = set()
-        for pair in begun:
-            if len(drawn) < n and not used & {pair.first, pair.second}:
-                drawn.append(pair.shown(self._rng("sides", pair.first, pair.second)))
+        for pair in begun_pairs:
+            if len(drawn_pairs) < n and not used & {pair.first, pair.second}:
+                drawn_pairs.append(pair.order_sides(self._rng("sides", pair.first, pair.second)))
                 used |= {pair.first, pair.second}
-        while len(drawn) < n:
-            left = unseen.exclude(pk__in=used)
-            bots = set(left.order_by().values_list("bot__bot_id", flat=True).distinct())
+        while len(drawn_pairs) < n:
+            remaining = unseen.exclude(pk__in=used)
+            bots = set(remaining.order_by().values_list("bot__bot_id", flat=True).distinct())
             if len(bots) < 2:
                 break
             loads = {bot_id: history.load(bot_id) for bot_id in bots}
             first = self._one_of(bots, loads)
             second = self._one_of(bots - {first}, loads)
-            rng = self._rng("sides", len(drawn), history.load(first))
+            rng = self._rng("sides", len(drawn_pairs), history.load(first))
             on_a, on_b = history.sides(first, second, rng)
-            [a], [b] = (self._stored("conversation", left.filter(bot__bot_id=bot_id), 1, 1) for bot_id in (on_a, on_b))
+            [a], [b] = (
+                self._stored("conversation", remaining.filter(bot__bot_id=bot_id), 1, 1) for bot_id in (on_a, on_b)
+            )
             history.add(on_a, on_b)
             used |= {a, b}
-            drawn.append((a, b))
-        if not drawn:
+            drawn_pairs.append((a, b))
+        if not drawn_pairs:
             raise Refused("all_rated", _("You have already rated everything."))
-        return drawn
+        return drawn_pairs
 
     def items(self, n: int = 1, *, least: int | None = None) -> list[str]:
         """Return ids of `n` different items by the study's rule; of `least` at least, where no more are left.
@@ -295,17 +297,17 @@ class StudyDraw:
 
     def shown(self, items: Sequence[str], n: int) -> dict[str, list[int]]:
         """Return the numbers of `n` replies of each item in their order, balanced over its raters so far."""
-        held = replies_given(items, synthetic=self.participant.is_synthetic)
-        return {item: replies_balanced(*held[item], n, self._rng("shown", item)) for item in items}
+        earlier_replies = replies_given(items, synthetic=self.participant.is_synthetic)
+        return {item: replies_balanced(*earlier_replies[item], n, self._rng("shown", item)) for item in items}
 
     def replies(self, conversations: Sequence[str]) -> dict[str, list[int]]:
         """Return for each conversation the numbers of the replies that are marked, in their order."""
-        found = replies_of(self.study, conversations)
+        replies_by_chat = replies_of(self.study, conversations)
         n = self.values.marking.n_replies_marked
-        for chat, turns in found.items():
+        for chat, turns in replies_by_chat.items():
             if n and len(turns) > n:
-                found[chat] = sorted(self._rng("replies", chat).sample(turns, n))
-        return found
+                replies_by_chat[chat] = sorted(self._rng("replies", chat).sample(turns, n))
+        return replies_by_chat
 
     def with_checks(self, items: Sequence[str]) -> list[str]:
         """Return the items with checks at drawn places among them: attention checks, gold items, and items once more.
@@ -314,75 +316,75 @@ class StudyDraw:
         at least half the task after its first time, where the task is long enough.
         """
         attention = self.values.attention
-        found = list(items)
+        ordered_items = list(items)
         if attention.n_gold:
-            self._put_gold(found, attention.n_gold)
-        self._put_checks(found, attention)
+            self._put_gold(ordered_items, attention.n_gold)
+        self._put_checks(ordered_items, attention)
         if attention.n_repeated:
-            self._put_repeats(found, items, attention.n_repeated)
-        return found
+            self._put_repeats(ordered_items, items, attention.n_repeated)
+        return ordered_items
 
-    def _put_gold(self, found: list[str], n: int) -> None:
-        shown = Slot.objects.filter(task__participant=self.participant, item__isnull=False)
-        gold = gold_given(self.study).exclude(pk__in=shown.values("item"))
+    def _put_gold(self, ordered_items: list[str], n: int) -> None:
+        seen = Slot.objects.filter(task__participant=self.participant, item__isnull=False)
+        gold = gold_given(self.study).exclude(pk__in=seen.values("item"))
         unseen = list(gold.order_by("pk").values_list("pk", flat=True))
         rng = self._rng("gold", len(unseen))
         for pk in rng.sample(unseen, min(n, len(unseen))):
-            found.insert(rng.randint(0, len(found)), str(pk))
+            ordered_items.insert(rng.randint(0, len(ordered_items)), str(pk))
 
-    def _put_repeats(self, found: list[str], items: Sequence[str], n: int) -> None:
-        early = sorted(items, key=found.index)[: max(n, len(items) // 2)]
+    def _put_repeats(self, ordered_items: list[str], items: Sequence[str], n: int) -> None:
+        early = sorted(items, key=ordered_items.index)[: max(n, len(items) // 2)]
         rng = self._rng("repeats", *items)
         chosen = rng.sample(early, min(n, len(early)))
         originals = Item.objects.filter(pk__in=[int(item) for item in chosen])
         again = repeats_ensure(study=self.study, items=list(originals))
-        apart = max(2, len(found) // 2)
+        apart = max(2, len(ordered_items) // 2)
         for item in chosen:
-            least = min(found.index(item) + 1 + apart, len(found))
-            found.insert(rng.randint(least, len(found)), str(again[int(item)].pk))
+            least = min(ordered_items.index(item) + 1 + apart, len(ordered_items))
+            ordered_items.insert(rng.randint(least, len(ordered_items)), str(again[int(item)].pk))
 
-    def _put_checks(self, found: list[str], attention: Attention) -> None:
+    def _put_checks(self, ordered_items: list[str], attention: Attention) -> None:
         checks = checks_ensure(study=self.study, checks=attention.attention_checks)
-        had = set(
+        seen_ids = set(
             Slot.objects.filter(task__participant=self.participant, item__purpose=Item.Purpose.CHECK).values_list(
                 "item", flat=True
             )
         )
-        rng = random.Random(derive_seed(self.study.seed, "checks", len(had), str(self.participant.pk)))
+        rng = random.Random(derive_seed(self.study.seed, "checks", len(seen_ids), str(self.participant.pk)))
         rng.shuffle(checks)
-        checks.sort(key=lambda check: check.pk in had)
+        checks.sort(key=lambda check: check.pk in seen_ids)
         for check in checks[: attention.n_checks]:
-            found.insert(rng.randint(0, len(found)), str(check.pk))
+            ordered_items.insert(rng.randint(0, len(ordered_items)), str(check.pk))
 
     def sides(self, items: Sequence[str]) -> dict[str, bool]:
         """Return True for each item whose replies are shown in the opposite order, which fewer participants had."""
-        shown = slots_with(items, synthetic=self.participant.is_synthetic)
+        slots = slots_with(items, synthetic=self.participant.is_synthetic)
         ahead: dict[str, int] = dict.fromkeys(items, 0)
-        for item, is_flipped, n in shown.values_list("item", "is_flipped").annotate(n=Count("pk")):
+        for item, is_flipped, n in slots.values_list("item", "is_flipped").annotate(n=Count("pk")):
             ahead[str(item)] += n if is_flipped else -n
         rng = self._rng("sides", sum(map(abs, ahead.values())))
         return {item: n < 0 or (n == 0 and rng.random() < 0.5) for item, n in ahead.items()}
 
-    def _stored(self, what: Literal["conversation", "item"], unseen: QuerySet[Any], n: int, least: int) -> list[str]:
+    def _stored(self, kind: Literal["conversation", "item"], unseen: QuerySet[Any], n: int, least: int) -> list[str]:
         """Draw among stored rows, in two queries: a histogram of their numbers of tasks, and the drawn rows.
 
         The database keeps the order (fewest tasks first, then by key), so that no list of them all is read.
         """
         synthetic = self.participant.is_synthetic
-        found = with_loads(unseen.order_by(), what, self.study, synthetic=synthetic)
-        if what == "item" and not synthetic:
-            found = self._wanted(found, n)
-        n_with = found.values("n_tasks").annotate(n=Count("pk")).order_by("n_tasks")
+        candidates = with_loads(unseen.order_by(), kind, self.study, synthetic=synthetic)
+        if kind == "item" and not synthetic:
+            candidates = self._exclude_finished_items(candidates, n)
+        n_with = candidates.values("n_tasks").annotate(n=Count("pk")).order_by("n_tasks")
         loads = [n_tasks for n_tasks, n_such in n_with.values_list("n_tasks", "n") for _ in range(n_such)]
         if len(loads) < least:
             raise Refused("all_rated", _("You have already rated everything."))
         places = self._places(loads, min(n, len(loads)))
-        ranked = found.annotate(place=Window(RowNumber(), order_by=[F("n_tasks"), F("pk")]))
-        at = ranked.filter(place__in=[place + 1 for place in places]).values_list("place", "pk")
-        by_place = {place - 1: str(pk) for place, pk in at}
+        ranked = candidates.annotate(place=Window(RowNumber(), order_by=[F("n_tasks"), F("pk")]))
+        drawn_rows = ranked.filter(place__in=[place + 1 for place in places]).values_list("place", "pk")
+        by_place = {place - 1: str(pk) for place, pk in drawn_rows}
         return [by_place[place] for place in places]
 
-    def _wanted(self, items: QuerySet[Any], n: int) -> QuerySet[Any]:
+    def _exclude_finished_items(self, items: QuerySet[Any], n: int) -> QuerySet[Any]:
         """Leave out items that have their raters.
 
         Raises:
@@ -398,36 +400,38 @@ class StudyDraw:
                 return lacking
         return items.filter(n_tasks__lt=judging.raters_most) if judging.raters_most else items
 
-    def _rng(self, *what: str | int) -> random.Random:
+    def _rng(self, *parts: str | int) -> random.Random:
         """Return numbers drawn by the study's seed, others for each person."""
-        return random.Random(derive_seed(self.study.seed, *what, str(self.participant.pk)))
+        return random.Random(derive_seed(self.study.seed, *parts, str(self.participant.pk)))
 
     def _places(
         self,
         loads: Sequence[int],
         n: int,
         needs: Sequence[float] | None = None,
-        named: Sequence[tuple[str, Mapping[str, str]]] = (),
+        bot_conditions: Sequence[tuple[str, Mapping[str, str]]] = (),
     ) -> list[int]:
         """Return the places in `loads` of `n` different ones that the rule gives, in its order.
 
         Args:
-            named: bot and condition of each place; none for items and conversations.
+            bot_conditions: bot and condition of each place; none for items and conversations.
         """
         rng = self._rng("assignment", sum(loads))
         rule = rules.get(self.study.rule)
-        if named and hasattr(rule, "choose_for"):
+        if bot_conditions and hasattr(rule, "choose_for"):
             known = needs if needs is not None else [None] * len(loads)
-            candidates = [Candidate(*name, load, need) for name, load, need in zip(named, loads, known, strict=True)]
+            candidates = [
+                Candidate(*name, load, need) for name, load, need in zip(bot_conditions, loads, known, strict=True)
+            ]
             case = assignment_case(self.study, self.participant)
             return places_for(case, candidates, n, partial(rule.choose_for, rng=rng))
-        left, places = list(loads), list(range(len(loads)))
-        wanted = None if needs is None else list(needs)
-        drawn: list[int] = []
+        remaining_loads, places = list(loads), list(range(len(loads)))
+        remaining_needs = None if needs is None else list(needs)
+        drawn_places: list[int] = []
         for _number in range(n):
-            at = rule.choose(left, rng, wanted)
-            left.pop(at)
-            if wanted is not None:
-                wanted.pop(at)
-            drawn.append(places.pop(at))
-        return drawn
+            index = rule.choose(remaining_loads, rng, remaining_needs)
+            remaining_loads.pop(index)
+            if remaining_needs is not None:
+                remaining_needs.pop(index)
+            drawn_places.append(places.pop(index))
+        return drawn_places

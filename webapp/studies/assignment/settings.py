@@ -11,42 +11,42 @@ from chatbots.type_descriptions import TypeDescription
 from chatbots.validation import InputModel
 
 
-def by_bot_text(found: dict[str, Any]) -> str:
+def by_bot_text(value_by_bot: dict[str, Any]) -> str:
     """Return a value for each bot as editable lines “bot: value”."""
-    return "\n".join(f"{bot_id}: {value}" for bot_id, value in found.items())
+    return "\n".join(f"{bot_id}: {value}" for bot_id, value in value_by_bot.items())
 
 
-def _numbers_by_bot(given: Any) -> Any:
+def _numbers_by_bot(form_value: Any) -> Any:
     """Read lines “bot: number” of a form; return a value that is no text unchanged."""
-    if not isinstance(given, str):
-        return given
-    found: dict[str, Any] = {}
-    for line in given.splitlines():
+    if not isinstance(form_value, str):
+        return form_value
+    number_by_bot: dict[str, Any] = {}
+    for line in form_value.splitlines():
         if not line.strip():
             continue
         bot_id, _colon, value = (part.strip() for part in line.rpartition(":"))
         if not bot_id or not value.isascii() or not value.isdigit():
             raise ValueError(f"the line “{line.strip()}” must be a bot's id, a colon and a number")
-        if bot_id in found:
+        if bot_id in number_by_bot:
             raise ValueError(f"{bot_id} stands there twice; each bot can have one number")
-        found[bot_id] = int(value)
-    return found
+        number_by_bot[bot_id] = int(value)
+    return number_by_bot
 
 
-def _texts_by_bot(given: Any) -> Any:
+def _texts_by_bot(form_value: Any) -> Any:
     """Read lines “bot: name” of a form; return a value that is no text unchanged."""
-    if not isinstance(given, str):
-        return given
-    found: dict[str, str] = {}
-    for line in given.splitlines():
+    if not isinstance(form_value, str):
+        return form_value
+    name_by_bot: dict[str, str] = {}
+    for line in form_value.splitlines():
         bot_id, colon, name = (part.strip() for part in line.partition(":"))
         if line.strip() and not (bot_id and colon and name):
             raise ValueError(f"the line “{line.strip()}” must be a bot's id, a colon and a name")
-        if bot_id in found:
+        if bot_id in name_by_bot:
             raise ValueError(f"{bot_id} stands there twice; each bot can have one name")
         if bot_id:
-            found[bot_id] = name
-    return found
+            name_by_bot[bot_id] = name
+    return name_by_bot
 
 
 Quota = Annotated[int, Field(ge=0, le=2_000_000_000)]

@@ -287,10 +287,10 @@ class Item(TimeStamped):
     @staticmethod
     def holding(**of_chat: Any) -> Q:
         """Return the condition that an item has words of a conversation with these fields."""
-        found = Q()
+        condition = Q()
         for chat in ("conversation", *MORE_CHATS):
-            found |= Q(**{f"{chat}__{field}": value for field, value in of_chat.items()})
-        return found
+            condition |= Q(**{f"{chat}__{field}": value for field, value in of_chat.items()})
+        return condition
 
 
 class TaskCount(models.Model):

@@ -69,12 +69,12 @@ def points_agreed_to(values: StudyValues) -> str:
 
 def consent_texts(values: StudyValues) -> dict[str, Any]:
     """Return the exact texts and promises that a participant agrees to."""
-    counted = values.typing.typing_notice if values.typing.is_agreed_to else ""
-    of_texts = {**dict(values.texts), **dict(values.comfort), "typing_notice": counted}
+    typing_notice = values.typing.typing_notice if values.typing.is_agreed_to else ""
+    of_texts = {**dict(values.texts), **dict(values.comfort), "typing_notice": typing_notice}
     of_texts["consent_points"] = points_agreed_to(values)
-    said = {name: _stripped(of_texts[name]) for name in AGREED_TEXTS} | {"payment": pay_text(values)}
+    agreed_texts = {name: _stripped(of_texts[name]) for name in AGREED_TEXTS} | {"payment": pay_text(values)}
     parts = {"parts": values.sittings.model_dump_json(exclude_defaults=True)} if values.sittings.parts else {}
-    return {**said, **dict(values.rights), **parts}
+    return {**agreed_texts, **dict(values.rights), **parts}
 
 
 def consent_version(values: StudyValues) -> str:
@@ -286,12 +286,17 @@ def may_withdraw(participant: Participant, until: datetime | None) -> bool:
     return is_early or participant.tasks.filter(state=Task.State.OPEN).exists()
 
 
+def query_participant(participant: Participant) -> QuerySet[Participant]:
+    """Return the query for one participant, as erasures take it."""
+    return Participant.objects.filter(pk=participant.pk)
+
+
 def withdrawal_loss(participant: Participant) -> dict[str, int]:
     """Return the number of rows of each kind that would be deleted; kinds without rows are left out."""
-    people = Participant.objects.filter(pk=participant.pk)
+    people = query_participant(participant)
     kinds = {name: kind for name, kind in erasure_kinds().items() if not kind.for_pay}
-    counted = {name: kind.rows(people).count() for name, kind in kinds.items()}
-    return {name: n for name, n in counted.items() if n}
+    counts = {name: kind.rows(people).count() for name, kind in kinds.items()}
+    return {name: n for name, n in counts.items() if n}
 
 
 def participant_withdraw(*, participant: Participant) -> Mapping[str, int]:

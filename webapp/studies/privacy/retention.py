@@ -100,7 +100,7 @@ def clock_of(study: Study) -> Clock:
     ids, texts = rights.ids_kept_days, rights.texts_kept_days
     n_later = 0
     if ended is not None and ids is not None:
-        n_later = len(_held(study, ended) & set(_with_ids(study).values_list("pk", flat=True)))
+        n_later = len(_find_holders(study, ended) & set(_with_ids(study).values_list("pk", flat=True)))
     return Clock(
         ids_days=ids,
         texts_days=texts,
@@ -121,7 +121,7 @@ def ids_due(study: Study, now: datetime) -> QuerySet[Participant]:
     if days is not None and study.ended_at is not None:
         since = now - timedelta(days=days)
         if study.ended_at <= since:
-            due |= ~Q(pk__in=_held(study, since))
+            due |= ~Q(pk__in=_find_holders(study, since))
     return _with_ids(study).filter(due)
 
 
@@ -182,14 +182,14 @@ def texts_erase(*, study: Study) -> dict[str, int]:
 def retention_due(now: datetime | None = None) -> list[tuple[Study, str, dict[str, int]]]:
     """Return the erasures due in all studies: study, `ids` or `texts`, and rows by table. Changes nothing."""
     now = now or database_now()
-    found: list[tuple[Study, str, dict[str, int]]] = []
+    erasures: list[tuple[Study, str, dict[str, int]]] = []
     for study in Study.objects.all():
         if n := ids_due(study, now).count():
-            found.append((study, "ids", {"platform_ids": n}))
+            erasures.append((study, "ids", {"platform_ids": n}))
         if texts_are_due(study, now):
             counts = {name: n for name, n in texts_counts(study).items() if n}
-            found += [(study, "texts", counts)] if counts else []
-    return found
+            erasures += [(study, "texts", counts)] if counts else []
+    return erasures
 
 
 CLOCK_JUMP = timedelta(days=1)
@@ -213,13 +213,13 @@ def retention_run() -> list[tuple[Study, str, dict[str, int]]]:
             f"nothing is erased before {held_until:%Y-%m-%d %H:%M} UTC. Check the clock of the database's machine",
         )
     erased = []
-    for study, what, _counts in retention_due(now):
-        if what == "ids":
+    for study, kind, _counts in retention_due(now):
+        if kind == "ids":
             removed = ids_erase(people=ids_due(study, now))
         else:
             removed = texts_erase(study=study)
-        log.info("study %s: erased %s by its retention clock: %s", study.key, what, removed)
-        erased.append((study, what, removed))
+        log.info("study %s: erased %s by its retention clock: %s", study.key, kind, removed)
+        erased.append((study, kind, removed))
     return erased
 
 
@@ -246,20 +246,20 @@ def _with_ids(study: Study) -> QuerySet[Participant]:
     return Participant.objects.filter(study=study, platform_ids__isnull=False).exclude(platform=IMPORTED)
 
 
-def _held(study: Study, since: datetime) -> set[UUID]:
-    found: set[UUID] = set()
+def _find_holders(study: Study, since: datetime) -> set[UUID]:
+    participant_ids: set[UUID] = set()
     for holds in _holders:
-        found.update(holds(study, since).values_list("participant", flat=True))
-    return found
+        participant_ids.update(holds(study, since).values_list("participant", flat=True))
+    return participant_ids
 
 
 def written_keys(study: Study) -> set[str]:
     """Return the keys of all questions that are answered in words, of every version."""
-    asked = (one for version in study.versions.all() for one in _asked(version.values))
-    return {question.key for question in asked if question.kind == "text"}
+    questions = (question for version in study.versions.all() for question in _all_questions(version.values))
+    return {question.key for question in questions if question.kind == "text"}
 
 
-def _asked(values: Any) -> list[Any]:
+def _all_questions(values: Any) -> list[Any]:
     return [*values.questions, *values.after]
 
 
@@ -272,10 +272,10 @@ def having_keys(rows: QuerySet[Any], column: str, keys: set[str]) -> QuerySet[An
     """Return the rows whose JSON column has one of the keys."""
     if not keys:
         return rows.none()
-    found = Q()
+    condition = Q()
     for key in sorted(keys):
-        found |= Q(**{f"{column}__has_key": key})
-    return rows.filter(found)
+        condition |= Q(**{f"{column}__has_key": key})
+    return rows.filter(condition)
 
 
 def _answers_rows(study: Study) -> QuerySet[Any]:
@@ -295,8 +295,8 @@ _TEXT_IN_JSON = r'"text": ?"[^"]'
 
 
 def _items_rows(study: Study) -> QuerySet[Any]:
-    held = Item.objects.filter(Item.holding(study=study)).alias(responses_json=Cast("responses", TextField()))
-    return held.exclude(~Q(responses_json__regex=_TEXT_IN_JSON), context=[], reference=None, panel={})
+    items = Item.objects.filter(Item.holding(study=study)).alias(responses_json=Cast("responses", TextField()))
+    return items.exclude(~Q(responses_json__regex=_TEXT_IN_JSON), context=[], reference=None, panel={})
 
 
 def _items_blank(study: Study, rows: QuerySet[Any]) -> None:
@@ -320,6 +320,6 @@ def texts_in(rows: Callable[[Study], QuerySet[Any]], column: str, empty: Any = "
 
 
 def _column_blank(_study: Study, rows: QuerySet[Any], *, column: str, empty: Any) -> None:
-    found = list(rows.values_list("pk", flat=True))
-    for start in range(0, len(found), 500):
-        rows.model._base_manager.filter(pk__in=found[start : start + 500]).update(**{column: empty})
+    ids = list(rows.values_list("pk", flat=True))
+    for start in range(0, len(ids), 500):
+        rows.model._base_manager.filter(pk__in=ids[start : start + 500]).update(**{column: empty})

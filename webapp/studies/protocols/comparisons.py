@@ -148,15 +148,15 @@ class ChooseProtocol(AnnotateProtocol):
         return TaskPlan("judge", (SlotPlan(item=item),))
 
     def answers_wrong(self, version: StudyVersion, answers: Mapping[str, float], comment: str) -> dict[str, str]:
-        wanted, chosen = version.values.choosing.n_choose, sum(answers.values())
-        if chosen == wanted:
+        n_to_choose, chosen = version.values.choosing.n_choose, sum(answers.values())
+        if chosen == n_to_choose:
             return {}
         words = ngettext(
             "Please choose exactly %(wanted)d; you chose %(chosen)d.",
             "Please choose exactly %(wanted)d; you chose %(chosen)d.",
-            wanted,
+            n_to_choose,
         )
-        return {"chosen": words % {"wanted": wanted, "chosen": chosen}}
+        return {"chosen": words % {"wanted": n_to_choose, "chosen": chosen}}
 
 
 @register_protocol
@@ -304,7 +304,7 @@ class BestWorstProtocol(StudyProtocol):
 
     def not_asked(self, version: StudyVersion, item: Item) -> frozenset[str]:
         # The scale is of the pairs that a choice implies.
-        return frozenset(one.key for one in post_task_questions(version) if one.is_rated)
+        return frozenset(question.key for question in post_task_questions(version) if question.is_rated)
 
     def more_answers(self, version: StudyVersion) -> Mapping[str, tuple[float, float]]:
         return dict.fromkeys((BEST, WORST, *BETWEEN), (0, self.most_replies - 1))

@@ -63,7 +63,7 @@ def link_filled(completion: Completion, *, participant: Participant, outcome: st
         "session": submission,
         "outcome": outcome,
     }
-    return PLACEHOLDER.sub(lambda found: _filled(known, found[1]), completion.link)
+    return PLACEHOLDER.sub(lambda match: _filled(known, match[1]), completion.link)
 
 
 def _is_for(settings: RecruitmentValues, platform: str) -> bool:
@@ -109,9 +109,9 @@ def ending_of(task: Task) -> TaskEnding | None:
     """Return the task's outcome; None while it is open, or if it has none (swapped, left)."""
     if not task.outcome:
         return None
-    told = shown_completion_of(task)
-    link = link_filled(told, participant=task.participant, outcome=task.outcome, submission=task.submission)
-    return TaskEnding(task, task.outcome, told.code, link, task.ended_at)
+    completion = shown_completion_of(task)
+    link = link_filled(completion, participant=task.participant, outcome=task.outcome, submission=task.submission)
+    return TaskEnding(task, task.outcome, completion.code, link, task.ended_at)
 
 
 def shown_completion_of(task: Task) -> Completion:
@@ -128,8 +128,8 @@ def shown_completion_of(task: Task) -> Completion:
 
 def store_shown_completion(*, task: Task) -> None:
     """Store the code and link shown for a task that has just ended; stored ones stay."""
-    told = shown_completion_of(task)
-    Task.objects.filter(pk=task.pk, told={}).update(told={"code": told.code, "link": told.link})
+    completion = shown_completion_of(task)
+    Task.objects.filter(pk=task.pk, told={}).update(told={"code": completion.code, "link": completion.link})
 
 
 def has_earned(participant: Participant) -> bool:
@@ -156,22 +156,22 @@ def money_text(value: float | Decimal, currency: str) -> str:
 
 def pay_of_task(values: StudyValues, sitting: str = "") -> float | None:
     """Return the pay for a task, or for the part with this key; None where the study does not say it."""
-    own = next((part.pay for part in values.sittings.parts if part.key == sitting), None)
-    return values.recruitment.pay_each if own is None else own
+    part_pay = next((part.pay for part in values.sittings.parts if part.key == sitting), None)
+    return values.recruitment.pay_each if part_pay is None else part_pay
 
 
 def pay_in_all(values: StudyValues) -> float | None:
     """Return the pay of a person for one task, or for all parts with their bonus; None where it is not said."""
     parts = values.sittings.parts
-    found = [pay_of_task(values, part.key) for part in parts] or [values.recruitment.pay_each]
-    known = [pay for pay in found if pay is not None]
+    amounts = [pay_of_task(values, part.key) for part in parts] or [values.recruitment.pay_each]
+    known = [pay for pay in amounts if pay is not None]
     return sum(known) + (values.sittings.pay_for_all or 0) * bool(parts) if known else None
 
 
 def pay_text(values: StudyValues) -> str:
     """Return the first page's text about pay: the study's own, or the amount; empty if nobody is paid."""
-    own, amount = sanitise_input(values.texts.payment), pay_in_all(values)
-    return own or (money_text(amount, values.recruitment.currency) if amount else "")
+    text, amount = sanitise_input(values.texts.payment), pay_in_all(values)
+    return text or (money_text(amount, values.recruitment.currency) if amount else "")
 
 
 def is_paid(values: StudyValues) -> bool:

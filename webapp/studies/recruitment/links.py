@@ -178,8 +178,8 @@ def move_link_make(*, participant: Participant) -> str:
     """Return a token that moves the participant; the one made before it holds no more."""
     nonce = secrets.token_urlsafe(8)
     Participant.objects.filter(pk=participant.pk).update(move_nonce=nonce)
-    made = f"{participant.pk.hex}.{nonce}.{participant.n_moves}"
-    return signing.TimestampSigner(salt=_SALT).sign(made)
+    token = f"{participant.pk.hex}.{nonce}.{participant.n_moves}"
+    return signing.TimestampSigner(salt=_SALT).sign(token)
 
 
 def move_links_take_back(*, participant: Participant) -> None:
@@ -274,7 +274,7 @@ def step_reached(*, task: Task, step: str) -> None:
     if task.state != Task.State.OPEN:
         return
     study = task.participant.study
-    names = [one.name for one in protocols.get(study.protocol).steps]
+    names = [protocol_step.name for protocol_step in protocols.get(study.protocol).steps]
     if step not in names:
         return
     now = database_now()

@@ -119,8 +119,8 @@ def _parameter_names(text: str) -> str:
     text = " ".join(text.replace(",", " ").split())
     if not _NAMES.fullmatch(text):
         raise ValueError("it must be names of parameters, such as psid, with spaces between them")
-    if taken := [name for name in text.split() if name in _TAKEN]:
-        raise ValueError(f"it must be another name than {taken[0]}, which the entry page reads already")
+    if reserved := [name for name in text.split() if name in _TAKEN]:
+        raise ValueError(f"it must be another name than {reserved[0]}, which the entry page reads already")
     return text
 
 
@@ -284,27 +284,27 @@ class RecruitmentValues(InputModel):
         """Convert values of earlier releases: codes under Prolific's name, and one link for all who finished."""
         if not isinstance(values, dict) or not {*_CODES_BEFORE, "completion_url"} & values.keys():
             return values
-        found = {_CODES_BEFORE.get(name, name): value for name, value in values.items()}
-        link = found.pop("completion_url", "")
+        converted = {_CODES_BEFORE.get(name, name): value for name, value in values.items()}
+        link = converted.pop("completion_url", "")
         by_prolific = isinstance(link, str) and is_prolific(link)
         if code := link_code(link) if by_prolific else "":
-            found["code_rated"] = found.get("code_rated") or code
+            converted["code_rated"] = converted.get("code_rated") or code
         elif link:
-            found.setdefault("link_rated", link)
-        if by_prolific or any(found.get(name) for name in _CODES_BEFORE.values()):
-            found.setdefault("platform", "prolific")
-        return found
+            converted.setdefault("link_rated", link)
+        if by_prolific or any(converted.get(name) for name in _CODES_BEFORE.values()):
+            converted.setdefault("platform", "prolific")
+        return converted
 
     def code(self, outcome: str) -> str:
         """Return the platform's code for participants with this outcome; empty if there is none."""
-        own: str = getattr(self, f"code_{outcome}")
+        outcome_code: str = getattr(self, f"code_{outcome}")
         # An early end through no fault of theirs counts as a complete one.
-        return own or (self.code_rated if outcome == "bot_failed" else "")
+        return outcome_code or (self.code_rated if outcome == "bot_failed" else "")
 
     def link(self, outcome: str) -> str:
         """Return the link back for this outcome, its placeholders unfilled; empty if there is none."""
-        own: str = getattr(self, f"link_{outcome}")
-        return own or (self.link_rated if outcome == "bot_failed" else "")
+        outcome_link: str = getattr(self, f"link_{outcome}")
+        return outcome_link or (self.link_rated if outcome == "bot_failed" else "")
 
     @property
     def visit_parameter(self) -> str:

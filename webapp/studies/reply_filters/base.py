@@ -131,8 +131,10 @@ def any_of(phrases: tuple[str, ...]) -> re.Pattern[str] | None:
 
 def alternatives(phrases: Iterable[str]) -> str:
     """Return the phrases' patterns as alternatives, the longest first."""
-    told = sorted({one.strip() for one in phrases if one.strip()}, key=lambda one: (-len(one), one))
-    return "|".join(map(phrase_pattern, told))
+    ordered = sorted(
+        {phrase.strip() for phrase in phrases if phrase.strip()}, key=lambda phrase: (-len(phrase), phrase)
+    )
+    return "|".join(map(phrase_pattern, ordered))
 
 
 @register_filter
@@ -145,8 +147,8 @@ class PhrasesFilter:
 
     def identity(self, values: StudyValues) -> Identity:
         """Return its name with a digest of the phrases: versions of the study hold the phrases themselves."""
-        said = "\n".join(sorted(values.filtering.filter_phrases))
-        digest = hashlib.sha256(said.encode()).hexdigest()[:16]
+        phrases = "\n".join(sorted(values.filtering.filter_phrases))
+        digest = hashlib.sha256(phrases.encode()).hexdigest()[:16]
         return Identity(self.name, "1", {"phrases": digest})
 
     def unavailable_reason(self, values: StudyValues) -> str | None:
@@ -245,15 +247,15 @@ class ModelNamesFilter(FilterDefaults):
 
     def find(self, text: str, asked: FilterInput) -> FilterMatch | None:
         """Return the words by which the reply names its model."""
-        words = distinct(" ".join(one.group().split()) for one in _pattern(asked.names).finditer(text))
+        words = distinct(" ".join(match.group().split()) for match in _pattern(asked.names).finditer(text))
         return FilterMatch("It says which model gives it.", words) if words else None
 
 
 @lru_cache(maxsize=256)
 def _pattern(names: tuple[str, ...]) -> re.Pattern[str]:
-    told = [part for name in names for part in (name, name.rpartition("/")[2]) if len(part) > 2]
-    plain = [name for name in told if name.isalpha()]
-    telling = [name for name in told if not name.isalpha()]
+    parts = [part for name in names for part in (name, name.rpartition("/")[2]) if len(part) > 2]
+    plain = [name for name in parts if name.isalpha()]
+    telling = [name for name in parts if not name.isalpha()]
     everyday = alternatives((*_EVERYDAY, *plain))
     patterns = [
         alternatives((*telling, *_FAMILIES)),
@@ -287,16 +289,16 @@ class ClassifierFilter:
 
     def find(self, text: str, asked: FilterInput) -> FilterMatch | None:
         """Return the label with its probability, where that is enough."""
-        wanted = asked.values.filtering
+        filtering = asked.values.filtering
         probability = float(_classifier_of(asked.values).probabilities([text])[0])
-        if not probability >= wanted.filter_from:
+        if not probability >= filtering.filter_from:
             return None
-        return FilterMatch(f"The classifier gives “{wanted.filter_label}” a probability of {probability:.2f}.")
+        return FilterMatch(f"The classifier gives “{filtering.filter_label}” a probability of {probability:.2f}.")
 
 
 def _classifier_of(values: StudyValues) -> LocalClassifier:
-    wanted = values.filtering
-    return _classifier(wanted.filter_model.strip(), wanted.filter_label.strip())
+    filtering = values.filtering
+    return _classifier(filtering.filter_model.strip(), filtering.filter_label.strip())
 
 
 @lru_cache(maxsize=4)

@@ -99,7 +99,7 @@ def validate_cap(on: Checked) -> Errors:
 def validate_smallest_difference(on: Checked) -> Errors:
     """Check that two bots can differ by the smallest difference of interest."""
     smallest, widths = on.values.quotas.smallest_difference, [high - low for low, high in on.scales.values()]
-    widths += [one.high - one.low for one in (on.protocol.scores(on.values) if on.protocol else ())]
+    widths += [score.high - score.low for score in (on.protocol.scores(on.values) if on.protocol else ())]
     if on.protocol is not None and on.protocol.scale == (-1, 1):
         widths = [2.0]
     if smallest is None or not widths or smallest < max(widths):
@@ -126,10 +126,10 @@ def validate_bot_quotas(on: Checked) -> Errors:
     return {"bot_quotas": f"{unknown} Take it out, or add it there."} if unknown else {}
 
 
-def _no_bots(on: Checked, named: Collection[str]) -> str:
+def _no_bots(on: Checked, bot_ids: Collection[str]) -> str:
     """Return an error about names that are no bots of the study; empty if all are."""
     bots = on.values.bots
-    unknown = [bot_id for bot_id in named if bot_id not in bots]
+    unknown = [bot_id for bot_id in bot_ids if bot_id not in bots]
     if not unknown:
         return ""
     return f"{', '.join(unknown)} is none of the study's chatbots ({', '.join(bots) or 'none'})."
@@ -189,7 +189,7 @@ def outcomes_possible(study: Study, values: StudyValues | None = None) -> list[O
     known = study.protocol in protocols
     without_bots = known and protocols.get(study.protocol).gives != "bots"
     never = {Outcome.BOT_FAILED: without_bots, Outcome.LATE: not closes}
-    return [one for one in Outcome if not never.get(one)]
+    return [outcome for outcome in Outcome if not never.get(outcome)]
 
 
 def validate_opening(on: Checked) -> Errors:
@@ -222,32 +222,32 @@ def validate_opening(on: Checked) -> Errors:
 
 
 def _validate_conversations(study: Study, values: StudyValues) -> Errors:
-    run, of = values.marking.conversations_run, values.marking.conversations_of or study.key
-    is_known = run is not None or Study.objects.filter(key=of).exists()
+    run, source_key = values.marking.conversations_run, values.marking.conversations_of or study.key
+    is_known = run is not None or Study.objects.filter(key=source_key).exists()
     if is_known and conversations_given(study, values).exists():
         return {}
     if run is not None:
         return {"conversations_run": f"Run {run} has no completed conversation."}
-    return {"conversations_of": _without_conversations(of, "completed conversation")}
+    return {"conversations_of": _without_conversations(source_key, "completed conversation")}
 
 
 def _validate_dialogues(study: Study, values: StudyValues) -> Errors:
     """Check that there are conversations of two bots to compare."""
-    of, run = values.dialogues.dialogues_of, values.dialogues.dialogues_run
-    if of and not Study.objects.filter(key=of).exists():
-        return {"dialogues_of": f"There is no study “{of}”. Leave it empty, or give the key of one."}
-    if study.pk is not None or of or run is not None:
-        found = conversations_given(study, values).order_by()
-        if len(set(found.values_list("bot__bot_id", flat=True).distinct()[:2])) == 2:
+    source_key, run = values.dialogues.dialogues_of, values.dialogues.dialogues_run
+    if source_key and not Study.objects.filter(key=source_key).exists():
+        return {"dialogues_of": f"There is no study “{source_key}”. Leave it empty, or give the key of one."}
+    if study.pk is not None or source_key or run is not None:
+        conversations = conversations_given(study, values).order_by()
+        if len(set(conversations.values_list("bot__bot_id", flat=True).distinct()[:2])) == 2:
             return {}
     if run is not None:
         return {"dialogues_run": f"Run {run} has no completed conversations of two chatbots."}
-    return {"dialogues_of": _without_conversations(of or study.key, "completed conversations of two chatbots")}
+    return {"dialogues_of": _without_conversations(source_key or study.key, "completed conversations of two chatbots")}
 
 
-def _without_conversations(key: str, what: str) -> str:
+def _without_conversations(key: str, content: str) -> str:
     return (
-        f"The study “{key}” has no {what}; chats of rehearsals do not count. Name one that has some, or leave this "
+        f"The study “{key}” has no {content}; chats of rehearsals do not count. Name one that has some, or leave this "
         f"one a draft and import some (import_conversations FILE --study {key})."
     )
 
@@ -267,17 +267,19 @@ def _validate_items(study: Study, protocol: StudyProtocol) -> Errors:
     return {"state": words}
 
 
-def _validate_replies(items: QuerySet[Item], least: int | None, most: int | None) -> Errors:
+def _validate_replies(items: QuerySet[Item], minimum: int | None, maximum: int | None) -> Errors:
     """Check that every item holds as many replies as the protocol shows or draws from."""
-    if least is None:
+    if minimum is None:
         return {}
-    others = items.exclude(**{f"responses__{least - 1}__isnull": False, f"responses__{most}__isnull": True})
-    others = others.order_by("pk")
-    if not (keys := list(others.values_list("key", flat=True)[:3])):
+    invalid_items = items.exclude(**{f"responses__{minimum - 1}__isnull": False, f"responses__{maximum}__isnull": True})
+    invalid_items = invalid_items.order_by("pk")
+    if not (keys := list(invalid_items.values_list("key", flat=True)[:3])):
         return {}
     such = ", ".join(f"“{key}”" for key in keys)
-    wanted = str(least) if least == most else f"{least} to {most}"
-    return {"state": f"{others.count()} items do not hold {wanted} replies each, such as {such}. Take them out."}
+    n_replies = str(minimum) if minimum == maximum else f"{minimum} to {maximum}"
+    return {
+        "state": f"{invalid_items.count()} items do not hold {n_replies} replies each, such as {such}. Take them out."
+    }
 
 
 def validate_scales(on: Checked) -> Errors:
@@ -289,7 +291,7 @@ def validate_scales(on: Checked) -> Errors:
         scales = "scale" if room == 1 else "scales"
         words = f"The protocol “{name}” has room for {room} {scales} after its task, and there are {len(on.scales)}."
         return {"after": words}
-    wrong = [key for key, found in on.scales.items() if found != scale]
+    wrong = [key for key, question_scale in on.scales.items() if question_scale != scale]
     if scale is None or not wrong:
         return {}
     low, high = scale
@@ -300,10 +302,10 @@ def validate_selection(on: Checked) -> Errors:
     """Check that there are more things to choose from than are chosen."""
     if on.protocol is None or "choosing" not in on.protocol.settings:
         return {}
-    wanted, n = on.values.choosing.n_choose, len(on.scales)
-    if wanted < n:
+    n_to_choose, n = on.values.choosing.n_choose, len(on.scales)
+    if n_to_choose < n:
         return {}
-    return {"n_choose": f"There are {n} things to choose from, so fewer than {wanted} can be chosen."}
+    return {"n_choose": f"There are {n} things to choose from, so fewer than {n_to_choose} can be chosen."}
 
 
 def validate_reference(on: Checked) -> Errors:
@@ -316,15 +318,15 @@ def validate_reference(on: Checked) -> Errors:
         names = (SCORE, "spans", "no_error")
     elif on.values.step_marking.label_steps:
         names = ("steps",)
-    if taken := [key for key in (*on.scales, *(one.key for one in on.values.after)) if key in names]:
-        words = f"This protocol has an answer of the name “{taken[0]}” itself; give the question another key."
+    if clashing_keys := [key for key in (*on.scales, *(question.key for question in on.values.after)) if key in names]:
+        words = f"This protocol has an answer of the name “{clashing_keys[0]}” itself; give the question another key."
         errors["after"] = words
     unknown = [key for key in referencing.asked_only_of if key not in on.scales]
     if unknown:
         errors["asked_only_of"] = f"“{unknown[0]}” is none of the questions {', '.join(on.scales)}."
-    of = referencing.weights_study
-    if of and (of == on.study.key or not Study.objects.filter(key=of).exists()):
-        errors["weights_study"] = f"There is no other study “{of}”. Leave it empty, or give the key of one."
+    weights_key = referencing.weights_study
+    if weights_key and (weights_key == on.study.key or not Study.objects.filter(key=weights_key).exists()):
+        errors["weights_study"] = f"There is no other study “{weights_key}”. Leave it empty, or give the key of one."
     return errors
 
 
@@ -337,10 +339,10 @@ def validate_questions(on: Checked) -> Errors:
 
 def validate_own_marking(on: Checked) -> Errors:
     """Check that nothing but labels is asked where replies are labelled during the chat."""
-    others = [question for question in on.values.after if not question.is_rated]
-    if not marks_own_chats(on.study) or on.values.own_marking.marked_when == "after" or not others:
+    other_questions = [question for question in on.values.after if not question.is_rated]
+    if not marks_own_chats(on.study) or on.values.own_marking.marked_when == "after" or not other_questions:
         return {}
-    words = f"While people chat they mark replies and answer nothing else; take out “{others[0].title}”."
+    words = f"While people chat they mark replies and answer nothing else; take out “{other_questions[0].title}”."
     return {"after": words}
 
 
@@ -386,11 +388,11 @@ def validate_fixed_values(on: Checked) -> Errors:
         f"{n_agreed} {people} agreed to take part as it was, so it cannot change. End this study, duplicate it (in its "
         "settings, under More), and change the copy."
     )
-    more = {
+    advice = {
         "after": " Other words for the same scales are possible, and so are other questions.",
         "rubric": " A version of the rubric with the same questions and scales is possible.",
     }
-    return {field: sentence + more.get(field, "") for field in fields}
+    return {field: sentence + advice.get(field, "") for field in fields}
 
 
 VALIDATORS: tuple[Callable[[Checked], Errors], ...] = (

@@ -80,12 +80,12 @@ def validate_chat_limits(chat: ChatRules) -> Errors:
 
 def validate_raters(judging: Judging) -> Errors:
     """Check that an item can have the wanted number of raters; 0 means no limit."""
-    least, wanted, most = judging.raters_least, judging.raters_wanted, judging.raters_most
+    n_least, n_wanted, n_most = judging.raters_least, judging.raters_wanted, judging.raters_most
     advice = "cannot be. Lower the one or raise the other."
-    if wanted and least > wanted:
-        return {"raters_least": f"{least} people at least and {wanted} wanted {advice}"}
-    low = max(least, wanted)
-    return {"raters_most": f"{low} people at least and {most} at most {advice}"} if most and low > most else {}
+    if n_wanted and n_least > n_wanted:
+        return {"raters_least": f"{n_least} people at least and {n_wanted} wanted {advice}"}
+    low = max(n_least, n_wanted)
+    return {"raters_most": f"{low} people at least and {n_most} at most {advice}"} if n_most and low > n_most else {}
 
 
 def validate_frame_origins(recruitment: RecruitmentValues) -> Errors:
@@ -129,15 +129,15 @@ def validate_design(conditions: Conditions) -> Errors:
     errors: Errors = {}
     keys: dict[str, str] = {}
     for i, factor in enumerate(conditions.factors):
-        at = f"factors[{i}]"
-        errors |= _key_errors(factor.key, at, keys)
+        path = f"factors[{i}]"
+        errors |= _key_errors(factor.key, path, keys)
         if factor.key.lower() in TAKEN_FACTOR_KEYS:
-            errors[f"{at}.key"] = f"{quote(factor.key)} is the name of a column in exported tables; choose another."
+            errors[f"{path}.key"] = f"{quote(factor.key)} is the name of a column in exported tables; choose another."
         if len(factor.levels) < 2:
-            errors[f"{at}.levels"] = f"A factor needs at least two levels; this one has {len(factor.levels)}."
+            errors[f"{path}.levels"] = f"A factor needs at least two levels; this one has {len(factor.levels)}."
         level_keys: dict[str, str] = {}
         for j, level in enumerate(factor.levels):
-            inner = f"{at}.levels[{j}]"
+            inner = f"{path}.levels[{j}]"
             errors |= _key_errors(level.key, inner, level_keys)
             if level.is_control and level.has_text:
                 errors[inner] = "It has a text, so it is no control. Take out the text, or is_control."
@@ -149,10 +149,10 @@ def validate_design(conditions: Conditions) -> Errors:
     return errors
 
 
-def _key_errors(key: str, at: str, before: dict[str, str]) -> Errors:
+def _key_errors(key: str, path: str, before: dict[str, str]) -> Errors:
     """Return an error if one before has the key, too; keys that differ in case alone are no two columns."""
-    first = before.setdefault(key.lower(), at)
-    return {} if first == at else {f"{at}.key": f"{quote(key)} is the key of {first}, too; each needs another one."}
+    first = before.setdefault(key.lower(), path)
+    return {} if first == path else {f"{path}.key": f"{quote(key)} is the key of {first}, too; each needs another one."}
 
 
 def validate_parts(sittings: Sittings) -> Errors:
@@ -162,13 +162,13 @@ def validate_parts(sittings: Sittings) -> Errors:
     if len(sittings.parts) == 1:
         errors["parts"] = "One part is a study without parts. Add another one, or take this one out."
     for i, part in enumerate(sittings.parts):
-        at, gap = f"parts[{i}]", part.after_days
-        errors |= _key_errors(part.key, at, keys)
+        path, gap = f"parts[{i}]", part.after_days
+        errors |= _key_errors(part.key, path, keys)
         if gap is not None and i == 0:
-            errors[f"{at}.after_days"] = "The first part has no part before it. Take the gap out."
+            errors[f"{path}.after_days"] = "The first part has no part before it. Take the gap out."
         elif gap is not None and gap.most is not None and gap.most < gap.least:
             words = f"A gap of {gap.least:g} to {gap.most:g} days ends before it begins."
-            errors[f"{at}.after_days"] = f"{words} Lower the first number, or raise the second."
+            errors[f"{path}.after_days"] = f"{words} Lower the first number, or raise the second."
     return errors
 
 
@@ -208,32 +208,32 @@ def validate_filters(on: Checked) -> Errors:
     filtering = on.values.filtering
     for name in filtering.reply_filters:
         if name not in known:
-            said = f"There is no filter “{name}”. It must be one of {', '.join(known)}."
-            errors["reply_filters"] = f"{said} {did_you_mean(name, known)}".strip()
+            message = f"There is no filter “{name}”. It must be one of {', '.join(known)}."
+            errors["reply_filters"] = f"{message} {did_you_mean(name, known)}".strip()
     is_unchanged = on.before is not None and on.was_open and on.before.values.filtering == filtering
     if errors or not on.is_open or is_unchanged:
         return errors
     for name in filtering.reply_filters:
-        one = reply_filters.get(name)
-        if (reason := one.unavailable_reason(on.values)) is not None:
-            errors[_FIELDS.get(name, "reply_filters")] = f"The filter “{one.title}” cannot be used: {reason}."
+        reply_filter = reply_filters.get(name)
+        if (reason := reply_filter.unavailable_reason(on.values)) is not None:
+            errors[_FIELDS.get(name, "reply_filters")] = f"The filter “{reply_filter.title}” cannot be used: {reason}."
     return errors
 
 
 def validate_points(on: Checked) -> Errors:
     """Check that every point of the instructions that the quiz marks is there."""
     n_points = len([line for line in on.values.texts.instructions_text.splitlines() if line.strip()])
-    told = [
-        f"Question {number} marks point {one.point}, and the instructions have {n_points}."
-        for number, one in enumerate(on.values.checking.quiz_questions, start=1)
-        if one.point > n_points
+    messages = [
+        f"Question {number} marks point {question.point}, and the instructions have {n_points}."
+        for number, question in enumerate(on.values.checking.quiz_questions, start=1)
+        if question.point > n_points
     ]
-    return {"quiz_questions": " ".join(told)} if told else {}
+    return {"quiz_questions": " ".join(messages)} if messages else {}
 
 
 def validate_conditions(on: Checked) -> Errors:
     """Check that the page after the task can hide a question."""
-    if on.protocol is None or not any(one.show_when for one in on.values.after):
+    if on.protocol is None or not any(question.show_when for question in on.values.after):
         return {}
     page = on.protocol.page
     if (page is None or page.sheet == "scales") and "arena" not in on.protocol.settings:
@@ -264,14 +264,14 @@ def validate_chat_checks(on: Checked) -> Errors:
         return {}
     if on.protocol.gives != "bots":
         return {"chat_checks": f"The protocol “{on.protocol.title}” has no chats, so it cannot ask anything in a chat."}
-    told = [
-        f"Check {number} comes after {one.after} messages, and people may rate after {least}."
-        for number, one in enumerate(checks, start=1)
-        if one.after > least
+    messages = [
+        f"Check {number} comes after {check.after} messages, and people may rate after {least}."
+        for number, check in enumerate(checks, start=1)
+        if check.after > least
     ]
-    if len({one.question for one in checks}) < len(checks):
-        told.append("Two checks ask the same. Take one out, or ask something else.")
-    return {"chat_checks": " ".join(told)} if told else {}
+    if len({check.question for check in checks}) < len(checks):
+        messages.append("Two checks ask the same. Take one out, or ask something else.")
+    return {"chat_checks": " ".join(messages)} if messages else {}
 
 
 def validate_images(on: Checked) -> Errors:
@@ -291,35 +291,38 @@ def validate_check_items(on: Checked) -> Errors:
     checks = on.values.attention.attention_checks
     if not checks or on.protocol is None:
         return {}
-    found = (
-        _look_error(one, on.protocol) or (on.protocol.needs_reference and _reference_error(one, on.values))
-        for one in checks
+    errors = (
+        _look_error(check, on.protocol) or (on.protocol.needs_reference and _reference_error(check, on.values))
+        for check in checks
     )
-    told = next((f"Check {number}{wrong}" for number, wrong in enumerate(found, start=1) if wrong), "")
-    return {"attention_checks": told} if told else {}
+    first_error = next((f"Check {number}{wrong}" for number, wrong in enumerate(errors, start=1) if wrong), "")
+    return {"attention_checks": first_error} if first_error else {}
 
 
-def _look_error(one: AttentionCheck, protocol: StudyProtocol) -> str:
+def _look_error(check: AttentionCheck, protocol: StudyProtocol) -> str:
     is_pair, has_reference = protocol.n_replies == 2, protocol.needs_reference
-    if is_pair and not one.second_response:
+    if is_pair and not check.second_response:
         return " needs a second reply: two are compared."
-    if not is_pair and one.second_response:
+    if not is_pair and check.second_response:
         return " has a second reply, and one reply is judged at a time."
-    if has_reference and not (one.reference and one.reference_score is not None):
+    if has_reference and not (check.reference and check.reference_score is not None):
         return " needs a reference reply and its score, as every reply here has one next to it."
-    if not has_reference and (one.reference or one.reference_score is not None):
+    if not has_reference and (check.reference or check.reference_score is not None):
         return " has a reference reply, and this protocol shows none."
     return ""
 
 
-def _reference_error(one: AttentionCheck, values: StudyValues) -> str:
+def _reference_error(check: AttentionCheck, values: StudyValues) -> str:
     """Return an error if the known score is not on the scale, or an answer is expected that checks are not asked."""
     rated = [question for question in values.after if question.is_rated]
-    low, high = min((each.low for each in rated), default=1), max((each.high for each in rated), default=5)
-    if rated and one.reference_score is not None and not low <= one.reference_score <= high:
-        return f": the score {one.reference_score:g} is not from {low:g} to {high:g}."
+    low, high = (
+        min((question.low for question in rated), default=1),
+        max((question.high for question in rated), default=5),
+    )
+    if rated and check.reference_score is not None and not low <= check.reference_score <= high:
+        return f": the score {check.reference_score:g} is not from {low:g} to {high:g}."
     for question in values.after:
-        if question.key in one.expected and question.key in values.referencing.asked_only_of:
+        if question.key in check.expected and question.key in values.referencing.asked_only_of:
             return f" expects an answer to “{question.title}”, which is asked of one kind of talk alone."
     return ""
 
@@ -372,9 +375,9 @@ def validate_cells(on: Checked) -> Errors:
     if on.protocol is not None and on.protocol.gives != "bots":
         return {"factors": f"The protocol “{on.protocol.title}” has no chats, so it has no conditions. Take them out."}
     errors: Errors = {}
-    asked = {question.key for question in (*on.values.questions, *on.values.after)} | on.scales.keys()
+    question_keys = {question.key for question in (*on.values.questions, *on.values.after)} | on.scales.keys()
     for i, factor in enumerate(conditions.factors):
-        if factor.key in asked:
+        if factor.key in question_keys:
             errors[f"factors[{i}].key"] = f"{quote(factor.key)} is the key of a question, too; choose another."
         for j, level in enumerate(factor.levels):
             if unknown := [bot_id for bot_id in level.bots if bot_id not in bots]:
@@ -383,20 +386,24 @@ def validate_cells(on: Checked) -> Errors:
                 errors[f"factors[{i}].levels[{j}].bots"] = words
     if not bots or conditions.n_combinations > MOST_COMBINATIONS:
         return errors
-    found = {levels: bots_of(levels, bots) for levels in conditions.combinations()}
+    bots_by_levels = {levels: bots_of(levels, bots) for levels in conditions.combinations()}
     least = 2 if "arena" in (on.protocol.settings if on.protocol is not None else ()) else 1
     empty = [
-        " with ".join(f"“{level.key}”" for level in levels) for levels, with_it in found.items() if len(with_it) < least
+        " with ".join(f"“{level.key}”" for level in levels)
+        for levels, with_it in bots_by_levels.items()
+        if len(with_it) < least
     ]
-    without = [bot_id for bot_id in bots if all(bot_id not in with_it for with_it in found.values())]
-    told = []
+    bots_without_cell = [bot_id for bot_id in bots if all(bot_id not in with_it for with_it in bots_by_levels.values())]
+    messages = []
     if empty:
         such = f"{', '.join(empty[:3])}{' and more' if len(empty) > 3 else ''}"
         none = "No chatbot has" if least == 1 else "No two chatbots have"
-        told.append(f"{none} {such}. Change the chatbots of these levels.")
-    if without:
-        told.append(f"{', '.join(without)} has no level of some factor. Name it at a level, or add one for all.")
-    return {**errors, "factors": " ".join(told)} if told else errors
+        messages.append(f"{none} {such}. Change the chatbots of these levels.")
+    if bots_without_cell:
+        messages.append(
+            f"{', '.join(bots_without_cell)} has no level of some factor. Name it at a level, or add one for all."
+        )
+    return {**errors, "factors": " ".join(messages)} if messages else errors
 
 
 def validate_people(on: Checked) -> Errors:

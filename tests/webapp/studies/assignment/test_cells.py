@@ -148,7 +148,7 @@ def test_both_chats_of_a_pair_have_one_condition() -> None:
 def test_a_chosen_bot_gets_a_condition_too() -> None:
     study = make_study(factors=FACTORS, choice="neutral")
     for _ in range(4):
-        task_open(participant=make_participant(study), wanted="parrot")
+        task_open(participant=make_participant(study), chosen_bot="parrot")
     assert len(cells(study)) == 4
     assert {bot_id for bot_id, *_levels in cells(study)} == {"parrot"}
 

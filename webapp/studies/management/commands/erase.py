@@ -32,15 +32,15 @@ class Command(ConfabCommand):
 
     def add_own_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("--study", metavar="KEY")
-        what = parser.add_mutually_exclusive_group(required=True)
-        what.add_argument("--participant", type=UUID, metavar="ID", help="the id in exports")
-        what.add_argument("--external-id", metavar="ID", help="the id on the recruitment platform, or in a file")
-        what.add_argument("--people", action="store_true", help="everybody in the study")
-        what.add_argument("--ids", action="store_true", help="everybody's recruitment ids; the work stays")
-        what.add_argument(
+        target = parser.add_mutually_exclusive_group(required=True)
+        target.add_argument("--participant", type=UUID, metavar="ID", help="the id in exports")
+        target.add_argument("--external-id", metavar="ID", help="the id on the recruitment platform, or in a file")
+        target.add_argument("--people", action="store_true", help="everybody in the study")
+        target.add_argument("--ids", action="store_true", help="everybody's recruitment ids; the work stays")
+        target.add_argument(
             "--texts", action="store_true", help="messages, replies, comments and answers in words; ratings stay"
         )
-        what.add_argument("--due", action="store_true", help="what the clocks of all studies say by now")
+        target.add_argument("--due", action="store_true", help="what the clocks of all studies say by now")
         parser.add_argument("--dry-run", action="store_true", help="count what would go, and remove nothing")
 
     def run(self, **options: Any) -> dict[str, Any]:
@@ -66,43 +66,43 @@ class Command(ConfabCommand):
             if is_dry:
                 return {"removed": {"platform_ids": people.count()}, "dry_run": True}
             return {"removed": ids_erase(people=people, kind=Erasure.Kind.ASKED), "dry_run": False}
-        found = self._people(study, options)
+        participants = self._people(study, options)
         if is_dry:
-            return {"removed": erasure_counts(found), "dry_run": True}
-        return {"removed": participants_erase(participants=found, notes=True), "dry_run": False}
+            return {"removed": erasure_counts(participants), "dry_run": True}
+        return {"removed": participants_erase(participants=participants, notes=True), "dry_run": False}
 
     def _people(self, study: Study, options: dict[str, Any]) -> Any:
         people = Participant.objects.filter(study=study)
         if options["people"]:
             return people
         if options["participant"]:
-            asked = f"with the id {options['participant']}"
-            found = people.filter(pk=options["participant"])
+            description = f"with the id {options['participant']}"
+            participants = people.filter(pk=options["participant"])
         else:
-            asked = f"whom a platform calls {quote(options['external_id'])}"
-            found = people.filter(
+            description = f"whom a platform calls {quote(options['external_id'])}"
+            participants = people.filter(
                 platform_ids__external_id__in={options["external_id"], sanitise_id(options["external_id"])}
             )
-        if not found.exists():
-            raise LookupError(f"study {quote(study.key)} has no participant {asked}")
-        return found
+        if not participants.exists():
+            raise LookupError(f"study {quote(study.key)} has no participant {description}")
+        return participants
 
     def _due(self, is_dry: bool) -> dict[str, Any]:
         done = retention_due() if is_dry else retention_run()
         removed = Counter[str]()
-        for _study, _what, counts in done:
+        for _study, _kind, counts in done:
             removed.update(counts)
         return {
             "removed": dict(removed),
             "dry_run": is_dry,
-            "studies": [{"study": study.key, "what": what, "removed": counts} for study, what, counts in done],
+            "studies": [{"study": study.key, "what": kind, "removed": counts} for study, kind, counts in done],
         }
 
     def present(self, result: dict[str, Any]) -> None:
         if result["dry_run"]:
             self.stdout.write("Nothing was removed. This would go:")
-        for one in result.get("studies", ()):
-            self.stdout.write(f"{one['study']}: {one['what']}")
+        for erasure in result.get("studies", ()):
+            self.stdout.write(f"{erasure['study']}: {erasure['what']}")
         for table, n in result["removed"].items():
             self.stdout.write(f"{n:>8} {table}")
         if not result["removed"]:

@@ -38,5 +38,5 @@ class Command(ConfabCommand):
         return result
 
     def present(self, result: dict[str, Any]) -> None:
-        beside = f"; its items stand beside it in {result['items']}" if "items" in result else ""
-        self.stdout.write(f"Version {result['version']} of {result['study']} is written{beside}.")
+        items_note = f"; its items stand beside it in {result['items']}" if "items" in result else ""
+        self.stdout.write(f"Version {result['version']} of {result['study']} is written{items_note}.")

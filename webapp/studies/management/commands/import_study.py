@@ -34,8 +34,8 @@ class Command(ConfabCommand):
         except ValuesError as error:
             self._tell(error, as_json=options["json"])
             n = len(error.mistakes)
-            told = f"{n} mistake{'s' if n > 1 else ''} in {path}; nothing was changed"
-            raise CommandError(told) from None
+            error_text = f"{n} mistake{'s' if n > 1 else ''} in {path}; nothing was changed"
+            raise CommandError(error_text) from None
         return {
             "study": done.study.key,
             "version": done.study.version.number,
@@ -47,15 +47,15 @@ class Command(ConfabCommand):
 
     def _tell(self, error: ValuesError, *, as_json: bool) -> None:
         if as_json:
-            errors = [{"path": one.path, "message": one.message} for one in error.mistakes]
+            errors = [{"path": mistake.path, "message": mistake.message} for mistake in error.mistakes]
             self.stdout.write(json.dumps({"errors": errors}, ensure_ascii=False))
             return
         for mistake in error.mistakes:
             self.stderr.write(f"- {mistake}")
 
     def present(self, result: dict[str, Any]) -> None:
-        what = "is new" if result["is_new"] else "is changed" if result["changes"] else "is as it was"
-        self.stdout.write(f"Study {result['study']} {what}: version {result['version']}, {result['state']}.")
+        change_text = "is new" if result["is_new"] else "is changed" if result["changes"] else "is as it was"
+        self.stdout.write(f"Study {result['study']} {change_text}: version {result['version']}, {result['state']}.")
         for change in result["changes"]:
             self.stdout.write(f"- {change['words']}")
         if result["items"]:
