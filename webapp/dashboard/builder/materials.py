@@ -148,7 +148,9 @@ def _titled(sets: list[ItemSet]) -> list[tuple[str, ItemSet]]:
     }
     return [
         (
-            item_set.source if item_set.kind == "file" and item_set.source else titles[item_set.kind] % {"of": item_set.source},
+            item_set.source
+            if item_set.kind == "file" and item_set.source
+            else titles[item_set.kind] % {"of": item_set.source},
             item_set,
         )
         for item_set in sets
