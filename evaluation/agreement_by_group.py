@@ -53,8 +53,8 @@ class ReliabilityCeiling:
     def to_json(self) -> dict[str, Any]:
         """Return `{"r", "ci95", "n_items", "n_ratings"}`, and the reason where `r` is null."""
         ends = None if self.low is None or self.high is None else [self.low, self.high]
-        found: dict[str, Any] = {"r": self.r, "ci95": ends, "n_items": self.n_items, "n_ratings": self.n_ratings}
-        return {**found, "reason": self.reason} if self.reason else found
+        ceiling_json: dict[str, Any] = {"r": self.r, "ci95": ends, "n_items": self.n_items, "n_ratings": self.n_ratings}
+        return {**ceiling_json, "reason": self.reason} if self.reason else ceiling_json
 
 
 def ceiling_of(scores: Sequence[Sequence[tuple[str, float]]]) -> ReliabilityCeiling:
@@ -63,20 +63,26 @@ def ceiling_of(scores: Sequence[Sequence[tuple[str, float]]]) -> ReliabilityCeil
     Args:
         scores: of each item its (rater, score); a rater "mean" is a published mean, which tells nothing of raters.
     """
-    own = [[value for rater, value in item if rater != PUBLISHED_MEAN] for item in scores]
-    if not any(own) and any(scores):
+    scores_by_item = [[value for rater, value in item if rater != PUBLISHED_MEAN] for item in scores]
+    if not any(scores_by_item) and any(scores):
         return ReliabilityCeiling(None, reason=ONLY_MEANS)
-    values = [value for item in own for value in item]
-    items = [k for k, item in enumerate(own) for _ in item]
-    found = icc(rating_table(values, items), "icc1_k")
-    if found.value is None:
-        why = "" if found.reason is None else str(found.reason)
-        return ReliabilityCeiling(None, n_items=found.n_items, n_ratings=found.n_ratings, reason=why)
+    values = [value for item in scores_by_item for value in item]
+    items = [k for k, item in enumerate(scores_by_item) for _ in item]
+    reliability = icc(rating_table(values, items), "icc1_k")
+    if reliability.value is None:
+        reason = "" if reliability.reason is None else str(reliability.reason)
+        return ReliabilityCeiling(None, n_items=reliability.n_items, n_ratings=reliability.n_ratings, reason=reason)
 
     def root(value: float | None) -> float | None:
         return None if value is None else float(np.sqrt(max(value, 0.0)))
 
-    return ReliabilityCeiling(root(found.value), root(found.low), root(found.high), found.n_items, found.n_ratings)
+    return ReliabilityCeiling(
+        root(reliability.value),
+        root(reliability.low),
+        root(reliability.high),
+        reliability.n_items,
+        reliability.n_ratings,
+    )
 
 
 NOT_JUDGED = "there is no human score of it"
@@ -107,7 +113,7 @@ class ScoreAgreement:
     def to_json(self) -> dict[str, Any]:
         """Return `{"pearson": {"r", "p", "ci95"}, …, "n", "n_contexts", "n_responses", "skipped", "ceiling"}`."""
         return {
-            **{name: found.to_json() for name, found in self.correlations.items()},
+            **{name: correlation.to_json() for name, correlation in self.correlations.items()},
             "n": self.n,
             "n_contexts": self.n_contexts,
             "n_responses": self.n_responses,
@@ -134,14 +140,14 @@ class AgreementCells:
 
     def to_json(self) -> dict[str, Any]:
         """Return the pooled agreement, with `models` and `sources` where there are several."""
-        found = self.pooled.to_json()
+        agreement_json = self.pooled.to_json()
         if self.models:
-            found["models"] = {name: one.to_json() for name, one in self.models.items()}
+            agreement_json["models"] = {name: part.to_json() for name, part in self.models.items()}
         if self.sources:
-            found["sources"] = {name: one.to_json() for name, one in self.sources.items()}
+            agreement_json["sources"] = {name: part.to_json() for name, part in self.sources.items()}
         if self.system_level is not None:
-            found["system_level"] = self.system_level.to_json()
-        return found
+            agreement_json["system_level"] = self.system_level.to_json()
+        return agreement_json
 
 
 @dataclass(frozen=True)
@@ -155,7 +161,7 @@ class HumanScores:
         beyond: (N,) whether all scores of an item lie beyond the scale.
         n_partly_beyond: items of which some scores do, and others count.
         contexts: (N,) the source and the context, which replies share.
-        given: of each item its raters and their scores.
+        scores_by_item: of each item its raters and their scores.
     """
 
     items: tuple[JudgedItem, ...]
@@ -167,27 +173,28 @@ class HumanScores:
     models: np.ndarray
     sources: np.ndarray
     responses: np.ndarray
-    given: tuple[list[tuple[str, float]], ...]
+    scores_by_item: tuple[list[tuple[str, float]], ...]
     n_partly_beyond: int = 0
     ceilings: dict[bytes, ReliabilityCeiling] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, items: tuple[JudgedItem, ...], skipped: dict[str, int], target: str) -> HumanScores:
-        given = [item.scores(target) for item in items]
+    def from_items(cls, items: tuple[JudgedItem, ...], skipped: dict[str, int], target: str) -> HumanScores:
+        item_scores = [item.scores(target) for item in items]
         return cls(
             items=items,
             target=target,
             skipped=skipped,
             means=np.array(
-                [np.mean([value for _, value in kept]) if kept else np.nan for kept, _ in given], dtype=float
+                [np.mean([value for _, value in scores]) if scores else np.nan for scores, _ in item_scores],
+                dtype=float,
             ),
-            beyond=np.array([not kept and left > 0 for kept, left in given], dtype=bool),
+            beyond=np.array([not scores and n_beyond > 0 for scores, n_beyond in item_scores], dtype=bool),
             contexts=_texts("\n".join((item.source, *item.context)) for item in items),
             models=_texts(item.model for item in items),
             sources=_texts(item.source for item in items),
             responses=_texts(detokenise_text(item.response).casefold() for item in items),
-            given=tuple(kept for kept, _ in given),
-            n_partly_beyond=sum(bool(kept) and left > 0 for kept, left in given),
+            scores_by_item=tuple(scores for scores, _ in item_scores),
+            n_partly_beyond=sum(bool(scores) and n_beyond > 0 for scores, n_beyond in item_scores),
         )
 
     @property
@@ -198,49 +205,49 @@ class HumanScores:
     @property
     def only_source(self) -> str:
         """The data set of all items; empty where there are several, or it has no name."""
-        found = set(self.sources)
-        return str(found.pop()) if len(found) == 1 else ""
+        sources = set(self.sources)
+        return str(sources.pop()) if len(sources) == 1 else ""
 
     def cells(
-        self, values: np.ndarray, told: np.ndarray, lacking: Sequence[str | None], sign: float = 1.0
+        self, values: np.ndarray, has_text: np.ndarray, lacking: Sequence[str | None], sign: float = 1.0
     ) -> AgreementCells:
         """Correlate a column's scores with people's, over everything and its parts.
 
         Args:
             sign: −1 where lower scores are better, for what compares systems.
         """
-        why = np.full(len(self.items), "", dtype=object)
+        reasons = np.full(len(self.items), "", dtype=object)
         for k, reason in enumerate(lacking):
             if self.beyond[k]:
-                why[k] = BEYOND_SCALE
+                reasons[k] = BEYOND_SCALE
             elif not np.isfinite(self.means[k]):
-                why[k] = NOT_JUDGED
-            elif not told[k]:
-                why[k] = BLANK
+                reasons[k] = NOT_JUDGED
+            elif not has_text[k]:
+                reasons[k] = BLANK
             elif not np.isfinite(values[k]):
-                why[k] = reason or METRIC_UNDEFINED
+                reasons[k] = reason or METRIC_UNDEFINED
         everything = np.ones(len(self.items), dtype=bool)
-        pooled = self._cells(values, why, everything, sign)
+        pooled = self._cells(values, reasons, everything, sign)
         pooled.pooled.skipped.update(self.skipped)
         return pooled
 
-    def _cells(self, values: np.ndarray, why: np.ndarray, part: np.ndarray, sign: float) -> AgreementCells:
+    def _cells(self, values: np.ndarray, reasons: np.ndarray, part: np.ndarray, sign: float) -> AgreementCells:
         models, sources = parts_named(self.models[part]), parts_named(self.sources[part])
         return AgreementCells(
-            self._agreement(values, why, part),
-            {name: self._agreement(values, why, part & (self.models == name)) for name in models},
-            {name: self._cells(values, why, part & (self.sources == name), sign) for name in sources},
-            None if sources else self.systems_of(part & (why == ""), sign * values),
+            self._agreement(values, reasons, part),
+            {name: self._agreement(values, reasons, part & (self.models == name)) for name in models},
+            {name: self._cells(values, reasons, part & (self.sources == name), sign) for name in sources},
+            None if sources else self.systems_of(part & (reasons == ""), sign * values),
         )
 
     def systems_of(self, part: np.ndarray, values: np.ndarray) -> SystemAgreement | None:
         """Compare a column, of which higher is better, with people on the systems of a data set."""
         return agreement_of_systems(values[part], self.means[part], self.models[part], self.contexts[part])
 
-    def _agreement(self, values: np.ndarray, why: np.ndarray, part: np.ndarray) -> ScoreAgreement:
-        used = part & (why == "")
+    def _agreement(self, values: np.ndarray, reasons: np.ndarray, part: np.ndarray) -> ScoreAgreement:
+        used = part & (reasons == "")
         x, y, units = values[used], self.means[used], self.contexts[used]
-        skipped = Counter(str(reason) for reason in why[part] if reason)
+        skipped = Counter(str(reason) for reason in reasons[part] if reason)
         return ScoreAgreement(
             {method: correlate(x, y, method, units=units) for method in METHODS},
             n=int(used.sum()),
@@ -254,7 +261,7 @@ class HumanScores:
         """Return the ceiling of some replies; most metrics ask for the same ones."""
         key = used.tobytes()
         if key not in self.ceilings:
-            self.ceilings[key] = ceiling_of([self.given[k] for k in np.flatnonzero(used)])
+            self.ceilings[key] = ceiling_of([self.scores_by_item[k] for k in np.flatnonzero(used)])
         return self.ceilings[key]
 
 
@@ -264,8 +271,8 @@ def _texts(values: Iterable[str]) -> np.ndarray:
 
 def parts_named(names: np.ndarray) -> list[str]:
     """Return the names, in their order, where there are several; items without one are in no part."""
-    found = list(dict.fromkeys(name for name in names if name))
-    return found if len(found) > 1 else []
+    distinct_names = list(dict.fromkeys(name for name in names if name))
+    return distinct_names if len(distinct_names) > 1 else []
 
 
 def length_bias(responses: Sequence[str], scores: np.ndarray, means: np.ndarray) -> tuple[float | None, float | None]:
@@ -280,13 +287,13 @@ def length_bias(responses: Sequence[str], scores: np.ndarray, means: np.ndarray)
 
     known = np.isfinite(scores) & np.isfinite(means)
     words = np.array([len(text.split()) for text in responses], dtype=float)[known]
-    found: list[float | None] = []
+    coefficients: list[float | None] = []
     for side in (scores[known], means[known]):
         if len(side) < 3 or is_constant(side) or is_constant(words):
-            found.append(None)
+            coefficients.append(None)
         else:
-            found.append(float(np.corrcoef(rankdata(side), rankdata(words))[0, 1]))
-    return found[0], found[1]
+            coefficients.append(float(np.corrcoef(rankdata(side), rankdata(words))[0, 1]))
+    return coefficients[0], coefficients[1]
 
 
 FEWEST = 3
@@ -295,56 +302,61 @@ NO_RATERS = "no two raters are known by name who judged half of the replies each
 HUMAN = "Human"
 
 
-def max_over_raters(values: np.ndarray, given: Sequence[Sequence[tuple[str, float]]]) -> dict[str, Any]:
+def max_over_raters(values: np.ndarray, scores_by_reply: Sequence[Sequence[tuple[str, float]]]) -> dict[str, Any]:
     """Return by method the largest coefficient over raters, with each, and the bounds Human (mean) and Human (max).
 
     Args:
         values: (N,) a column's scores, NaN where undefined.
-        given: of each reply its raters and their scores.
+        scores_by_reply: of each reply its raters and their scores.
     """
-    raters = list(dict.fromkeys(r for one in given for r, _ in one if r and r != PUBLISHED_MEAN))
-    by_name = [dict(one) for one in given]
-    scores = {r: np.array([one.get(r, np.nan) for one in by_name], dtype=float) for r in raters}
-    replies = {r: int(np.isfinite(one).sum()) for r, one in scores.items()}
-    n_judged = sum(any(r in scores for r in one) for one in by_name)
-    counted = [r for r, n in replies.items() if n >= FEWEST and 2 * n >= n_judged]
-    found: dict[str, Any] = {"n_raters": len(counted), "n_named": len(raters), "replies": replies}
-    if len(counted) < 2:
-        return {**found, "reason": NO_RATERS}
+    raters = list(
+        dict.fromkeys(r for reply_scores in scores_by_reply for r, _ in reply_scores if r and r != PUBLISHED_MEAN)
+    )
+    by_name = [dict(reply_scores) for reply_scores in scores_by_reply]
+    scores = {r: np.array([reply_scores.get(r, np.nan) for reply_scores in by_name], dtype=float) for r in raters}
+    replies = {r: int(np.isfinite(rater_scores).sum()) for r, rater_scores in scores.items()}
+    n_judged = sum(any(r in scores for r in reply_scores) for reply_scores in by_name)
+    included_raters = [r for r, n in replies.items() if n >= FEWEST and 2 * n >= n_judged]
+    figures: dict[str, Any] = {"n_raters": len(included_raters), "n_named": len(raters), "replies": replies}
+    if len(included_raters) < 2:
+        return {**figures, "reason": NO_RATERS}
     for method in METHODS:
-        own = [_r(values, scores[r], method) for r in counted]
-        pairs = [_r(scores[a], scores[b], method) for a, b in combinations(counted, 2)]
-        alone, both = [r for r in own if r is not None], [r for r in pairs if r is not None]
-        found[method] = {
-            "max_over_raters": max(alone, default=None),
-            "mean_over_raters": float(np.mean(alone)) if alone else None,
-            "raters": dict(zip(counted, own, strict=True)),
-            "human_mean": float(np.mean(both)) if both else None,
-            "human_max": max(both, default=None),
+        coefficients = [_r(values, scores[r], method) for r in included_raters]
+        pairs = [_r(scores[a], scores[b], method) for a, b in combinations(included_raters, 2)]
+        defined_coefficients, defined_pairs = (
+            [r for r in coefficients if r is not None],
+            [r for r in pairs if r is not None],
+        )
+        figures[method] = {
+            "max_over_raters": max(defined_coefficients, default=None),
+            "mean_over_raters": float(np.mean(defined_coefficients)) if defined_coefficients else None,
+            "raters": dict(zip(included_raters, coefficients, strict=True)),
+            "human_mean": float(np.mean(defined_pairs)) if defined_pairs else None,
+            "human_max": max(defined_pairs, default=None),
         }
-    return found
+    return figures
 
 
 def max_over_raters_everywhere(
-    values: np.ndarray, given: Sequence[Sequence[tuple[str, float]]], sources: np.ndarray, models: np.ndarray
+    values: np.ndarray, scores_by_reply: Sequence[Sequence[tuple[str, float]]], sources: np.ndarray, models: np.ndarray
 ) -> dict[str, Any]:
     """Return `max_over_raters` of all replies, with `models` and `sources` where there are several, as of other
     agreements.
 
     Args:
-        values, given: as there.
+        values, scores_by_reply: as there.
         sources, models: (N,) data set and dialogue model; empty where not known.
     """
 
-    def of(part: np.ndarray) -> dict[str, Any]:
-        return max_over_raters(values[part], [given[k] for k in np.flatnonzero(part).tolist()])
+    def compute_part(part: np.ndarray) -> dict[str, Any]:
+        return max_over_raters(values[part], [scores_by_reply[k] for k in np.flatnonzero(part).tolist()])
 
     def with_models(part: np.ndarray) -> dict[str, Any]:
-        found, names = of(part), parts_named(models[part])
-        return found | ({"models": {m: of(part & (models == m)) for m in names}} if names else {})
+        figures, names = compute_part(part), parts_named(models[part])
+        return figures | ({"models": {m: compute_part(part & (models == m)) for m in names}} if names else {})
 
-    found, names = with_models(np.ones(len(values), dtype=bool)), parts_named(sources)
-    return found | ({"sources": {s: with_models(sources == s) for s in names}} if names else {})
+    figures, names = with_models(np.ones(len(values), dtype=bool)), parts_named(sources)
+    return figures | ({"sources": {s: with_models(sources == s) for s in names}} if names else {})
 
 
 def _r(x: np.ndarray, y: np.ndarray, method: Any) -> float | None:
@@ -355,16 +367,18 @@ def _r(x: np.ndarray, y: np.ndarray, method: Any) -> float | None:
 
 def best_raters_printed(result: Mapping[str, Mapping[str, Any]]) -> list[str]:
     """Return the JSON of `judge(..., by_best_rater=True)` as a table: a line per metric and cell, then people."""
-    told = {name: one for name, found in result.items() if (one := found.get("max_over_raters"))}
-    if not told:
+    figures_by_metric = {
+        name: figures for name, agreement in result.items() if (figures := agreement.get("max_over_raters"))
+    }
+    if not figures_by_metric:
         return []
     titles = [word for method in METHODS for word in (f"{method.capitalize()} max", "mean")]
     rows = [("max over raters", "data", "model", "raters", *titles)]
-    for name, one in told.items():
-        rows += _rows(name, one, "max_over_raters", "mean_over_raters")
-    rows += _rows(HUMAN, next(iter(told.values())), "human_max", "human_mean")
+    for name, figures in figures_by_metric.items():
+        rows += _rows(name, figures, "max_over_raters", "mean_over_raters")
+    rows += _rows(HUMAN, next(iter(figures_by_metric.values())), "human_max", "human_mean")
     lines = ["", *columns_printed(rows, 3)]
-    if any("reason" in cell for one in told.values() for _s, _m, cell in cells_of(one)):
+    if any("reason" in cell for figures in figures_by_metric.values() for _s, _m, cell in cells_of(figures)):
         lines.append(f"max over raters, undefined where {NO_RATERS}.")
     lines.append(
         "max over raters: the best of the raters taken one by one, as PONE's paper prints it, above the others by "
@@ -374,16 +388,16 @@ def best_raters_printed(result: Mapping[str, Mapping[str, Any]]) -> list[str]:
     return lines
 
 
-def _rows(name: str, found: Mapping[str, Any], most: str, mean: str) -> Iterator[tuple[str, ...]]:
-    for source, model, one in cells_of(found):
+def _rows(name: str, figures: Mapping[str, Any], max_key: str, mean_key: str) -> Iterator[tuple[str, ...]]:
+    for source, model, cell in cells_of(figures):
         yield (
             name,
             source or "all",
             model or "all",
-            f"{one['n_raters']} of {one['n_named']}",
+            f"{cell['n_raters']} of {cell['n_named']}",
             *(
-                "undefined" if method not in one else share(one[method][which], 3)
+                "undefined" if method not in cell else share(cell[method][which], 3)
                 for method in METHODS
-                for which in (most, mean)
+                for which in (max_key, mean_key)
             ),
         )

@@ -49,7 +49,7 @@ def agreements_printed(result: Mapping[str, Mapping[str, Any]]) -> str:
     """
     standings = standings_of(result)
     result = {name: result[name] for name in sorted(result, key=lambda name: standings[name].place)}
-    rows = [_HEADINGS, *(row for name, found in result.items() for row in _rows(name, found))]
+    rows = [_HEADINGS, *(row for name, agreement in result.items() for row in _rows(name, agreement))]
     if not any(row[-1] for row in rows[1:]):
         rows = [row[:-1] for row in rows]
     return "\n".join(
@@ -63,24 +63,24 @@ def agreements_printed(result: Mapping[str, Mapping[str, Any]]) -> str:
     )
 
 
-def _rows(name: str, found: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:
-    if "unavailable" in found:
+def _rows(name: str, agreement: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:
+    if "unavailable" in agreement:
         return
-    for source, model, one in cells_of(found):
-        row = published_in_cell(found, source, model)
-        yield _row(name, source or "all", model or "all", one, row)
+    for source, model, cell in cells_of(agreement):
+        row = published_in_cell(agreement, source, model)
+        yield _row(name, source or "all", model or "all", cell, row)
 
 
-def _row(name: str, source: str, model: str, found: Mapping[str, Any], row: Published | None) -> tuple[str, ...]:
+def _row(name: str, source: str, model: str, agreement: Mapping[str, Any], row: Published | None) -> tuple[str, ...]:
     return (
         name,
         source,
         model,
-        str(found["n"]),
-        str(found["n_contexts"]),
-        str(found["n_responses"]),
-        *(cell for method in _METHODS for cell in (_coefficient(found[method]), p_value(found[method]["p"]))),
-        _coefficient(found["ceiling"]) if found["ceiling"]["r"] is not None else "unknown",
+        str(agreement["n"]),
+        str(agreement["n_contexts"]),
+        str(agreement["n_responses"]),
+        *(cell for method in _METHODS for cell in (_coefficient(agreement[method]), p_value(agreement[method]["p"]))),
+        _coefficient(agreement["ceiling"]) if agreement["ceiling"]["r"] is not None else "unknown",
         "" if row is None else published_printed(row),
     )
 
@@ -88,15 +88,15 @@ def _row(name: str, source: str, model: str, found: Mapping[str, Any], row: Publ
 def published_printed(row: Published) -> str:
     """Write a published row: its metric where ours is another, Pearson, Spearman and n."""
     values = " ".join(share(row.values.get(method), 3) for method in ("pearson", "spearman"))
-    of = "" if row.is_same else f"{row.title} "
-    return f"{of}{values}" + (f" (n {row.n})" if row.n else "")
+    metric_prefix = "" if row.is_same else f"{row.title} "
+    return f"{metric_prefix}{values}" + (f" (n {row.n})" if row.n else "")
 
 
-def _coefficient(found: Mapping[str, Any]) -> str:
-    if found["r"] is None:
+def _coefficient(correlation: Mapping[str, Any]) -> str:
+    if correlation["r"] is None:
         return "undefined"
-    low, high = found["ci95"] or (None, None)
-    return f"{share(found['r'], 3)} {span(low, high, shares=True)}"
+    low, high = correlation["ci95"] or (None, None)
+    return f"{share(correlation['r'], 3)} {span(low, high, shares=True)}"
 
 
 VERDICTS = {
@@ -108,13 +108,13 @@ VERDICTS = {
 
 def systems_printed(result: Mapping[str, Mapping[str, Any]]) -> list[str]:
     """Return the figures over systems in the JSON of `judge` as a table: a line per metric and data set."""
-    found = [
+    system_agreements = [
         (name, source or "all", part["system_level"])
-        for name, one in result.items()
-        for source, model, part in cells_of(one)
+        for name, agreement in result.items()
+        for source, model, part in cells_of(agreement)
         if not model and part.get("system_level")
     ]
-    if not found:
+    if not system_agreements:
         return []
     heads = (
         "metric",
@@ -128,31 +128,33 @@ def systems_printed(result: Mapping[str, Mapping[str, Any]]) -> list[str]:
         "verdict",
     )
     rows: list[tuple[str, ...]] = [heads]
-    for name, source, one in found:
-        ties = one["ties"]
+    for name, source, agreement in system_agreements:
+        ties = agreement["ties"]
         rows.append(
             (
                 name,
                 source,
-                str(one["n_systems"]),
-                str(one["n_contexts"]),
-                *(_system_figure(one[key]) for key in (*_METHODS, "pairwise_accuracy", "soft_pairwise_accuracy")),
+                str(agreement["n_systems"]),
+                str(agreement["n_contexts"]),
+                *(_system_figure(agreement[key]) for key in (*_METHODS, "pairwise_accuracy", "soft_pairwise_accuracy")),
                 "undefined" if ties["acc_eq"] is None else f"{share(ties['acc_eq'])} ({ties['epsilon']:.3g})",
-                VERDICTS[one["verdict"]],
+                VERDICTS[agreement["verdict"]],
             )
         )
     lines = ["", "systems:", *columns_printed(rows, 2)]
-    for name, one in result.items():
-        for source, _model, part in cells_of(one):
+    for name, agreement in result.items():
+        for source, _model, part in cells_of(agreement):
             test = part.get("system_test")
             if not test:
                 continue
-            where = f"{name} against {one['against']['column']}, systems of {source or 'all'}"
+            comparison_label = f"{name} against {agreement['against']['column']}, systems of {source or 'all'}"
             if test["p"] is None:
-                lines.append(f"{where}: undefined, {reason_read(test['reason'])}")
+                lines.append(f"{comparison_label}: undefined, {reason_read(test['reason'])}")
             else:
-                both = f"{share(test['value'])} less {share(test['value_against'])}"
-                lines.append(f"{where}: soft pairwise accuracy {both}, p {p_value(test['p'])} by swapped scores")
+                accuracies = f"{share(test['value'])} less {share(test['value_against'])}"
+                lines.append(
+                    f"{comparison_label}: soft pairwise accuracy {accuracies}, p {p_value(test['p'])} by swapped scores"
+                )
     lines.append(
         "systems: pairwise: share of pairs of systems ordered as by people; soft: 1 less the mean difference of p. "
         "Intervals of 95 % by resampled contexts, of these systems. acc_eq: pairs of replies ordered or tied alike, "
@@ -162,10 +164,10 @@ def systems_printed(result: Mapping[str, Mapping[str, Any]]) -> list[str]:
     return lines
 
 
-def _system_figure(found: Mapping[str, Any]) -> str:
-    if found["value"] is None:
+def _system_figure(figure: Mapping[str, Any]) -> str:
+    if figure["value"] is None:
         return "undefined"
-    return f"{share(found['value'])} {span(*(found['ci95'] or (None, None)), shares=True)}"
+    return f"{share(figure['value'])} {span(*(figure['ci95'] or (None, None)), shares=True)}"
 
 
 def _notes(result: Mapping[str, Mapping[str, Any]], standings: Mapping[str, Standing]) -> Iterator[str]:
@@ -173,35 +175,35 @@ def _notes(result: Mapping[str, Mapping[str, Any]], standings: Mapping[str, Stan
     yield "Order: the median of Spearman's coefficients over data sets that a metric was not made by."
     for name in result:
         if standings[name].median is not None:
-            yield ", ".join(filter(None, [f"{name}: {standings[name].told}", standings[name].note]))
+            yield ", ".join(filter(None, [f"{name}: {standings[name].summary}", standings[name].note]))
     yield "Intervals of 95 % and p by the jackknife over contexts. replies: different ones."
     yield (
         "ceiling: the highest Pearson's r that a perfect metric could be expected to reach, the square root of the "
         "reliability of the raters' mean (ICC(1,k), F interval); unknown where only means were published."
     )
     yield from _published_notes(result)
-    for name, found in result.items():
-        if "unavailable" in found:
-            yield f"{name}: skipped, {found['unavailable']}"
+    for name, agreement in result.items():
+        if "unavailable" in agreement:
+            yield f"{name}: skipped, {agreement['unavailable']}"
             continue
-        if more := [one for one in found.get("columns", {}) if one != found["column"]]:
-            yield f"{name}: shown is {found['column']}; ask by name for {', '.join(more)}"
-        by_length = found.get("length_bias", {})
+        if other_columns := [column for column in agreement.get("columns", {}) if column != agreement["column"]]:
+            yield f"{name}: shown is {agreement['column']}; ask by name for {', '.join(other_columns)}"
+        by_length = agreement.get("length_bias", {})
         if by_length.get("metric") is not None and by_length.get("people") is not None:
             yield (
                 f"{name}: Spearman with the words of the reply {share(by_length['metric'])}, "
                 f"people's {share(by_length['people'])}"
             )
-        if found["skipped"]:
-            told = "; ".join(f"{n} × {why}" for why, n in found["skipped"].items())
-            yield f"{name}: left out {told}"
-        for why, n in found.get("remarks", {}).items():
-            yield f"{name}: {n} × {why}"
-        if found["pearson"]["r"] is None:
-            yield f"{name}: undefined, {_why(found['pearson']['reason'])}"
+        if agreement["skipped"]:
+            skipped_text = "; ".join(f"{n} × {reason}" for reason, n in agreement["skipped"].items())
+            yield f"{name}: left out {skipped_text}"
+        for remark, n in agreement.get("remarks", {}).items():
+            yield f"{name}: {n} × {remark}"
+        if agreement["pearson"]["r"] is None:
+            yield f"{name}: undefined, {_describe_reason(agreement['pearson']['reason'])}"
 
 
-def _why(reason: Mapping[str, Any]) -> str:
+def _describe_reason(reason: Mapping[str, Any]) -> str:
     return _UNDEFINED[reason["code"]].format(**reason)
 
 
@@ -209,10 +211,10 @@ def _published_notes(result: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
     """Yield the sources of the published rows and their caveats."""
     rows = [
         row
-        for found in result.values()
-        if "unavailable" not in found
-        for source, model, _one in cells_of(found)
-        if (row := published_in_cell(found, source, model)) is not None
+        for agreement in result.values()
+        if "unavailable" not in agreement
+        for source, model, _cell in cells_of(agreement)
+        if (row := published_in_cell(agreement, source, model)) is not None
     ]
     if rows:
         places = "; ".join(dict.fromkeys(row.place for row in rows))

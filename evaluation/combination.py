@@ -154,7 +154,7 @@ class Combination:
     def to_json(self) -> dict[str, Any]:
         """Return `{"sets": {name: …}, "pearson": {…}, "spearman": {…}}`."""
         return {
-            "sets": {one.name: one.to_json() for one in self.sets},
+            "sets": {dataset.name: dataset.to_json() for dataset in self.sets},
             **{method: gain.to_json() for method, gain in self.gains.items()},
         }
 
@@ -193,21 +193,23 @@ def judged_sets(judgements: JudgedReplies, judged: Mapping[str, MetricAgreement]
         judged: by metric; the main column of each is read, and metrics that could not be computed are left out.
         name: of the replies that name no data set.
     """
-    there = {metric: one for metric, one in judged.items() if not one.unavailable}
+    available = {metric: agreement for metric, agreement in judged.items() if not agreement.unavailable}
     means: list[float] = []
     for item in judgements.items:
-        kept, _ = item.scores(next(iter(judged.values())).target)
-        means.append(float(np.mean([value for _, value in kept])) if kept else np.nan)
+        rater_scores, _ = item.scores(next(iter(judged.values())).target)
+        means.append(float(np.mean([value for _, value in rater_scores])) if rater_scores else np.nan)
     human = np.array(means)
     sources = np.array([item.source or name for item in judgements.items], dtype=object)
     contexts = np.array(["\n".join(item.context) for item in judgements.items], dtype=object)
-    found = []
+    scored_sets = []
     for source in dict.fromkeys(sources):
         part = (sources == source) & np.isfinite(human)
         if part.any():
-            scores = {metric: one.scores[next(iter(one.columns))][part] for metric, one in there.items()}
-            found.append(ScoredSet(str(source), human[part], contexts[part], scores))
-    return found
+            scores = {
+                metric: agreement.scores[next(iter(agreement.columns))][part] for metric, agreement in available.items()
+            }
+            scored_sets.append(ScoredSet(str(source), human[part], contexts[part], scores))
+    return scored_sets
 
 
 def combine_sets(sets: Sequence[ScoredSet]) -> Combination:
@@ -220,45 +222,50 @@ def combine_sets(sets: Sequence[ScoredSet]) -> Combination:
         ValueError: fewer than three data sets or two metrics, two data sets of one name, or one whose people's means
             are all equal.
     """
-    metrics = _checked(sets)
-    inputs = [_normal_scores(one, metrics) for one in sets]
-    targets = [_standardised(one.human) for one in sets]
+    metrics = _validate_sets(sets)
+    inputs = [_normal_scores(dataset, metrics) for dataset in sets]
+    targets = [_standardised(dataset.human) for dataset in sets]
     single = [
-        {method: {name: _agreement(one.scores[name], one.human, method) for name in metrics} for method in METHODS}
-        for one in sets
+        {
+            method: {name: _agreement(dataset.scores[name], dataset.human, method) for name in metrics}
+            for method in METHODS
+        }
+        for dataset in sets
     ]
-    found, predicted = [], []
-    for left, one in enumerate(sets):
-        others = [k for k in range(len(sets)) if k != left]
-        penalty = _penalty(inputs, targets, others)
-        weights = _ridge(inputs, targets, others, penalty)
-        here = inputs[left] @ weights
-        predicted.append(here)
-        found.append(
+    combined_sets, predicted = [], []
+    for held_out, dataset in enumerate(sets):
+        training_sets = [k for k in range(len(sets)) if k != held_out]
+        penalty = _penalty(inputs, targets, training_sets)
+        weights = _ridge(inputs, targets, training_sets, penalty)
+        combined_scores = inputs[held_out] @ weights
+        predicted.append(combined_scores)
+        combined_sets.append(
             SetCombined(
-                name=one.name,
-                n=len(one.human),
-                n_contexts=len(set(one.contexts)),
+                name=dataset.name,
+                n=len(dataset.human),
+                n_contexts=len(set(dataset.contexts)),
                 weights=dict(zip(metrics, map(float, weights), strict=True)),
                 penalty=penalty,
-                best=_best(metrics, single, left, others),
-                imputed={name: missing for name in metrics if (missing := int((~np.isfinite(one.scores[name])).sum()))},
-                combined={method: _agreement(here, one.human, method) or 0.0 for method in METHODS},
-                single=single[left],
+                best=_best(metrics, single, held_out, training_sets),
+                imputed={
+                    name: missing for name in metrics if (missing := int((~np.isfinite(dataset.scores[name])).sum()))
+                },
+                combined={method: _agreement(combined_scores, dataset.human, method) or 0.0 for method in METHODS},
+                single=single[held_out],
             )
         )
-    gains = {method: _gain(sets, found, predicted, method) for method in METHODS}
-    return Combination(tuple(found), gains)
+    gains = {method: _gain(sets, combined_sets, predicted, method) for method in METHODS}
+    return Combination(tuple(combined_sets), gains)
 
 
-def _checked(sets: Sequence[ScoredSet]) -> tuple[str, ...]:
+def _validate_sets(sets: Sequence[ScoredSet]) -> tuple[str, ...]:
     """Return the metrics, or raise for data sets that nothing can be learned from."""
-    names = [one.name for one in sets]
+    names = [dataset.name for dataset in sets]
     if len(names) < FEWEST_SETS:
-        told = ", ".join(names) or "none"
+        names_text = ", ".join(names) or "none"
         raise ValueError(
-            f"{len(names)} data sets ({told}) are too few: {FEWEST_SETS} or more are needed, for one is left out at "
-            "a time"
+            f"{len(names)} data sets ({names_text}) are too few: {FEWEST_SETS} or more are needed, for one is left out "
+            "at a time"
         )
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
@@ -266,24 +273,24 @@ def _checked(sets: Sequence[ScoredSet]) -> tuple[str, ...]:
     metrics = tuple(sets[0].scores)
     if len(metrics) < 2:
         raise ValueError(f"{len(metrics)} metrics that can be computed here are too few: a combination has two or more")
-    for one in sets:
-        if is_constant(one.human):
-            raise ValueError(f"people's means are all equal in {one.name}, so nothing agrees with them")
+    for dataset in sets:
+        if is_constant(dataset.human):
+            raise ValueError(f"people's means are all equal in {dataset.name}, so nothing agrees with them")
     return metrics
 
 
-def _normal_scores(one: ScoredSet, metrics: Sequence[str]) -> np.ndarray:
+def _normal_scores(dataset: ScoredSet, metrics: Sequence[str]) -> np.ndarray:
     """Return (N, M) the normal quantiles of each score's mean rank, 0 where it is undefined (Blom, 1958)."""
     from scipy.special import ndtri
     from scipy.stats import rankdata
 
-    made = np.zeros((len(one.human), len(metrics)))
+    quantiles = np.zeros((len(dataset.human), len(metrics)))
     for k, name in enumerate(metrics):
-        there = np.isfinite(one.scores[name])
-        values = one.scores[name][there]
+        is_defined = np.isfinite(dataset.scores[name])
+        values = dataset.scores[name][is_defined]
         if len(values) and not is_constant(values):
-            made[there, k] = _standardised(ndtri((rankdata(values) - 0.375) / (len(values) + 0.25)))
-    return made
+            quantiles[is_defined, k] = _standardised(ndtri((rankdata(values) - 0.375) / (len(values) + 0.25)))
+    return quantiles
 
 
 def _standardised(values: np.ndarray) -> np.ndarray:
@@ -291,34 +298,34 @@ def _standardised(values: np.ndarray) -> np.ndarray:
 
 
 def _ridge(
-    inputs: Sequence[np.ndarray], targets: Sequence[np.ndarray], of: Sequence[int], penalty: float
+    inputs: Sequence[np.ndarray], targets: Sequence[np.ndarray], training_sets: Sequence[int], penalty: float
 ) -> np.ndarray:
     """Return (M,) the weights, learned on some of the data sets."""
     from sklearn.linear_model import Ridge
 
-    weight = np.concatenate([np.full(len(targets[k]), 1 / len(targets[k])) for k in of])
-    x, y = np.concatenate([inputs[k] for k in of]), np.concatenate([targets[k] for k in of])
-    fitted = Ridge(alpha=penalty * len(of), fit_intercept=False).fit(x, y, sample_weight=weight)
+    weight = np.concatenate([np.full(len(targets[k]), 1 / len(targets[k])) for k in training_sets])
+    x, y = np.concatenate([inputs[k] for k in training_sets]), np.concatenate([targets[k] for k in training_sets])
+    fitted = Ridge(alpha=penalty * len(training_sets), fit_intercept=False).fit(x, y, sample_weight=weight)
     return np.asarray(fitted.coef_, dtype=float)
 
 
-def _penalty(inputs: Sequence[np.ndarray], targets: Sequence[np.ndarray], of: Sequence[int]) -> float:
+def _penalty(inputs: Sequence[np.ndarray], targets: Sequence[np.ndarray], training_sets: Sequence[int]) -> float:
     """Choose the penalty by leaving out each of these data sets; of equally good ones the largest."""
 
-    def reached(penalty: float) -> float:
+    def mean_agreement(penalty: float) -> float:
         agreements = []
-        for left in of:
-            weights = _ridge(inputs, targets, [k for k in of if k != left], penalty)
-            agreements.append(_agreement(inputs[left] @ weights, targets[left], "pearson") or 0.0)
+        for held_out in training_sets:
+            weights = _ridge(inputs, targets, [k for k in training_sets if k != held_out], penalty)
+            agreements.append(_agreement(inputs[held_out] @ weights, targets[held_out], "pearson") or 0.0)
         return float(np.mean(agreements))
 
-    return max(reversed(PENALTIES), key=reached)
+    return max(reversed(PENALTIES), key=mean_agreement)
 
 
 def _agreement(x: np.ndarray, y: np.ndarray, method: str) -> float | None:
     """Return the coefficient over the replies where x is defined; None where there is none."""
-    there = np.isfinite(x)
-    x, y = x[there], y[there]
+    is_defined = np.isfinite(x)
+    x, y = x[is_defined], y[is_defined]
     if len(x) < 3 or is_constant(x) or is_constant(y):
         return None
     if method == "spearman":
@@ -327,61 +334,76 @@ def _agreement(x: np.ndarray, y: np.ndarray, method: str) -> float | None:
 
 
 def _best(
-    metrics: Sequence[str], single: Sequence[Mapping[str, Mapping[str, float | None]]], left: int, others: Sequence[int]
+    metrics: Sequence[str],
+    single: Sequence[Mapping[str, Mapping[str, float | None]]],
+    held_out: int,
+    training_sets: Sequence[int],
 ) -> str:
     """Return the metric that agrees best with people on the other data sets, of those defined on the one left out.
 
     Where a metric is undefined on a whole data set, it counts as agreeing with nobody there.
     """
-    here = [name for name in metrics if single[left]["pearson"][name] is not None]
-    return max(here or metrics, key=lambda name: float(np.mean([single[k]["pearson"][name] or 0.0 for k in others])))
+    here = [name for name in metrics if single[held_out]["pearson"][name] is not None]
+    return max(
+        here or metrics, key=lambda name: float(np.mean([single[k]["pearson"][name] or 0.0 for k in training_sets]))
+    )
 
 
 def _gain(
-    sets: Sequence[ScoredSet], found: Sequence[SetCombined], predicted: Sequence[np.ndarray], method: str
+    sets: Sequence[ScoredSet], combined_sets: Sequence[SetCombined], predicted: Sequence[np.ndarray], method: str
 ) -> Gain:
     """Return the mean gain over data sets with its interval; ranks are those among all replies of a data set."""
     from scipy.special import stdtrit
 
     n = len(sets)
-    combined = np.array([one.combined[method] for one in found])
-    best = np.array([one.single[method][one.best] or 0.0 for one in found])
+    combined = np.array([combined_set.combined[method] for combined_set in combined_sets])
+    best = np.array([combined_set.single[method][combined_set.best] or 0.0 for combined_set in combined_sets])
     gain = float((combined - best).mean())
     spread = float((combined - best).std(ddof=1)) * np.sqrt(1 / n + 1 / (n - 1))
-    few = _few_carry(sets, found, predicted, method)
+    few = _few_carry(sets, combined_sets, predicted, method)
     if few is not None:
         return Gain(float(combined.mean()), float(best.mean()), None, None, few)
-    without = [_without(one, of.best, here, method) / n for one, of, here in zip(sets, found, predicted, strict=True)]
+    leave_one_out = [
+        _leave_out_contexts(dataset, combined_set.best, scores, method) / n
+        for dataset, combined_set, scores in zip(sets, combined_sets, predicted, strict=True)
+    ]
     reach = float(stdtrit(n - 1, 0.5 + _LEVEL / 2) * spread)
-    half = float(np.hypot(reach, jackknife_half(without, _LEVEL) or 0.0))
+    half = float(np.hypot(reach, jackknife_half(leave_one_out, _LEVEL) or 0.0))
     return Gain(float(combined.mean()), float(best.mean()), max(gain - half, -2.0), min(gain + half, 2.0))
 
 
 def _few_carry(
-    sets: Sequence[ScoredSet], found: Sequence[SetCombined], predicted: Sequence[np.ndarray], method: str
+    sets: Sequence[ScoredSet], combined_sets: Sequence[SetCombined], predicted: Sequence[np.ndarray], method: str
 ) -> Reason | None:
     """Return the reason where few contexts carry the combination, the best metrics or people's scores; else None."""
-    units = [np.array([f"{one.name}\n{context}" for context in one.contexts]) for one in sets]
-    sides = (predicted, [one.scores[of.best] for one, of in zip(sets, found, strict=True)], [s.human for s in sets])
+    units = [np.array([f"{dataset.name}\n{context}" for context in dataset.contexts]) for dataset in sets]
+    sides = (
+        predicted,
+        [dataset.scores[combined_set.best] for dataset, combined_set in zip(sets, combined_sets, strict=True)],
+        [s.human for s in sets],
+    )
     carried = float("inf")
     for side in sides:
-        kept = [(values[there := np.isfinite(values)], of[there]) for values, of in zip(side, units, strict=True)]
-        cells = [(values, of) for values, of in kept if len(values) and not is_constant(values)]
+        defined_parts = [
+            (values[is_defined := np.isfinite(values)], set_units[is_defined])
+            for values, set_units in zip(side, units, strict=True)
+        ]
+        cells = [(values, set_units) for values, set_units in defined_parts if len(values) and not is_constant(values)]
         if cells:
             carried = min(carried, effective_units_of_cells(cells, method))
     return few_carry(carried, len(np.unique(np.concatenate(units))))
 
 
-def _without(one: ScoredSet, best: str, predicted: np.ndarray, method: str) -> np.ndarray:
+def _leave_out_contexts(dataset: ScoredSet, best: str, predicted: np.ndarray, method: str) -> np.ndarray:
     """Return the gain on a data set without each of its contexts, NaN where it is undefined."""
-    scores = one.scores[best]
-    there = np.isfinite(scores)
-    names, codes = np.unique(one.contexts.astype(str), return_inverse=True)
+    scores = dataset.scores[best]
+    is_defined = np.isfinite(scores)
+    names, codes = np.unique(dataset.contexts.astype(str), return_inverse=True)
 
     def gains(times: np.ndarray) -> np.ndarray:
         weights = times[:, codes]
-        return weighted_correlations(predicted, one.human, weights, method) - weighted_correlations(
-            scores[there], one.human[there], weights[:, there], method
+        return weighted_correlations(predicted, dataset.human, weights, method) - weighted_correlations(
+            scores[is_defined], dataset.human[is_defined], weights[:, is_defined], method
         )
 
     return leave_one_out_values(gains, len(names), max(1, _BLOCK // len(codes)))

@@ -29,10 +29,10 @@ class Reason(str):
 
     def __new__(cls, code: str, text: str, **values: Any) -> Reason:
         """Return the reason `code`, which reads `text` in tables and error messages."""
-        made = super().__new__(cls, text)
-        made.code = code
-        made.values = values
-        return made
+        reason = super().__new__(cls, text)
+        reason.code = code
+        reason.values = values
+        return reason
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _again, (self.code, str(self), dict(self.values))
@@ -42,8 +42,8 @@ class Reason(str):
         """Return the schema by which pydantic writes a reason as JSON and reads it back with its code and values."""
         from pydantic_core import core_schema
 
-        def read(found: Any) -> Reason:
-            return found if isinstance(found, cls) else _again(**found)
+        def read(document: Any) -> Reason:
+            return document if isinstance(document, cls) else _again(**document)
 
         def write(reason: Reason) -> dict[str, Any]:
             return {"code": reason.code, "text": str(reason), "values": dict(reason.values)}
@@ -57,18 +57,18 @@ class Reason(str):
         return {"code": self.code, **self.values}
 
 
-def reason_read(found: Reason | Mapping[str, Any] | str | None) -> Reason | None:
+def reason_read(document: Reason | Mapping[str, Any] | str | None) -> Reason | None:
     """Return the reason of a document, or None where there is none.
 
     Args:
-        found: as `Reason.to_json` wrote it; or text, as fits were stored before reasons had codes.
+        document: as `Reason.to_json` wrote it; or text, as fits were stored before reasons had codes.
     """
-    if found is None or isinstance(found, Reason):
-        return found
-    if isinstance(found, str):
-        return Reason("in_words", found, words=found)
-    values = {name: value for name, value in found.items() if name != "code"}
-    return Reason(found["code"], str(found["code"]).replace("_", " "), **values)
+    if document is None or isinstance(document, Reason):
+        return document
+    if isinstance(document, str):
+        return Reason("in_words", document, words=document)
+    values = {name: value for name, value in document.items() if name != "code"}
+    return Reason(document["code"], str(document["code"]).replace("_", " "), **values)
 
 
 def _again(code: str, text: str, values: Mapping[str, Any]) -> Reason:
@@ -103,15 +103,15 @@ def findings_printed(findings: Iterable[Mapping[str, Any]]) -> list[str]:
     Args:
         findings: as `Finding.to_json` wrote them.
     """
-    width = max((len(str(found["code"])) for found in findings), default=0)
+    width = max((len(str(finding_json["code"])) for finding_json in findings), default=0)
     return [
-        f"{str(found['code']).replace('_', ' '):{width}}  "
+        f"{str(finding_json['code']).replace('_', ' '):{width}}  "
         + ", ".join(
             f"{name.replace('_', ' ')} {_printed(value)}"
-            for name, value in found.items()
+            for name, value in finding_json.items()
             if name != "code" and value is not None
         )
-        for found in findings
+        for finding_json in findings
     ]
 
 

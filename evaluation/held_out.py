@@ -45,14 +45,14 @@ class Standing:
         return f"{which}{self.n_sets}{kind} set{'s' * (self.n_sets != 1)}"
 
     @property
-    def shown(self) -> str:
+    def median_text(self) -> str:
         """The median in two digits."""
         return share(self.median)
 
     @property
-    def told(self) -> str:
+    def summary(self) -> str:
         """The median and its sets in words."""
-        return f"median {self.shown} of {self.sets}"
+        return f"median {self.median_text} of {self.sets}"
 
     @property
     def place(self) -> float:
@@ -81,23 +81,30 @@ def seen_sets(metric: Metric | None) -> tuple[str, ...] | None:
 
 
 def standing_of(
-    metric: Metric | None, sets: Sequence[str], own: Sequence[float | None], bar: Sequence[float | None] | None = None
+    metric: Metric | None,
+    sets: Sequence[str],
+    coefficients: Sequence[float | None],
+    bar: Sequence[float | None] | None = None,
 ) -> Standing:
     """Return the standing of a metric.
 
     Args:
         metric: None where it is not here any more.
         sets: names of the data sets, as judged files give them in `source`.
-        own: its coefficient on each, higher is better; bar: the cosine's, None for the cosine itself.
+        coefficients: its coefficient on each, higher is better; bar: the cosine's, None for the cosine itself.
     """
-    defined = [k for k, r in enumerate(own) if r is not None]
+    defined = [k for k, r in enumerate(coefficients) if r is not None]
     seen = seen_sets(metric)
-    unseen = [k for k in defined if seen is not None and not any(sets[k].startswith(one) for one in seen)]
-    at = unseen or defined
-    values = [r for k in at if (r := own[k]) is not None]
-    shared = [] if bar is None else [(r, b) for k in at if (r := own[k]) is not None and (b := bar[k]) is not None]
+    unseen = [k for k in defined if seen is not None and not any(sets[k].startswith(prefix) for prefix in seen)]
+    compared_sets = unseen or defined
+    values = [r for k in compared_sets if (r := coefficients[k]) is not None]
+    shared = (
+        []
+        if bar is None
+        else [(r, b) for k in compared_sets if (r := coefficients[k]) is not None and (b := bar[k]) is not None]
+    )
     beats = median(r for r, _b in shared) > median(b for _r, b in shared) if shared else None
-    return Standing(median(values) if values else None, len(at), bool(unseen), beats)
+    return Standing(median(values) if values else None, len(compared_sets), bool(unseen), beats)
 
 
 def standings_of(result: Mapping[str, Mapping[str, Any]]) -> dict[str, Standing]:
@@ -107,12 +114,12 @@ def standings_of(result: Mapping[str, Mapping[str, Any]]) -> dict[str, Standing]
         result: by the metric's name, as `MetricAgreement.to_json` wrote them.
     """
     bar = dict(_by_set(result.get(BAR, {})))
-    found = {}
-    for name, one in result.items():
-        own = dict(_by_set(one))
-        theirs = None if name == BAR else [bar.get(source) for source in own]
-        found[name] = standing_of(metric_known(name), [*own], [*own.values()], theirs)
-    return found
+    standings = {}
+    for name, agreement in result.items():
+        coefficients = dict(_by_set(agreement))
+        theirs = None if name == BAR else [bar.get(source) for source in coefficients]
+        standings[name] = standing_of(metric_known(name), [*coefficients], [*coefficients.values()], theirs)
+    return standings
 
 
 def metric_known(name: str) -> Metric | None:
@@ -123,11 +130,11 @@ def metric_known(name: str) -> Metric | None:
         return None
 
 
-def _by_set(found: Mapping[str, Any]) -> Iterator[tuple[str, float | None]]:
+def _by_set(agreement: Mapping[str, Any]) -> Iterator[tuple[str, float | None]]:
     """Yield Spearman's coefficient on each data set, higher better; nothing of what was not computed."""
-    if "spearman" not in found or "unavailable" in found:
+    if "spearman" not in agreement or "unavailable" in agreement:
         return
-    sign = -1.0 if found.get("lower_is_better") else 1.0
-    for source, part in (found.get("sources") or {str(found.get("source", "")): found}).items():
+    sign = -1.0 if agreement.get("lower_is_better") else 1.0
+    for source, part in (agreement.get("sources") or {str(agreement.get("source", "")): agreement}).items():
         r = part["spearman"]["r"]
         yield source, None if r is None else sign * r

@@ -76,8 +76,8 @@ def _right_answers(value: Any) -> Any:
         if not isinstance(low, int) or not isinstance(high, int) or not 0 <= high - low < 1000:
             raise ValueError("low and high must be whole numbers, low not above high")
         return list(range(low, high + 1))
-    found = value if isinstance(value, list | tuple) else [value]
-    return [_SIDES.get(one, one) if isinstance(one, str) else one for one in found]
+    answers = value if isinstance(value, list | tuple) else [value]
+    return [_SIDES.get(answer, answer) if isinstance(answer, str) else answer for answer in answers]
 
 
 RightAnswers = Annotated[
@@ -176,9 +176,9 @@ class ReplyInContext(NamedTuple):
 
 
 def _scores(value: dict[str, float | str | None]) -> dict[str, float | str | None]:
-    for name, one in value.items():
-        if isinstance(one, str) and name not in _NOT_SCORES:
-            raise ValueError(f"each value must be a number, but {name} is {quote(one)}")
+    for name, score in value.items():
+        if isinstance(score, str) and name not in _NOT_SCORES:
+            raise ValueError(f"each value must be a number, but {name} is {quote(score)}")
     return value
 
 
@@ -211,17 +211,17 @@ class JudgedItem(ReplyItem):
     def reply(self) -> ReplyInContext:
         """Input for metrics. Utterances without a word are left out, and so is such a reference."""
         reference = self.reference if self.reference and self.reference.strip() else None
-        said = tuple(text for text in self.context if text.strip())
-        return ReplyInContext(said, self.response, reference)
+        context = tuple(text for text in self.context if text.strip())
+        return ReplyInContext(context, self.response, reference)
 
     @property
     def replies_by_reference(self) -> list[ReplyInContext]:
         """The same once for each different reference, `reference` first; at least once."""
         reply = self.reply
-        more = [text for text in self.references if text.strip() and text != reply.reference]
+        other_references = [text for text in self.references if text.strip() and text != reply.reference]
         first = [] if reply.reference is None else [reply.reference]
-        known: list[str | None] = [*first, *dict.fromkeys(more)]
-        return [reply._replace(reference=one) for one in known or [None]]
+        known: list[str | None] = [*first, *dict.fromkeys(other_references)]
+        return [reply._replace(reference=reference) for reference in known or [None]]
 
     @property
     def dimensions(self) -> list[str]:
@@ -236,17 +236,17 @@ class JudgedItem(ReplyItem):
         """
         ends = self.scales.get(dimension) or (() if self.scales else self.scale) or ()
         low, high = (min(ends), max(ends)) if ends else (float("-inf"), float("inf"))
-        given = [
+        rater_scores = [
             ("" if is_missing(rating.get("rater")) else str(rating["rater"]), float(value))
             for rating in self.ratings
             if isinstance(value := rating.get(dimension), int | float)
         ]
-        kept = [(rater, value) for rater, value in given if low <= value <= high]
-        n_beyond = len(given) - len(kept)
+        scores = [(rater, value) for rater, value in rater_scores if low <= value <= high]
+        n_beyond = len(rater_scores) - len(scores)
         if dimension in self.reversed:
             turned = low + high if ends else 0.0
-            kept = [(rater, turned - value) for rater, value in kept]
-        return kept, n_beyond
+            scores = [(rater, turned - value) for rater, value in scores]
+        return scores, n_beyond
 
 
 I = TypeVar("I", bound=ReplyItem)  # noqa: E741
@@ -271,20 +271,20 @@ class JudgedLine:
 
 def items_read(path: Path) -> Iterator[ItemLine | Skipped]:
     """Stream the items of a file; a line that is none comes as `Skipped`, with its number and all that is wrong."""
-    for found in _lines(path, ReplyItem):
-        yield found if isinstance(found, Skipped) else ItemLine(*found)
+    for line in _lines(path, ReplyItem):
+        yield line if isinstance(line, Skipped) else ItemLine(*line)
 
 
 def judged_read(path: Path) -> Iterator[JudgedItem | Skipped]:
     """Yield the judged items of a file; an invalid line as `Skipped`, with its number and all its errors."""
-    for found in judged_lines(path):
-        yield found.item if isinstance(found, JudgedLine) else found
+    for line in judged_lines(path):
+        yield line.item if isinstance(line, JudgedLine) else line
 
 
 def judged_lines(path: Path) -> Iterator[JudgedLine | Skipped]:
     """Stream the judged items of a file with their lines; see `judged_read`."""
-    for found in _lines(path, JudgedItem):
-        yield found if isinstance(found, Skipped) else JudgedLine(*found)
+    for line in _lines(path, JudgedItem):
+        yield line if isinstance(line, Skipped) else JudgedLine(*line)
 
 
 def item_read(kind: type[I], plain: Any) -> I:
@@ -307,16 +307,16 @@ def _lines(path: Path, kind: type[I]) -> Iterator[tuple[int, I] | Skipped]:
 
 def json_lines(path: Path, read: Callable[[Any], T]) -> Iterator[tuple[int, T] | Skipped]:
     """Yield what each line of JSON holds, with its number; a line that `read` refuses comes as `Skipped`."""
-    for found in text_lines(path):
-        if isinstance(found, Skipped):
-            yield found
+    for line in text_lines(path):
+        if isinstance(line, Skipped):
+            yield line
             continue
-        number, text = found
+        number, text = line
         try:
             yield number, read(json.loads(text))
         except json.JSONDecodeError as error:
-            what = error.msg.removesuffix(" at")
-            yield Skipped(number, f"not JSON: {what} at character {error.pos + 1}")
+            problem = error.msg.removesuffix(" at")
+            yield Skipped(number, f"not JSON: {problem} at character {error.pos + 1}")
         except RecursionError:
             yield Skipped(number, "not an item: nested too deeply")
         except ValueError as error:  # a mistake in it, or an integer of thousands of digits
@@ -389,7 +389,7 @@ def detokenise_text(text: str) -> str:
     text = _SPLIT_NEGATION.sub("n't", text)
     text = _NEGATION.sub("", text)
     text = _APOSTROPHE.sub("'", text)
-    text = _DOTS.sub(lambda found: found.group().replace(" ", ""), text)
+    text = _DOTS.sub(lambda match: match.group().replace(" ", ""), text)
     return _BEFORE_MARK.sub("", text)
 
 

@@ -35,11 +35,11 @@ def languages_of_sets(replies: Iterable[tuple[str, Sequence[str]]]) -> dict[str,
     Args:
         replies: (data set, what was said before and the reply).
     """
-    told: dict[str, Counter[str]] = {}
+    counts_by_source: dict[str, Counter[str]] = {}
     for source, texts in replies:
         if language := language_of(texts):
-            told.setdefault(source, Counter())[language] += 1
-    return {source: counted.most_common(1)[0][0] for source, counted in told.items()}
+            counts_by_source.setdefault(source, Counter())[language] += 1
+    return {source: counts.most_common(1)[0][0] for source, counts in counts_by_source.items()}
 
 
 def holds_for(languages: Sequence[str] | None, language: str) -> bool:

@@ -103,26 +103,26 @@ class JudgedPairs:
     @property
     def position_bias(self) -> Interval:
         """Mean increase in the preference for a reply that stands first, from −.5 to .5, over contexts."""
-        values = [one.first_place - 0.5 for one in self.pairs]
-        return mean_interval(values, [one.context for one in self.pairs], _LEVEL, scale=(-0.5, 0.5))
+        values = [pair.first_place - 0.5 for pair in self.pairs]
+        return mean_interval(values, [pair.context for pair in self.pairs], _LEVEL, scale=(-0.5, 0.5))
 
     @property
     def changed(self) -> Interval:
         """Share of pairs whose preferred reply changes with the order, over contexts."""
-        values = [float(one.changed) for one in self.pairs]
-        return mean_interval(values, [one.context for one in self.pairs], _LEVEL, scale=SHARE)
+        values = [float(pair.changed) for pair in self.pairs]
+        return mean_interval(values, [pair.context for pair in self.pairs], _LEVEL, scale=SHARE)
 
     @property
     def n_changed(self) -> int:
         """Pairs whose better reply is another one in the other order."""
-        return sum(one.changed for one in self.pairs)
+        return sum(pair.changed for pair in self.pairs)
 
     @property
     def length_bias(self) -> Correlation:
         """Spearman correlation of preference with greater length: a bias as far as it exceeds people's."""
-        longer = [one.words_first - one.words_second for one in self.pairs]
-        preference = [one.preference for one in self.pairs]
-        units = [one.context for one in self.pairs]
+        longer = [pair.words_first - pair.words_second for pair in self.pairs]
+        preference = [pair.preference for pair in self.pairs]
+        units = [pair.context for pair in self.pairs]
         return correlate(longer, preference, "spearman", units=units)
 
     def rows(self) -> list[dict[str, Any]]:
@@ -132,11 +132,11 @@ class JudgedPairs:
         """
         return [
             {
-                **{name: getattr(one, name) for name in JudgedPair.__slots__},
-                "preferred": one.preferred,
+                **{name: getattr(pair, name) for name in JudgedPair.__slots__},
+                "preferred": pair.preferred,
                 "judged_by": self.judge,
             }
-            for one in self.pairs
+            for pair in self.pairs
         ]
 
     def to_json(self) -> dict[str, Any]:
@@ -172,28 +172,28 @@ def pairs_judged(judge: JudgeMetric, items: Sequence[ReplyItem | ChatPair]) -> J
         if isinstance(item, ReplyItem) and item.second_response is None:
             raise ValueError(f"item {item.key}: {NO_SECOND}")
     window = judge.options.window
-    left = max(judge.options.max_requests - judge.n_requests, 0) // 2
-    asked = items[:left]
-    prompts = [prompt for item in asked for prompt in _both_orders(item, window)]
+    n_affordable = max(judge.options.max_requests - judge.n_requests, 0) // 2
+    requested_items = items[:n_affordable]
+    prompts = [prompt for item in requested_items for prompt in _both_orders(item, window)]
     before = judge.n_requests
-    found, weighted = np.full((0, 2), np.nan), np.zeros((0, 2), dtype=bool)
+    chances, weighted = np.full((0, 2), np.nan), np.zeros((0, 2), dtype=bool)
     if prompts:
-        whole = any(isinstance(item, ChatPair) for item in asked)
-        found = judge.chances(prompts, ("A", "B"), read_all=whole)[:, 0].reshape(-1, 2)
+        has_chats = any(isinstance(item, ChatPair) for item in requested_items)
+        chances = judge.chances(prompts, ("A", "B"), read_all=has_chats)[:, 0].reshape(-1, 2)
         weighted = judge.weighted.reshape(-1, 2)
-    answered = np.isfinite(found).all(axis=1)
-    kinds = Counter(PAIRS_WEIGHTED if all(one) else PAIRS_WRITTEN for one in weighted[answered])
+    answered = np.isfinite(chances).all(axis=1)
+    kinds = Counter(PAIRS_WEIGHTED if all(is_weighted) else PAIRS_WRITTEN for is_weighted in weighted[answered])
     pairs = tuple(
         _pair(item, float(forward), float(swapped))
-        for item, (forward, swapped) in zip(asked, found, strict=True)
+        for item, (forward, swapped) in zip(requested_items, chances, strict=True)
         if np.isfinite(forward + swapped)
     )
-    unanswered = len(asked) - len(pairs)
+    unanswered = len(requested_items) - len(pairs)
     return JudgedPairs(
         judge=judge.name,
         pairs=pairs,
         n_requests=judge.n_requests - before,
-        refused=len(items) - len(asked),
+        refused=len(items) - len(requested_items),
         unanswered=unanswered,
         trouble=(judge.trouble or NO_LETTER) if unanswered else "",
         kinds=kinds,
@@ -214,10 +214,10 @@ def judge_pairs(
     """
     if isinstance(pairs, str | Path):
         read = list(items_read(Path(pairs)))
-        for one in read:
-            if isinstance(one, Skipped):
-                raise ValueError(f"{pairs}, line {one.line}: {one.reason}")
-        pairs = [one.item for one in read if not isinstance(one, Skipped)]
+        for line in read:
+            if isinstance(line, Skipped):
+                raise ValueError(f"{pairs}, line {line.line}: {line.reason}")
+        pairs = [line.item for line in read if not isinstance(line, Skipped)]
     return pairs_judged(judge or JudgeMetric(**options), pairs)
 
 
@@ -236,21 +236,21 @@ def in_batches(
         known: what was judged before; these items are not asked again.
         keep: stores what was just judged.
     """
-    there = {one.item for one in known}
-    missing = [item for item in items if item.key not in there]
+    judged_keys = {pair.item for pair in known}
+    missing = [item for item in items if item.key not in judged_keys]
     pairs, n_requests, n_asked, unanswered, trouble = list(known), 0, 0, 0, ""
     kinds: Counter[str] = Counter()
     for begin in range(0, len(missing), size):
         batch = missing[begin : begin + size]
-        found = pairs_judged(judge, batch)
-        keep(found.pairs)
-        pairs += found.pairs
-        n_requests += found.n_requests
-        n_asked += len(batch) - found.refused
-        unanswered += found.unanswered
-        trouble = trouble or found.trouble
-        kinds.update(found.kinds)
-        if found.refused or not found.pairs:
+        judged = pairs_judged(judge, batch)
+        keep(judged.pairs)
+        pairs += judged.pairs
+        n_requests += judged.n_requests
+        n_asked += len(batch) - judged.refused
+        unanswered += judged.unanswered
+        trouble = trouble or judged.trouble
+        kinds.update(judged.kinds)
+        if judged.refused or not judged.pairs:
             break
     return JudgedPairs(judge.name, tuple(pairs), n_requests, len(missing) - n_asked, unanswered, trouble, kinds)
 
@@ -278,25 +278,25 @@ def _bots_words(chat: Conversation) -> list[str]:
 
 def context_name(item: ReplyItem | ChatPair) -> str:
     """Return a name for the context, which groups pairs; without a context each pair stands alone."""
-    said = f"pair {item.key}"
+    context_text = f"pair {item.key}"
     if isinstance(item, ReplyItem) and item.context:
-        said = "\n".join((item.source, *item.context))
-    return hashlib.sha256(said.encode()).hexdigest()[:16]
+        context_text = "\n".join((item.source, *item.context))
+    return hashlib.sha256(context_text.encode()).hexdigest()[:16]
 
 
 def _both_orders(item: ReplyItem | ChatPair, window: int) -> list[str]:
     """Return the judge's prompts for a pair, in its own order and swapped."""
     if isinstance(item, ChatPair):
-        chats = [chat_lines(one, self_play=item.self_play) for one in (item.first, item.second)]
+        chats = [chat_lines(chat, self_play=item.self_play) for chat in (item.first, item.second)]
         return [
-            fence(CHATS_PROMPT, PAIR_FORM, {"first": one, "second": other}, what="chatbot")
-            for one, other in (chats, reversed(chats))
+            fence(CHATS_PROMPT, PAIR_FORM, {"first": first, "second": second}, what="chatbot")
+            for first, second in (chats, reversed(chats))
         ]
     replies = [item.response, str(item.second_response)]
-    said = lines(item.context[-window:])
+    context = lines(item.context[-window:])
     return [
-        fence(PAIR_PROMPT, PAIR_FORM, {"context": said, "first": one, "second": other}, what="reply")
-        for one, other in (replies, reversed(replies))
+        fence(PAIR_PROMPT, PAIR_FORM, {"context": context, "first": first, "second": second}, what="reply")
+        for first, second in (replies, reversed(replies))
     ]
 
 
@@ -325,16 +325,16 @@ def judged_file_read(path: Path) -> JudgedRead:
     """
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
-            whole = list(csv.reader(line for line in file if line.endswith("\n")))
+            csv_rows = list(csv.reader(line for line in file if line.endswith("\n")))
     except csv.Error:
-        whole = []
-    if not whole or tuple(whole[0]) != _COLUMNS or {len(row) for row in whole} != {len(_COLUMNS)}:
+        csv_rows = []
+    if not csv_rows or tuple(csv_rows[0]) != _COLUMNS or {len(row) for row in csv_rows} != {len(_COLUMNS)}:
         raise ValueError(f"{path} is no file of judged pairs, as judge_pairs --output writes it; name another one")
-    rows = [dict(zip(_COLUMNS, row, strict=True)) for row in whole[1:]]
+    rows = [dict(zip(_COLUMNS, row, strict=True)) for row in csv_rows[1:]]
     judges = sorted({(unescape_cell(row["judged_by"]), row["judge"]) for row in rows})
     if len({judge for _name, judge in judges}) > 1:
-        told = ", ".join(f"{name} ({judge})" for name, judge in judges)
-        raise ValueError(f"{path} holds the judgements of several judges: {told}")
+        judges_text = ", ".join(f"{name} ({judge})" for name, judge in judges)
+        raise ValueError(f"{path} holds the judgements of several judges: {judges_text}")
     name, judge = judges[0] if judges else ("", "")
     return JudgedRead(
         name,
@@ -381,13 +381,13 @@ class JudgedFile:
             file.truncate(content.rfind(b"\n") + 1)
 
     def _read(self) -> list[JudgedPair]:
-        found = judged_file_read(self.path)
-        if found.judge and found.judge != self._judge:
+        stored = judged_file_read(self.path)
+        if stored.judge and stored.judge != self._judge:
             raise ValueError(
-                f"{self.path} is of another judge ({found.judge}, now {self._judge}): its model, its prompt "
+                f"{self.path} is of another judge ({stored.judge}, now {self._judge}): its model, its prompt "
                 "or its window was another; name another file"
             )
-        return list(found.pairs)
+        return list(stored.pairs)
 
     def keep(self, pairs: Sequence[JudgedPair]) -> None:
         """Add these pairs to the file, at once."""
@@ -396,9 +396,9 @@ class JudgedFile:
             writer = csv.writer(file, lineterminator="\n")
             if is_new:
                 writer.writerow(_COLUMNS)
-            for one in pairs:
-                texts = [getattr(one, name) for name in _TEXTS]
-                numbers = [repr(getattr(one, name)) for name in _NUMBERS]
+            for pair in pairs:
+                texts = [getattr(pair, name) for name in _TEXTS]
+                numbers = [repr(getattr(pair, name)) for name in _NUMBERS]
                 writer.writerow(
-                    [*map(escape_cell, texts), one.preferred, escape_cell(self._name), *numbers, self._judge]
+                    [*map(escape_cell, texts), pair.preferred, escape_cell(self._name), *numbers, self._judge]
                 )  # fmt: skip

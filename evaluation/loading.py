@@ -64,44 +64,47 @@ def study_of_tables(messages: FileTable, ratings: FileTable | None, name: str) -
     clashes: dict[Key, Skipped] = {}
     for number, row in messages.numbered():
         key = ("", name_of(row["conversation"]), name_of(row.get("bot")))
-        at = messages.whole_number(number, "turn")
+        turn_number = messages.whole_number(number, "turn")
         turn = _turn(messages, number)
-        there = turns.setdefault(key, {}).setdefault(at, (number, turn))
-        if there[1] != turn and key not in clashes:
+        first_turn = turns.setdefault(key, {}).setdefault(turn_number, (number, turn))
+        if first_turn[1] != turn and key not in clashes:
             clashes[key] = Skipped(
                 number,
-                f"conversation {quote(key[1])} of bot {quote(key[2])} has another turn {at} in row "
-                f"{there[0]} than in row {number}",
+                f"conversation {quote(key[1])} of bot {quote(key[2])} has another turn {turn_number} in row "
+                f"{first_turn[0]} than in row {number}",
             )
-    told = {
-        key: tuple(turn for _at, (_row, turn) in sorted(said.items()))
-        for key, said in turns.items()
+    turns_by_key = {
+        key: tuple(turn for _turn_number, (_row, turn) in sorted(numbered_turns.items()))
+        for key, numbered_turns in turns.items()
         if key not in clashes
     }
-    study = _rated_apart(told, ratings, "conversation", name, tuple(clashes.values()))
-    under = {name_of(row["conversation"]): condition_read(row) for _number, row in messages.numbered()}
-    named = zip(told, study.dialogues, strict=True)
-    return replace(study, dialogues=tuple(replace(one, condition=under[key[1]]) for key, one in named))
+    study = _rated_apart(turns_by_key, ratings, "conversation", name, tuple(clashes.values()))
+    condition_by_id = {name_of(row["conversation"]): condition_read(row) for _number, row in messages.numbered()}
+    keyed_dialogues = zip(turns_by_key, study.dialogues, strict=True)
+    return replace(
+        study,
+        dialogues=tuple(replace(dialogue, condition=condition_by_id[key[1]]) for key, dialogue in keyed_dialogues),
+    )
 
 
 def _turn(messages: FileTable, number: int) -> Turn:
     row = messages.rows[number - 1]
     speaker, text = row["speaker"], row["text"]
     if speaker not in ("human", "bot"):
-        where = messages.where(number, "speaker")
-        raise ValueError(f"{where} is {quote(speaker)}; it must be 'human' or 'bot'")
+        location = messages.locate_cell(number, "speaker")
+        raise ValueError(f"{location} is {quote(speaker)}; it must be 'human' or 'bot'")
     if "vote" not in messages.columns or is_missing(row.get("vote")):
         return Turn(speaker, str(text))
     vote = messages.whole_number(number, "vote")
     if vote not in (-1, 0, 1):
-        raise ValueError(f"{messages.where(number, 'vote')} is {vote}; it must be -1, 0 or 1")
+        raise ValueError(f"{messages.locate_cell(number, 'vote')} is {vote}; it must be -1, 0 or 1")
     return Turn(speaker, str(text), vote)
 
 
 def study_of_items(items: FileTable, ratings: FileTable | None, name: str) -> Study:
     """Return items with one reply as conversations that end with it, said by the model."""
     items.require(ITEM_COLUMNS)
-    told: dict[Key, tuple[Turn, ...]] = {}
+    turns_by_key: dict[Key, tuple[Turn, ...]] = {}
     rows: dict[Key, int] = {}
     clashes: dict[Key, Skipped] = {}
     compared: set[str] = set()
@@ -110,21 +113,21 @@ def study_of_items(items: FileTable, ratings: FileTable | None, name: str) -> St
         if len(responses) != 1:
             compared.add(name_of(row["item"]))
             continue
-        said = [*context, *responses]
-        turns = tuple(Turn("bot" if (len(said) - place) % 2 else "human", text) for place, text in enumerate(said))
+        texts = [*context, *responses]
+        turns = tuple(Turn("bot" if (len(texts) - place) % 2 else "human", text) for place, text in enumerate(texts))
         key = ("", name_of(row["item"]), name_of(row.get("bot")))
-        if told.setdefault(key, turns) != turns and key not in clashes:
+        if turns_by_key.setdefault(key, turns) != turns and key not in clashes:
             clashes[key] = Skipped(
                 number,
                 f"item {quote(key[1])} of {quote(key[2])} has other texts in row {rows[key]} than in row {number}",
             )
         rows.setdefault(key, number)
-    kept = {key: turns for key, turns in told.items() if key not in clashes}
-    return _rated_apart(kept, ratings, "item", name, tuple(clashes.values()), compared)
+    clean_turns = {key: turns for key, turns in turns_by_key.items() if key not in clashes}
+    return _rated_apart(clean_turns, ratings, "item", name, tuple(clashes.values()), compared)
 
 
 def _rated_apart(
-    told: Mapping[Key, tuple[Turn, ...]],
+    turns_by_key: Mapping[Key, tuple[Turn, ...]],
     ratings: FileTable | None,
     target: str,
     name: str,
@@ -134,7 +137,7 @@ def _rated_apart(
     """Return the study of conversations whose ratings stand in a table of their own.
 
     Args:
-        told: their turns.
+        turns_by_key: their turns.
         ratings: the exported table.
         target: column of the table that names what was rated.
         name: of the study.
@@ -142,9 +145,9 @@ def _rated_apart(
         passed_over: ids whose ratings are left out without a word.
     """
     by_id: dict[str, list[Key]] = {}
-    for key in told:
+    for key in turns_by_key:
         by_id.setdefault(key[1], []).append(key)
-    answers: dict[Key, list[RecordRating]] = {key: [] for key in told}
+    answers: dict[Key, list[RecordRating]] = {key: [] for key in turns_by_key}
     lost: list[Skipped] = []
     for number, bot, rated, rating in _answers(ratings, target):
         keys = [key for key in by_id.get(rated, ()) if bot in ("", key[2])]
@@ -153,8 +156,8 @@ def _rated_apart(
         elif rated not in passed_over:
             lost.append(Skipped(number, lost_rating(target, rated, bot, by_id)))
     dialogues = tuple(
-        StudyDialogue(Conversation(id=named, turns=turns), key[2], ratings=tuple(answers[key]))
-        for named, (key, turns) in zip(names_of(tuple(told)), told.items(), strict=True)
+        StudyDialogue(Conversation(id=dialogue_id, turns=turns), key[2], ratings=tuple(answers[key]))
+        for dialogue_id, (key, turns) in zip(names_of(tuple(turns_by_key)), turns_by_key.items(), strict=True)
     )
     return Study(name, dialogues, (*skipped, *lost))
 
@@ -163,11 +166,11 @@ def _listed(table: FileTable, number: int, column: str) -> list[str]:
     """Return the texts of a cell, a list or the JSON of one."""
     cell = table.rows[number - 1][column]
     try:
-        found = json.loads(cell) if isinstance(cell, str) else cell
-        return [str(text) for text in found]
+        texts = json.loads(cell) if isinstance(cell, str) else cell
+        return [str(text) for text in texts]
     except (TypeError, ValueError):
-        where = table.where(number, column)
-        raise ValueError(f"{where} is {quote(str(cell))}; a JSON list of texts is needed") from None
+        location = table.locate_cell(number, column)
+        raise ValueError(f"{location} is {quote(str(cell))}; a JSON list of texts is needed") from None
 
 
 def _answers(ratings: FileTable | None, target: str) -> Iterator[tuple[int, str, str, RecordRating]]:
@@ -184,13 +187,13 @@ def _answers(ratings: FileTable | None, target: str) -> Iterator[tuple[int, str,
     ]
     for number, row in ratings.numbered():
         if row.get("target", "conversation") == target:
-            given = {question_of(name): ratings.number(number, name) for name in dimensions}
+            answers = {question_of(name): ratings.number(number, name) for name in dimensions}
             yield (
                 number,
                 name_of(row.get("bot")),
                 name_of(row[target]),
                 RecordRating(
-                    {name: value for name, value in given.items() if value is not None},
+                    {name: value for name, value in answers.items() if value is not None},
                     rater="" if is_missing(row.get("rater")) else name_of(row["rater"]),
                     comment="" if is_missing(row.get("comment")) else str(row["comment"]),
                 ),
@@ -227,17 +230,17 @@ def read(
         ValueError: if it is in no format known here; the message names those that are. Or for a scale that is none.
     """
     file, scales = Path(path), FileScales.read(scale)
-    found = _read(file, Path(ratings) if ratings is not None else None, columns).within(scales)
-    for what, names in (("reversed", reversed), ("higher", higher)):
-        if unknown := [name for name in names if name not in found.dimensions]:
+    study = _read(file, Path(ratings) if ratings is not None else None, columns).within(scales)
+    for option, names in (("reversed", reversed), ("higher", higher)):
+        if unknown := [name for name in names if name not in study.dimensions]:
             raise ValueError(
-                f"{what} names {quote(unknown[0])}; the study is rated on {', '.join(found.dimensions) or 'nothing'}"
+                f"{option} names {quote(unknown[0])}; the study is rated on {', '.join(study.dimensions) or 'nothing'}"
             )
     return replace(
-        found,
-        scale=scale if scales else found.scale,
-        reversed=tuple(reversed) or tuple(name for name in found.reversed if name not in higher),
-        higher=tuple(higher) or tuple(name for name in found.higher if name not in reversed),
+        study,
+        scale=scale if scales else study.scale,
+        reversed=tuple(reversed) or tuple(name for name in study.reversed if name not in higher),
+        higher=tuple(higher) or tuple(name for name in study.higher if name not in reversed),
         device=device,
     )
 
@@ -285,7 +288,7 @@ def _holds_items(file: Path) -> bool:
 
 def _of_folder(folder: Path, name: str) -> Study:
     """Read the folder's conversations: a file of its own, or the two tables."""
-    whole, messages, ratings, items = (
+    conversations, messages, ratings, items = (
         next((f for ending in TABLE_ENDINGS for f in sorted(folder.rglob(f"{kind}*{ending}"))), None)
         for kind in ("conversations", "messages", "ratings", "items")
     )
@@ -293,12 +296,14 @@ def _of_folder(folder: Path, name: str) -> Study:
         judged = table_read(items)
         if judged.rows and set(judged.columns).issuperset(ITEM_COLUMNS):
             return study_of_items(judged, None if ratings is None else table_read(ratings), name)
-    if whole is not None:
-        return replace(_read(whole, None), name=name)
+    if conversations is not None:
+        return replace(_read(conversations, None), name=name)
     if messages is not None:
         return replace(_read(messages, ratings), name=name)
-    held = ", ".join(sorted(file.name for file in folder.iterdir())[:8]) or "nothing"
-    raise ValueError(f"{name} holds neither conversations nor messages as .jsonl, .csv or .parquet; it holds {held}")
+    file_names = ", ".join(sorted(file.name for file in folder.iterdir())[:8]) or "nothing"
+    raise ValueError(
+        f"{name} holds neither conversations nor messages as .jsonl, .csv or .parquet; it holds {file_names}"
+    )
 
 
 def study_of_package(package: Package) -> Study:
@@ -312,11 +317,11 @@ def study_of_package(package: Package) -> Study:
     descriptor = package.json(DESCRIPTOR)
     try:
         fields = {
-            one["name"]: {field["name"]: field["type"] for field in one["schema"]["fields"]}
-            for one in descriptor["resources"]
+            resource["name"]: {field["name"]: field["type"] for field in resource["schema"]["fields"]}
+            for resource in descriptor["resources"]
         }
         left_out = left_out_of(descriptor)
-        asked = [
+        questions = [
             (entry["column"], entry["low"], entry["high"], entry["direction"])
             for entry in package.json("codebook.json")["columns"]
             if entry["table"] == "ratings" and entry["asked"] == "after"
@@ -332,13 +337,13 @@ def study_of_package(package: Package) -> Study:
     checks = {row.get("check") for row in rows if row.get("kind") == "after"}
     scales = [
         column
-        for column, low, _high, direction in asked
+        for column, low, _high, direction in questions
         if low is not None and direction != ATTENTION_CHECK and question_of(column) not in checks
     ]
     answers = cells.get("ratings")
     if answers is not None:
-        kept = (name for name in answers.columns if name in EXPORTED or name in scales)
-        answers = replace(answers, columns=tuple(kept))
+        columns = (name for name in answers.columns if name in EXPORTED or name in scales)
+        answers = replace(answers, columns=tuple(columns))
     items = cells.get("items")
     if items is not None and items.rows:
         study = study_of_items(items, answers, package.name)
@@ -347,23 +352,23 @@ def study_of_package(package: Package) -> Study:
             raise PackageError(f"{package.name} holds no table of turns")
         study = study_of_tables(cells["turns"], answers, package.name)
     turned, higher = (
-        [column for column, _low, _high, direction in asked if direction.startswith(word)]
+        [column for column, _low, _high, direction in questions if direction.startswith(word)]
         for word in ("lower", "higher")
     )
-    keys = {key for one in study.dialogues for rating in one.ratings for key in rating.answers}
-    given = {
+    keys = {key for dialogue in study.dialogues for rating in dialogue.ratings for key in rating.answers}
+    scale_by_key = {
         question_of(column): (float(low), float(high))
-        for column, low, high, _direction in asked
+        for column, low, high, _direction in questions
         if low is not None and column not in inferred
     }
     return replace(
         study,
-        scale={key: ends for key, ends in given.items() if key in keys} or None,
+        scale={key: ends for key, ends in scale_by_key.items() if key in keys} or None,
         reversed=tuple(key for column in turned if (key := question_of(column)) in keys),
         higher=tuple(key for column in higher if (key := question_of(column)) in keys),
         tables={
             name: pd.DataFrame(table.rows, columns=list(table.columns), dtype=object).apply(
-                lambda one, kinds=fields[name]: _typed(one, kinds[one.name])
+                lambda series, kinds=fields[name]: _typed(series, kinds[series.name])
             )
             for name, table in cells.items()
         },
@@ -375,18 +380,18 @@ def _typed(cells: pd.Series, kind: str) -> pd.Series:
     """Return a column of texts as its type in Table Schema has it; an empty cell is missing."""
     import pandas as pd
 
-    given = cells.mask(cells == "")
+    filled = cells.mask(cells == "")
     if kind == "integer":
-        return pd.to_numeric(given).astype("Int64")
+        return pd.to_numeric(filled).astype("Int64")
     if kind == "number":
-        return pd.to_numeric(given).astype("float64")
+        return pd.to_numeric(filled).astype("float64")
     if kind == "boolean":
-        return given.map({"true": True, "false": False}).astype("boolean")
+        return filled.map({"true": True, "false": False}).astype("boolean")
     if kind == "datetime":
-        return pd.to_datetime(given, utc=True, format="ISO8601")
+        return pd.to_datetime(filled, utc=True, format="ISO8601")
     if kind == "any":
-        return given.map(json.loads, na_action="ignore")
-    return given.astype("string")
+        return filled.map(json.loads, na_action="ignore")
+    return filled.astype("string")
 
 
 def _of_records(read: Iterable[Record | Skipped | Note], name: str) -> Study:
@@ -403,8 +408,8 @@ def _of_records(read: Iterable[Record | Skipped | Note], name: str) -> Study:
         elif item.ratings_only:
             apart.append(item)
         elif known := records.get(item.key):
-            more = tuple(rating for rating in item.ratings if rating not in known.ratings)
-            records[item.key] = replace(known, ratings=(*known.ratings, *more))
+            new_ratings = tuple(rating for rating in item.ratings if rating not in known.ratings)
+            records[item.key] = replace(known, ratings=(*known.ratings, *new_ratings))
         else:
             records[item.key] = item
     if not records:
@@ -451,7 +456,7 @@ def _add_ratings(records: dict[Key, Record], apart: Iterable[Record]) -> Iterato
 
 def lost_rating(target: str, name: str, bot: str, by_id: Mapping[str, Sequence[Key]]) -> str:
     """Explain why a rating is of no conversation or item that is known."""
-    held = ", ".join(repr(key[2]) for key in by_id.get(name, ()))
-    why = f"which is there for {held}" if held else "which is not there or was left out"
+    bots_text = ", ".join(repr(key[2]) for key in by_id.get(name, ()))
+    reason = f"which is there for {bots_text}" if bots_text else "which is not there or was left out"
     of_bot = f" of bot {quote(bot)}" if bot else ""
-    return f"a rating of {target} {quote(name)}{of_bot}, {why}"
+    return f"a rating of {target} {quote(name)}{of_bot}, {reason}"

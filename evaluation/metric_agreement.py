@@ -111,13 +111,13 @@ class JudgedReplies:
         Raises:
             ValueError: nothing was judged, or nothing by this name; the message lists what was.
         """
-        there = self.targets
-        if not there:
-            told = "".join(f"; {line}" for line in self.lines)
-            raise ValueError(f"there is no single reply with a human score (`ratings` of a file){told}")
-        if name and name not in there:
-            raise ValueError(f"there are no ratings of {quote(name)}; there is {', '.join(there)}")
-        return name or (USUAL_TARGET if USUAL_TARGET in there else there[0])
+        targets = self.targets
+        if not targets:
+            lines_text = "".join(f"; {line}" for line in self.lines)
+            raise ValueError(f"there is no single reply with a human score (`ratings` of a file){lines_text}")
+        if name and name not in targets:
+            raise ValueError(f"there are no ratings of {quote(name)}; there is {', '.join(targets)}")
+        return name or (USUAL_TARGET if USUAL_TARGET in targets else targets[0])
 
 
 def judgements_read(path: Path) -> JudgedReplies:
@@ -125,19 +125,21 @@ def judgements_read(path: Path) -> JudgedReplies:
     return judgements_of(judged_lines(path))
 
 
-def judgements_of(found: Iterable[JudgedItem | JudgedLine | Skipped]) -> JudgedReplies:
+def judgements_of(parsed_lines: Iterable[JudgedItem | JudgedLine | Skipped]) -> JudgedReplies:
     """Keep the first item of each id and model; count the others by what is wrong with them."""
     items: dict[tuple[str, str], JudgedItem] = {}
     first_line: dict[tuple[str, str], int] = {}
     skipped: Counter[str] = Counter()
     lines: list[str] = []
-    for number, one in enumerate(found, start=1):
+    for number, parsed_line in enumerate(parsed_lines, start=1):
         wrong = ""
-        if isinstance(one, Skipped):
+        if isinstance(parsed_line, Skipped):
             skipped[UNREADABLE] += 1
-            wrong = f"line {one.line}: {one.reason}"
+            wrong = f"line {parsed_line.line}: {parsed_line.reason}"
         else:
-            line, item = (one.line, one.item) if isinstance(one, JudgedLine) else (number, one)
+            line, item = (
+                (parsed_line.line, parsed_line.item) if isinstance(parsed_line, JudgedLine) else (number, parsed_line)
+            )
             key = (item.key, item.model)
             if key not in items:
                 items[key], first_line[key] = item, line
@@ -201,23 +203,23 @@ class MetricAgreement:
         if self.unavailable:
             nothing = {"r": None, "p": None}
             return {**dict.fromkeys(METHODS, nothing), "n": 0, "target": self.target, "unavailable": self.unavailable}
-        main, *more = self.columns
-        found = {"column": main, "target": self.target, **self.columns[main].to_json()}
-        found |= {"lower_is_better": True} if self.signs.get(main, 1.0) < 0 else {}
-        found |= {"remarks": self.remarks} if self.remarks else {}
-        found |= {"source": self.source} if self.source else {}
-        found |= {"skipped_lines": list(self.lines)} if self.lines else {}
-        found["length_bias"] = dict(zip(("metric", "people"), self.by_length, strict=True))
-        if more:
-            found["columns"] = {name: cells.to_json() for name, cells in self.columns.items()}
+        main, *other_columns = self.columns
+        agreement_json = {"column": main, "target": self.target, **self.columns[main].to_json()}
+        agreement_json |= {"lower_is_better": True} if self.signs.get(main, 1.0) < 0 else {}
+        agreement_json |= {"remarks": self.remarks} if self.remarks else {}
+        agreement_json |= {"source": self.source} if self.source else {}
+        agreement_json |= {"skipped_lines": list(self.lines)} if self.lines else {}
+        agreement_json["length_bias"] = dict(zip(("metric", "people"), self.by_length, strict=True))
+        if other_columns:
+            agreement_json["columns"] = {name: cells.to_json() for name, cells in self.columns.items()}
         if self.against is not None:
-            found["against"] = self.against.to_json()
+            agreement_json["against"] = self.against.to_json()
         for source, test in self.system_tests.items():
-            part = found["sources"][source] if source else found
+            part = agreement_json["sources"][source] if source else agreement_json
             part["system_test"] = test.to_json()
         if self.best_rater is not None:
-            found["max_over_raters"] = self.best_rater
-        return with_published(found)
+            agreement_json["max_over_raters"] = self.best_rater
+        return with_published(agreement_json)
 
 
 class JudgementSource(Protocol):
@@ -264,50 +266,55 @@ def judge(
     elif not isinstance(judgements, JudgedReplies):
         judgements = judgements.judged
     target = judgements.target(target)
-    chosen = {(one if isinstance(one, str) else one.name): metric_and_columns(one) for one in metrics}
+    chosen = {(metric if isinstance(metric, str) else metric.name): metric_and_columns(metric) for metric in metrics}
     shared = shared or TextCache()
-    humans = HumanScores.of(judgements.items, judgements.skipped, target)
-    found = {}
-    for name, (metric, wanted) in chosen.items():
-        [one] = _judged(name, metric, wanted, [humans], shared, progress(name) if progress is not None else None)
-        found[name] = replace(one, lines=judgements.lines)
+    humans = HumanScores.from_items(judgements.items, judgements.skipped, target)
+    agreements = {}
+    for name, (metric, columns) in chosen.items():
+        [agreement] = _judged(name, metric, columns, [humans], shared, progress(name) if progress is not None else None)
+        agreements[name] = replace(agreement, lines=judgements.lines)
     if by_best_rater:
-        found = {
-            name: one
-            if one.unavailable
+        agreements = {
+            name: agreement
+            if agreement.unavailable
             else replace(
-                one,
+                agreement,
                 best_rater=max_over_raters_everywhere(
-                    next(iter(one.scores.values())), humans.given, humans.sources, humans.models
+                    next(iter(agreement.scores.values())), humans.scores_by_item, humans.sources, humans.models
                 ),
             )
-            for name, one in found.items()
+            for name, agreement in agreements.items()
         }
-    return _compared(found, against, humans, shared) if against else found
+    return _compared(agreements, against, humans, shared) if against else agreements
 
 
 def _compared(
-    found: dict[str, MetricAgreement], column: str, humans: HumanScores, shared: TextCache
+    agreements: dict[str, MetricAgreement], column: str, humans: HumanScores, shared: TextCache
 ) -> dict[str, MetricAgreement]:
     """Set the main column of each metric against another one."""
-    other = found.get(column)
-    if other is None:
-        [other] = _judged(column, *metric_and_columns(column), [humans], shared, None)
-    if other.unavailable:
-        raise ValueError(f"nothing can be compared with {column}: {other.unavailable}")
-    theirs = next(iter(other.scores.values()))
+    baseline = agreements.get(column)
+    if baseline is None:
+        [baseline] = _judged(column, *metric_and_columns(column), [humans], shared, None)
+    if baseline.unavailable:
+        raise ValueError(f"nothing can be compared with {column}: {baseline.unavailable}")
+    theirs = next(iter(baseline.scores.values()))
     places = list(zip(humans.sources, humans.models, strict=True))
     return {
-        name: one
-        if one.unavailable or name == column
+        name: agreement
+        if agreement.unavailable or name == column
         else replace(
-            one,
+            agreement,
             against=against_column(
-                next(iter(one.scores.values())), theirs, humans.means, humans.contexts, places, next(iter(other.scores))
+                next(iter(agreement.scores.values())),
+                theirs,
+                humans.means,
+                humans.contexts,
+                places,
+                next(iter(baseline.scores)),
             ),
-            system_tests=system_tests(one.oriented, other.oriented, humans),
+            system_tests=system_tests(agreement.oriented, baseline.oriented, humans),
         )
-        for name, one in found.items()
+        for name, agreement in agreements.items()
     }
 
 
@@ -317,14 +324,18 @@ def system_tests(ours: np.ndarray, theirs: np.ndarray, humans: HumanScores) -> d
     Returns:
         By data set; "" is the only one.
     """
-    found = {}
+    tests = {}
     for source in parts_named(humans.sources) or [""]:
-        at = humans.sources == source if source else np.ones(len(humans.items), dtype=bool)
-        if parts_named(humans.models[at]):
-            found[source] = compare_on_systems(
-                ours[at], theirs[at], humans.means[at], humans.models[at], humans.contexts[at]
+        in_source = humans.sources == source if source else np.ones(len(humans.items), dtype=bool)
+        if parts_named(humans.models[in_source]):
+            tests[source] = compare_on_systems(
+                ours[in_source],
+                theirs[in_source],
+                humans.means[in_source],
+                humans.models[in_source],
+                humans.contexts[in_source],
             )
-    return found
+    return tests
 
 
 def judge_everywhere(
@@ -343,20 +354,20 @@ def judge_everywhere(
         UnknownName: for an unknown name, with the nearest ones.
     """
     name = metric if isinstance(metric, str) else metric.name
-    humans = [HumanScores.of(judgements.items, judgements.skipped, target) for target in judgements.targets]
-    found = _judged(name, *metric_and_columns(metric), humans, shared or TextCache(), progress)
-    return {one.target: one for one in found}
+    humans = [HumanScores.from_items(judgements.items, judgements.skipped, target) for target in judgements.targets]
+    agreements = _judged(name, *metric_and_columns(metric), humans, shared or TextCache(), progress)
+    return {agreement.target: agreement for agreement in agreements}
 
 
 def human_means(judgements: JudgedReplies, target: str) -> np.ndarray:
     """Return the mean score of each item on a dimension: (N,), NaN where there is none."""
-    return HumanScores.of(judgements.items, judgements.skipped, target).means
+    return HumanScores.from_items(judgements.items, judgements.skipped, target).means
 
 
 def _judged(
     name: str,
     metric: Metric,
-    wanted: tuple[str, ...],
+    columns: tuple[str, ...],
     humans: Sequence[HumanScores],
     shared: TextCache,
     progress: Progress | None,
@@ -366,52 +377,57 @@ def _judged(
     if reason is None and not any(column.level == "turn" for column in metric.columns):
         reason = OF_CHATS
     if reason is not None:
-        return [MetricAgreement(name, one.target, {}, unavailable=reason) for one in humans]
+        return [MetricAgreement(name, human_scores.target, {}, unavailable=reason) for human_scores in humans]
     items = humans[0].items if humans else ()
     replies = [item.replies_by_reference for item in items]
     if not getattr(metric, "reads_tokens", False):
         replies = [[detokenise_reply(reply) for reply in several] for several in replies]
-    told = np.array([bool(item.response.strip()) for item in items], dtype=bool)
-    judged = np.any([one.judged for one in humans], axis=0)
+    has_text = np.array([bool(item.response.strip()) for item in items], dtype=bool)
+    judged = np.any([human_scores.judged for human_scores in humans], axis=0)
     reads = isinstance(metric, ReplyMetric) and (metric.needs_reference or metric.reads_reference)
-    asked = [(k, reply) for k in np.flatnonzero(told & judged) for reply in (replies[k] if reads else replies[k][:1])]
-    made = item_scores(metric, [reply for _, reply in asked], shared, progress=progress)
-    owner = np.array([k for k, _ in asked], dtype=int)
+    requested_replies = [
+        (k, reply) for k in np.flatnonzero(has_text & judged) for reply in (replies[k] if reads else replies[k][:1])
+    ]
+    computed_values = item_scores(metric, [reply for _, reply in requested_replies], shared, progress=progress)
+    owner = np.array([k for k, _ in requested_replies], dtype=int)
     mean = getattr(metric, "over_references", "best") == "mean"
     scores = {
         column: _over_references(values, owner, len(items), mean=mean)
-        for column, values in made.items()
-        if not wanted or column in wanted
+        for column, values in computed_values.items()
+        if not columns or column in columns
     }
-    for column in wanted:  # none of the replies has one
+    for column in columns:  # none of the replies has one
         scores.setdefault(column, np.full(len(items), np.nan))
     if isinstance(metric, ReplyMetric) and reads:
-        for k in np.flatnonzero(told & judged):
+        for k in np.flatnonzero(has_text & judged):
             if len(replies[k]) > 1:
                 for column, value in metric.together(replies[k]).items():
                     if column in scores:
                         scores[column][k] = value
     firsts = [several[0] for several in replies]
     lacking = {
-        column: missing_reasons(metric, firsts, column, values, told & judged, shared)
+        column: missing_reasons(metric, firsts, column, values, has_text & judged, shared)
         for column, values in scores.items()
     }
-    signs = {one.name: -1.0 if one.direction == "lower" else 1.0 for one in metric.columns if one.name in scores}
+    signs = {c.name: -1.0 if c.direction == "lower" else 1.0 for c in metric.columns if c.name in scores}
     return [
         MetricAgreement(
             name,
-            one.target,
-            {column: one.cells(values, told, lacking[column], signs[column]) for column, values in scores.items()},
+            human_scores.target,
+            {
+                column: human_scores.cells(values, has_text, lacking[column], signs[column])
+                for column, values in scores.items()
+            },
             scores=scores,
-            by_length=length_bias([item.response for item in items], next(iter(scores.values())), one.means),
-            source=one.only_source,
+            by_length=length_bias([item.response for item in items], next(iter(scores.values())), human_scores.means),
+            source=human_scores.only_source,
             signs=signs,
             remarks={
                 **(metric.remarks(scores) if isinstance(metric, ReplyMetric) else {}),
-                **({PARTLY_BEYOND: one.n_partly_beyond} if one.n_partly_beyond else {}),
+                **({PARTLY_BEYOND: human_scores.n_partly_beyond} if human_scores.n_partly_beyond else {}),
             },
         )
-        for one in humans
+        for human_scores in humans
     ]
 
 
@@ -422,11 +438,11 @@ def _over_references(values: np.ndarray, owner: np.ndarray, n: int, *, mean: boo
         values: (M,) one score for each item and reference.
         owner: (M,) the number of the item.
     """
-    there = np.isfinite(values)
+    is_defined = np.isfinite(values)
     if mean:
-        counts = np.bincount(owner[there], minlength=n)
-        sums = np.bincount(owner[there], weights=values[there], minlength=n)
+        counts = np.bincount(owner[is_defined], minlength=n)
+        sums = np.bincount(owner[is_defined], weights=values[is_defined], minlength=n)
         return np.where(counts > 0, sums / np.maximum(counts, 1), np.nan)
-    found = np.full(n, -np.inf)
-    np.maximum.at(found, owner[there], values[there])
-    return np.where(np.isneginf(found), np.nan, found)
+    best_scores = np.full(n, -np.inf)
+    np.maximum.at(best_scores, owner[is_defined], values[is_defined])
+    return np.where(np.isneginf(best_scores), np.nan, best_scores)

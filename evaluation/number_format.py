@@ -91,9 +91,9 @@ def columns_printed(rows: Sequence[Sequence[str]], n_left: int) -> list[str]:
     ]
 
 
-def counted(n: int, thing: str) -> str:
-    """Return `1 bot`, `2 bots`; `thing` is a noun whose plural ends in s."""
-    return f"{n:,} {thing}" if n == 1 else f"{n:,} {thing}s"
+def pluralise(n: int, noun: str) -> str:
+    """Return `1 bot`, `2 bots`; `noun` is a noun whose plural ends in s."""
+    return f"{n:,} {noun}" if n == 1 else f"{n:,} {noun}s"
 
 
 T = TypeVar("T")

@@ -67,8 +67,8 @@ class PackageIntegrity:
 
 def left_out_of(descriptor: Any) -> tuple[str, ...]:
     """Return the names of the tables that a package's descriptor says were left out."""
-    told = descriptor.get(LEFT_OUT, []) if isinstance(descriptor, dict) else []
-    return tuple(str(one["table"]) for one in told)
+    tables = descriptor.get(LEFT_OUT, []) if isinstance(descriptor, dict) else []
+    return tuple(str(table["table"]) for table in tables)
 
 
 @contextmanager
@@ -205,20 +205,20 @@ class Package:
             PackageError: the package has no digests, or lines in place of them that are none.
         """
         known = self._sums()
-        there = set(self.paths) - {SUMS}
-        changed = [path for path in sorted(there & known.keys()) if self._digest(path) != known[path]]
+        paths = set(self.paths) - {SUMS}
+        changed = [path for path in sorted(paths & known.keys()) if self._digest(path) != known[path]]
         return PackageIntegrity(
-            len(known), tuple(changed), tuple(sorted(known.keys() - there)), tuple(sorted(there - known.keys()))
+            len(known), tuple(changed), tuple(sorted(known.keys() - paths)), tuple(sorted(paths - known.keys()))
         )
 
     def _sums(self) -> dict[str, str]:
-        found: dict[str, str] = {}
+        digests: dict[str, str] = {}
         for number, line in enumerate(self.text(SUMS).splitlines(), start=1):
             digest, _, path = line.partition("  ")
             if len(digest) != 64 or not path:
                 raise PackageError(f"{SUMS}, line {number} is no digest with a path: {quote(line)}")
-            found[path] = digest.lower()
-        return found
+            digests[path] = digest.lower()
+        return digests
 
     def _digest(self, path: str) -> str:
         """Return a file's digest; of a damaged one an empty text, which none has."""

@@ -52,10 +52,10 @@ class PairedGain:
     def to_json(self) -> dict[str, Any]:
         """Return `{"r", "r_against", "gain", "ci95"}`, and the reason for no interval."""
         ends = None if self.low is None or self.high is None else [self.low, self.high]
-        found: dict[str, Any] = {"r": self.ours, "r_against": self.theirs, "gain": self.gain, "ci95": ends}
+        gain_json: dict[str, Any] = {"r": self.ours, "r_against": self.theirs, "gain": self.gain, "ci95": ends}
         if self.reason is not None:
-            found["reason"] = self.reason.to_json()
-        return found
+            gain_json["reason"] = self.reason.to_json()
+        return gain_json
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +78,7 @@ class PairedComparison:
         """Return the gains by method, `column`, `cells`, and why there are none."""
         return {
             "column": self.column,
-            **{name: one.to_json() for name, one in self.gains.items()},
+            **{name: gain.to_json() for name, gain in self.gains.items()},
             "cells": [{"source": source, "model": model, "n": n} for (source, model), n in self.cells.items()],
             "cells_left_out": self.left_out,
             **({} if self.gains else {"reason": NO_CELL}),
@@ -104,65 +104,67 @@ def compare_paired(
     """
     ours, theirs = np.atleast_2d(ours), np.atleast_2d(theirs)
     known = np.isfinite(np.vstack([ours, theirs, human])).all(axis=0)
-    counted: dict[tuple[str, str], np.ndarray] = {}
+    rows_by_cell: dict[tuple[str, str], np.ndarray] = {}
     left_out = 0
     for cell in dict.fromkeys(cells):
-        here = known & np.array([one == cell for one in cells], dtype=bool)
-        if here.sum() < 3 or any(is_constant(one[here]) for one in (*ours, *theirs, human)):
+        here = known & np.array([reply_cell == cell for reply_cell in cells], dtype=bool)
+        if here.sum() < 3 or any(is_constant(scores[here]) for scores in (*ours, *theirs, human)):
             left_out += 1
         else:
-            counted[cell] = np.flatnonzero(here)
-    if not counted:
+            rows_by_cell[cell] = np.flatnonzero(here)
+    if not rows_by_cell:
         return PairedComparison(column, {}, {}, left_out)
     gains = {}
-    for name, methods in {**{one: (one,) for one in AGAINST}, MEAN: AGAINST}.items():
-        mine, its = (
+    for name, methods in {**{method: (method,) for method in AGAINST}, MEAN: AGAINST}.items():
+        our_mean, their_mean = (
             float(
                 np.mean(
                     [
-                        _coefficient(one[at], human[at], method)
-                        for at in counted.values()
+                        _coefficient(scores[rows], human[rows], method)
+                        for rows in rows_by_cell.values()
                         for method in methods
-                        for one in side
+                        for scores in side
                     ]
                 )
             )
             for side in (ours, theirs)
         )
         parts = [
-            _differences(ours, theirs, human, contexts, _of_source(counted, source), methods)
-            for source in dict.fromkeys(source for source, _model in counted)
+            _differences(ours, theirs, human, contexts, _of_source(rows_by_cell, source), methods)
+            for source in dict.fromkeys(source for source, _model in rows_by_cell)
         ]
-        half = jackknife_half([without / len(counted) for _whole, without in parts], _LEVEL)
-        few = _few_carry([*ours, *theirs, human], contexts, counted, methods)
+        half = jackknife_half([leave_one_out / len(rows_by_cell) for _total, leave_one_out in parts], _LEVEL)
+        few = _few_carry([*ours, *theirs, human], contexts, rows_by_cell, methods)
         low = high = None
         if half is not None and few is None:
-            bias = sum((len(without) - 1) * (without.mean() - whole) for whole, without in parts)
-            ends = sorted((mine - its, mine - its - float(bias) / len(counted)))
+            bias = sum((len(leave_one_out) - 1) * (leave_one_out.mean() - total) for total, leave_one_out in parts)
+            ends = sorted((our_mean - their_mean, our_mean - their_mean - float(bias) / len(rows_by_cell)))
             low, high = max(ends[0] - half, -2.0), min(ends[1] + half, 2.0)
-        gains[name] = PairedGain(mine, its, low, high, few)
-    return PairedComparison(column, gains, {cell: len(at) for cell, at in counted.items()}, left_out)
+        gains[name] = PairedGain(our_mean, their_mean, low, high, few)
+    return PairedComparison(column, gains, {cell: len(rows) for cell, rows in rows_by_cell.items()}, left_out)
 
 
 def _few_carry(
     sides: Sequence[np.ndarray],
     contexts: np.ndarray,
-    counted: Mapping[tuple[str, str], np.ndarray],
+    rows_by_cell: Mapping[tuple[str, str], np.ndarray],
     methods: Sequence[str],
 ) -> Reason | None:
     """Return the reason where few contexts of all cells carry one of the (N,) sides; else None."""
-    units = {cell: np.array([f"{cell[0]}\n{one}" for one in contexts[at]]) for cell, at in counted.items()}
+    units = {
+        cell: np.array([f"{cell[0]}\n{context}" for context in contexts[rows]]) for cell, rows in rows_by_cell.items()
+    }
     carried = min(
-        effective_units_of_cells([(side[at], units[cell]) for cell, at in counted.items()], method)
+        effective_units_of_cells([(side[rows], units[cell]) for cell, rows in rows_by_cell.items()], method)
         for side in sides
         for method in methods
     )
     return few_carry(carried, len(np.unique(np.concatenate(list(units.values())))))
 
 
-def _of_source(counted: Mapping[tuple[str, str], np.ndarray], source: str) -> list[np.ndarray]:
+def _of_source(rows_by_cell: Mapping[tuple[str, str], np.ndarray], source: str) -> list[np.ndarray]:
     """Return the rows of each of a data set's cells."""
-    return [at for (of, _model), at in counted.items() if of == source]
+    return [rows for (cell_source, _model), rows in rows_by_cell.items() if cell_source == source]
 
 
 def _differences(
@@ -181,24 +183,28 @@ def _differences(
     """
     rows = np.concatenate(cells)
     names, codes = np.unique(contexts[rows].astype(str), return_inverse=True)
-    places = np.split(np.arange(len(rows)), np.cumsum([len(at) for at in cells])[:-1])
+    places = np.split(np.arange(len(rows)), np.cumsum([len(cell_rows) for cell_rows in cells])[:-1])
 
     def differences(times: np.ndarray) -> np.ndarray:
         weights = times[:, codes]
-        found = np.zeros(len(times))
-        for at, place in zip(cells, places, strict=True):
+        totals = np.zeros(len(times))
+        for cell_rows, place in zip(cells, places, strict=True):
             for method in methods:
-                mine, its = (
+                our_mean, their_mean = (
                     np.mean(
-                        [weighted_correlations(one[at], human[at], weights[:, place], method) for one in side], axis=0
+                        [
+                            weighted_correlations(scores[cell_rows], human[cell_rows], weights[:, place], method)
+                            for scores in side
+                        ],
+                        axis=0,
                     )
                     for side in (ours, theirs)
                 )
-                found += (mine - its) / len(methods)
-        return found
+                totals += (our_mean - their_mean) / len(methods)
+        return totals
 
-    whole = differences(np.ones((1, len(names))))
-    return float(whole[0]), leave_one_out_values(differences, len(names), max(1, _BLOCK // len(rows)))
+    total = differences(np.ones((1, len(names))))
+    return float(total[0]), leave_one_out_values(differences, len(names), max(1, _BLOCK // len(rows)))
 
 
 def _coefficient(x: np.ndarray, y: np.ndarray, method: str) -> float:
@@ -212,20 +218,23 @@ def gains_printed(result: Mapping[str, Mapping[str, Any]]) -> list[str]:
     from evaluation.number_format import share
 
     lines = []
-    for name, found in result.items():
-        one = found.get("against")
-        if not one:
+    for name, agreement in result.items():
+        gains = agreement.get("against")
+        if not gains:
             continue
-        if "reason" in one:
-            lines.append(f"{name} against {one['column']}: undefined, {one['reason']}")
+        if "reason" in gains:
+            lines.append(f"{name} against {gains['column']}: undefined, {gains['reason']}")
             continue
         parts = [
-            f"{method} {share(one[method]['r'], 3)} less {share(one[method]['r_against'], 3)}, a gain of "
-            f"{share(one[method]['gain'], 3)} {_interval_printed(one[method])}"
+            f"{method} {share(gains[method]['r'], 3)} less {share(gains[method]['r_against'], 3)}, a gain of "
+            f"{share(gains[method]['gain'], 3)} {_interval_printed(gains[method])}"
             for method in (*AGAINST, MEAN)
         ]
-        left = f", {one['cells_left_out']} left out" if one["cells_left_out"] else ""
-        lines.append(f"{name} against {one['column']}, mean over {len(one['cells'])} cells{left}: {'; '.join(parts)}")
+        left_out_text = f", {gains['cells_left_out']} left out" if gains["cells_left_out"] else ""
+        lines.append(
+            f"{name} against {gains['column']}, mean over {len(gains['cells'])} cells{left_out_text}: "
+            f"{'; '.join(parts)}"
+        )
     if lines:
         lines.append("against: on the same replies; 95 % by the jackknife over the contexts of each data set.")
     return lines

@@ -51,13 +51,13 @@ class PairChoice(NamedTuple):
         answer: 1 for the first, 0 for the same, -1 for the second; NaN where nothing was chosen.
         first: the bot of the first, as people may have been shown the pair the other way round.
         context: name that groups pairs; empty: the pair stands alone.
-        why: the reason where nothing was chosen.
+        reason: why nothing was chosen.
     """
 
     answer: float
     first: str = ""
     context: str = ""
-    why: str = ""
+    reason: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,16 +88,16 @@ class ChoiceAgreement:
 
     def to_json(self) -> dict[str, Any]:
         """Return plain values, each estimate as `value`, `ci95` and, where something is missing, `reason`."""
-        found = asdict(self)
+        agreement_json = asdict(self)
         for name in ("agreed", "kappa", "people"):
-            one: Interval = getattr(self, name)
-            found[name] = {
-                "value": one.mean,
-                "ci95": None if one.low is None else [one.low, one.high],
-                "n": one.n,
-                "reason": one.reason,
+            interval: Interval = getattr(self, name)
+            agreement_json[name] = {
+                "value": interval.mean,
+                "ci95": None if interval.low is None else [interval.low, interval.high],
+                "n": interval.n,
+                "reason": interval.reason,
             }
-        return found
+        return agreement_json
 
 
 def compare_choices(people: PairJudgements, chosen: Mapping[str, PairChoice], question: str = "") -> ChoiceAgreement:
@@ -115,29 +115,33 @@ def compare_choices(people: PairJudgements, chosen: Mapping[str, PairChoice], qu
         raise ValueError(
             f"no participant was asked {quote(question)} about pairs; there is {', '.join(people.answers)}"
         )
-    said = people.answers[question]
+    answers = people.answers[question]
     names = people.item.astype(str)
     nothing = PairChoice(float("nan"))
-    found = [chosen.get(name, nothing) for name in names.tolist()]
-    own = np.array(
+    choices = [chosen.get(name, nothing) for name in names.tolist()]
+    chooser_answers = np.array(
         [
-            -one.answer if one.first and one.first == second else one.answer
-            for one, second in zip(found, people.second.tolist(), strict=True)
+            -choice.answer if choice.first and choice.first == second else choice.answer
+            for choice, second in zip(choices, people.second.tolist(), strict=True)
         ],
         dtype=float,
     )
-    answered, used = np.isfinite(said), np.isfinite(said) & np.isfinite(own)
-    lacking = {names[k]: found[k].why or NOT_CHOSEN for k in np.flatnonzero(answered & ~used)}
+    answered, used = np.isfinite(answers), np.isfinite(answers) & np.isfinite(chooser_answers)
+    lacking = {names[k]: choices[k].reason or NOT_CHOSEN for k in np.flatnonzero(answered & ~used)}
     skipped = Counter(lacking.values())
     silent = set(chosen) - set(names[answered].tolist())
     skipped.update({NOBODY_SAID: len(silent)} if silent else {})
     pairs, raters = names[used], rater_codes(people.rater.tolist())[used]
-    units = [f"context {found[k].context}" if found[k].context else f"pair {names[k]}" for k in np.flatnonzero(used)]
+    units = [
+        f"context {choices[k].context}" if choices[k].context else f"pair {names[k]}" for k in np.flatnonzero(used)
+    ]
     contexts = np.unique(np.array(units), return_inverse=True)[1]
     tables = np.zeros((len(pairs), 9))
     place = {answer: k for k, answer in enumerate(_ANSWERS)}
-    for k, (one, other) in enumerate(zip(said[used].tolist(), own[used].tolist(), strict=True)):
-        tables[k, 3 * place[one] + place[other]] = 1
+    for k, (human_answer, chooser_answer) in enumerate(
+        zip(answers[used].tolist(), chooser_answers[used].tolist(), strict=True)
+    ):
+        tables[k, 3 * place[human_answer] + place[chooser_answer]] = 1
     total = tables.sum(axis=0)
     decided = tables[:, [*_SAME, *_OTHER]].any(axis=1)
     agreeing = tables[:, list(_SAME)].sum(axis=1)
@@ -158,27 +162,27 @@ def compare_choices(people: PairJudgements, chosen: Mapping[str, PairChoice], qu
         },
         agreed=_share(agreeing[decided], raters[decided], contexts[decided]),
         kappa=_kappa(tables, raters, contexts),
-        people=_share(*_two_people(pairs, said[used], contexts)),
+        people=_share(*_two_people(pairs, answers[used], contexts)),
         skipped=dict(skipped),
     )
 
 
-def _two_people(pairs: np.ndarray, said: np.ndarray, contexts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _two_people(pairs: np.ndarray, answers: np.ndarray, contexts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Compare every two people who chose a reply of the same pair.
 
     Returns (c,) 1 for the same reply, else 0, and the context of each.
     """
     votes: dict[str, Counter[float]] = {}
-    of: dict[str, int] = {}
-    for name, answer, context in zip(pairs.tolist(), said.tolist(), contexts.tolist(), strict=True):
+    context_by_pair: dict[str, int] = {}
+    for name, answer, context in zip(pairs.tolist(), answers.tolist(), contexts.tolist(), strict=True):
         votes.setdefault(name, Counter())[answer] += 1
-        of[name] = context
+        context_by_pair[name] = context
     values, groups = [], []
-    for name, found in votes.items():
-        first, second = found[1.0], found[-1.0]
-        same, other = (first * (first - 1) + second * (second - 1)) // 2, first * second
-        values += [np.ones(same), np.zeros(other)]
-        groups.append(np.full(same + other, of[name]))
+    for name, counts in votes.items():
+        first, second = counts[1.0], counts[-1.0]
+        n_same, n_different = (first * (first - 1) + second * (second - 1)) // 2, first * second
+        values += [np.ones(n_same), np.zeros(n_different)]
+        groups.append(np.full(n_same + n_different, context_by_pair[name]))
     if not values:
         return np.zeros(0), np.zeros(0, dtype=int)
     return np.concatenate(values), np.concatenate(groups)
@@ -250,7 +254,7 @@ class MetricChoices:
 
 def judge_chosen(pairs: Iterable[JudgedPair]) -> dict[str, PairChoice]:
     """Return a judge's choices by the pair's name: the one preferred in both orders, else a tie."""
-    return {one.item: PairChoice(_SIDES[one.preferred], one.first, one.context) for one in pairs}
+    return {pair.item: PairChoice(_SIDES[pair.preferred], pair.first, pair.context) for pair in pairs}
 
 
 def choose(
@@ -278,13 +282,15 @@ def choose(
         ValueError: the question has no answers.
     """
     shared = shared or TextCache()
-    found = {}
-    for one in metrics:
-        name = one if isinstance(one, str) else one.name
-        told = progress(name) if progress is not None else None
-        asked = [question or people.leading]
-        [found[name]] = choose_everywhere(people, items, one, questions=asked, shared=shared, progress=told).values()
-    return found
+    choices = {}
+    for metric in metrics:
+        name = metric if isinstance(metric, str) else metric.name
+        metric_progress = progress(name) if progress is not None else None
+        questions = [question or people.leading]
+        [choices[name]] = choose_everywhere(
+            people, items, metric, questions=questions, shared=shared, progress=metric_progress
+        ).values()
+    return choices
 
 
 def choose_everywhere(
@@ -309,23 +315,25 @@ def choose_everywhere(
         ValueError: one of the questions has no answers.
     """
     chats = [item for item in items if isinstance(item, ChatPair)]
-    pairs = [one for one in items if isinstance(one, ReplyItem) and one.second_response is not None]
+    pairs = [item for item in items if isinstance(item, ReplyItem) and item.second_response is not None]
     level: Level = "conversation" if chats else "turn"
     name = metric if isinstance(metric, str) else metric.name
-    found, wanted = metric_and_columns(metric, level)
-    asked = questions or list(people.titles)
-    reason = found.unavailable_reason()
-    if reason is None and not any(column.level == level for column in found.columns):
+    known_metric, columns = metric_and_columns(metric, level)
+    question_keys = questions or list(people.titles)
+    reason = known_metric.unavailable_reason()
+    if reason is None and not any(column.level == level for column in known_metric.columns):
         reason = OF_REPLIES if chats else OF_CHATS
     if reason is not None:
-        return {question: MetricChoices(name, unavailable=reason) for question in asked}
+        return {question: MetricChoices(name, unavailable=reason) for question in question_keys}
     shared = shared or TextCache()
     column, chosen = (
-        _chosen_chats(found, wanted, chats, shared, progress)
+        _chosen_chats(known_metric, columns, chats, shared, progress)
         if chats
-        else _chosen(found, wanted, pairs, shared, progress)
+        else _chosen(known_metric, columns, pairs, shared, progress)
     )
-    return {question: MetricChoices(name, column, compare_choices(people, chosen, question)) for question in asked}
+    return {
+        question: MetricChoices(name, column, compare_choices(people, chosen, question)) for question in question_keys
+    }
 
 
 def judge_everywhere(
@@ -344,32 +352,32 @@ def judge_everywhere(
 
 
 def _chosen(
-    metric: Metric, wanted: Sequence[str], pairs: Sequence[ReplyItem], shared: TextCache, progress: Progress | None
+    metric: Metric, columns: Sequence[str], pairs: Sequence[ReplyItem], shared: TextCache, progress: Progress | None
 ) -> tuple[str, dict[str, PairChoice]]:
-    replies = [reply for item in pairs for reply in _both(item)]
+    replies = [reply for item in pairs for reply in _build_replies(item)]
     if not getattr(metric, "reads_tokens", False):
         replies = [detokenise_reply(reply) for reply in replies]
     scores = item_scores(metric, replies, shared, progress=progress)
-    name = wanted[0] if wanted else next(iter(scores))
+    name = columns[0] if columns else next(iter(scores))
     # A column without any value is left out of the scores.
     values = scores.get(name, np.full(len(replies), np.nan)).reshape(-1, 2)
     chosen = {}
     for k, item in enumerate(pairs):
-        why = ""
+        reason = ""
         if not np.isfinite(values[k]).all():
             unread = int(np.flatnonzero(~np.isfinite(values[k]))[0])
             reply = replies[2 * k + unread]
             lacks = None
             if isinstance(metric, ReplyMetric):
                 lacks = metric.lacking(metric.seen(reply), name)
-            why = lacks or METRIC_UNDEFINED
+            reason = lacks or METRIC_UNDEFINED
         answer = _better(metric, name, "turn", *values[k])
-        chosen[item.key] = PairChoice(answer, item.model, context_name(item), why)
+        chosen[item.key] = PairChoice(answer, item.model, context_name(item), reason)
     return name, chosen
 
 
 def _chosen_chats(
-    metric: Metric, wanted: Sequence[str], pairs: Sequence[ChatPair], shared: TextCache, progress: Progress | None
+    metric: Metric, columns: Sequence[str], pairs: Sequence[ChatPair], shared: TextCache, progress: Progress | None
 ) -> tuple[str, dict[str, PairChoice]]:
     names = [column.name for column in metric.columns if column.level == "conversation"]
     talks = {(chat.id, pair.self_play): chat for pair in pairs for chat in (pair.first, pair.second)}
@@ -386,25 +394,25 @@ def _chosen_chats(
             if progress is not None:
                 progress(n_done, len(talks))
     defined = [name for name in names if any(map(np.isfinite, values[name].values()))]
-    name = wanted[0] if wanted else (defined or names)[0]
+    name = columns[0] if columns else (defined or names)[0]
     chosen = {}
     for pair in pairs:
-        both = [values[name][chat.id] for chat in (pair.first, pair.second)]
-        answer = _better(metric, name, "conversation", *both)
-        chosen[pair.key] = PairChoice(answer, pair.model, why="" if np.isfinite(answer) else METRIC_UNDEFINED)
+        chat_values = [values[name][chat.id] for chat in (pair.first, pair.second)]
+        answer = _better(metric, name, "conversation", *chat_values)
+        chosen[pair.key] = PairChoice(answer, pair.model, reason="" if np.isfinite(answer) else METRIC_UNDEFINED)
     return name, chosen
 
 
 def _better(metric: Metric, name: str, level: Level, first: float, second: float) -> float:
     """Return 1 where the first has the better score, 0 where they are the same, else -1; NaN where one has none."""
-    column = next(one for one in metric.columns if (one.name, one.level) == (name, level))
+    column = next(candidate for candidate in metric.columns if (candidate.name, candidate.level) == (name, level))
     return float(np.sign(first - second)) * (-1.0 if column.direction == "lower" else 1.0)
 
 
-def _both(item: ReplyItem) -> list[ReplyInContext]:
-    said = tuple(text for text in item.context if text.strip())
+def _build_replies(item: ReplyItem) -> list[ReplyInContext]:
+    context = tuple(text for text in item.context if text.strip())
     reference = item.reference if item.reference and item.reference.strip() else None
-    return [ReplyInContext(said, text, reference) for text in (item.response, str(item.second_response))]
+    return [ReplyInContext(context, text, reference) for text in (item.response, str(item.second_response))]
 
 
 def people_length_bias(people: PairJudgements, pairs: Sequence[JudgedPair], question: str) -> Correlation:
@@ -412,39 +420,39 @@ def people_length_bias(people: PairJudgements, pairs: Sequence[JudgedPair], ques
 
     The excess of a judge's own coefficient over it is the judge's bias.
     """
-    said: dict[str, list[float]] = {}
+    answers_by_item: dict[str, list[float]] = {}
     rows = zip(people.item, people.second, people.answers[question].tolist(), strict=True)
-    known = {one.item: one for one in pairs}
+    known = {pair.item: pair for pair in pairs}
     for name, second, answer in rows:
         pair = known.get(str(name))
         if pair is not None and np.isfinite(answer):
-            said.setdefault(pair.item, []).append(-answer if pair.first == second else answer)
-    judged = [known[name] for name in said]
+            answers_by_item.setdefault(pair.item, []).append(-answer if pair.first == second else answer)
+    judged = [known[name] for name in answers_by_item]
     return correlate(
-        [one.words_first - one.words_second for one in judged],
-        [float(np.mean(answers)) for answers in said.values()],
+        [pair.words_first - pair.words_second for pair in judged],
+        [float(np.mean(answers)) for answers in answers_by_item.values()],
         "spearman",
-        units=[one.context for one in judged],
+        units=[pair.context for pair in judged],
     )
 
 
 def choices_printed(result: dict[str, dict[str, Any]]) -> str:
     """Return lines of a terminal for each metric or judge, from the JSON of `MetricChoices`."""
     lines = []
-    for name, one in result.items():
-        if "unavailable" in one:
-            lines.append(f"{name}: skipped, {one['unavailable']}")
+    for name, agreement in result.items():
+        if "unavailable" in agreement:
+            lines.append(f"{name}: skipped, {agreement['unavailable']}")
             continue
-        counts = one["counts"]
+        counts = agreement["counts"]
         lines += [
-            f"{name}: people's answers to {quote(one['question'])}: {one['n']} of {one['n_pairs']} pairs by "
-            f"{one['n_raters']} raters",
-            f"  the same reply where both chose one: {_estimate(one['agreed'])}; two people: "
-            f"{_estimate(one['people'])}",
-            f"  Cohen's kappa, ties counted: {_estimate(one['kappa'])}",
+            f"{name}: people's answers to {quote(agreement['question'])}: {agreement['n']} of "
+            f"{agreement['n_pairs']} pairs by {agreement['n_raters']} raters",
+            f"  the same reply where both chose one: {_estimate(agreement['agreed'])}; two people: "
+            f"{_estimate(agreement['people'])}",
+            f"  Cohen's kappa, ties counted: {_estimate(agreement['kappa'])}",
             f"  answers: {counts['same']} the same reply, {counts['other']} the other one, {counts['people_tied']} "
             f"people said “the same”, {counts['chooser_tied']} {name} did, {counts['both_tied']} both did",
-            *(f"  left out {n} × {why}" for why, n in one["skipped"].items()),
+            *(f"  left out {n} × {reason}" for reason, n in agreement["skipped"].items()),
         ]
     lines.append(
         "Half of all choices would be the same by chance. Intervals of 95 %, clustered by rater and by context."
@@ -452,8 +460,8 @@ def choices_printed(result: dict[str, dict[str, Any]]) -> str:
     return "\n".join(lines)
 
 
-def _estimate(found: dict[str, Any]) -> str:
-    if found["value"] is None:
-        return f"undefined, {found['reason']}"
-    low, high = found["ci95"] or (None, None)
-    return f"{share(found['value'])} {span(low, high, shares=True)}"
+def _estimate(interval: dict[str, Any]) -> str:
+    if interval["value"] is None:
+        return f"undefined, {interval['reason']}"
+    low, high = interval["ci95"] or (None, None)
+    return f"{share(interval['value'])} {span(low, high, shares=True)}"

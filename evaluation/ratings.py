@@ -89,9 +89,9 @@ def headline(dimensions: Sequence[RatingDimension], *, ordered: bool) -> tuple[s
     Args:
         ordered: whether a researcher put the questions in their order; imported ones have none.
     """
-    whole = next((dimension.key for dimension in dimensions if dimension.key in WHOLE), None)
-    if whole is not None:
-        return (whole,)
+    overall_key = next((dimension.key for dimension in dimensions if dimension.key in WHOLE), None)
+    if overall_key is not None:
+        return (overall_key,)
     one_scale = len({(dimension.low, dimension.high) for dimension in dimensions}) == 1
     if ordered or not one_scale:
         return tuple(dimension.key for dimension in dimensions[:1])
@@ -171,8 +171,8 @@ class Ratings:
         for key in self.headline:
             self.dimension(key)
         for dimension in self.dimensions:
-            given = self.answers[dimension.key]
-            beyond = given[(given < dimension.low) | (given > dimension.high)]
+            answers = self.answers[dimension.key]
+            beyond = answers[(answers < dimension.low) | (answers > dimension.high)]
             if len(beyond):
                 raise ValueError(
                     f"an answer to {dimension.key} is {beyond[0]:g}; its scale is "
@@ -211,32 +211,34 @@ class Ratings:
         texts = table_of(frame[[key for key in frame.columns if key not in numbers]])
         if dimensions is None:
             reserved = ("conversation", "bot", "rater", *factors)
-            others = [key for key in frame.columns if key not in reserved]
-            dimensions = [key for key in others if key in numbers or texts.holds_numbers(key)]
-            if others and not dimensions and len(frame):
-                raise ValueError(f"the table has no column of numbers; {', '.join(others)} hold texts")
+            other_columns = [key for key in frame.columns if key not in reserved]
+            dimensions = [key for key in other_columns if key in numbers or texts.holds_numbers(key)]
+            if other_columns and not dimensions and len(frame):
+                raise ValueError(f"the table has no column of numbers; {', '.join(other_columns)} hold texts")
         answers: dict[str, np.ndarray] = {}
         scales = FileScales.read(scale)
-        asked = []
-        for found in dimensions:
-            key = found.key if isinstance(found, RatingDimension) else found
+        questions = []
+        for dimension in dimensions:
+            key = dimension.key if isinstance(dimension, RatingDimension) else dimension
             if key not in frame.columns:
                 raise ValueError(_no_dimension(key, [str(name) for name in frame.columns]))
             answers[key] = frame[key].to_numpy(dtype=float, na_value=np.nan) if key in numbers else texts.numbers(key)
-            if isinstance(found, RatingDimension):
-                asked.append(found)
+            if isinstance(dimension, RatingDimension):
+                questions.append(dimension)
                 continue
-            given = scales.get(found)
-            low, high = given or _seen(answers[key])
-            turned = True if found in reversed else False if found in higher else None
-            asked.append(RatingDimension(found, found, low, high, reversed=turned, inferred=given is None))
+            ends = scales.get(dimension)
+            low, high = ends or _seen(answers[key])
+            is_reversed = True if dimension in reversed else False if dimension in higher else None
+            questions.append(
+                RatingDimension(dimension, dimension, low, high, reversed=is_reversed, inferred=ends is None)
+            )
         n = len(frame)
         return cls(
             conversation=frame["conversation"].to_numpy(),
             bot=frame["bot"].to_numpy(),
             rater=frame["rater"].to_numpy(dtype=object) if "rater" in frame.columns else np.full(n, None),
             answers=answers,
-            dimensions=tuple(asked),
+            dimensions=tuple(questions),
             controls=frozenset(controls),
             condition={
                 key.removeprefix(CONDITION): np.array(
@@ -261,10 +263,10 @@ class Ratings:
         Raises:
             ValueError: without one, with the nearest keys.
         """
-        found = next((d for d in self.dimensions if d.key == key), None)
-        if found is None:
+        dimension = next((d for d in self.dimensions if d.key == key), None)
+        if dimension is None:
             raise ValueError(_no_dimension(key, [d.key for d in self.dimensions]))
-        return found
+        return dimension
 
     @property
     def leading(self) -> RatingDimension | None:
@@ -288,26 +290,29 @@ class Ratings:
         if key is None or key == MEAN_KEY:
             key = self.headline
         keys = (key,) if isinstance(key, str) else tuple(key)
-        columns = [self._counted(self.dimension(one)) for one in keys]
+        columns = [self._orient_answers(self.dimension(dimension_key)) for dimension_key in keys]
         return np.mean(columns, axis=0) if columns else np.full(len(self), np.nan)
 
-    def _counted(self, dimension: RatingDimension) -> np.ndarray:
-        given = self.answers[dimension.key]
-        return dimension.low + dimension.high - given if dimension.reversed else given
+    def _orient_answers(self, dimension: RatingDimension) -> np.ndarray:
+        answers = self.answers[dimension.key]
+        return dimension.low + dimension.high - answers if dimension.reversed else answers
 
     def scale(self, key: str | Sequence[str] | None = None) -> tuple[float, float]:
         """Return the ends of the scale on which `values` of the same key lie."""
         if key is None or key == MEAN_KEY:
             key = self.headline
-        asked = [self.dimension(one) for one in ((key,) if isinstance(key, str) else key)]
-        return (float(np.mean([one.low for one in asked])), float(np.mean([one.high for one in asked])))
+        dimensions = [self.dimension(dimension_key) for dimension_key in ((key,) if isinstance(key, str) else key)]
+        return (
+            float(np.mean([dimension.low for dimension in dimensions])),
+            float(np.mean([dimension.high for dimension in dimensions])),
+        )
 
     def bounds(self, key: str | Sequence[str] | None = None) -> tuple[float, float] | None:
         """Return the ends that intervals of `values` of the same key may not pass; None where one is inferred."""
         if key is None or key == MEAN_KEY:
             key = self.headline
         keys = (key,) if isinstance(key, str) else key
-        return None if any(self.dimension(one).inferred for one in keys) else self.scale(key)
+        return None if any(self.dimension(dimension_key).inferred for dimension_key in keys) else self.scale(key)
 
     def smallest_difference(self, key: str | Sequence[str] | None = None) -> float | None:
         """Return the smallest difference of interest of `values` of the same key, in points.
@@ -325,7 +330,7 @@ class Ratings:
         return np.stack(columns, axis=1) if columns else np.empty((len(self), 0))
 
     @property
-    def named(self) -> np.ndarray:
+    def is_named(self) -> np.ndarray:
         """(k,) True if the rater is known."""
         return np.array([rater is not None for rater in self.rater], dtype=bool)
 
@@ -373,15 +378,15 @@ class Ratings:
             ValueError: for a question that there is not.
         """
         keys = (target,) if isinstance(target, str) else tuple(target)
-        asked = [self.dimension(key) for key in keys]
+        dimensions = [self.dimension(key) for key in keys]
         return replace(
             self,
             answers={key: self.answers[key] for key in keys},
-            dimensions=tuple(one for one in self.dimensions if one in asked),
+            dimensions=tuple(dimension for dimension in self.dimensions if dimension in dimensions),
             headline=keys,
         )
 
-    def where(self, keep: np.ndarray) -> Ratings:
+    def select(self, keep: np.ndarray) -> Ratings:
         """Return the ratings of a mask, (k,)."""
         return replace(
             self,
@@ -433,7 +438,7 @@ class Ratings:
             if pair[1] is not None:
                 keep[i] = pair not in seen
                 seen.add(pair)
-        return self if keep.all() else self.where(keep)
+        return self if keep.all() else self.select(keep)
 
     def per_conversation(self) -> pd.DataFrame:
         """Return one row per conversation, its id as index: `bot`, `rater` and the mean of every dimension.

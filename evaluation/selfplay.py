@@ -141,7 +141,9 @@ def play(
     validate_run(seeds, window)
     title = bot.name if partner is None else f"{partner.name}>{bot.name}"
     under = conditions or [SelfPlayCondition()] * len(seeds)
-    chats = RunningChats([_opened(title, seed, openers, one) for seed, one in zip(seeds, under, strict=True)])
+    chats = RunningChats(
+        [_opened(title, seed, openers, condition) for seed, condition in zip(seeds, under, strict=True)]
+    )
     n_planned = n_turns * len(seeds)
     n_made = sum(len(conversation.turns) for conversation in chats.conversations)
     for turn in range(n_turns):
@@ -156,7 +158,7 @@ def play(
         n_made += chats.add_replies(speaks, going, contexts, "human" if turn % 2 == 0 else "bot", timeout_s)
         if progress is not None:
             progress(n_made, n_planned)
-    return [SelfPlayed(*one) for one in zip(chats.conversations, chats.errors, chats.costs, strict=True)]
+    return [SelfPlayed(*chat) for chat in zip(chats.conversations, chats.errors, chats.costs, strict=True)]
 
 
 def validate_run(seeds: Sequence[int], window: int | None) -> None:
@@ -243,9 +245,9 @@ def study_of_runs(
             played = play_one(bot)
         finally:
             bot.unload()
-        for number, one in enumerate(played):
-            if one.error is None:
-                dialogues.append(StudyDialogue(one.conversation, name, source))
+        for number, played_chat in enumerate(played):
+            if played_chat.error is None:
+                dialogues.append(StudyDialogue(played_chat.conversation, name, source))
             else:
-                failed.append(Skipped(number, f"{name}: {one.error}"))
+                failed.append(Skipped(number, f"{name}: {played_chat.error}"))
     return Study(title, tuple(dialogues), tuple(failed), device=device)

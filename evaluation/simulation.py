@@ -93,15 +93,17 @@ def simulate_chats(
     if n_exchanges is not None and n_exchanges < 1:
         raise ValueError(f"n_exchanges is {n_exchanges}; a chat has at least 1 exchange")
     validate_run(seeds, window)
-    under = conditions or [SelfPlayCondition()] * len(seeds)
+    chat_conditions = conditions or [SelfPlayCondition()] * len(seeds)
     title = f"{participant.name}>{bot.name}"
-    chats = RunningChats([_opened(title, seed, one) for seed, one in zip(seeds, under, strict=True)])
+    chats = RunningChats(
+        [_opened(title, seed, condition) for seed, condition in zip(seeds, chat_conditions, strict=True)]
+    )
     courses = []
     for chat in chats.conversations:
-        drawn = people.draw(chat.seed, bot.name, least=n_exchanges or 1) if people else None
-        n_drawn = MOST_EXCHANGES if may_leave else len(drawn.said) if drawn else DEFAULT_EXCHANGES
+        sampled_chat = people.draw(chat.seed, bot.name, least=n_exchanges or 1) if people else None
+        n_drawn = MOST_EXCHANGES if may_leave else len(sampled_chat.said) if sampled_chat else DEFAULT_EXCHANGES
         n_most, profile = n_exchanges or n_drawn, _drawn_profile(chat.seed, profiles)
-        first = ParticipantTurn(chat, bot.name, profile, None if may_leave else n_most, drawn)
+        first = ParticipantTurn(chat, bot.name, profile, None if may_leave else n_most, sampled_chat)
         courses.append(_Course(first, n_most))
     n_planned, n_made = sum(course.n_most for course in courses), 0
     going = list(range(len(seeds)))
@@ -147,11 +149,11 @@ def simulate_within(
     turns: list[ParticipantTurn] = []
     for chat in stored:
         own_seed = derive_seed(seed, "within", participant.name, chat.bot, chat.conversation.id)
-        drawn = source.draw(own_seed, chat.bot, chat.person, least=len(chat.said), unlike=chat)
+        sampled_chat = source.draw(own_seed, chat.bot, chat.person, least=len(chat.said), unlike=chat)
         n_planned = None if may_leave else len(chat.said)
         first = replace(chat.conversation, seed=own_seed)
         turns.append(
-            ParticipantTurn(first, chat.bot, _drawn_profile(own_seed, profiles), n_planned, drawn, chat.person)
+            ParticipantTurn(first, chat.bot, _drawn_profile(own_seed, profiles), n_planned, sampled_chat, chat.person)
         )
     moves: list[dict[int, Move]] = [{} for _ in stored]
     going = set(range(len(stored)))
@@ -160,14 +162,14 @@ def simulate_within(
             n for n in going if place < len(stored[n].turns) and all(m.text is not None for m in moves[n].values())
         }
         here = [n for n in sorted(going) if stored[n].turns[place].speaker == "human"]
-        asked = []
+        pending_turns = []
         for n in here:
             before = replace(turns[n].conversation, turns=stored[n].turns[:place])
             written = tuple(move.text for move in moves[n].values() if move.text)
-            asked.append(replace(turns[n], conversation=before, written=written))
-        for n, move in zip(here, _moves(participant, asked), strict=True):
+            pending_turns.append(replace(turns[n], conversation=before, written=written))
+        for n, move in zip(here, _moves(participant, pending_turns), strict=True):
             moves[n][place] = move
-    return [_within(*one) for one in zip(stored, moves, strict=True)]
+    return [_within(*chat) for chat in zip(stored, moves, strict=True)]
 
 
 def seed_of_simulation(seed: int, participant: str, bot: str, ordinal: int) -> int:

@@ -24,7 +24,7 @@ from evaluation.formats.tables import is_missing
 from evaluation.metric_agreement import JUDGED_TABLE, JudgedReplies, items_from_votes, judged_rows, judgements_of
 from evaluation.metrics.registry import metric_defaults, metric_get
 from evaluation.metrics.text_cache import TextCache
-from evaluation.number_format import counted, figure
+from evaluation.number_format import figure, pluralise
 from evaluation.ratings import Ratings
 
 if TYPE_CHECKING:
@@ -135,14 +135,14 @@ class Study:
         return len(self.dialogues)
 
     def __repr__(self) -> str:
-        said = f"{counted(len(self), 'conversation')} with {counted(len(self.bots), 'bot')}"
+        description = f"{pluralise(len(self), 'conversation')} with {pluralise(len(self.bots), 'bot')}"
         if self.dimensions:
-            said += f", {counted(len(self.ratings), 'rating')} on {', '.join(self.dimensions)}"
+            description += f", {pluralise(len(self.ratings), 'rating')} on {', '.join(self.dimensions)}"
         if self.skipped:
-            said += f"; {counted(len(self.skipped), 'record')} skipped"
+            description += f"; {pluralise(len(self.skipped), 'record')} skipped"
         if self.notes:
-            said += f"; {counted(len(self.notes), 'note')} on how it was read"
-        return f"Study {self.name}: {said}"
+            description += f"; {pluralise(len(self.notes), 'note')} on how it was read"
+        return f"Study {self.name}: {description}"
 
     @cached_property
     def judged(self) -> JudgedReplies:
@@ -150,7 +150,7 @@ class Study:
         table = self.tables.get(JUDGED_TABLE)
         if table is not None:
             return judgements_of(judged_rows(table))
-        return judgements_of(items_from_votes((one.conversation, one.bot) for one in self.dialogues))
+        return judgements_of(items_from_votes((dialogue.conversation, dialogue.bot) for dialogue in self.dialogues))
 
     @cached_property
     def bots(self) -> tuple[str, ...]:
@@ -247,8 +247,8 @@ class Study:
     @cached_property
     def flags(self) -> dict[str, int]:
         """Number of conversations by flag of their participant; empty where the file has no flags."""
-        named = [name for dialogue in self.dialogues for name in dialogue.flags or ()]
-        return {name: named.count(name) for name in sorted(set(named))}
+        flag_names = [name for dialogue in self.dialogues for name in dialogue.flags or ()]
+        return {name: flag_names.count(name) for name in sorted(set(flag_names))}
 
     def where(self, *, bots: Sequence[str] | None = None, without: Sequence[str] | str = ()) -> Study:
         """Return a part of the conversations.
@@ -268,12 +268,12 @@ class Study:
             raise ValueError(f"the study has no bot {quote(unknown[0])}; it has {', '.join(self.bots)}")
         if without and all(dialogue.flags is None for dialogue in self.dialogues):
             raise ValueError(f"{self.name} says nothing of flags; the exported table of conversations does")
-        kept = tuple(
+        dialogues = tuple(
             dialogue
             for dialogue in self.dialogues
             if dialogue.bot in bots and not set(without) & set(dialogue.flags or ())
         )
-        return replace(self, dialogues=kept)
+        return replace(self, dialogues=dialogues)
 
     def within(self, scales: FileScales) -> Study:
         """Return the study without answers beyond their scales, which `skipped` lists.
@@ -284,8 +284,8 @@ class Study:
         scales.check_questions(self.dimensions)
         dialogues, skipped = [], list(self.skipped)
         for dialogue in self.dialogues:
-            kept, reasons = scales.keep(dialogue.ratings)
-            dialogues.append(replace(dialogue, ratings=kept) if reasons else dialogue)
+            ratings, reasons = scales.keep(dialogue.ratings)
+            dialogues.append(replace(dialogue, ratings=ratings) if reasons else dialogue)
             name = dialogue.conversation.id
             skipped += [Skipped(dialogue.line, f"conversation {quote(name)}: {reason}") for reason in reasons]
         return replace(self, dialogues=tuple(dialogues), skipped=tuple(skipped))
@@ -323,10 +323,10 @@ class Study:
             )
         tables = [self._computed[metric.name] for metric in chosen]
         parts = [table.turns if level == "turn" else table.conversations for table in tables]
-        found = pd.concat(parts, axis=1).reset_index()
+        table = pd.concat(parts, axis=1).reset_index()
         bot_of = {dialogue.conversation.id: dialogue.bot for dialogue in self.dialogues}
-        found.insert(1, "bot", found["conversation"].map(bot_of).astype(object))
-        return found
+        table.insert(1, "bot", table["conversation"].map(bot_of).astype(object))
+        return table
 
     @cached_property
     def shared(self) -> TextCache:
@@ -425,7 +425,7 @@ def model(
 
     if not isinstance(study, Study):
         return formula_model(study, formula, kind=kind)
-    meta, ratings = {one.conversation.id: one.meta for one in study.dialogues}, rated(study)
+    meta, ratings = {dialogue.conversation.id: dialogue.meta for dialogue in study.dialogues}, rated(study)
     return formula_model(model_frame(ratings, meta, factors), formula, kind=kind, ratings=ratings)
 
 

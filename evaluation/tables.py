@@ -76,14 +76,14 @@ def text_table(title: str, headers: Sequence[str], rows: Sequence[Sequence[str]]
     """
     columns = list(zip(headers, *rows, strict=True)) if rows else [(header,) for header in headers]
     widths = [max(len(cell) for cell in column) for column in columns]
-    left = [i == 0 or not any(c.isdigit() for cell in column[1:] for c in cell) for i, column in enumerate(columns)]
+    is_left = [i == 0 or not any(c.isdigit() for cell in column[1:] for c in cell) for i, column in enumerate(columns)]
 
     def line(cells: Sequence[str]) -> str:
-        shown = [
+        padded_cells = [
             cell.ljust(width) if at_left else cell.rjust(width)
-            for cell, width, at_left in zip(cells, widths, left, strict=True)
+            for cell, width, at_left in zip(cells, widths, is_left, strict=True)
         ]
-        return "  ".join(shown).rstrip()
+        return "  ".join(padded_cells).rstrip()
 
     lines = [line(headers), *map(line, rows)]
     width = max(len(title), *map(len, lines))
@@ -107,8 +107,12 @@ def to_plain(value: Any) -> Any:
     if isinstance(value, Reason):
         return value.to_json()
     if is_dataclass(value) and not isinstance(value, type):
-        found = {field.name: getattr(value, field.name) for field in fields(value)}
-        return {name: to_plain(part) for name, part in found.items() if part is not None or not name.endswith("reason")}
+        field_values = {field.name: getattr(value, field.name) for field in fields(value)}
+        return {
+            name: to_plain(part)
+            for name, part in field_values.items()
+            if part is not None or not name.endswith("reason")
+        }
     if isinstance(value, Mapping):
         return {str(name): to_plain(part) for name, part in value.items()}
     if isinstance(value, np.ndarray):

@@ -177,7 +177,7 @@ def _kappas(once: Ratings, dimension: RatingDimension, table: np.ndarray) -> Ite
         return
     yield AgreementCoefficient(key, "fleiss", "conversation", fleiss_kappa(table))
     yield AgreementCoefficient(key, "gwet", "conversation", _gwet(table, dimension))
-    named_ratings = once.where(once.named)
+    named_ratings = once.select(once.is_named)
     if not len(named_ratings):
         return
     by_name = items_by_raters(
@@ -321,14 +321,14 @@ def item_sets(ratings: Ratings, set_of: Mapping[str, str], *, shared: int = USUA
 
 def _iterate_set_agreements(once: Ratings, names: np.ndarray, shared: int) -> Iterator[SetAgreement]:
     for name in sorted(set(names.tolist())):
-        part = once.where(names == name)
+        part = once.select(names == name)
         for dimension in once.dimensions:
             yield _agreement(part, name, dimension, shared)
 
 
 def _agreement(part: Ratings, name: str, dimension: RatingDimension, shared: int) -> SetAgreement:
     values = part.values(dimension.key)
-    part = part.where(np.isfinite(values))
+    part = part.select(np.isfinite(values))
     values = part.values(dimension.key)
     table = items_by_raters(values, part.conversation.tolist())
     level = _level(dimension, values)
@@ -368,7 +368,7 @@ def _cohen(part: Ratings, key: str, level: Level, shared: int) -> tuple[Agreemen
     """Return Cohen's kappa of two raters, or the median over pairs of more; and how many pairs it is of."""
     if (problem := _check_categories(part.values(key))) is not None:
         return problem, 0
-    named_ratings = part.where(part.named)
+    named_ratings = part.select(part.is_named)
     if not len(named_ratings):
         return undefined(0, 0, NOT_NAMED), 0
     table = items_by_raters(

@@ -34,7 +34,7 @@ def within_conditions(ratings: Ratings) -> Ratings:
     known = np.isfinite(ratings.values())
     is_kept = ~known
     is_kept[known] = shared_conditions(ratings.bot[known], conditions[known], ratings.unit[known])
-    return ratings.where(is_kept) if is_kept[known].any() else replace(ratings, condition={})
+    return ratings.select(is_kept) if is_kept[known].any() else replace(ratings, condition={})
 
 
 def n_conditions(known: Ratings) -> int:

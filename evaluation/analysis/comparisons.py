@@ -23,7 +23,7 @@ import numpy as np
 
 from evaluation.analysis.bot_means import n_conditions, within_conditions
 from evaluation.analysis.levels import order_alpha
-from evaluation.number_format import BY_TUPLE, counted, digits_for, figure, probability, span
+from evaluation.number_format import BY_TUPLE, digits_for, figure, pluralise, probability, span
 from evaluation.plots.charts import Differences, RatedBot, differences_drawing
 from evaluation.plots.marks import slots_of
 from evaluation.plots.svg import Plot
@@ -129,7 +129,7 @@ class Comparisons:
     def counts(self) -> str:
         """The counts of pairs in the three words of every conclusion."""
         return (
-            f"{self.n_told_apart} of {counted(self.n_pairs, 'pair')} clearly different, {len(self.equal)} equal for "
+            f"{self.n_told_apart} of {pluralise(self.n_pairs, 'pair')} clearly different, {len(self.equal)} equal for "
             f"practical purposes, {len(self.unknown)} not yet known"
         )
 
@@ -257,18 +257,18 @@ class Comparisons:
         """
         bots = [*self.order, *self.controls]
         if len(bots) < 2:
-            raise ValueError(f"{counted(len(bots), 'bot')} is rated, so there is nothing to draw")
+            raise ValueError(f"{pluralise(len(bots), 'bot')} is rated, so there is nothing to draw")
         slots = dict(zip(sorted(bots), slots_of(len(bots)), strict=True))
         rated = [RatedBot(bot, bot, slots[bot], bot in self.controls) for bot in bots]
         pairs = {(pair.a, pair.b): pair for pair in self.pairs}
         digits = digits_for(self.dimension.low, self.dimension.high)
-        name = f"Differences between the means of {counted(len(bots), 'bot')}, row minus column."
+        name = f"Differences between the means of {pluralise(len(bots), 'bot')}, row minus column."
         gaps = Differences(pairs, digits, render_reason=lambda reason: str(reason or ""))
         return Plot.from_drawing(differences_drawing(rated, rated, gaps, name=name))
 
     def __repr__(self) -> str:
         return (
-            f"Comparisons of {counted(len(self.order) + len(self.controls), 'bot')} by {self.dimension.key}: "
+            f"Comparisons of {pluralise(len(self.order) + len(self.controls), 'bot')} by {self.dimension.key}: "
             f"{self.counts}"
         )
 
@@ -355,7 +355,7 @@ def compare(
     ratings = within_conditions(ratings)
     values, names, units = ratings.values(), ratings.bot.tolist(), ratings.unit.tolist()
     conditions = None if ratings.conditions is None else ratings.conditions.tolist()
-    known = ratings.where(np.isfinite(values))
+    known = ratings.select(np.isfinite(values))
     shared = None if ratings.shared is None else ratings.shared.tolist()
     if ratings.is_collecting:
         scale = {"low": dimension.low, "high": dimension.high}
@@ -411,7 +411,7 @@ def compare(
 def means_compared(ratings: Ratings) -> dict[str, float]:
     """Return by bot with a rating the mean that comparisons order bots by: its mean for the average rater."""
     within = within_conditions(ratings)
-    known = within.where(np.isfinite(within.values()))
+    known = within.select(np.isfinite(within.values()))
     if not len(known):
         return {}
     bots, raters = label_codes(known.bot.astype(str)), label_codes(rater_codes(known.unit.tolist()))
@@ -421,9 +421,9 @@ def means_compared(ratings: Ratings) -> dict[str, float]:
 
 def units_of(ratings: Ratings) -> Units:
     """Return the units within which ratings are not assumed independent."""
-    if not len(ratings) or ratings.named.all():
+    if not len(ratings) or ratings.is_named.all():
         return "raters"
-    return "raters_and_conversations" if ratings.named.any() else "conversations"
+    return "raters_and_conversations" if ratings.is_named.any() else "conversations"
 
 
 def _count_further_raters(

@@ -99,12 +99,12 @@ def condition_results(ratings: Ratings) -> ConditionResults:
     leading = ratings.leading
     if leading is None or not ratings.condition:
         return ConditionResults(leading, (), ())
-    known = ratings.where(np.isfinite(ratings.values()))
+    known = ratings.select(np.isfinite(ratings.values()))
     level_results = []
     for factor, levels in known.condition.items():
         other_factors = {name: values for name, values in known.condition.items() if name != factor}
         for level in sorted(set(levels.tolist()) - {""}):
-            level_ratings = replace(known, condition=other_factors).where(levels == level)
+            level_ratings = replace(known, condition=other_factors).select(levels == level)
             pairs = set(zip(level_ratings.bot.tolist(), level_ratings.conversation.tolist(), strict=True))
             n = {bot: sum(rated_bot == bot for rated_bot, _chat in pairs) for bot in sorted(level_ratings.bots)}
             level_results.append(

@@ -110,7 +110,7 @@ def error_results(ratings: Ratings, spans: Sequence[Sequence[ErrorSpan]], texts:
             )
         )
     bots.sort(key=lambda bot_errors: (-(bot_errors.score.mean or 0.0), bot_errors.bot))
-    named_ratings = ratings.where(ratings.named).once()
+    named_ratings = ratings.select(ratings.is_named).once()
     table = rating_table(named_ratings.values(SCORE), named_ratings.conversation.tolist(), named_ratings.rater.tolist())
     return ErrorResults(tuple(bots), *_overlaps(ratings, spans), krippendorff_alpha(table))
 

@@ -12,7 +12,7 @@ import numpy as np
 from evaluation.analysis.levels import interval_level
 from evaluation.findings import Reason
 from evaluation.formats.tables import is_missing
-from evaluation.number_format import counted, figure, p_value, share, span
+from evaluation.number_format import figure, p_value, pluralise, share, span
 from evaluation.ratings import Ratings
 from evaluation.stats.comparisons import Comparison, holm, is_equal
 from evaluation.stats.effect_sizes import Effect, EffectSizes
@@ -189,7 +189,7 @@ class FormulaModel:
         ]
         unit = "log odds" if self.kind == "ordinal" else "mean"
         level = f"{self.level:.0%}"
-        foot = f"{counted(self.n, 'rating')}, {self.n_dropped:,} left out for a missing value"
+        foot = f"{pluralise(self.n, 'rating')}, {self.n_dropped:,} left out for a missing value"
         if self.caution is not None:
             foot += f"\nCaution: {self.caution}."
         return "\n\n".join(
@@ -223,7 +223,7 @@ def model_frame(
     """
     import pandas as pd
 
-    ranked = ratings.where(ratings.ranked)
+    ranked = ratings.select(ratings.ranked)
     columns: dict[str, Any] = {key: ranked.values(key) for key in ranked.answers}
     thing = ranked.conversation if ranked.context is None else ranked.context
     extra_columns: dict[str, Any] = {
@@ -354,7 +354,7 @@ def _find_problem(y: np.ndarray, read: Formula, columns: Mapping[str, np.ndarray
 
     n, n_points = len(y), len(np.unique(y))
     if n > MOST_RATINGS:
-        text = f"{counted(n, 'rating')}; a model takes at most {MOST_RATINGS}"
+        text = f"{pluralise(n, 'rating')}; a model takes at most {MOST_RATINGS}"
         return Reason("many_ratings", text, n_ratings=n, most=MOST_RATINGS)
     if n_points < 2:
         return Reason("no_answers_differ", "fewer than two different answers: nothing to explain")

@@ -194,7 +194,7 @@ def human_bound(
         least: items that a pair of raters must share.
         most_pairs: sample so many pairs by the seed if there are more.
     """
-    once = ratings.where(ratings.named).once()
+    once = ratings.select(ratings.is_named).once()
     values = once.values(key)
     keep = np.isfinite(values)
     if not keep.any():

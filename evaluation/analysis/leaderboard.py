@@ -19,7 +19,7 @@ from evaluation.analysis.bot_means import BotMeans, within_conditions
 from evaluation.analysis.comparisons import Comparisons, compare, verdict
 from evaluation.analysis.levels import order_alpha
 from evaluation.analysis.pairwise_preference import PairJudgements, Preferred, preferred
-from evaluation.number_format import counted, figure, span
+from evaluation.number_format import figure, pluralise, span
 from evaluation.ratings import RatingDimension, Ratings
 from evaluation.stats.comparisons import Comparison, is_equal
 from evaluation.stats.means import NO_SCALE, Interval
@@ -115,7 +115,7 @@ class Leaderboard:
         return text_table(title, headers, rows)
 
     def __repr__(self) -> str:
-        return f"Leaderboard of {counted(len(self.places), 'bot')} by {self.dimension.key}"
+        return f"Leaderboard of {pluralise(len(self.places), 'bot')} by {self.dimension.key}"
 
 
 def leaderboard(means: BotMeans, compared: Comparisons) -> Leaderboard:

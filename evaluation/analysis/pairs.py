@@ -22,7 +22,7 @@ from evaluation.analysis.best_worst import BestWorst, best_worst
 from evaluation.analysis.comparisons import Test
 from evaluation.analysis.levels import interval_level
 from evaluation.analysis.pairwise_preference import PairJudgements, preferred, sign_of
-from evaluation.number_format import counted, probability, share, span
+from evaluation.number_format import pluralise, probability, share, span
 from evaluation.ratings import SMALLEST_SHARE
 from evaluation.stats.agreement import USUAL_SHARED, AgreementEstimate, pairwise_kappa, rating_table
 from evaluation.stats.bradley_terry import BradleyTerry, bradley_terry
@@ -170,7 +170,8 @@ class PairResults:
             for o in self.outcomes
         ]
         title = (
-            f"{counted(self.n, 'judgement')} of {counted(self.n_items, 'pair')} by {counted(self.n_raters, 'rater')} "
+            f"{pluralise(self.n, 'judgement')} of {pluralise(self.n_items, 'pair')} by "
+            f"{pluralise(self.n_raters, 'rater')} "
             f"({'Holm' if self.test == 'fixed' else 'always valid, Holm'}, p < {1 - self.level:.2g})"
         )
         headers = ["question", "a", "b", "a wins", "ties", "b wins", "ambiguous"]

@@ -33,7 +33,7 @@ from evaluation.analysis.best_worst import IMPLIED, BestWorstChoices
 from evaluation.analysis.comparisons import Test
 from evaluation.analysis.levels import order_alpha
 from evaluation.formats.tables import is_missing, name_of, table_of, table_read
-from evaluation.number_format import counted, figure, share, span
+from evaluation.number_format import figure, pluralise, share, span
 from evaluation.plots.charts import Weight, weights_drawing
 from evaluation.plots.svg import Plot
 from evaluation.ratings import SMALLEST_SHARE, rater_named
@@ -292,8 +292,8 @@ class Ranking:
         ]
         n_pairs = len(self.fit.comparisons)
         title = (
-            f"Bots by preference: {counted(self.fit.n, 'judgement')}, {len(self.told_apart)} of "
-            f"{counted(n_pairs, 'pair')} differ significantly (Holm, p < {1 - self.level:.2g})"
+            f"Bots by preference: {pluralise(self.fit.n, 'judgement')}, {len(self.told_apart)} of "
+            f"{pluralise(n_pairs, 'pair')} differ significantly (Holm, p < {1 - self.level:.2g})"
         )
         headers = ["rank", "bot", "log odds", f"{self.level:.0%}", "worth", "won", "lost", "tied"]
         return text_table(title, headers, rows, self._foot())
@@ -302,7 +302,7 @@ class Ranking:
         errors = (
             "judgements count as independent"
             if self.fit.n_raters is None
-            else f"errors over {counted(self.fit.n_raters, 'rater')}"
+            else f"errors over {pluralise(self.fit.n_raters, 'rater')}"
         )
         notes = [errors]
         if self.fit.first is not None:
@@ -324,7 +324,7 @@ class Ranking:
             raise ValueError(f"there is nothing to draw: {self.fit.reason}")
         bots = {bot.bot: bot for bot in self.fit.bots}
         rows = [Weight(name, bots[name].strength, bots[name].low, bots[name].high) for name in self.order]
-        name = f"Strengths of {counted(len(rows), 'bot')} against the average one, in log odds."
+        name = f"Strengths of {pluralise(len(rows), 'bot')} against the average one, in log odds."
         return Plot.from_drawing(weights_drawing(rows, _WIDTH, name=name, unit="Log odds against the average bot"))
 
     def __repr__(self) -> str:
@@ -362,9 +362,9 @@ def rank(
     for row, pair in enumerate(pairs, start=1):
         for column, name in zip(("first", "second"), pair, strict=True):
             if not name.strip():
-                raise ValueError(f"{table.where(row, column)} is empty; it must name a bot")
+                raise ValueError(f"{table.locate_cell(row, column)} is empty; it must name a bot")
     outcomes = [
-        _outcome(cells["preferred"], *pair, table.where(row, "preferred"))
+        _outcome(cells["preferred"], *pair, table.locate_cell(row, "preferred"))
         for (row, cells), pair in zip(table.numbered(), pairs, strict=True)
     ]
     first, second = [a for a, _b in pairs], [b for _a, b in pairs]

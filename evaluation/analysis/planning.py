@@ -210,7 +210,7 @@ def plan_raters(
     leading = ratings.leading
     if leading is None:
         raise ValueError("there is no dimension to plan for")
-    known = ratings.where(np.isfinite(ratings.values()))
+    known = ratings.select(np.isfinite(ratings.values()))
     tested = pairwise(known.values(), known.bot.tolist(), known.unit.tolist())
     bots = [bot for bot in sorted(tested.means) if bot not in known.controls]
     n_comparisons = max(n_pairs(len(set(known.bots) - known.controls)), 1)

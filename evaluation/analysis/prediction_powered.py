@@ -335,7 +335,7 @@ def powered_by(
     rows = {bot: ratings.bot == bot for bot in sorted(ratings.bots)}
     unrated_rows = {bot: np.flatnonzero((of_bot == bot) & is_unrated[:-1]) for bot in rows}
     units = {bot: ratings.unit[of_bot_rows].tolist() for bot, of_bot_rows in rows.items()}
-    of_whom = units_of(ratings.where(np.isfinite(values)))
+    of_whom = units_of(ratings.select(np.isfinite(values)))
     means_by_predictor = {}
     for predictor, numbers in predicted.items():
         known = np.append(np.asarray(numbers, dtype=float), np.nan)

@@ -148,11 +148,11 @@ def rating_models(
     leading = ratings.leading
     if leading is None:
         raise ValueError("there is no dimension to model")
-    ranked = ratings.where(ratings.ranked)
-    known = ranked.where(np.isfinite(ranked.values()))
+    ranked = ratings.select(ratings.ranked)
+    known = ranked.select(np.isfinite(ranked.values()))
     values, bots, units = known.values(), known.bot.tolist(), known.unit.tolist()
     used, unused = chosen_factors(known, factors or {})
-    of_rated_bots = ranked.where(np.isin(ranked.bot, known.bots))
+    of_rated_bots = ranked.select(np.isin(ranked.bot, known.bots))
     rounded = len(np.unique(values)) > MOST_POINTS or leading.key == MEAN_KEY
     enough = len(known.bots) > 1
     return RatingModels(
@@ -164,7 +164,7 @@ def rating_models(
         ordinal=ordinal_model(np.round(values) if rounded else values, bots, units, level=level) if enough else None,
         rounded=rounded,
         n_raters=known.n_raters,
-        n_unnamed=known.where(~known.named).n_conversations,
+        n_unnamed=known.select(~known.is_named).n_conversations,
         level=level,
         alpha=alpha,
     )

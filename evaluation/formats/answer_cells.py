@@ -129,7 +129,7 @@ class AnswerReading:
     words: Mapping[str, float] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
 
-    def number(self, cell: str, where: str) -> float | None:
+    def number(self, cell: str, location: str) -> float | None:
         """Return the answer of a cell, a whole one as an integer; None where it is missing.
 
         Raises:
@@ -145,12 +145,12 @@ class AnswerReading:
             text = next((part for part in (match[1], match[match.re.groups]) if part), "") if match else text
             shape = _shape(text)
         if shape == "either" and not self.comma:
-            raise BadRecord(f"{where} is {quote(cell)}, which may be read in two ways; write it without the comma")
+            raise BadRecord(f"{location} is {quote(cell)}, which may be read in two ways; write it without the comma")
         number = self.words.get(word)
         if number is None:
             number = plain_number(self._digits(text, shape))
         if number is None:
-            raise BadRecord(f"{where} is {quote(cell)}; a number is needed, or a word of the scale")
+            raise BadRecord(f"{location} is {quote(cell)}; a number is needed, or a word of the scale")
         return int(number) if float(number).is_integer() else number
 
     def _digits(self, text: str, shape: str) -> str:
@@ -253,8 +253,8 @@ class ColumnProfile:
             comma: what a comma separates in other columns of the file.
         """
         notes: list[str] = []
-        both = self.shapes["decimal"] and self.shapes["thousands"]
-        comma = "" if both else self.comma() or comma
+        has_both_commas = self.shapes["decimal"] and self.shapes["thousands"]
+        comma = "" if has_both_commas else self.comma() or comma
         name = f"Column {quote(column)}"
         if (example := self.first.get("either")) and comma:
             digits = AnswerReading(comma).number(example[1], column)
@@ -269,19 +269,19 @@ class ColumnProfile:
         if self.kind() == "words":
             words = self._scale()
             used = sorted({(words[word], cell.strip()) for cell in self.cells if (word := _plain_word(cell)) in words})
-            shown = ", ".join(f"{quote(word)} = {number:g}" for number, word in used[:10])
+            words_text = ", ".join(f"{quote(word)} = {number:g}" for number, word in used[:10])
             ends = f", on a scale from 1 to {max(words.values()):g}" if max(words.values()) > 1 else ""
-            notes.append(f"{name}: words are read as numbers: {shown}{ends}")
+            notes.append(f"{name}: words are read as numbers: {words_text}{ends}")
         if self.missing:
             n = self.missing.total()
-            given = ", ".join(map(quote, list(self.missing)[:5]))
-            notes.append(f"{name}: {n} cell{'s' * (n > 1)} with {given} counted as missing")
+            missing_text = ", ".join(map(quote, list(self.missing)[:5]))
+            notes.append(f"{name}: {n} cell{'s' * (n > 1)} with {missing_text} counted as missing")
         return AnswerReading(comma, bool(self.shapes["decimal"]), words, tuple(notes))
 
 
 def comma_of(profiles: Iterable[ColumnProfile], delimiter: str) -> Comma:
     """Name the use of commas in a file, by its other columns and its delimiter."""
-    shown = {profile.comma() for profile in profiles if profile.kind() == "numbers"} - {""}
-    if len(shown) == 1:
-        return shown.pop()
-    return "thousands" if not shown and delimiter == "," else ""
+    commas = {profile.comma() for profile in profiles if profile.kind() == "numbers"} - {""}
+    if len(commas) == 1:
+        return commas.pop()
+    return "thousands" if not commas and delimiter == "," else ""

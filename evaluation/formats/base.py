@@ -109,14 +109,14 @@ def condition_read(row: Mapping[str, Any]) -> dict[str, str]:
     Raises:
         BadRecord: a factor or level is no key.
     """
-    found = {}
+    condition = {}
     for column, level in row.items():
         if isinstance(column, str) and column.startswith(CONDITION) and level not in ("", None) and level == level:
             factor = column.removeprefix(CONDITION)
             if not (isinstance(level, str) and _CONDITION_KEY.fullmatch(level) and _CONDITION_KEY.fullmatch(factor)):
                 raise BadRecord(f"{column} is {quote(str(level))}; letters, digits and _ are possible, at most 40")
-            found[factor] = level
-    return found
+            condition[factor] = level
+    return condition
 
 
 class BadRecord(ValueError):

@@ -22,9 +22,9 @@ class ChatRow:
 
     line: int
     bot: str
-    said: Said
+    utterances: Said
     turn: float | None = None
-    at: str = ""
+    timestamp: str = ""
     rater: str = ""
     answers: Mapping[str, float] = field(default_factory=dict)
     comment: str = ""
@@ -34,7 +34,7 @@ class ChatRow:
     @property
     def texts(self) -> tuple[tuple[str, str], ...]:
         """Speaker and text of each utterance."""
-        return tuple((who, text) for who, text, _vote in self.said)
+        return tuple((speaker, text) for speaker, text, _vote in self.utterances)
 
 
 @dataclass(slots=True)
@@ -80,17 +80,17 @@ def read_chat(chat: str, rows: Sequence[ChatRow], turn_column: str = "") -> Chat
         return reading
     try:
         if turn_column:
-            kept, occurrences = _numbered(chat, rows, turn_column)
+            unique_rows, occurrences = _numbered(chat, rows, turn_column)
         else:
-            kept, occurrences, reading.may_be_joined = _unnumbered(chat, rows)
+            unique_rows, occurrences, reading.may_be_joined = _unnumbered(chat, rows)
     except BadRecord as error:
         reading.skipped.append(Skipped(rows[0].line, str(error)))
         return reading
-    reading.is_joined = len(kept) < len(rows)
+    reading.is_joined = len(unique_rows) < len(rows)
     conditions = {tuple(sorted(row.condition.items())) for row in rows}
     if len(conditions) > 1:
         reading.skipped.append(Skipped(rows[0].line, f"chat {quote(chat)} has several conditions; it is read without"))
-    reading.skipped += _lost_votes(chat, rows, kept)
+    reading.skipped += _lost_votes(chat, rows, unique_rows)
     ratings = []
     groups: dict[tuple[str, int], list[ChatRow]] = defaultdict(list)
     for row, occurrence in zip(rows, occurrences, strict=True):
@@ -101,13 +101,13 @@ def read_chat(chat: str, rows: Sequence[ChatRow], turn_column: str = "") -> Chat
         reading.skipped += problems
         if rating.answers:
             ratings.append(rating)
-    said = [(utterance, row.at) for row in kept for utterance in row.said]
+    timed_utterances = [(utterance, row.timestamp) for row in unique_rows for utterance in row.utterances]
     reading.record = Record(
         rows[0].line,
         chat,
         bots[0],
-        turns=tuple(Turn(who, text, vote) for (who, text, vote), _at in said),  # type: ignore[arg-type]
-        times=tuple(datetime.fromisoformat(at) for _utterance, at in said if at),
+        turns=tuple(Turn(speaker, text, vote) for (speaker, text, vote), _timestamp in timed_utterances),  # type: ignore[arg-type]
+        times=tuple(datetime.fromisoformat(timestamp) for _utterance, timestamp in timed_utterances if timestamp),
         ratings=tuple(ratings),
         condition=dict(rows[0].condition) if len(conditions) == 1 else {},
     )
@@ -117,25 +117,25 @@ def read_chat(chat: str, rows: Sequence[ChatRow], turn_column: str = "") -> Chat
 def _numbered(chat: str, rows: Sequence[ChatRow], column: str) -> tuple[list[ChatRow], list[int]]:
     """Return each turn's first row, and how often the turn of each row came before."""
     texts: dict[tuple[float | None, str], str] = {}
-    kept, occurrences = [], []
+    unique_rows, occurrences = [], []
     counts: dict[tuple[float | None, str], int] = defaultdict(int)
     for row in rows:
         is_new = False
-        for who, text, _vote in row.said:
-            if (row.turn, who) not in texts:
+        for speaker, text, _vote in row.utterances:
+            if (row.turn, speaker) not in texts:
                 is_new = True
-            elif texts[row.turn, who] != text:
+            elif texts[row.turn, speaker] != text:
                 raise BadRecord(
-                    f"chat {quote(chat)} has {column} {row.turn:g} of the {who} twice, with different texts; without "
+                    f"chat {quote(chat)} has {column} {row.turn:g} of the {speaker} twice, with different texts; without "
                     f"this column (--column ={column}) the order of the rows counts"
                 )
-            texts[row.turn, who] = text
-        key = (row.turn, row.said[0][0])
+            texts[row.turn, speaker] = text
+        key = (row.turn, row.utterances[0][0])
         occurrences.append(counts[key])
         counts[key] += 1
         if is_new:
-            kept.append(row)
-    return kept, occurrences
+            unique_rows.append(row)
+    return unique_rows, occurrences
 
 
 def _unnumbered(chat: str, rows: Sequence[ChatRow]) -> tuple[list[ChatRow], list[int], bool]:
@@ -144,7 +144,7 @@ def _unnumbered(chat: str, rows: Sequence[ChatRow]) -> tuple[list[ChatRow], list
     for row in rows:
         by_rater[row.rater].append(row)
     if len(by_rater) > 1 and "" not in by_rater:
-        sequences = [[row.texts for row in own] for own in by_rater.values()]
+        sequences = [[row.texts for row in rater_rows] for rater_rows in by_rater.values()]
         if all(sequence == sequences[0] for sequence in sequences):
             return next(iter(by_rater.values())), [0] * len(rows), False
     runs = [list(run) for _texts, run in groupby(rows, key=lambda row: row.texts)]
@@ -155,15 +155,20 @@ def _unnumbered(chat: str, rows: Sequence[ChatRow]) -> tuple[list[ChatRow], list
         parts = defaultdict(list)
         for row, occurrence in zip(rows, occurrences, strict=True):
             parts[occurrence].append(row)
-        given = [{(row.rater, *sorted(row.answers.items())) for row in part if row.answers} for part in parts.values()]
-        if all(len(answers) == 1 for answers in given) and any(answers != given[0] for answers in given):
+        answer_sets = [
+            {(row.rater, *sorted(row.answers.items())) for row in part if row.answers} for part in parts.values()
+        ]
+        if all(len(answers) == 1 for answers in answer_sets) and any(
+            answers != answer_sets[0] for answers in answer_sets
+        ):
             return parts[0], occurrences, False
         may_be_joined |= size > 1
-    raters = [own for name, own in by_rater.items() if name]
+    raters = [rater_rows for name, rater_rows in by_rater.items() if name]
     if len(raters) > 1:
         longest = {row.texts for row in max(raters, key=len)}
         if any(
-            len(own) > 1 and own is not max(raters, key=len) and {r.texts for r in own} <= longest for own in raters
+            len(rater_rows) > 1 and rater_rows is not max(raters, key=len) and {r.texts for r in rater_rows} <= longest
+            for rater_rows in raters
         ):
             raise BadRecord(
                 f"chat {quote(chat)} repeats some of its messages for several raters, so their order is not known; "
@@ -189,34 +194,34 @@ def _patterns(rows: Sequence[ChatRow], runs: Sequence[Sequence[ChatRow]]) -> Ite
         yield len(runs), [place % len(runs[0]) for place in range(n)]
 
 
-def _lost_votes(chat: str, rows: Sequence[ChatRow], kept: Sequence[ChatRow]) -> Iterator[Skipped]:
-    votes = {row.texts: row.said for row in kept}
+def _lost_votes(chat: str, rows: Sequence[ChatRow], unique_rows: Sequence[ChatRow]) -> Iterator[Skipped]:
+    votes = {row.texts: row.utterances for row in unique_rows}
     for row in rows:
-        if votes.get(row.texts, row.said) != row.said and len(kept) < len(rows):
+        if votes.get(row.texts, row.utterances) != row.utterances and len(unique_rows) < len(rows):
             yield Skipped(row.line, f"chat {quote(chat)}: the votes of a repeated message differ; the first counts")
 
 
 def _rating(chat: str, rows: Sequence[ChatRow]) -> tuple[RecordRating, list[Skipped]]:
     """Return the rating in the rows of a rater, and the answers that differ between them."""
-    given: dict[str, dict[float, int]] = defaultdict(dict)
+    lines_by_answer: dict[str, dict[float, int]] = defaultdict(dict)
     for row in rows:
         for key, value in row.answers.items():
-            given[key].setdefault(value, row.line)
+            lines_by_answer[key].setdefault(value, row.line)
     problems = []
-    for key, places in given.items():
+    for key, places in lines_by_answer.items():
         if len(places) > 1:
-            (first, line), (second, other), *_rest = places.items()
-            who = f"rater {quote(rows[0].rater)}" if rows[0].rater else "a rater without a name"
+            (first, first_line), (second, second_line), *_rest = places.items()
+            rater_text = f"rater {quote(rows[0].rater)}" if rows[0].rater else "a rater without a name"
             problems.append(
                 Skipped(
-                    line,
-                    f"chat {quote(chat)}: {who} answers {key} with {first:g} in line {line} and {second:g} in line "
-                    f"{other}, so these rate single replies; a chat has one answer of a rater: average them first, or "
+                    first_line,
+                    f"chat {quote(chat)}: {rater_text} answers {key} with {first:g} in line {first_line} and {second:g} in line "
+                    f"{second_line}, so these rate single replies; a chat has one answer of a rater: average them first, or "
                     "read the replies by evaluate_metrics --data",
                 )
             )
     comments = list(dict.fromkeys(row.comment for row in rows if row.comment))
     last = rows[-1]
-    at = datetime.fromisoformat(last.at) if last.at else None
-    answers = {key: next(iter(places)) for key, places in given.items() if len(places) == 1}
-    return RecordRating(answers, rater=last.rater, comment="\n".join(comments), submitted_at=at), problems
+    submitted_at = datetime.fromisoformat(last.timestamp) if last.timestamp else None
+    answers = {key: next(iter(places)) for key, places in lines_by_answer.items() if len(places) == 1}
+    return RecordRating(answers, rater=last.rater, comment="\n".join(comments), submitted_at=submitted_at), problems

@@ -101,8 +101,8 @@ class CsvColumns:
         header, _rows = head_of_rows(head)
         if len(header) < 2 or head.lstrip()[:1] in ("{", "["):
             return ""
-        shown = ", ".join(quote(name, 30) for name in header[:12]) + ", …" * (len(header) > 12)
-        return f"{self._problem(head)}; it has the columns {shown}: {_READ_HERE}"
+        columns_text = ", ".join(quote(name, 30) for name in header[:12]) + ", …" * (len(header) > 12)
+        return f"{self._problem(head)}; it has the columns {columns_text}: {_READ_HERE}"
 
     def _problem(self, head: str) -> str:
         header, rows = head_of_rows(head)
@@ -111,7 +111,7 @@ class CsvColumns:
         if twice := next((name for i, name in enumerate(header) if name in header[:i]), None):
             return f"two columns are called {quote(twice)}"
         try:
-            layout = CsvLayout.of(guess_roles(profiles_of(header, rows)))
+            layout = CsvLayout.from_roles(guess_roles(profiles_of(header, rows)))
         except ValueError as error:
             return str(error)
         return "" if layout.has_texts or "rater" in layout.columns else "no column names the texts or the rater"
@@ -149,7 +149,7 @@ class CsvColumns:
     def _columns(self, path: Path, most_rows: int | None) -> _Columns:
         """Look through the columns, and say what is guessed of them."""
         roles = self.roles(path)
-        layout = CsvLayout.of(roles)
+        layout = CsvLayout.from_roles(roles)
         profiles = _profiles(path, most_rows)
         comma = comma_of(
             (profiles[column] for column in layout.questions if column in profiles),
@@ -181,10 +181,10 @@ class CsvColumns:
             if is_exported(column):
                 exported.append(column)
                 continue
-            why = why_no_question(column, profile, profiles.keys()) or "it has no role"
+            reason = why_no_question(column, profile, profiles.keys()) or "it has no role"
             odd = profile.first_odd() or profile.first.get("plain")
-            example = f"; its first cell is {quote(odd[1], 40)}" if odd and quote(odd[1], 40) not in why else ""
-            notes.append(Note(f"Column {quote(column)} is not used: {why}{example}"))
+            example = f"; its first cell is {quote(odd[1], 40)}" if odd and quote(odd[1], 40) not in reason else ""
+            notes.append(Note(f"Column {quote(column)} is not used: {reason}{example}"))
         if exported:
             notes.append(Note(f"Columns of Confab's exports that are not used: {', '.join(exported)}"))
         return _Columns(layout, readings, tuple(notes), tuple(profiles))
@@ -219,19 +219,19 @@ class CsvColumns:
             if is_behind_broken:
                 broken[-1][1].add(chat)
             before, is_behind_broken = chat, False
-            values = [chat, row.turn or 0, row.at, line, json.dumps([getattr(row, name) for name in _STORED])]
+            values = [chat, row.turn or 0, row.timestamp, line, json.dumps([getattr(row, name) for name in _STORED])]
             store.execute("INSERT INTO rows VALUES (?, ?, ?, ?, ?)", values)
         store.execute("CREATE INDEX by_chat ON rows (chat, turn, at, line)")
         place = columns.header.index(columns.layout.columns["conversation"])
         for row_broken, around in broken:
             yield from _mark_broken(store, row_broken, around, place, len(columns.header), path)
-        found = store.execute(
+        stored_rows = store.execute(
             "SELECT chat, line, cells, rowid FROM rows WHERE chat NOT IN (SELECT chat FROM bad) "
             "ORDER BY chat, turn, at, line"
         )
         n_joined = n_doubtful = 0
-        for chat, own in groupby(found, key=lambda row: row[0]):
-            chat_rows = [_stored_row(line, number, json.loads(cells)) for _, line, cells, number in own]
+        for chat, chat_group in groupby(stored_rows, key=lambda row: row[0]):
+            chat_rows = [_stored_row(line, number, json.loads(cells)) for _, line, cells, number in chat_group]
             for rows_of_bot in split_by_bot(chat_rows):
                 reading = read_chat(chat, rows_of_bot, columns.layout.columns.get("turn", ""))
                 yield from reading.skipped
@@ -251,7 +251,7 @@ class CsvColumns:
     ) -> Iterator[Record | Skipped | Note]:
         layout = columns.layout
         store.execute("CREATE TABLE rows (chat TEXT, bot TEXT, rater TEXT, at TEXT, line INTEGER, cells TEXT)")
-        others: Counter[str] = Counter()
+        target_counts: Counter[str] = Counter()
         for item in rows:
             if isinstance(item, Skipped):
                 yield item
@@ -259,7 +259,7 @@ class CsvColumns:
             line, cells = item
             target = cells.get("target", "conversation")
             if target != "conversation" and "target" not in layout.columns.values():
-                others[target] += 1
+                target_counts[target] += 1
                 continue
             problems: list[Skipped] = []
             try:
@@ -270,15 +270,15 @@ class CsvColumns:
                 yield Skipped(line, str(error))
                 continue
             yield from problems
-            values = [chat, bot, rating["rater"], rating["at"], line, json.dumps(rating)]
+            values = [chat, bot, rating["rater"], rating["timestamp"], line, json.dumps(rating)]
             store.execute("INSERT INTO rows VALUES (?, ?, ?, ?, ?, ?)", values)
-        if others:
-            shown = ", ".join(f"{n} of {quote(target)}" for target, n in others.items())
-            yield Note(f"Ratings of something else than conversations left out: {shown}")
-        found = store.execute("SELECT * FROM rows ORDER BY chat, bot, rater, at, line")
+        if target_counts:
+            targets_text = ", ".join(f"{n} of {quote(target)}" for target, n in target_counts.items())
+            yield Note(f"Ratings of something else than conversations left out: {targets_text}")
+        stored_rows = store.execute("SELECT * FROM rows ORDER BY chat, bot, rater, at, line")
         # A rater without a name is another one in every row.
-        for (chat, bot, _rater), own in groupby(found, key=lambda row: (*row[:2], row[2] or row[4])):
-            *earlier, last = own
+        for (chat, bot, _rater), rater_rows in groupby(stored_rows, key=lambda row: (*row[:2], row[2] or row[4])):
+            *earlier, last = rater_rows
             for row in earlier:
                 yield Skipped(row[4], f"rated again in line {last[4]}; the last rating counts")
             own_rating = _rating(json.loads(last[5]))
@@ -290,33 +290,39 @@ class CsvColumns:
         if "text" in columns:
             speaker = _SPEAKERS.get(_text(cells, columns["speaker"]).strip().lower())
             if speaker is None:
-                given = quote(cells[columns["speaker"]])
-                raise BadRecord(f"{columns['speaker']} is {given}; it must be human or bot")
+                speaker_text = quote(cells[columns["speaker"]])
+                raise BadRecord(f"{columns['speaker']} is {speaker_text}; it must be human or bot")
             turns = [(speaker, _text(cells, columns["text"]))]
             if vote and speaker == "human":
                 raise BadRecord(f"{columns['vote']} is {vote} on a human turn; only bot turns have votes")
         else:
             turns = [("human", _text(cells, columns.get("human"))), ("bot", _text(cells, columns.get("reply")))]
-        said = [(who, text if who == "human" else self.reply_text(text)) for who, text in turns if text]
-        if not said:
+        utterances = [
+            (turn_speaker, text if turn_speaker == "human" else self.reply_text(text))
+            for turn_speaker, text in turns
+            if text
+        ]
+        if not utterances:
             names = [columns[role] for role in ("text", "human", "reply") if role in columns]
             raise BadRecord(f"{' and '.join(names)} {'are both' if len(names) > 1 else 'is'} empty")
         return ChatRow(
             line,
             bot=_id(cells, columns["bot"], MAX_BOT_CHARS),
-            said=tuple((who, text, vote if who == "bot" else 0) for who, text in said),
+            utterances=tuple(
+                (turn_speaker, text, vote if turn_speaker == "bot" else 0) for turn_speaker, text in utterances
+            ),
             turn=_turn_number(cells, columns["turn"]) if "turn" in columns else None,
             condition=condition_read({column: cells[column].strip() for column in table.layout.conditions}),
             **_rating_cells(line, cells, table, problems),
         )
 
 
-_STORED = ("bot", "said", "turn", "at", "rater", "answers", "comment", "condition")
+_STORED = ("bot", "utterances", "turn", "timestamp", "rater", "answers", "comment", "condition")
 
 
 def _stored_row(line: int, number: int, values: Sequence[Any]) -> ChatRow:
     row = ChatRow(line, number=number, **dict(zip(_STORED, values, strict=True)))
-    return replace(row, said=tuple((who, text, vote) for who, text, vote in row.said))
+    return replace(row, utterances=tuple((speaker, text, vote) for speaker, text, vote in row.utterances))
 
 
 def _chats(n: int) -> str:
@@ -332,8 +338,10 @@ def _mark_broken(
     chats = known or around
     store.executemany("INSERT OR IGNORE INTO bad VALUES (?)", [[chat] for chat in chats])
     names = ", ".join(quote(chat) for chat in sorted(chats)[:5]) + ", …" * (len(chats) > 5)
-    what = f"chat {names} is left out" if known else f"its chat is not known, so those next to it are left out: {names}"
-    yield Skipped(row.line, f"{row.reason}; {what}" if chats else row.reason)
+    omission_text = (
+        f"chat {names} is left out" if known else f"its chat is not known, so those next to it are left out: {names}"
+    )
+    yield Skipped(row.line, f"{row.reason}; {omission_text}" if chats else row.reason)
 
 
 def suggested_roles(path: Path) -> tuple[Mapping[str, str], bool] | None:
@@ -365,14 +373,15 @@ def table_format(path: Path, chosen: Mapping[str, str | Sequence[str]]) -> CsvCo
     Raises:
         ValueError: the file is no table, a chosen column is not in it, or a role is unknown.
     """
-    found = suggested_roles(path)
-    if found is None:
+    suggestion = suggested_roles(path)
+    if suggestion is None:
         raise ValueError(f"{path.name} is no CSV, so its columns cannot be named")
-    roles, _is_known = found
-    named = roles_by_column(chosen, list(roles), path.name)
-    taken = set(named.values()) - {QUESTION}
+    roles, _is_known = suggestion
+    chosen_roles = roles_by_column(chosen, list(roles), path.name)
+    taken_roles = set(chosen_roles.values()) - {QUESTION}
     return CsvColumns(
-        {column: named.get(column, "" if role in taken else role) for column, role in roles.items()}, named
+        {column: chosen_roles.get(column, "" if role in taken_roles else role) for column, role in roles.items()},
+        chosen_roles,
     )
 
 
@@ -414,7 +423,7 @@ def _rating_cells(line: int, cells: Mapping[str, str], table: _Columns, problems
         "answers": answers,
         "comment": _text(cells, columns.get("comment")),
         "rater": "" if is_missing(rater) else rater,
-        "at": _time(cells, columns["time"]).isoformat(timespec="microseconds") if "time" in columns else "",
+        "timestamp": _time(cells, columns["time"]).isoformat(timespec="microseconds") if "time" in columns else "",
     }
 
 
@@ -423,8 +432,8 @@ def _rounded(column: str, value: str) -> str:
 
 
 def _rating(row: Mapping[str, Any]) -> RecordRating:
-    at = datetime.fromisoformat(row["at"]) if row["at"] else None
-    return RecordRating(row["answers"], rater=row["rater"], comment=row["comment"], submitted_at=at)
+    submitted_at = datetime.fromisoformat(row["timestamp"]) if row["timestamp"] else None
+    return RecordRating(row["answers"], rater=row["rater"], comment=row["comment"], submitted_at=submitted_at)
 
 
 def _text(cells: Mapping[str, str], column: str | None) -> str:
@@ -462,7 +471,7 @@ def _turn_number(cells: Mapping[str, str], column: str) -> float:
 def _time(cells: Mapping[str, str], column: str) -> datetime:
     value = _text(cells, column).strip()
     try:
-        at = datetime.fromisoformat(value)
-        return (at if at.tzinfo else at.replace(tzinfo=UTC)).astimezone(UTC)
+        timestamp = datetime.fromisoformat(value)
+        return (timestamp if timestamp.tzinfo else timestamp.replace(tzinfo=UTC)).astimezone(UTC)
     except (ValueError, OverflowError):
         raise BadRecord(f"{column} is {quote(value)}; ISO 8601 such as 2019-05-29T21:36:04+00:00 is needed") from None

@@ -112,12 +112,12 @@ def profiles_of(header: Sequence[str], rows: Sequence[Sequence[str]]) -> dict[st
 
 def guess_roles(profiles: Mapping[str, ColumnProfile]) -> dict[str, str]:
     """Guess the role of each column by its name; others whose cells are mostly numbers hold answers."""
-    wanted = {column: _ROLE_OF_NAME.get(_plain(column)) for column in profiles}
-    if "reply" in wanted.values() and "human" not in wanted.values():
-        wanted |= {column: "human" for column in profiles if _plain(column) == "message"}
+    roles_by_name = {column: _ROLE_OF_NAME.get(_plain(column)) for column in profiles}
+    if "reply" in roles_by_name.values() and "human" not in roles_by_name.values():
+        roles_by_name |= {column: "human" for column in profiles if _plain(column) == "message"}
     roles: dict[str, str] = {}
     for column, profile in profiles.items():
-        role = wanted[column]
+        role = roles_by_name[column]
         if role is None:
             is_question = question_key(column) and not why_no_question(column, profile, profiles.keys())
             role = QUESTION if is_question else ""
@@ -179,7 +179,7 @@ class CsvLayout:
     conditions: tuple[str, ...] = field(default=())
 
     @classmethod
-    def of(cls, roles: Mapping[str, str]) -> CsvLayout:
+    def from_roles(cls, roles: Mapping[str, str]) -> CsvLayout:
         """Check the roles of a table's columns.
 
         Raises:
@@ -192,13 +192,15 @@ class CsvLayout:
             if role is None:
                 known = ", ".join(filter(None, ROLES))
                 raise ValueError(f"column {quote(column)} is {quote(name)}; it must be one of {known}")
-            taken, key = (questions, question_key(column)) if role == QUESTION else (columns, role)
+            columns_by_key, key = (questions, question_key(column)) if role == QUESTION else (columns, role)
             if role == QUESTION and not key:
                 raise ValueError(f"column {quote(column)} holds answers; its name needs a letter or digit")
-            if key in taken:
-                raise ValueError(f"columns {quote(taken[key])} and {quote(column)} are both “{key}”; choose one")
+            if key in columns_by_key:
+                raise ValueError(
+                    f"columns {quote(columns_by_key[key])} and {quote(column)} are both “{key}”; choose one"
+                )
             if role:
-                taken[key] = column
+                columns_by_key[key] = column
         has_text = columns.keys() & {"text", "human", "reply"}
         if "conversation" not in columns:
             raise ValueError("no column names the conversation; choose one")

@@ -73,8 +73,8 @@ def _parse(text: str) -> Any:
     try:
         return json.loads(text)
     except json.JSONDecodeError as error:
-        what = error.msg.removesuffix(" at")  # some of the parser's messages end so
-        raise BadRecord(f"not JSON: {what} at character {error.pos + 1}") from None
+        problem = error.msg.removesuffix(" at")  # some of the parser's messages end so
+        raise BadRecord(f"not JSON: {problem} at character {error.pos + 1}") from None
     except RecursionError:
         raise BadRecord("not a conversation: nested too deeply") from None
     except ValueError as error:  # an integer of thousands of digits
@@ -117,94 +117,96 @@ def record_of(data: Any, *, line: int) -> Record:
     return record
 
 
-def _flags(given: Any) -> tuple[str, ...] | None:
-    if given is None:
+def _flags(flags: Any) -> tuple[str, ...] | None:
+    if flags is None:
         return None
-    if not isinstance(given, list) or not all(isinstance(name, str) for name in given):
-        raise BadRecord(f"flags is {_short(given)}; a list of names is needed")
-    return tuple(given)
+    if not isinstance(flags, list) or not all(isinstance(name, str) for name in flags):
+        raise BadRecord(f"flags is {_short(flags)}; a list of names is needed")
+    return tuple(flags)
 
 
 def _fields(meta: Any) -> dict[str, Any]:
     """Return the fields of `meta` that hold one value each."""
-    found = meta.items() if isinstance(meta, dict) else ()
-    return {name: value for name, value in found if isinstance(value, str | int | float | bool)}
+    fields = meta.items() if isinstance(meta, dict) else ()
+    return {name: value for name, value in fields if isinstance(value, str | int | float | bool)}
 
 
 def _is_control(meta: Any) -> bool:
     return isinstance(meta, dict) and meta.get("degraded_control") is True
 
 
-def _turn(data: Any, where: str) -> Turn:
+def _turn(data: Any, location: str) -> Turn:
     if not isinstance(data, dict):
-        raise BadRecord(f"{where} is {_kind(data)}; an object with speaker and text is needed")
+        raise BadRecord(f"{location} is {_kind(data)}; an object with speaker and text is needed")
     speaker = data.get("speaker")
     if speaker is None and "role" in data:
-        raise BadRecord(f"{where} has a role and no speaker{foreign_hint({'messages': [data]})}")
+        raise BadRecord(f"{location} has a role and no speaker{foreign_hint({'messages': [data]})}")
     if speaker not in ("human", "bot"):
-        raise BadRecord(f"{where}.speaker is {_short(speaker)}; it must be 'human' or 'bot'")
+        raise BadRecord(f"{location}.speaker is {_short(speaker)}; it must be 'human' or 'bot'")
     text = data.get("text")
     if not isinstance(text, str):
-        raise BadRecord(f"{where}.text is {_short(text)}; a text is needed")
-    _check_text(text, f"{where}.text")
+        raise BadRecord(f"{location}.text is {_short(text)}; a text is needed")
+    _check_text(text, f"{location}.text")
     vote = data.get("vote")
     if vote is None:
         vote = 0
     if isinstance(vote, bool) or vote not in (-1, 0, 1):
-        raise BadRecord(f"{where}.vote is {_short(vote)}; it must be -1, 0 or 1")
+        raise BadRecord(f"{location}.vote is {_short(vote)}; it must be -1, 0 or 1")
     if vote and speaker == "human":
-        raise BadRecord(f"{where}.vote is {int(vote)} on a human turn; only bot turns have votes")
+        raise BadRecord(f"{location}.vote is {int(vote)} on a human turn; only bot turns have votes")
     return Turn(speaker, text, int(vote))
 
 
-def _rating(data: Any, where: str) -> RecordRating:
+def _rating(data: Any, location: str) -> RecordRating:
     if not isinstance(data, dict):
-        raise BadRecord(f"{where} is {_kind(data)}; an object with dimensions is needed")
+        raise BadRecord(f"{location} is {_kind(data)}; an object with dimensions is needed")
     answers: dict[str, float] = {}
     rater = comment = ""
     for key, value in data.items():
         if key == "rater":
-            rater = "" if value in (None, "") or value != value else _name(value, f"{where}.rater", MAX_ID_CHARS - 10)
+            rater = (
+                "" if value in (None, "") or value != value else _name(value, f"{location}.rater", MAX_ID_CHARS - 10)
+            )
         elif key in _COMMENT_KEYS and isinstance(value, str):
-            _check_text(value, f"{where}.{key}")
+            _check_text(value, f"{location}.{key}")
             comment = value
         elif value is not None:
-            dimension = dimension_key(key, where)
+            dimension = dimension_key(key, location)
             if dimension in answers:
-                raise BadRecord(f"{where} has {quote(key)} twice, in two spellings")
-            answers[dimension] = number(value, f"{where}.{key}")
+                raise BadRecord(f"{location} has {quote(key)} twice, in two spellings")
+            answers[dimension] = number(value, f"{location}.{key}")
     return RecordRating(answers, rater=rater, comment=comment)
 
 
-def dimension_key(key: str, where: str) -> str:
+def dimension_key(key: str, location: str) -> str:
     """Return the dimension's key in lower case, with underscores for blanks and hyphens.
 
     Raises:
         BadRecord: it is no key; the message says what one looks like.
     """
-    found = re.sub(r"[\s-]+", "_", key.strip().lower())
-    if not _DIMENSION.match(found) or len(found) > MAX_DIMENSION_CHARS:
+    dimension = re.sub(r"[\s-]+", "_", key.strip().lower())
+    if not _DIMENSION.match(dimension) or len(dimension) > MAX_DIMENSION_CHARS:
         raise BadRecord(
-            f"{where} has a dimension {_short(key)}; it must begin with a letter and have only letters, "
+            f"{location} has a dimension {_short(key)}; it must begin with a letter and have only letters, "
             f"digits and _, at most {MAX_DIMENSION_CHARS}"
         )
-    return found
+    return dimension
 
 
-def number(value: Any, where: str) -> float:
+def number(value: Any, location: str) -> float:
     """Check that a value is a finite number and return it, a whole one as an integer.
 
     Raises:
         BadRecord: it is something else.
     """
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise BadRecord(f"{where} is {_short(value)}; a number is needed")
+        raise BadRecord(f"{location} is {_short(value)}; a number is needed")
     try:
         finite = math.isfinite(float(value))
     except OverflowError:
         finite = False
     if not finite:
-        raise BadRecord(f"{where} is {_short(value)}; a finite number is needed")
+        raise BadRecord(f"{location} is {_short(value)}; a finite number is needed")
     return int(value) if float(value).is_integer() else float(value)
 
 
@@ -214,22 +216,22 @@ def _required(data: dict[str, Any], key: str) -> Any:
     return data[key]
 
 
-def _name(value: Any, where: str, limit: int) -> str:
+def _name(value: Any, location: str, limit: int) -> str:
     if isinstance(value, bool) or not isinstance(value, str | int):
-        raise BadRecord(f"{where} is {_short(value)}; a text is needed")
+        raise BadRecord(f"{location} is {_short(value)}; a text is needed")
     text = normal_name(str(value).strip())
     if not text:
-        raise BadRecord(f"{where} is blank; a text is needed")
+        raise BadRecord(f"{location} is blank; a text is needed")
     if len(text) > limit:
-        raise BadRecord(f"{where} has {len(text)} characters; at most {limit} are possible")
-    _check_text(text, where)
+        raise BadRecord(f"{location} has {len(text)} characters; at most {limit} are possible")
+    _check_text(text, location)
     return text
 
 
-def _check_text(text: str, where: str) -> None:
+def _check_text(text: str, location: str) -> None:
     problem = text_problem(text)
     if problem:
-        raise BadRecord(f"{where} {problem}")
+        raise BadRecord(f"{location} {problem}")
 
 
 def _kind(value: Any) -> str:

@@ -23,31 +23,31 @@ class FileScales:
     """
 
     default: Scale | None = None
-    of: Mapping[str, Scale] = field(default_factory=dict)
+    by_question: Mapping[str, Scale] = field(default_factory=dict)
 
     def __bool__(self) -> bool:
-        return self.default is not None or bool(self.of)
+        return self.default is not None or bool(self.by_question)
 
     def get(self, question: str) -> Scale | None:
         """Return the scale of a question; None where it is not given."""
-        return self.of.get(question, self.default)
+        return self.by_question.get(question, self.default)
 
     @classmethod
-    def read(cls, given: FileScales | Scale | Mapping[str, Scale] | None) -> FileScales:
+    def read(cls, scales: FileScales | Scale | Mapping[str, Scale] | None) -> FileScales:
         """Read a scale of all questions, or scales by question, under "" that of the others.
 
         Raises:
             ValueError: ends that are no numbers or in the wrong order, or a name that is no question's.
         """
-        if isinstance(given, FileScales):
-            return given
-        if given is None:
+        if isinstance(scales, FileScales):
+            return scales
+        if scales is None:
             return cls()
-        if not isinstance(given, Mapping):
-            return cls(_checked(given, "scale"))
-        found = {name: _checked(ends, f"scale of {quote(name)}") for name, ends in given.items()}
-        default = found.pop("", None)
-        return cls(default, {_question(name): ends for name, ends in found.items()})
+        if not isinstance(scales, Mapping):
+            return cls(_checked(scales, "scale"))
+        ends_by_question = {name: _checked(ends, f"scale of {quote(name)}") for name, ends in scales.items()}
+        default = ends_by_question.pop("", None)
+        return cls(default, {_question(name): ends for name, ends in ends_by_question.items()})
 
     @classmethod
     def parse(cls, texts: Sequence[str]) -> FileScales:
@@ -56,25 +56,25 @@ class FileScales:
         Raises:
             ValueError: for another text, or a question with two scales.
         """
-        found: dict[str, Scale] = {}
+        ends_by_question: dict[str, Scale] = {}
         for text in texts:
-            name, given, ends = text.rpartition("=")
-            name = _question(name) if given else ""
+            name, separator, ends = text.rpartition("=")
+            name = _question(name) if separator else ""
             try:
                 low, high = (float(part) for part in ends.split(":"))
             except ValueError:
                 raise ValueError(
                     f"the scale is {quote(text)}; two numbers such as 1:7 are needed, or fun=1:7 for one question"
                 ) from None
-            if name in found:
+            if name in ends_by_question:
                 raise ValueError(f"{name or 'the scale of all questions'} is given twice")
-            found[name] = (low, high)
-        return cls.read(found)
+            ends_by_question[name] = (low, high)
+        return cls.read(ends_by_question)
 
     def texts(self) -> list[str]:
         """Return the scales as texts that `parse` reads."""
         default = [] if self.default is None else [_written(self.default)]
-        return [*default, *(f"{name}={_written(ends)}" for name, ends in self.of.items())]
+        return [*default, *(f"{name}={_written(ends)}" for name, ends in self.by_question.items())]
 
     def check_questions(self, known: Iterable[str]) -> None:
         """Check that the questions named are rated.
@@ -83,7 +83,7 @@ class FileScales:
             ValueError: one is not; the message names those that are.
         """
         known = sorted(known)
-        unknown = next((name for name in self.of if name not in known), None)
+        unknown = next((name for name in self.by_question if name not in known), None)
         if unknown is not None:
             raise ValueError(f"a scale is given for {quote(unknown)}; rated are {', '.join(known) or 'no questions'}")
 
@@ -93,7 +93,7 @@ class FileScales:
         Returns:
             The ratings, but those of which nothing is left, and a reason for each answer left out.
         """
-        kept, reasons = [], []
+        valid_ratings, reasons = [], []
         for number, rating in enumerate(ratings):
             answers = {}
             for key, value in rating.answers.items():
@@ -106,17 +106,19 @@ class FileScales:
                         f"from {ends[0]:g} to {ends[1]:g}"
                     )
             if answers or rating.comment or not rating.answers:
-                kept.append(rating if len(answers) == len(rating.answers) else replace(rating, answers=answers))
-        return tuple(kept), reasons
+                valid_ratings.append(
+                    rating if len(answers) == len(rating.answers) else replace(rating, answers=answers)
+                )
+        return tuple(valid_ratings), reasons
 
     def within(self, record: Record) -> tuple[Record, list[Skipped]]:
         """Return a record without its answers beyond their scales, and each of those as skipped."""
         if not self:
             return record, []
-        kept, reasons = self.keep(record.ratings)
+        valid_ratings, reasons = self.keep(record.ratings)
         if not reasons:
             return record, []
-        return replace(record, ratings=kept), [Skipped(record.line, why) for why in reasons]
+        return replace(record, ratings=valid_ratings), [Skipped(record.line, reason) for reason in reasons]
 
 
 def _question(name: str) -> str:
@@ -130,11 +132,11 @@ def _written(ends: Scale) -> str:
     return f"{quote(ends[0])}:{quote(ends[1])}"
 
 
-def _checked(ends: Scale, what: str) -> Scale:
+def _checked(ends: Scale, subject: str) -> Scale:
     try:
         low, high = (float(end) for end in ends)
     except (TypeError, ValueError):
-        raise ValueError(f"the {what} is {quote(ends)}; its lowest and highest value are needed") from None
+        raise ValueError(f"the {subject} is {quote(ends)}; its lowest and highest value are needed") from None
     if not (math.isfinite(low) and math.isfinite(high) and low < high):
-        raise ValueError(f"the {what} is {low:g} to {high:g}; the first must be below the second")
+        raise ValueError(f"the {subject} is {low:g} to {high:g}; the first must be below the second")
     return low, high

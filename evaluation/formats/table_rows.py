@@ -35,7 +35,7 @@ CsvRows = Iterator["tuple[int, dict[str, str]] | Skipped"]
 """Rows of a table: the line, and the cells by header."""
 
 
-def _named(cells: Sequence[str]) -> list[str]:
+def _read_names(cells: Sequence[str]) -> list[str]:
     """Return the names of a header, blank ones as the number of their column."""
     names = [
         unescape_cell(cell.encode("utf-8", "surrogateescape").decode("utf-8", "replace").strip()) for cell in cells
@@ -50,7 +50,7 @@ def head_of_rows(head: str) -> tuple[list[str], list[list[str]]]:
     rows = [row for row in csv.reader(lines, delimiter=shape.delimiter) if any(row)]
     if not rows:
         return [], []
-    header = _named(rows[0])
+    header = _read_names(rows[0])
     if len(rows) > 2 and _is_qualtrics(rows[2]):
         del rows[1:3]
     return header, [list(map(unescape_cell, row)) for row in rows[1:] if len(row) == len(header)]
@@ -103,7 +103,7 @@ def _text_rows(path: Path) -> CsvRows:
     lines = _Lines(islice(_lines(path, damage), shape.n_before, None))
     reader = csv.reader(lines, delimiter=shape.delimiter)
     header: list[str] = []
-    held: tuple[int, dict[str, str]] | None = None
+    first_row: tuple[int, dict[str, str]] | None = None
     n_rows = 0
     while True:
         try:
@@ -117,7 +117,7 @@ def _text_rows(path: Path) -> CsvRows:
         if not any(cells):
             continue
         if not header:
-            header = _named(cells)
+            header = _read_names(cells)
             continue
         if len(cells) == 1 < len(header) and text.startswith("#"):
             continue
@@ -131,19 +131,19 @@ def _text_rows(path: Path) -> CsvRows:
             else (line, dict(zip(header, map(unescape_cell, cells), strict=True)))
         )
         if n_rows == 1 and not isinstance(item, Skipped):
-            held = item
+            first_row = item
             continue
         if n_rows == 2 and _is_qualtrics(cells):
             for further in (line - 1, line):
                 yield Skipped(further, "a further row of the header, as Qualtrics writes it")
-            held = None
+            first_row = None
             continue
-        if held is not None:
-            yield held
-            held = None
+        if first_row is not None:
+            yield first_row
+            first_row = None
         yield item
-    if held is not None:
-        yield held
+    if first_row is not None:
+        yield first_row
     yield from damage
 
 
@@ -182,16 +182,16 @@ class _Lines:
 
 def cells_within(text: str, place: int, n_cells: int, delimiter: str) -> set[str]:
     """Return possible cells of a broken row in a column: each line is tried, counted from either end."""
-    found = set()
+    candidates = set()
     for line in text.splitlines():
         try:
             cells = next(csv.reader([line], delimiter=delimiter), [])
         except csv.Error:
             cells = line.split(delimiter)
-        for at in (place, len(cells) - n_cells + place):
-            if 0 <= at < len(cells):
-                found.add(unescape_cell(cells[at]).strip().strip('"'))
-    return found - {""}
+        for index in (place, len(cells) - n_cells + place):
+            if 0 <= index < len(cells):
+                candidates.add(unescape_cell(cells[index]).strip().strip('"'))
+    return candidates - {""}
 
 
 def table_notes(path: Path) -> list[Note]:

@@ -67,7 +67,7 @@ class FileTable:
         """Yield each row with its number, from 1."""
         return enumerate(self.rows, start=1)
 
-    def where(self, row: int, column: str) -> str:
+    def locate_cell(self, row: int, column: str) -> str:
         """Name a cell in a message."""
         return f"{self.name}, row {row}, column {column}"
 
@@ -94,7 +94,7 @@ class FileTable:
             return None
         number = _number(cell)
         if number is None:
-            raise ValueError(f"{self.where(row, column)} is {quote(cell)}; a number such as 3.5 is needed")
+            raise ValueError(f"{self.locate_cell(row, column)} is {quote(cell)}; a number such as 3.5 is needed")
         return number
 
     def numbers(self, column: str) -> np.ndarray:
@@ -103,8 +103,8 @@ class FileTable:
         Raises:
             ValueError: as `number`.
         """
-        given = [self.number(row, column) for row, _cells in self.numbered()]
-        return np.array(given, dtype=float)  # None becomes NaN
+        numbers = [self.number(row, column) for row, _cells in self.numbered()]
+        return np.array(numbers, dtype=float)  # None becomes NaN
 
     def whole_number(self, row: int, column: str) -> int:
         """Return a cell's whole number, also where it was saved as 3.0.
@@ -112,18 +112,18 @@ class FileTable:
         Raises:
             ValueError: it is none; the message names file, row, column and value.
         """
-        found = self.number(row, column)
-        if found is None or not found.is_integer():
+        number = self.number(row, column)
+        if number is None or not number.is_integer():
             cell = self.rows[row - 1].get(column)
-            raise ValueError(f"{self.where(row, column)} is {quote(cell)}; a whole number is needed")
-        return int(found)
+            raise ValueError(f"{self.locate_cell(row, column)} is {quote(cell)}; a whole number is needed")
+        return int(number)
 
     def holds_numbers(self, column: str) -> bool:
         """Return True if most cells are numbers, so that any other cell is a mistake."""
         cells = [row.get(column) for row in self.rows]
-        given = [cell for cell in cells if not is_missing(cell)]
-        n_numbers = sum(_number(cell) is not None for cell in given)
-        return bool(given) and 2 * n_numbers > len(given)
+        filled_cells = [cell for cell in cells if not is_missing(cell)]
+        n_numbers = sum(_number(cell) is not None for cell in filled_cells)
+        return bool(filled_cells) and 2 * n_numbers > len(filled_cells)
 
 
 def is_missing(cell: Any) -> bool:
@@ -158,10 +158,10 @@ def _number(cell: Any) -> float | None:
     if isinstance(cell, str) and _DECIMAL_COMMA.fullmatch(cell):
         cell = cell.replace(",", ".")
     try:
-        found = float(cell)
+        number = float(cell)
     except (TypeError, ValueError, OverflowError):
         return None
-    return found if math.isfinite(found) else None
+    return number if math.isfinite(number) else None
 
 
 def header_of(path: Path) -> list[str]:

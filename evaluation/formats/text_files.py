@@ -162,8 +162,11 @@ def _utf_16_of(head: bytes) -> str | None:
         return "utf-16"
     pairs = head[: len(head) // 2 * 2]
     if len(pairs) >= 8:
-        for encoding, zeros, others in (("utf-16-le", pairs[1::2], pairs[::2]), ("utf-16-be", pairs[::2], pairs[1::2])):
-            if zeros.count(0) > 0.5 * len(zeros) and not others.count(0):
+        for encoding, zeros, character_bytes in (
+            ("utf-16-le", pairs[1::2], pairs[::2]),
+            ("utf-16-be", pairs[::2], pairs[1::2]),
+        ):
+            if zeros.count(0) > 0.5 * len(zeros) and not character_bytes.count(0):
                 return encoding
     return None
 
@@ -190,8 +193,8 @@ def shape_of(head: str) -> TableShape:
     lines = head.splitlines()[:_LOOKED_AT]
     separator = _SEPARATOR_LINE.fullmatch(lines[0]) if lines else None
     n_before = 1 if separator else 0
-    given = [line for line in lines[n_before:] if line.strip()]
-    plain = [line for line in given if not line.startswith("#")] or given
+    filled_lines = [line for line in lines[n_before:] if line.strip()]
+    plain = [line for line in filled_lines if not line.startswith("#")] or filled_lines
     delimiter = separator[1] if separator else _best_delimiter(plain)
     counts = [_count_cells(line, delimiter) for line in plain]
     n_cells = next((n for n in counts if n > 1), 1)
@@ -208,8 +211,8 @@ def shape_of(head: str) -> TableShape:
     if delimiter not in ",\t":
         notes.append(f"Cells are separated by {delimiter}")
     if titles:
-        shown = quote(titles[0], 60)
-        notes.append(f"{len(titles)} line{'s' * (len(titles) > 1)} above the header left out: {shown}")
+        title_text = quote(titles[0], 60)
+        notes.append(f"{len(titles)} line{'s' * (len(titles) > 1)} above the header left out: {title_text}")
     return TableShape(delimiter, n_before, tuple(notes))
 
 
@@ -270,9 +273,9 @@ def text_lines(path: Path) -> Iterator[tuple[int, str] | Skipped]:
         try:
             text = line.decode("utf-8").rstrip("\r\n")
         except UnicodeDecodeError as error:
-            found = error.object[error.start]
+            bad_byte = error.object[error.start]
             yield Skipped(
-                number, f"byte {error.start + 1} is 0x{found:02x}, which is not UTF-8; save the file as UTF-8"
+                number, f"byte {error.start + 1} is 0x{bad_byte:02x}, which is not UTF-8; save the file as UTF-8"
             )
             continue
         if text.strip():
@@ -316,29 +319,29 @@ def _objects(path: Path) -> Iterator[tuple[int, str] | Skipped]:
         )
         return
     decoder = json.JSONDecoder()
-    at = len(text) - len(text.lstrip())
-    in_array = text[at : at + 1] == "["
-    at += in_array
-    line, counted, n_values = 1, 0, 0
+    position = len(text) - len(text.lstrip())
+    in_array = text[position : position + 1] == "["
+    position += in_array
+    line, counted_to, n_values = 1, 0, 0
     while True:
-        at = _BLANK.match(text, at).end()  # type: ignore[union-attr]
-        line, counted = line + text.count("\n", counted, at), at
-        if at == len(text) or (in_array and text[at] == "]"):
+        position = _BLANK.match(text, position).end()  # type: ignore[union-attr]
+        line, counted_to = line + text.count("\n", counted_to, position), position
+        if position == len(text) or (in_array and text[position] == "]"):
             break
         try:
-            _value, end = decoder.raw_decode(text, at)
+            _value, end = decoder.raw_decode(text, position)
         except json.JSONDecodeError as error:
-            wrong = line + text.count("\n", at, error.pos)
-            what = error.msg.removesuffix(" at")
-            yield Skipped(wrong, f"not JSON: {what}; nothing behind it is read")
+            wrong = line + text.count("\n", position, error.pos)
+            problem = error.msg.removesuffix(" at")
+            yield Skipped(wrong, f"not JSON: {problem}; nothing behind it is read")
             return
         except (ValueError, RecursionError) as error:
             yield Skipped(line, f"not JSON: {error_text(error)}; nothing behind it is read")
             return
         n_values += 1
-        yield (max(line, n_values) if in_array else line), text[at:end]
-        at = end
-    if in_array and at == len(text):
+        yield (max(line, n_values) if in_array else line), text[position:end]
+        position = end
+    if in_array and position == len(text):
         yield Skipped(line, "the JSON array breaks off: its ] is missing")
 
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from evaluation.analysis.comparisons import Test, Units
 from evaluation.findings import Reason
-from evaluation.number_format import counted
+from evaluation.number_format import pluralise
 from evaluation.stats.comparisons import ORDER_ALPHA
 from evaluation.stats.correlation import Correlation, rowwise, within_groups
 from evaluation.stats.icc import icc
@@ -170,7 +170,7 @@ def ceiling_of(ratings: Mapping[str, np.ndarray]) -> BotMeanCeiling:
     bots = [values for values in ratings.values() if len(values) > 1]
     if len(bots) < FEWEST_BOTS:
         explanation = (
-            f"{counted(len(bots), 'bot')} with two rated conversations; {FEWEST_BOTS} are needed to "
+            f"{pluralise(len(bots), 'bot')} with two rated conversations; {FEWEST_BOTS} are needed to "
             "see how far means agree with themselves"
         )
         reason = Reason("few_bots_for_reliability", explanation, n_bots=len(bots), needed=FEWEST_BOTS)

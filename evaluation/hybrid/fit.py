@@ -43,7 +43,7 @@ from evaluation.hybrid.levels import SignificantPairs, bootstrap_draws, permuted
 from evaluation.hybrid.rating_noise import RatingNoise
 from evaluation.hybrid.results import HybridResult, KeptFit
 from evaluation.hybrid.rivals import KeptRivals, rival_folds
-from evaluation.number_format import counted
+from evaluation.number_format import pluralise
 from evaluation.ratings import Ratings
 from evaluation.threads import with_one_blas_thread
 
@@ -217,9 +217,9 @@ def fit_hybrid(
     n_bots = len(set(rated.bots))
     if n_bots < MIN_BOTS:
         raise HybridError(
-            f"{counted(n_bots, 'bot')} with rated conversations of which all features are defined; "
-            f"leave-bot-out needs at least {MIN_BOTS} ({counted(len(design.rated), 'bot')} rated, "
-            f"{counted(design.n_dropped, 'conversation')} with an undefined feature{_undefined(design)})"
+            f"{pluralise(n_bots, 'bot')} with rated conversations of which all features are defined; "
+            f"leave-bot-out needs at least {MIN_BOTS} ({pluralise(len(design.rated), 'bot')} rated, "
+            f"{pluralise(design.n_dropped, 'conversation')} with an undefined feature{_undefined(design)})"
         )
     null: NullOf
     carrying = adjusted = None

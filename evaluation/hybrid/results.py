@@ -30,7 +30,7 @@ from evaluation.hybrid.least_squares import Influence, LinearPredictor, line_fro
 from evaluation.hybrid.rivals import KeptRivals, Rival
 from evaluation.hybrid.summary import predictions_plot, summary_of, weights_plot
 from evaluation.hybrid.verdict import FitVerdict
-from evaluation.number_format import counted, share
+from evaluation.number_format import pluralise, share
 from evaluation.plots.svg import Plot
 from evaluation.stats.correlation import Correlation
 
@@ -375,7 +375,7 @@ class HybridResult:
         r = share(self.bot_level["pearson"].correlation.r)
         return (
             f"HybridResult({self.fit.preset}, target {','.join(self.fit.targets)}: "
-            f"{counted(self.n_conversations, 'conversation')} of {counted(self.n_bots, 'bot')}, "
+            f"{pluralise(self.n_conversations, 'conversation')} of {pluralise(self.n_bots, 'bot')}, "
             f"r over bots {r}, {INTERCEPT_NAMES[self.fit.intercept]})"
         )
 

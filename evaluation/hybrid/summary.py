@@ -13,7 +13,7 @@ from chatbots.text import quote
 from evaluation.findings import findings_printed
 from evaluation.hybrid.bot_level import INTERCEPT_NAMES
 from evaluation.hybrid.verdict import FEW_BOTS
-from evaluation.number_format import counted, figure, percent, share, span
+from evaluation.number_format import figure, percent, pluralise, share, span
 from evaluation.plots.charts import ScatterPoint, Weight, scatter_drawing, weights_drawing
 from evaluation.plots.marks import slots_of
 from evaluation.plots.svg import Plot
@@ -160,7 +160,7 @@ def predictions_plot(result: Mapping[str, Any], source: str = "conversations") -
             390,
             x_title=x_title,
             y_title=y_title,
-            name=f"Predicted against human means of {counted(len(points), 'bot')}, r = {share(r)}",
+            name=f"Predicted against human means of {pluralise(len(points), 'bot')}, r = {share(r)}",
         )
     )
 
@@ -180,7 +180,7 @@ def weights_plot(result: Mapping[str, Any]) -> Plot:
             weights,
             380,
             unit=WEIGHT_UNIT,
-            name=f"Weights of {counted(len(weights), 'feature')}; the largest is {widest.title}, "
+            name=f"Weights of {pluralise(len(weights), 'feature')}; the largest is {widest.title}, "
             f"{share(widest.mean)} {span(widest.low, widest.high, shares=True)}",
         )
     )
@@ -213,7 +213,7 @@ def summary_of(result: Mapping[str, Any]) -> str:
     """
     lines = [
         f"Hybrid metric, preset {result['preset']}, target {result['target']}: "
-        f"{counted(result['n_conversations'], 'conversation')} of {counted(result['n_bots'], 'bot')}, "
+        f"{pluralise(result['n_conversations'], 'conversation')} of {pluralise(result['n_bots'], 'bot')}, "
         f"{INTERCEPT_NAMES[result['intercept']]}",
         *_held_against(result),
         "",
@@ -295,7 +295,7 @@ def _values(result: Mapping[str, Any]) -> list[str]:
     worth = result.get("ratings_worth")
     if worth is not None:
         by_error = "" if worth["by_error"] is None else f"by its errors {worth['by_error']:.0f}"
-        stated = counted(round(worth["stated"]), "rating")
+        stated = pluralise(round(worth["stated"]), "rating")
         lines.append(("a prediction is worth", stated, by_error))
     text_lines = [f"  {title:32} {value:>8}  {note}".rstrip() for title, value, note in lines]
     shares = [

@@ -22,7 +22,7 @@ from evaluation.judges.gold import GoldSet, gold_of_chats, gold_of_replies
 from evaluation.judges.scoring import JudgeScores, bot_model, model_family, model_parameters, score_gold
 from evaluation.metric_agreement import JudgedReplies, judgements_read
 from evaluation.metrics.judge import JudgeMetric
-from evaluation.number_format import counted, percent, share
+from evaluation.number_format import percent, pluralise, share
 from evaluation.tables import to_plain
 
 if TYPE_CHECKING:
@@ -75,7 +75,9 @@ class ComparedJudge:
             "may not": f"{title} may not replace a rater.",
             "unknown": f"Whether {title} may replace a rater is not known.",
         }[self.verdict]
-        words += f" It scored {self.n_scored:,} of {counted(self.n_rated, 'rated item')} ({percent(self.share_scored)})"
+        words += (
+            f" It scored {self.n_scored:,} of {pluralise(self.n_rated, 'rated item')} ({percent(self.share_scored)})"
+        )
         words += f"; at least {percent(LEAST_SCORED)} are needed." if self.share_scored < LEAST_SCORED else "."
         if test.passes is None:
             words += f" The alternative-annotator test is undefined: {test.reason}."
@@ -89,7 +91,7 @@ class ComparedJudge:
                 condition = (
                     "if its results stay as they are" if test.is_as_observed else "for a judge as good as a rater"
                 )
-                words += f" About {counted(test.n_needed, 'rated item')} would decide it {condition}."
+                words += f" About {pluralise(test.n_needed, 'rated item')} would decide it {condition}."
         ends = f" (95 %: {share(agreement.low)} to {share(agreement.high)})" if agreement.low is not None else ""
         agrees = f"undefined: {agreement.reason}" if agreement.value is None else f"{share(agreement.value)}{ends}"
         words += f" Its agreement with people is {agrees}."

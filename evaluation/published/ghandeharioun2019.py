@@ -80,13 +80,13 @@ def matched(bot: str, factors: Mapping[str, Mapping[str, str]]) -> PaperBot | No
     elif level in _PLAIN:
         version = "baseline"
     else:
-        same = {one.lower(): one for one in VERSIONS}
+        same = {name.lower(): name for name in VERSIONS}
         version = same.get(level, "EI" if level in {"yes", "true", "1"} else "")
     return PaperBot(model, corpus, version) if version else None
 
 
 def _one_of(names: tuple[str, ...], level: str, words: list[str]) -> str | None:
-    found = [name for name in names if name.lower() == level]
-    if not found and not level:
-        found = [name for name in names if name.lower() in words]
-    return found[0] if len(found) == 1 else None
+    matching_names = [name for name in names if name.lower() == level]
+    if not matching_names and not level:
+        matching_names = [name for name in names if name.lower() in words]
+    return matching_names[0] if len(matching_names) == 1 else None

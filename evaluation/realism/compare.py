@@ -9,7 +9,7 @@ from evaluation.findings import Reason
 from evaluation.hybrid.features import LENGTHS
 from evaluation.hybrid.notebook import feature_table, metrics_with, rated_table, targets_of
 from evaluation.metrics.text_cache import TextCache
-from evaluation.number_format import counted
+from evaluation.number_format import pluralise
 from evaluation.realism.chats import ChatTurns
 from evaluation.realism.prediction import FEATURES, bot_predictions
 from evaluation.realism.reactions import reaction_slopes
@@ -114,7 +114,9 @@ def _bots(people: Study, simulated: Study) -> tuple[set[str], dict[str, Reason]]
         if bot in people.controls:
             left_out[bot] = CONTROL
         elif min(n_people, n_simulated) < FEWEST_CHATS:
-            text = f"{counted(n_people, 'chat')} of people and {n_simulated} simulated; {FEWEST_CHATS} each are needed"
+            text = (
+                f"{pluralise(n_people, 'chat')} of people and {n_simulated} simulated; {FEWEST_CHATS} each are needed"
+            )
             values = {"n_people": n_people, "n_simulated": n_simulated, "needed": FEWEST_CHATS}
             left_out[bot] = Reason("few_chats", text, **values)
     return {*counts[0], *counts[1]} - left_out.keys(), left_out

@@ -21,7 +21,7 @@ from evaluation.hybrid.levels import predict_conversations
 from evaluation.hybrid.results import HybridResult
 from evaluation.hybrid.rivals import FEWEST_BOTS_COMPARED, error_ratio
 from evaluation.hybrid.verdict import FEW_BOTS
-from evaluation.number_format import counted
+from evaluation.number_format import pluralise
 from evaluation.ratings import Ratings
 from evaluation.realism.result import NO_SELFPLAY, BotPrediction, Source
 from evaluation.stats.effect_sizes import Effect
@@ -166,7 +166,9 @@ def _get_selfplay_ratio(fits: Mapping[Source, HybridResult | Reason], tables: Ma
         human = {bot: scores.target for bot, scores in result.bots.items() if scores.target is not None}
     bots = [bot for bot in human if all(bot in values for values in predicted)]
     if len(bots) < FEWEST_BOTS_COMPARED:
-        return Effect(reason=Reason("few_bots_for_values", f"{counted(len(bots), 'bot')}", n_bots=len(bots), needed=3))
+        return Effect(
+            reason=Reason("few_bots_for_values", f"{pluralise(len(bots), 'bot')}", n_bots=len(bots), needed=3)
+        )
     simulated, selfplay, means = (np.array([values[bot] for bot in bots]) for values in (*predicted, human))
     ratio = error_ratio(simulated, selfplay, means)
     return Effect(ratio.value, ratio.low, ratio.high)
@@ -189,7 +191,7 @@ def q2_of(predicted: Mapping[str, float], human: Mapping[str, float | None]) -> 
     known = {bot: mean for bot, mean in human.items() if mean is not None and bot in predicted}
     x, y = np.array([predicted[bot] for bot in known]), np.array(list(known.values()))
     n = len(y)
-    few = Reason("few_bots_for_values", f"{counted(n, 'bot')}; {FEW_BOTS} are needed", n_bots=n, needed=FEW_BOTS)
+    few = Reason("few_bots_for_values", f"{pluralise(n, 'bot')}; {FEW_BOTS} are needed", n_bots=n, needed=FEW_BOTS)
     if n < FEWEST_BOTS_COMPARED or y.min() == y.max():
         return Effect(reason=few)
     ratio = error_ratio(x, others_mean(y[None])[0], y)

@@ -11,7 +11,7 @@ import numpy as np
 
 from evaluation.findings import Reason
 from evaluation.hybrid.verdict import FEW_BOTS
-from evaluation.number_format import counted
+from evaluation.number_format import pluralise
 from evaluation.realism.chats import LEAVING, LEAVING_TITLE, QUANTITIES, ChatTurns
 from evaluation.realism.result import ReactionSlopes, ReactionStanding
 from evaluation.stats.effect_sizes import Effect
@@ -98,7 +98,7 @@ def slope_of(reaction: np.ndarray, rating: np.ndarray) -> Effect:
     from scipy import stats
 
     n = len(rating)
-    few = Reason("few_bots_for_slope", f"{counted(n, 'bot')}; {FEW_BOTS} are needed", n_bots=n, needed=FEW_BOTS)
+    few = Reason("few_bots_for_slope", f"{pluralise(n, 'bot')}; {FEW_BOTS} are needed", n_bots=n, needed=FEW_BOTS)
     if n < FEWEST_FOR_SLOPE:
         return Effect(reason=few)
     spread = float(rating.std(ddof=1))

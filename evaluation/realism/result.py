@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from evaluation.findings import Reason
-from evaluation.number_format import columns_printed, counted, figure, result_dump, result_load, span
+from evaluation.number_format import columns_printed, figure, pluralise, result_dump, result_load, span
 from evaluation.stats.effect_sizes import Effect
 
 Trait = Literal["length", "questions", "sentiment", "repetition", "reactions", "entrainment", "leaving", "surface"]
@@ -238,8 +238,8 @@ class RealismResult:
     def summary(self) -> str:
         """Return the verdict and the tables as lines of text."""
         kind = "simulated within them" if self.is_within else "simulated"
-        counts = f"{counted(self.n_people, 'chat')} of people, {self.n_simulated:,} {kind}"
-        counts += f", {counted(len(self.bots), 'bot')}, {counted(self.n_persons, 'named person')}."
+        counts = f"{pluralise(self.n_people, 'chat')} of people, {self.n_simulated:,} {kind}"
+        counts += f", {pluralise(len(self.bots), 'bot')}, {pluralise(self.n_persons, 'named person')}."
         lines = [self.verdict.sentence, self.verdict.change, counts]
         lines += [f"No {part}: {reason}." for part, reason in self.missing.items()]
         lines += _table(

@@ -14,7 +14,7 @@ from typing import Literal
 import numpy as np
 
 from evaluation.findings import Reason
-from evaluation.number_format import counted
+from evaluation.number_format import pluralise
 from evaluation.realism.chats import QUANTITIES, ChatTurns, text_key
 from evaluation.realism.persons import deal_persons, person_codes
 from evaluation.realism.result import Folds, GiveawayTurn, TwoSampleTest
@@ -161,7 +161,7 @@ def _run_test(
         trained = np.isin(np.arange(len(scores)), pool.chat[unseen])
         n_each = int(np.bincount(pool.is_simulated[trained], minlength=2).min())
         if n_each < FEWEST_TRAINING:
-            text = f"the fit without one fold has {counted(n_each, 'chat')} of a side to learn from"
+            text = f"the fit without one fold has {pluralise(n_each, 'chat')} of a side to learn from"
             reason = Reason("few_training_chats", text, n=n_each, needed=FEWEST_TRAINING)
             return TwoSampleTest(features, Effect(reason=reason), folds=pool.folds)
         x = of_chats(unseen)[trained]

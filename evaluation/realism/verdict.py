@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from evaluation.hybrid.verdict import FEW_BOTS
-from evaluation.number_format import counted, percent, share, span
+from evaluation.number_format import percent, pluralise, share, span
 from evaluation.realism.result import (
     NO_SELFPLAY,
     TRAITS,
@@ -68,7 +68,7 @@ def verdict_of(
     row = get_main_row(predictions, "simulated")
     separation = _separation(best, separable)
     if best is not None and n_nameless:
-        separation += f" ({NAMELESS.format(chats=counted(n_nameless, 'chat'))})"
+        separation += f" ({NAMELESS.format(chats=pluralise(n_nameless, 'chat'))})"
     sentence = f"{participant}: {separation}{_traits(traits)}; {_order(order, row, n_rated)}."
     changes = [SEPARATION_CHANGES[separable], WITHIN if is_within else _order_change(order, row, n_rated)]
     return RealismVerdict(sentence, " ".join(changes), separable, order)
@@ -88,7 +88,7 @@ def _separation(best: TwoSampleTest | None, separable: bool | None) -> str:
 
 def _traits(traits: Sequence[TraitDistance]) -> str:
     different = different_traits(traits)
-    measured = counted(len({distance.trait for distance in traits if distance.distance.value is not None}), "trait")
+    measured = pluralise(len({distance.trait for distance in traits if distance.distance.value is not None}), "trait")
     if not different:
         return f", and none of {measured} is clearly different" if traits else ""
     names = ", ".join(TRAITS[trait].lower() for trait in different[:3])
@@ -97,7 +97,7 @@ def _traits(traits: Sequence[TraitDistance]) -> str:
 
 
 def _order(order: Order, row: BotPrediction | None, n_rated: int) -> str:
-    bots = counted(n_rated if row is None else row.n_bots, "rated bot")
+    bots = pluralise(n_rated if row is None else row.n_bots, "rated bot")
     if row is not None and row.r.value is not None:
         bots += f", r {share(row.r.value)} {span(row.r.low, row.r.high, shares=True)}"
     return {

@@ -44,22 +44,22 @@ class Studies(Jobs):
         Raises:
             ServerError: there is no such study, or the token may not read it.
         """
-        asked = {**included, "without": ",".join(without)}
+        params = {**included, "without": ",".join(without)}
         with tempfile.TemporaryDirectory(prefix="confab-") as folder:
-            file = self._download(f"/studies/{key}/package", Path(folder) / f"{key}.zip", asked)
+            file = self._download(f"/studies/{key}/package", Path(folder) / f"{key}.zip", params)
             return read(file, device=device)
 
     def study_counts(self, key: str) -> dict[str, Any]:
         """Return a summary of a study: its protocol, its state, its bots, and the amount of data."""
         return dict(self._get(f"/studies/{key}"))
 
-    def package(self, key: str, path: str | Path, **asked: Any) -> Path:
+    def package(self, key: str, path: str | Path, **params: Any) -> Path:
         """Write a study's data package to a file; `read` reads it.
 
         Args:
-            asked: `include_synthetic`, `include_failed`, `include_private`, `without`.
+            params: `include_synthetic`, `include_failed`, `include_private`, `without`.
         """
-        return self._download(f"/studies/{key}/package", Path(path), asked)
+        return self._download(f"/studies/{key}/package", Path(path), params)
 
     def table(self, key: str, name: str, path: str | Path, *, format: str = "csv", **included: Any) -> Path:
         """Write an exported table of a study to a file: the same bytes as the command `export` writes.
@@ -76,7 +76,7 @@ class Studies(Jobs):
         """Return the tables that every study has."""
         return list(self._get("/tables"))
 
-    def result(self, key: str, part: str, **asked: Any) -> dict[str, Any]:
+    def result(self, key: str, part: str, **params: Any) -> dict[str, Any]:
         """Return a part of a study's analysis, waiting until a worker has made it of the data as they are now.
 
         Its `document` is what `report --json` prints of this part.
@@ -85,39 +85,39 @@ class Studies(Jobs):
             part: comparisons, dimensions, conditions, answers, items, models, raters, trajectories, correlations or
                 powered.
         """
-        return self._made(f"/studies/{key}/results/{part}", asked)
+        return self._made(f"/studies/{key}/results/{part}", params)
 
-    def leaderboard(self, key: str, **asked: Any) -> dict[str, Any]:
+    def leaderboard(self, key: str, **params: Any) -> dict[str, Any]:
         """Return the leaderboard, ranks as ranges, after waiting until it is made of the current data.
 
         Args:
-            asked: `by` a question, `include_failed`, `include_synthetic`, `without`.
+            params: `by` a question, `include_failed`, `include_synthetic`, `without`.
         """
-        return self._made(f"/studies/{key}/leaderboard", asked)
+        return self._made(f"/studies/{key}/leaderboard", params)
 
-    def votes(self, key: str, **asked: Any) -> dict[str, Any]:
+    def votes(self, key: str, **params: Any) -> dict[str, Any]:
         """Return the votes on single replies bot by bot, the highest share of votes up first.
 
         Args:
-            asked: `include_failed`, `include_synthetic`, `without`.
+            params: `include_failed`, `include_synthetic`, `without`.
         """
-        return dict(self._get(f"/studies/{key}/votes", **asked))
+        return dict(self._get(f"/studies/{key}/votes", **params))
 
     def flags(self, key: str) -> dict[str, Any]:
         """Return the number of participants whose work has flags, by kind."""
         return dict(self._get(f"/studies/{key}/flags"))
 
-    def pairs(self, key: str, **asked: Any) -> dict[str, Any]:
+    def pairs(self, key: str, **params: Any) -> dict[str, Any]:
         """Return the pairwise preferences, and one-turn next to interactive evaluation."""
-        return dict(self._get(f"/studies/{key}/results/pairs", **asked))
+        return dict(self._get(f"/studies/{key}/results/pairs", **params))
 
-    def overview(self, key: str, **asked: Any) -> dict[str, Any]:
+    def overview(self, key: str, **params: Any) -> dict[str, Any]:
         """Return the state of a study: its stages, the best next step, its bots, and open tasks for a person."""
-        return dict(self._get(f"/studies/{key}/overview", **asked))
+        return dict(self._get(f"/studies/{key}/overview", **params))
 
-    def live(self, key: str, **asked: Any) -> dict[str, Any]:
+    def live(self, key: str, **params: Any) -> dict[str, Any]:
         """Return the live room of a study that collects."""
-        return dict(self._get(f"/studies/{key}/live", **asked))
+        return dict(self._get(f"/studies/{key}/live", **params))
 
     def datasheet(self, key: str) -> dict[str, Any]:
         """Return a study's human evaluation datasheet."""
@@ -127,21 +127,21 @@ class Studies(Jobs):
         """Write a study's human evaluation datasheet to a file, as Markdown."""
         return self._download(f"/studies/{key}/datasheet.md", Path(path), {})
 
-    def report(self, key: str, **asked: Any) -> dict[str, Any]:
+    def report(self, key: str, **params: Any) -> dict[str, Any]:
         """Return the newest report that was made of a study; `report_make` asks for one.
 
         Args:
-            asked: `sections` by commas, `like`, `include_synthetic`, `without`.
+            params: `sections` by commas, `like`, `include_synthetic`, `without`.
         """
-        return dict(self._get(f"/studies/{key}/report", **asked))
+        return dict(self._get(f"/studies/{key}/report", **params))
 
-    def report_file(self, key: str, path: str | Path, **asked: Any) -> Path:
+    def report_file(self, key: str, path: str | Path, **params: Any) -> Path:
         """Write the newest report of a study to a file, as one page."""
-        return self._download(f"/studies/{key}/report.html", Path(path), asked)
+        return self._download(f"/studies/{key}/report.html", Path(path), params)
 
-    def report_make(self, key: str, **asked: Any) -> RemoteJob:
+    def report_make(self, key: str, **params: Any) -> RemoteJob:
         """Let a worker make the report of the data as they are now; returns the job."""
-        return RemoteJob.of(self._post(f"/studies/{key}/report", asked))
+        return RemoteJob.from_document(self._post(f"/studies/{key}/report", params))
 
     def study_make(self, file: Mapping[str, Any], *, opens: bool = False) -> dict[str, Any]:
         """Make a study of a study's file, or a new version of the one with its key.
@@ -159,37 +159,37 @@ class Studies(Jobs):
         self, key: str, file: str | Path, *, scale: tuple[float, float] | None = None, language: str = ""
     ) -> RemoteJob:
         """Import a file of conversations into a study, which is made if there is none; returns the job."""
-        asked = {"language": language} | ({} if scale is None else {"low": str(scale[0]), "high": str(scale[1])})
-        return self._upload(f"/studies/{key}/conversations", Path(file), asked)
+        form = {"language": language} | ({} if scale is None else {"low": str(scale[0]), "high": str(scale[1])})
+        return self._upload(f"/studies/{key}/conversations", Path(file), form)
 
     def analyse(self, study: str, *, selfplay: bool = False) -> RemoteJob:
         """Compute a study's metrics and fit the hybrid metric, after self-play if requested; returns the first job."""
-        return RemoteJob.of(self._post(f"/studies/{study}/analysis", {"selfplay": selfplay}))
+        return RemoteJob.from_document(self._post(f"/studies/{study}/analysis", {"selfplay": selfplay}))
 
     def rehearse(self, study: str, people: int = 12, *, seed: int = 0) -> RemoteJob:
         """Send scripted participants through a study; returns the job."""
-        return RemoteJob.of(self._post(f"/studies/{study}/rehearsals", {"people": people, "seed": seed}))
+        return RemoteJob.from_document(self._post(f"/studies/{study}/rehearsals", {"people": people, "seed": seed}))
 
-    def items_draw(self, study: str, **asked: Any) -> RemoteJob:
+    def items_draw(self, study: str, **params: Any) -> RemoteJob:
         """Draw items for a study from `of_study` or `run`; returns the job.
 
         Args:
-            asked: besides `n_contexts`, `n_utterances`, `more_than_tokens`, `bots`, `seed`.
+            params: besides `n_contexts`, `n_utterances`, `more_than_tokens`, `bots`, `seed`.
         """
-        return RemoteJob.of(self._post(f"/studies/{study}/items", asked))
+        return RemoteJob.from_document(self._post(f"/studies/{study}/items", params))
 
     def metrics_progress(self, key: str) -> list[dict[str, Any]]:
         """Return the progress of each metric on a study's finished conversations."""
         return list(self._get(f"/studies/{key}/metrics"))
 
-    def hybrid(self, study: str, **asked: Any) -> RemoteJob:
+    def hybrid(self, study: str, **params: Any) -> RemoteJob:
         """Fit the hybrid metric to a study's ratings; returns the job, whose id is the fit's.
 
         Args:
-            asked: `targets`, `preset`, `intercept`, `run`, `features`, `exclude_bots`, `include_synthetic`, `without`,
+            params: `targets`, `preset`, `intercept`, `run`, `features`, `exclude_bots`, `include_synthetic`, `without`,
                 `condition`, `seed`.
         """
-        return RemoteJob.of(self._post(f"/studies/{study}/fits", asked))
+        return RemoteJob.from_document(self._post(f"/studies/{study}/fits", params))
 
     def fits(self, key: str) -> list[dict[str, Any]]:
         """Return a study's newest hybrid fits, at most 100, without their documents."""
@@ -201,10 +201,10 @@ class Studies(Jobs):
         Raises:
             ValueError: it is not done.
         """
-        found = self._get(f"/fits/{fit}")
-        if found["result"] is None:
-            raise ValueError(f"fit {fit} has no result: it is {found['state']}")
-        return dict(found["result"])
+        document = self._get(f"/fits/{fit}")
+        if document["result"] is None:
+            raise ValueError(f"fit {fit} has no result: it is {document['state']}")
+        return dict(document["result"])
 
     def fit_file(self, fit: int, path: str | Path) -> Path:
         """Write a fit alone to a file, as `fit_hybrid --output` does; `fit_hybrid --fit` applies it to other data."""
@@ -236,17 +236,17 @@ class Server(Studies, ConversationCalls):
         """Return the server's metrics, each with its columns, and why it cannot be computed there where that is so."""
         return list(self._get("/metrics"))
 
-    def benchmark(self, **asked: Any) -> dict[str, Any]:
+    def benchmark(self, **params: Any) -> dict[str, Any]:
         """Return the benchmark: metrics against people's ratings of single replies.
 
         Args:
-            asked: `by` spearman, pearson or kendall; `target`, `language`, `sort`.
+            params: `by` spearman, pearson or kendall; `target`, `language`, `sort`.
         """
-        return dict(self._get("/benchmark", **asked))
+        return dict(self._get("/benchmark", **params))
 
     def benchmark_ask(self, study: str, metrics: Sequence[str] = ()) -> RemoteJob:
         """Compare metrics with a study's ratings of single replies (by default the usual ones); returns the job."""
-        return RemoteJob.of(self._post("/benchmark", {"study": study, "metrics": list(metrics)}))
+        return RemoteJob.from_document(self._post("/benchmark", {"study": study, "metrics": list(metrics)}))
 
     def benchmark_file(self, file: str | Path, metrics: Sequence[str] = ()) -> RemoteJob:
         """Compare metrics with a file of judged replies, as `export --what judged` writes it; returns the job."""
@@ -260,15 +260,15 @@ class Server(Studies, ConversationCalls):
         Args:
             job: of the comparison, as `sets` and `stale` of `benchmark()` name it.
         """
-        return RemoteJob.of(self._post(f"/benchmark/{job}/again", {}))
+        return RemoteJob.from_document(self._post(f"/benchmark/{job}/again", {}))
 
     def judges(self) -> list[dict[str, Any]]:
         """Return the newest comparisons of judges with people."""
         return list(self._get("/judges"))
 
-    def judges_ask(self, study: str, judges: Sequence[str], **asked: Any) -> RemoteJob:
-        """Compare judges with a study's people; `asked` may name `question`, `expertise`, `most` and `run`."""
-        return RemoteJob.of(self._post("/judges", {"study": study, "judges": list(judges), **asked}))
+    def judges_ask(self, study: str, judges: Sequence[str], **params: Any) -> RemoteJob:
+        """Compare judges with a study's people; `params` may name `question`, `expertise`, `most` and `run`."""
+        return RemoteJob.from_document(self._post("/judges", {"study": study, "judges": list(judges), **params}))
 
     def system(self) -> dict[str, Any]:
         """Return the state of the installation."""
@@ -290,8 +290,8 @@ class Server(Studies, ConversationCalls):
         Args:
             runs: none named: the newest ones; bots: all of these runs; columns: of metrics, some usual ones.
         """
-        asked = {"runs": ",".join(map(str, runs)), "bots": ",".join(bots)}
-        return dict(self._get("/runs/compare", **asked, columns=",".join(columns)))
+        params = {"runs": ",".join(map(str, runs)), "bots": ",".join(bots)}
+        return dict(self._get("/runs/compare", **params, columns=",".join(columns)))
 
     def run_tables(self) -> list[dict[str, Any]]:
         """Return the tables that every self-play run has."""
@@ -305,33 +305,35 @@ class Server(Studies, ConversationCalls):
         """
         return self._download(f"/runs/{run}/tables/{name}", Path(path), {"format": format, **included})
 
-    def selfplay(self, bots: Sequence[str], **asked: Any) -> RemoteJob:
+    def selfplay(self, bots: Sequence[str], **params: Any) -> RemoteJob:
         """Let bots converse with themselves; returns the job.
 
         Args:
-            asked: `pairs`, `conversations`, `turns`, `seed`, `openers`, `metrics`, `study`, `name`.
+            params: `pairs`, `conversations`, `turns`, `seed`, `openers`, `metrics`, `study`, `name`.
         """
-        return RemoteJob.of(self._post("/runs", {"bots": list(bots), **asked}))
+        return RemoteJob.from_document(self._post("/runs", {"bots": list(bots), **params}))
 
-    def simulate(self, study: str, participants: Sequence[str] = ("retrieval",), **asked: Any) -> RemoteJob:
+    def simulate(self, study: str, participants: Sequence[str] = ("retrieval",), **params: Any) -> RemoteJob:
         """Let simulated participants chat with a study's bots; returns the job.
 
         Args:
-            asked: `bots`, `conversations`, `exchanges`, `may_leave`, `seed`, `profiles`, `max_cost`, `metrics`, `name`.
+            params: `bots`, `conversations`, `exchanges`, `may_leave`, `seed`, `profiles`, `max_cost`, `metrics`, `name`.
         """
-        return RemoteJob.of(self._post(f"/studies/{study}/simulations", {"participants": list(participants), **asked}))
+        return RemoteJob.from_document(
+            self._post(f"/studies/{study}/simulations", {"participants": list(participants), **params})
+        )
 
     def realism(self, study: str, run: int, participant: str = "") -> dict[str, Any]:
         """Fetch the comparison of a run with people; `document` is None until a worker has it."""
-        found: dict[str, Any] = self._get(f"/studies/{study}/results/realism", run=run, participant=participant)
-        return found
+        comparison: dict[str, Any] = self._get(f"/studies/{study}/results/realism", run=run, participant=participant)
+        return comparison
 
     def measure(self, *, study: str = "", run: int | None = None, metrics: Sequence[str] = ()) -> RemoteJob:
         """Compute metrics of a study's or a run's conversations; none named: the usual ones. Returns the job."""
         if bool(study) == (run is not None):
             raise ValueError("measure needs a study or a run, and not both")
-        where = f"/studies/{study}" if study else f"/runs/{run}"
-        return RemoteJob.of(self._post(f"{where}/metrics", {"metrics": list(metrics)}))
+        base_path = f"/studies/{study}" if study else f"/runs/{run}"
+        return RemoteJob.from_document(self._post(f"{base_path}/metrics", {"metrics": list(metrics)}))
 
 
 def connect(url: str, token: str) -> Server:

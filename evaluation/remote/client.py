@@ -50,7 +50,7 @@ class RemoteJob:
     result: Any = field(default=None, repr=False)
 
     @classmethod
-    def of(cls, document: Mapping[str, Any]) -> RemoteJob:
+    def from_document(cls, document: Mapping[str, Any]) -> RemoteJob:
         """Return the job that the server describes."""
         return cls(**{name: document[name] for name in cls.__slots__})
 
@@ -65,11 +65,13 @@ def checked(answer: httpx.Response) -> Any:
         return answer.json()
     try:
         error = answer.json()["error"]
-        mistakes = [(one["path"], one["message"]) for one in error["mistakes"]]
-        found = ServerError(answer.status_code, error["code"], error["message"], mistakes)
+        mistakes = [(mistake["path"], mistake["message"]) for mistake in error["mistakes"]]
+        server_error = ServerError(answer.status_code, error["code"], error["message"], mistakes)
     except (ValueError, KeyError, TypeError):
-        found = ServerError(answer.status_code, "no_api", f"{answer.url} answered {answer.status_code}: no Confab?")
-    raise found
+        server_error = ServerError(
+            answer.status_code, "no_api", f"{answer.url} answered {answer.status_code}: no Confab?"
+        )
+    raise server_error
 
 
 API = "/api/v1"
@@ -102,20 +104,20 @@ class Calls:
 
     def _all(self, path: str) -> list[dict[str, Any]]:
         """Return a list that comes in parts."""
-        found: list[dict[str, Any]] = []
+        items: list[dict[str, Any]] = []
         while True:
-            page = self._get(path, limit=1000, offset=len(found))
-            found += page["items"]
-            if not page["items"] or len(found) >= page["count"]:
-                return found
+            page = self._get(path, limit=1000, offset=len(items))
+            items += page["items"]
+            if not page["items"] or len(items) >= page["count"]:
+                return items
 
-    def _get(self, path: str, **asked: Any) -> Any:
-        return checked(self._patiently(lambda: self._http.get(path, params=asked)))
+    def _get(self, path: str, **params: Any) -> Any:
+        return checked(self._patiently(lambda: self._http.get(path, params=params)))
 
-    def _again(self, method: str, path: str, body: Mapping[str, Any] | None = None, **asked: Any) -> Any:
+    def _again(self, method: str, path: str, body: Mapping[str, Any] | None = None, **params: Any) -> Any:
         """Make a call that can be sent twice without doing more than once."""
         json = None if body is None else dict(body)
-        return checked(self._patiently(lambda: self._http.request(method, path, json=json, params=asked)))
+        return checked(self._patiently(lambda: self._http.request(method, path, json=json, params=params)))
 
     def _post(self, path: str, body: Mapping[str, Any]) -> Any:
         return checked(self._http.post(path, json=dict(body)))
@@ -124,7 +126,7 @@ class Calls:
         """Send a file with a form; returns the job that reads it."""
         with file.open("rb") as content:
             answer = self._http.post(path, data=dict(form), files={"file": (file.name, content)})
-        return RemoteJob.of(checked(answer))
+        return RemoteJob.from_document(checked(answer))
 
     def _patiently(self, call: Callable[[], httpx.Response]) -> httpx.Response:
         """Retry a read if the server was unavailable or rate-limited; requests that change data are never resent."""
@@ -139,10 +141,10 @@ class Calls:
             time.sleep(float(answer.headers.get("Retry-After", pause_s)))
         return call()
 
-    def _download(self, path: str, file: Path, asked: Mapping[str, Any]) -> Path:
+    def _download(self, path: str, file: Path, params: Mapping[str, Any]) -> Path:
         part = file.with_name(f".{file.name}.part")
         try:
-            with self._http.stream("GET", path, params=dict(asked)) as answer, part.open("wb") as out:
+            with self._http.stream("GET", path, params=dict(params)) as answer, part.open("wb") as out:
                 if answer.is_error:
                     answer.read()
                     checked(answer)
@@ -163,19 +165,19 @@ class Jobs(Calls):
 
     def jobs(self, *, unfinished: bool = False) -> list[RemoteJob]:
         """Return the newest jobs of every kind, at most 100."""
-        return [RemoteJob.of(one) for one in self._get("/jobs", unfinished=unfinished)]
+        return [RemoteJob.from_document(document) for document in self._get("/jobs", unfinished=unfinished)]
 
     def job(self, job: RemoteJob) -> RemoteJob:
         """Return a job as it is now."""
-        return RemoteJob.of(self._get(f"/jobs/{job.kind}/{job.id}"))
+        return RemoteJob.from_document(self._get(f"/jobs/{job.kind}/{job.id}"))
 
     def stop(self, job: RemoteJob) -> RemoteJob:
         """Request a job to stop; its output so far stays."""
-        return RemoteJob.of(self._post(f"/jobs/{job.kind}/{job.id}/stop", {}))
+        return RemoteJob.from_document(self._post(f"/jobs/{job.kind}/{job.id}/stop", {}))
 
     def go_on(self, job: RemoteJob) -> RemoteJob:
         """Go on with a job that failed, was stopped or lost its process."""
-        return RemoteJob.of(self._post(f"/jobs/{job.kind}/{job.id}/go-on", {}))
+        return RemoteJob.from_document(self._post(f"/jobs/{job.kind}/{job.id}/go-on", {}))
 
     def wait(
         self,
@@ -194,26 +196,26 @@ class Jobs(Calls):
             RuntimeError: it failed or was stopped; with its reason.
             TimeoutError: it is not over after `timeout_s` seconds; it goes on.
         """
-        begun = time.monotonic()
+        started_at = time.monotonic()
         while True:
             now = self.job(job)
             told(now)
             if now.is_over:
                 break
-            if timeout_s is not None and time.monotonic() - begun >= timeout_s:
+            if timeout_s is not None and time.monotonic() - started_at >= timeout_s:
                 raise TimeoutError(f"{now.title} is not over after {timeout_s:g} seconds")
             time.sleep(every_s)
         if now.state != "done":
             raise RuntimeError(f"{now.title}: {now.error or now.state}")
         return now
 
-    def _made(self, path: str, asked: Mapping[str, Any]) -> dict[str, Any]:
+    def _wait_for_result(self, path: str, params: Mapping[str, Any]) -> dict[str, Any]:
         """Return an analysis once it is of the data as they are now."""
         while True:
-            found = self._get(path, **asked)
-            if found["job"] is None:
-                return dict(found)
-            self.wait(RemoteJob.of(found["job"]))
+            document = self._get(path, **params)
+            if document["job"] is None:
+                return dict(document)
+            self.wait(RemoteJob.from_document(document["job"]))
 
 
 class ConversationCalls(Calls):
@@ -223,18 +225,18 @@ class ConversationCalls(Calls):
     """
 
     def conversations(
-        self, key: str = "", q: str = "", *, run: int | None = None, **asked: Any
+        self, key: str = "", q: str = "", *, run: int | None = None, **params: Any
     ) -> Iterator[dict[str, Any]]:
         """Yield the conversations of a study or of a self-play run that a search line asks for, page by page.
 
         Args:
             q: as in the workbench, such as `bot:eliza quality<4 sort:quality limit:20`.
-            asked: `columns`, `include_synthetic`, `without`.
+            params: `columns`, `include_synthetic`, `without`.
         """
-        where = _searched(key, run, "conversations")
+        base_path = _searched(key, run, "conversations")
         after = ""
         while True:
-            page = self._get(f"{where}/conversations", q=q, after=after, limit=500, **asked)
+            page = self._get(f"{base_path}/conversations", q=q, after=after, limit=500, **params)
             yield from page["items"]
             after = page["after"]
             if not after:
@@ -285,14 +287,14 @@ class ConversationCalls(Calls):
         Args:
             columns: numbers that the list shows.
         """
-        asked = {"name": name, "q": q, "columns": ",".join(columns)}
-        where = _searched(key, run, "search_keep")
-        return list(self._again("POST", f"{where}/searches", asked))
+        body = {"name": name, "q": q, "columns": ",".join(columns)}
+        base_path = _searched(key, run, "search_keep")
+        return list(self._again("POST", f"{base_path}/searches", body))
 
     def search_forget(self, key: str = "", name: str = "", *, run: int | None = None) -> list[dict[str, Any]]:
         """Forget a search of a study or run by its name; returns those that are kept."""
-        where = _searched(key, run, "search_forget")
-        return list(self._again("DELETE", f"{where}/searches", name=name))
+        base_path = _searched(key, run, "search_forget")
+        return list(self._again("DELETE", f"{base_path}/searches", name=name))
 
 
 def _searched(key: str, run: int | None, call: str) -> str:

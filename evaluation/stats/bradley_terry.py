@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from evaluation.findings import Reason
-from evaluation.number_format import counted
+from evaluation.number_format import pluralise
 from evaluation.stats.comparisons import Comparison, rank_ranges
 from evaluation.stats.mixed import wald_comparisons
 from evaluation.stats.zscores import rater_codes
@@ -153,7 +153,7 @@ def bradley_terry(
 
     problem = _find_fit_problem(labels.tolist(), codes, choice)
     if problem is None and n_raters is not None and n_raters <= n_bots:
-        text = f"{counted(n_raters, 'rater')}: too few to judge {counted(n_bots, 'bot')} by"
+        text = f"{pluralise(n_raters, 'rater')}: too few to judge {pluralise(n_bots, 'bot')} by"
         problem = Reason("too_few_for_bots", text, n_raters=n_raters, n_bots=n_bots)
     if problem is not None:
         return nothing(problem)

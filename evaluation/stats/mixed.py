@@ -34,7 +34,7 @@ from typing import Any
 import numpy as np
 
 from evaluation.findings import Reason
-from evaluation.number_format import counted
+from evaluation.number_format import pluralise
 from evaluation.stats.comparisons import NO_SPREAD, Comparison, holm
 from evaluation.stats.gls import MOST_SHARE, Likelihood, RaterGls, left_open, rater_share
 from evaluation.stats.means import ALL_ALIKE, ONE_GROUP, MeanSpread, interval_ends
@@ -144,9 +144,8 @@ def mixed_model(
     within = bool(((likelihood.counts > 0).sum(axis=1) > 1).any())
     df = n - n_raters - n_bots + 1 if within else n_raters - n_bots
     if df < 1:
-        text = (
-            f"{counted(n, 'rating')} by {counted(n_raters, 'rater')}: nothing left to judge {counted(n_bots, 'bot')} by"
-        )
+        counts = f"{pluralise(n, 'rating')} by {pluralise(n_raters, 'rater')}"
+        text = f"{counts}: nothing left to judge {pluralise(n_bots, 'bot')} by"
         return nothing(Reason("nothing_left", text, n_ratings=n, n_raters=n_raters, n_bots=n_bots))
     if likelihood.no_error():
         text = "the ratings do not vary around the bots' and raters' means"
@@ -180,7 +179,7 @@ def mixed_model(
 
 def few_bots(n_bots: int) -> Reason:
     """Return the reason why fewer than two bots have no model."""
-    text = f"ratings of {counted(n_bots, 'bot')}; at least 2 are needed"
+    text = f"ratings of {pluralise(n_bots, 'bot')}; at least 2 are needed"
     return Reason("few_bots", text, n_bots=n_bots)
 
 
@@ -321,7 +320,7 @@ def hotelling_test(squared: float, df: np.ndarray) -> WaldTest:
         return WaldTest(squared / q, float(stats.chi2.sf(squared, q)), q, None)
     df2 = eta - q + 1
     if df2 <= 0:
-        text = f"too few raters to test {counted(q, 'difference')} at once"
+        text = f"too few raters to test {pluralise(q, 'difference')} at once"
         return WaldTest(None, None, q, None, Reason("few_raters_for_test", text, n_differences=q))
     f = df2 / (eta * q) * squared
     return WaldTest(f, float(stats.f.sf(f, q, df2)), q, df2)

@@ -28,7 +28,7 @@ from typing import Any
 import numpy as np
 
 from evaluation.findings import Reason
-from evaluation.number_format import counted
+from evaluation.number_format import pluralise
 from evaluation.stats.comparisons import Comparison
 from evaluation.stats.mixed import few_bots, hotelling_test, wald_comparisons
 from evaluation.stats.zscores import rater_codes
@@ -211,7 +211,7 @@ def ordinal_model(
         text = f"every rating is {points[0]:g}: nothing tells the bots apart"
         return nothing(Reason("one_answer", text, answer=float(points[0])))
     if n_raters is not None and n_raters <= n_bots:
-        text = f"{counted(n_raters, 'rater')}: too few to judge {counted(n_bots, 'bot')} by"
+        text = f"{pluralise(n_raters, 'rater')}: too few to judge {pluralise(n_bots, 'bot')} by"
         return nothing(Reason("too_few_for_bots", text, n_raters=n_raters, n_bots=n_bots))
     counts = np.bincount(bot * n_points + point, minlength=n_bots * n_points)
     counts = counts.reshape(n_bots, n_points).astype(float)

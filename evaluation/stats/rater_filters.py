@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from evaluation.findings import Reason
-from evaluation.number_format import counted, figure, share
+from evaluation.number_format import figure, pluralise, share
 from evaluation.stats.zscores import is_unknown
 
 
@@ -206,12 +206,12 @@ def _flat(study: _Study, rows: np.ndarray) -> RuleResult:
     is_long = np.isfinite(worded).sum(axis=1) >= 3
     if is_long.sum() < study.limits.min_conversations:
         n = int(is_long.sum())
-        text = f"{counted(n, 'conversation')} with three answers or more"
+        text = f"{pluralise(n, 'conversation')} with three answers or more"
         return _make_undecided("flat", limit, Reason("few_long_forms", text, n_conversations=n))
     worded = worded[is_long]
     share = float((np.nanmax(worded, axis=1) == np.nanmin(worded, axis=1)).mean())
     n = int(is_long.sum())
-    words = f"one answer to all questions in {share:.0%} of {counted(n, 'conversation')}"
+    words = f"one answer to all questions in {share:.0%} of {pluralise(n, 'conversation')}"
     reason = Reason("one_answer_to_all", words, percent=share, n_conversations=n)
     return RuleResult("flat", share >= limit, share, limit, reason)
 
@@ -246,7 +246,7 @@ def _disagrees(study: _Study, rows: np.ndarray) -> RuleResult:
     is_shared = np.isfinite(own_means) & np.isfinite(other_means)
     n_shared = int(is_shared.any(axis=1).sum())
     if n_shared < study.limits.min_bots:
-        text = f"{counted(n_shared, 'bot')} rated by others too"
+        text = f"{pluralise(n_shared, 'bot')} rated by others too"
         return _make_undecided("disagrees", limit, Reason("few_shared_bots", text, n_bots=n_shared))
     x, y = (_centre_columns(np.where(is_shared, side, np.nan)) for side in (own_means, other_means))
     size = float(np.sqrt((x**2).sum() * (y**2).sum()))
@@ -254,7 +254,7 @@ def _disagrees(study: _Study, rows: np.ndarray) -> RuleResult:
         text = "the same rating for every bot"
         return _make_undecided("disagrees", limit, Reason("same_for_every_bot", text))
     r = float((x * y).sum() / size)
-    words = f"r = {share(r)} with the other raters over {counted(n_shared, 'bot')}"
+    words = f"r = {share(r)} with the other raters over {pluralise(n_shared, 'bot')}"
     reason = Reason("r_with_others", words, r=r, n_bots=n_shared)
     return RuleResult("disagrees", r < limit, r, limit, reason)
 
@@ -344,7 +344,7 @@ def _make_undecided(rule: str, threshold: float, reason: Reason) -> RuleResult:
 
 def _few_conversations(rows: np.ndarray) -> Reason:
     n = len(rows)
-    return Reason("few_conversations", counted(n, "conversation"), n_conversations=n)
+    return Reason("few_conversations", pluralise(n, "conversation"), n_conversations=n)
 
 
 def _median(values: np.ndarray) -> float:

@@ -30,7 +30,7 @@ from typing import Any
 import numpy as np
 
 from evaluation.findings import Reason
-from evaluation.number_format import Array, counted
+from evaluation.number_format import Array, pluralise
 from evaluation.stats.gls import Gap, RaterGls, label_codes
 from evaluation.stats.means import MeanSpread, interval_ends, mean_interval, mean_spread
 from evaluation.stats.zscores import rater_codes
@@ -223,7 +223,7 @@ def extremes(scores: Sequence[float] | np.ndarray, k: int = N_EXTREME, *, seed: 
     reason = None
     if n_chosen < k:
         n = len(rated)
-        text = f"{counted(n, 'conversation')} rated; {k} best and {k} worst need {2 * k}"
+        text = f"{pluralise(n, 'conversation')} rated; {k} best and {k} worst need {2 * k}"
         reason = Reason("few_rated", text, n_conversations=n, k=k, needed=2 * k)
     nothing = np.array([], dtype=int)
     if n_chosen == 0 or np.ptp(values[rated]) == 0:

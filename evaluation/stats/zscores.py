@@ -13,7 +13,7 @@ from typing import Any, Literal
 import numpy as np
 
 from evaluation.findings import Reason
-from evaluation.number_format import counted
+from evaluation.number_format import pluralise
 
 MIN_RATINGS = 10
 """Of the paper."""
@@ -73,7 +73,7 @@ def rater_zscores(
     left_out: dict[str, Reason] = {}
     for name, rows in _rows_by_rater(raters, is_rated).items():
         if name is None:
-            text = f"{counted(len(rows), 'rating')} without a rater"
+            text = f"{pluralise(len(rows), 'rating')} without a rater"
             left_out[""] = Reason("unnamed_ratings", text, n_ratings=len(rows))
             continue
         if len(rows) < min_ratings:

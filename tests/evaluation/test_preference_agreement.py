@@ -68,7 +68,7 @@ def test_seven_answers_by_hand() -> None:
 
 
 def test_what_lacks_a_side_is_counted_and_what_cannot_be_computed_says_why() -> None:
-    chosen = {"p1": PairChoice(nan, "a", why="the cap is reached"), "p3": PairChoice(0, "a"), "q": PairChoice(1)}
+    chosen = {"p1": PairChoice(nan, "a", reason="the cap is reached"), "p3": PairChoice(0, "a"), "q": PairChoice(1)}
     found = compare_choices(SEVEN, chosen)
     assert found.skipped == {"the cap is reached": 1, NOT_CHOSEN: 2, NOBODY_SAID: 1}
     assert found.counts["both_tied"] == found.counts["chooser_tied"] == 1

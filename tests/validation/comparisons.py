@@ -136,7 +136,7 @@ def powered_by_counts(path: Path, ratings: Ratings, draws: int = DRAWS) -> dict[
     for seed in range(draws):
         rng = np.random.default_rng(seed)
         kept = dict(zip(names, (rng.random(len(names)) < 0.5).tolist(), strict=True))
-        half = ratings.where(np.array([kept[name] for name in ratings.conversation]))
+        half = ratings.select(np.array([kept[name] for name in ratings.conversation]))
         for by, found in powered_by(half, names, bots, counted).items():
             saved[by].append(0.0 if found.saved is None else found.saved)
     return saved

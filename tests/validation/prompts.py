@@ -46,7 +46,7 @@ def main() -> int:
         every = judgements_read(path)
         target, judgements = every.target(), sampled(every, options.most)
         found = judge(judgements, [DIALOGUE, TEMPLATE], target=target, shared=TextCache("cpu"))
-        humans = HumanScores.of(judgements.items, {}, target)
+        humans = HumanScores.from_items(judgements.items, {}, target)
         dialogue, template = (next(iter(found[one].scores.values())) for one in (DIALOGUE, TEMPLATE))
         cells = [(str(source), "") for source in humans.sources]
         compared = compare_paired(dialogue, template, humans.means, humans.contexts, cells, TEMPLATE)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import yaml
 
 from evaluation.hybrid.verdict import FEW_BOTS
-from evaluation.number_format import counted, figure, share
+from evaluation.number_format import figure, pluralise, share
 
 if TYPE_CHECKING:
     from tests.validation.validate import Confab, RatedSet
@@ -45,7 +45,7 @@ def selfplay_told(confab: Confab, rated: RatedSet, bots: Sequence[str], here: Se
     if len(can) < FEW_BOTS:
         return (
             f"{rated.name}: how self-play predicts people cannot be said: {len(can)} of "
-            f"{counted(len(bots), 'rated bot')} can be run here, and {FEW_BOTS} are needed ({NOT_COUNTED})"
+            f"{pluralise(len(bots), 'rated bot')} can be run here, and {FEW_BOTS} are needed ({NOT_COUNTED})"
         )
     played = confab.command(
         *("selfplay", "--bots", ",".join(can), "--conversations", str(N_CONVERSATIONS)),

@@ -32,7 +32,7 @@ from evaluation.hybrid.fit import fit_least_squares, fit_process
 from evaluation.hybrid.levels import features_by_bot, permuted_lines
 from evaluation.hybrid.rivals import error_ratio, rival_folds
 from evaluation.hybrid.verdict import FEW_BOTS
-from evaluation.number_format import counted, share
+from evaluation.number_format import pluralise, share
 from evaluation.stats.correlation import null_point, rowwise
 from tests.validation.validate import ALL_SEVEN, DATA, Confab, RatedSet, measured, table
 from tests.validation.values import Tables, fitted, samples_of, tables_of
@@ -176,7 +176,7 @@ def main() -> int:
             part.mkdir(exist_ok=True)
             n_bots, n_ratings = rated_part(rated, options.data, part, options.first)
             if n_bots < FEW_BOTS:
-                verdict = f"none: {counted(n_bots, 'rated bot')}"
+                verdict = f"none: {pluralise(n_bots, 'rated bot')}"
                 rows.append([rated.name, "all", str(n_bots), str(n_ratings), "", "", "", "", "", verdict])
                 continue
             measured(confab, rated, part, "full", work)

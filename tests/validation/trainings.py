@@ -104,7 +104,7 @@ def main() -> int:
     trained_register(options.trainings)
     begun, shared = time.monotonic(), TextCache()
     judgements = judgements_read(file)
-    humans = HumanScores.of(judgements.items, {}, judgements.target())
+    humans = HumanScores.from_items(judgements.items, {}, judgements.target())
     counted = np.array([model in SYSTEMS for model in humans.models])
     cells = [
         cell for cell, here in zip(zip(humans.sources, humans.models, strict=True), counted, strict=True) if here

@@ -67,7 +67,7 @@ def subsample(tables: Tables, per_bot: int, seed: int) -> Tables:
     )
     human = tables.human.iloc[chosen].reset_index(drop=True)
     there = np.isin(tables.ratings.conversation, human["conversation"].to_numpy(dtype=object))
-    return replace(tables, human=human, ratings=tables.ratings.where(there))
+    return replace(tables, human=human, ratings=tables.ratings.select(there))
 
 
 def samples_of(tables: Tables, per_bot: int | None, n_samples: int) -> list[Tables]:

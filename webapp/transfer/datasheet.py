@@ -78,28 +78,28 @@ class Entry:
 
 def datasheet_of(study: Study) -> list[Entry]:
     """Return every question of the datasheet with its answers, those about criteria once for each scale."""
-    scales = [one for one in post_task_questions(study.version) if one.kind == "scale"]
+    scales = [question for question in post_task_questions(study.version) if question.kind == "scale"]
     of_study = _of_study(study)
-    agreement, own = _agreement(study), _own_agreement(study)
-    kept: dict[str, str] = {key_now(key): words for key, words in study.datasheet.items()}
-    found = []
+    agreement, self_agreement = _agreement(study), _own_agreement(study)
+    stored_answers: dict[str, str] = {key_now(key): words for key, words in study.datasheet.items()}
+    entries = []
     for question in QUESTIONS:
         if not question.each:
-            said = of_study.get(question.number, "")
-            found.append(Entry(question, "", said, kept.get(question.number, "")))
+            study_answer = of_study.get(question.number, "")
+            entries.append(Entry(question, "", study_answer, stored_answers.get(question.number, "")))
     for scale in scales:
         of_scale = _of_scale(study, scale) | {
             "4.3.11.1": agreement.get(scale.key, _NO_ANSWERS)[0],
             "4.3.11.2": agreement.get(scale.key, _NO_ANSWERS)[1],
-            "4.3.12.1": own.get(scale.key, _NOT_TWICE)[0],
-            "4.3.12.2": own.get(scale.key, _NOT_TWICE)[1],
+            "4.3.12.1": self_agreement.get(scale.key, _NOT_TWICE)[0],
+            "4.3.12.2": self_agreement.get(scale.key, _NOT_TWICE)[1],
         }
         for question in QUESTIONS:
             if question.each:
-                said = of_scale.get(question.number, "")
+                study_answer = of_scale.get(question.number, "")
                 key = key_of(question.number, scale.key)
-                found.append(Entry(question, scale.key, said, kept.get(key, "")))
-    return found
+                entries.append(Entry(question, scale.key, study_answer, stored_answers.get(key, "")))
+    return entries
 
 
 def _of_study(study: Study) -> dict[str, str]:
@@ -111,7 +111,7 @@ def _of_study(study: Study) -> dict[str, str]:
     spoken = ", ".join(heard) if heard else f"{language}, as the pages of the study"
     n_raters = people.filter(ratings__isnull=False).distinct().count()
     contact = f"Participants could write to {texts.contact}." if texts.contact else ""
-    said = {
+    answers = {
         "1.2": "Data, texts and settings are in this data package.",
         "1.3.2.2": f"Run by {texts.organisation}." if texts.organisation else "",
         "1.3.2.3": contact,
@@ -131,7 +131,7 @@ def _of_study(study: Study) -> dict[str, str]:
         f"(protocol: {title_of(protocols, study.protocol)}); every answer is stored as it is given.",
         "3.3.3.1": _quality_types(study),
         "3.3.3.2": _quality(study),
-        "3.3.4.2": _shown(study),
+        "3.3.4.2": _describe_page(study),
         "3.3.5": f"No time limit for an assessment; the study tells people that it takes {texts.minutes} minutes. "
         "Who leaves can come back to the open task.",
         "3.3.6": _feedback(study),
@@ -139,19 +139,19 @@ def _of_study(study: Study) -> dict[str, str]:
         "3.3.8": "Not applicable.",
         "5.2": _personal(study),
     }
-    return {number: words for number, words in said.items() if words}
+    return {number: words for number, words in answers.items() if words}
 
 
 def _outputs(study: Study) -> dict[str, int]:
     """Return by bot the number of outputs that participants evaluated."""
     if compares_pairs(study):
-        found: Counter[str] = Counter()
+        counts: Counter[str] = Counter()
         results = study_pairs(study).results
-        for one in results.outcomes if results is not None else ():
-            if one.question == results.outcomes[0].question:  # type: ignore[union-attr]
-                found[one.a] += one.n_items
-                found[one.b] += one.n_items
-        return dict(found)
+        for outcome in results.outcomes if results is not None else ():
+            if outcome.question == results.outcomes[0].question:  # type: ignore[union-attr]
+                counts[outcome.a] += outcome.n_items
+                counts[outcome.b] += outcome.n_items
+        return dict(counts)
     ratings = ratings_counted(study).order_by()
     rows: Any
     if judges_items(study):
@@ -165,16 +165,16 @@ def _outputs(study: Study) -> dict[str, int]:
 
 def _selection(study: Study) -> str:
     if judges_items(study):
-        drawn = study.items.filter(purpose=Item.Purpose.JUDGED).exclude(origin={}).exists()
-        if drawn:
+        is_drawn = study.items.filter(purpose=Item.Purpose.JUDGED).exclude(origin={}).exists()
+        if is_drawn:
             return "Items were drawn from conversations at random, with the seed and filters that the study keeps."
         return ""
     protocol = protocols.get(study.protocol) if study.protocol in protocols else None
     if protocol is not None and protocol.gives == "conversations":
         return "Stored conversations, drawn for each person by the study's rule of assignment."
     rule = study.rule
-    made = f"Made in the experiment: every person talked with bots assigned by the rule “{rule}”."
-    return f"{made} {_conditions(study)}".strip()
+    origin_text = f"Made in the experiment: every person talked with bots assigned by the rule “{rule}”."
+    return f"{origin_text} {_conditions(study)}".strip()
 
 
 def _conditions(study: Study) -> str:
@@ -182,55 +182,57 @@ def _conditions(study: Study) -> str:
     factors = study.values.conditions.factors
     if not factors:
         return ""
-    told = "; ".join(
+    factors_text = "; ".join(
         f"{factor.title}, {factor.varies} participants ({', '.join(level.title for level in factor.levels)})"
         for factor in factors
     )
     rated = Conversation.objects.filter(conversations_counted(study), ratings__isnull=False).order_by()
     rows = rated.values_list("bot__bot_id", "condition").annotate(n=Count("pk", distinct=True))
-    cells = sorted((bot, [condition.get(one.key, "none") for one in factors], n) for bot, condition, n in rows)
-    counted = "; ".join(f"{bot} with {', '.join(levels)}: {n}" for bot, levels, n in cells)
-    return f"Chats differ by {told}. Rated conversations in each cell: {counted or 'none yet'}."
+    cells = sorted((bot, [condition.get(factor.key, "none") for factor in factors], n) for bot, condition, n in rows)
+    counts_text = "; ".join(f"{bot} with {', '.join(levels)}: {n}" for bot, levels, n in cells)
+    return f"Chats differ by {factors_text}. Rated conversations in each cell: {counts_text or 'none yet'}."
 
 
 def _training(study: Study) -> str:
     values = study.values
-    said = ["Instructions on the first pages."]
+    sentences = ["Instructions on the first pages."]
     if values.training.training_pairs:
-        said.append(f"{len(values.training.training_pairs)} practice pairs with known answers, which had to be passed.")
+        sentences.append(
+            f"{len(values.training.training_pairs)} practice pairs with known answers, which had to be passed."
+        )
     if values.checking.quiz_questions:
-        said.append(f"{len(values.checking.quiz_questions)} questions about the instructions, in two attempts.")
-    return " ".join(said)
+        sentences.append(f"{len(values.checking.quiz_questions)} questions about the instructions, in two attempts.")
+    return " ".join(sentences)
 
 
 def _known(study: Study, people: Any) -> str:
     """Describe the answers before the task: the number of participants by option."""
-    asked = {one.key: one for one in questions_of_study(study) if one.kind == "choice"}
-    if not asked:
+    questions = {question.key: question for question in questions_of_study(study) if question.kind == "choice"}
+    if not questions:
         return "Nothing was asked about them."
-    given: dict[str, Counter[str]] = {key: Counter() for key in asked}
+    counts_by_question: dict[str, Counter[str]] = {key: Counter() for key in questions}
     rows = QuestionAnswers.objects.filter(participant__in=people).values_list("answers", flat=True)
     for answers in rows.iterator(chunk_size=2000):
-        for key in given.keys() & answers.keys():
-            given[key][str(answers[key])] += 1
-    told = []
-    for key, question in asked.items():
-        counted = ", ".join(f"{option}: {given[key][option]}" for option in question.options)
-        told.append(f"{question.title} {counted}.")
-    return " ".join(told)
+        for key in counts_by_question.keys() & answers.keys():
+            counts_by_question[key][str(answers[key])] += 1
+    sentences = []
+    for key, question in questions.items():
+        options_text = ", ".join(f"{option}: {counts_by_question[key][option]}" for option in question.options)
+        sentences.append(f"{question.title} {options_text}.")
+    return " ".join(sentences)
 
 
-def _shown(study: Study) -> str:
+def _describe_page(study: Study) -> str:
     """Describe the parts of the page next to the questions."""
-    what = "The conversation that they have just had"
+    content = "The conversation that they have just had"
     if judges_items(study):
-        what = "The item: what was said before, and the replies"
+        content = "The item: what was said before, and the replies"
     elif marks_turns(study):
-        what = "The conversation, reply by reply"
+        content = "The conversation, reply by reply"
     elif compares_pairs(study):
-        what = "Both conversations or replies side by side"
+        content = "Both conversations or replies side by side"
     return (
-        f"{what}, the question and its scale with the words at its points. Which bot it was is not shown. "
+        f"{content}, the question and its scale with the words at its points. Which bot it was is not shown. "
         f"Instructions before: {' / '.join(study.values.texts.instructions_text.splitlines())}"
     )
 
@@ -240,85 +242,85 @@ def _quality_types(study: Study) -> str:
     checks, asked_before = _checks(study), _asked_before(study)
     if not checks and not asked_before:
         return "None of the listed types was asked for in the study."
-    told = "Automatic checks during and after the evaluation"
+    text = "Automatic checks during and after the evaluation"
     if checks:
-        told += "; work of people who fail them is left out"
+        text += "; work of people who fail them is left out"
     if asked_before:
-        told += "; people are let in only after they have passed"
-    return f"{told}."
+        text += "; people are let in only after they have passed"
+    return f"{text}."
 
 
 def _checks(study: Study) -> list[str]:
     """Return the checks among what is judged and asked."""
     attention, checking = study.values.attention, study.values.checking
-    said = []
+    checks = []
     if attention.attention_checks and attention.n_checks:
-        said.append(f"{attention.n_checks} attention checks a task")
+        checks.append(f"{attention.n_checks} attention checks a task")
     if attention.n_gold:
-        said.append(f"{attention.n_gold} items with known answers a task")
+        checks.append(f"{attention.n_gold} items with known answers a task")
     if attention.n_repeated:
-        said.append(f"{attention.n_repeated} items shown twice a task")
+        checks.append(f"{attention.n_repeated} items shown twice a task")
     if checking.chat_checks:
-        said.append(f"{len(checking.chat_checks)} attention checks in a chat")
-    return said
+        checks.append(f"{len(checking.chat_checks)} attention checks in a chat")
+    return checks
 
 
 def _asked_before(study: Study) -> list[str]:
     """Return the checks that must be passed before the task."""
-    said = []
+    checks = []
     if study.values.checking.quiz_questions:
-        said.append("questions about the instructions")
+        checks.append("questions about the instructions")
     if study.values.training.training_pairs:
-        said.append("practice that had to be passed")
-    return said
+        checks.append("practice that had to be passed")
+    return checks
 
 
 def _quality(study: Study) -> str:
-    said = _checks(study) + _asked_before(study)
+    checks = _checks(study) + _asked_before(study)
     failed = Task.objects.filter(
         participant__study=study,
         participant__is_synthetic=False,
         outcome__in=[Outcome.FAILED_CHECK, Outcome.SCREENED_OUT],
     )
-    counted = Counter(failed.values_list("outcome", flat=True))
-    told = f"Automatic: {', '.join(said)}." if said else "No checks were asked for."
-    if counted:
-        told += (
-            f" Excluded for a failed attention check: {counted[Outcome.FAILED_CHECK]} tasks; screened out: "
-            f"{counted[Outcome.SCREENED_OUT]}."
+    outcome_counts = Counter(failed.values_list("outcome", flat=True))
+    text = f"Automatic: {', '.join(checks)}." if checks else "No checks were asked for."
+    if outcome_counts:
+        text += (
+            f" Excluded for a failed attention check: {outcome_counts[Outcome.FAILED_CHECK]} tasks; screened out: "
+            f"{outcome_counts[Outcome.SCREENED_OUT]}."
         )
-    return told
+    return text
 
 
 def _feedback(study: Study) -> str:
     texts = study.values.texts
-    said = []
+    sentences = []
     if texts.contact:
-        said.append("They were given an e-mail address for questions.")
+        sentences.append("They were given an e-mail address for questions.")
     if study.values.asking.asks_comment:
-        said.append("There was a box for comments after each task.")
-    return " ".join(said) or "Neither was offered."
+        sentences.append("There was a box for comments after each task.")
+    return " ".join(sentences) or "Neither was offered."
 
 
 def _personal(study: Study) -> str:
     rights = study.values.rights
-    said = [
+    sentences = [
         "Ids of recruitment platforms are stored apart from what people did and are left out of exports; people have "
         "pseudonyms. What people wrote may hold personal details."
     ]
     if rights.withdrawal_days:
-        said.append(f"People could withdraw until {rights.withdrawal_days} days after the end.")
+        sentences.append(f"People could withdraw until {rights.withdrawal_days} days after the end.")
     if rights.ids_kept_days is not None:
-        said.append(f"Ids are kept for {rights.ids_kept_days} days.")
+        sentences.append(f"Ids are kept for {rights.ids_kept_days} days.")
     if rights.texts_kept_days is not None:
-        said.append(f"Texts are kept for {rights.texts_kept_days} days.")
-    return " ".join(said)
+        sentences.append(f"Texts are kept for {rights.texts_kept_days} days.")
+    return " ".join(sentences)
 
 
 def _of_scale(study: Study, scale: Question) -> dict[str, str]:
     relative = compares_pairs(study)
     points = range(scale.low, scale.high + 1)
-    named = "; ".join(f"{point} {scale.labels[point]}" for point in points if point in scale.labels)
+    labels_text = "; ".join(f"{point} {scale.labels[point]}" for point in points if point in scale.labels)
     form = "Direct quality estimation."
     if relative:
         is_choice = study.protocol == BestWorstProtocol.name
@@ -334,7 +336,7 @@ def _of_scale(study: Study, scale: Question) -> dict[str, str]:
         "4.3.2": scale.help or "No definition was given.",
         "4.3.3": str(len(points)),
         "4.3.4": f"{scale.low} to {scale.high}"
-        + (f" ({named})" if named else "")
+        + (f" ({labels_text})" if labels_text else "")
         + ("; a high answer is a bad one" if scale.reversed else ""),
         "4.3.5": "Multiple choice: one of the points is chosen." if scale.is_row else "A box for a number.",
         "4.3.6": "Not applicable.",
@@ -362,79 +364,81 @@ def _agreement(study: Study) -> dict[str, tuple[str, str]]:
     if compares_pairs(study):
         results = study_pairs(study).results
         return {
-            one.question: ("Cohen's kappa, median over pairs of raters.", _value(one.found))
-            for one in (results.kappas if results is not None else ())
+            kappa.question: ("Cohen's kappa, median over pairs of raters.", _value(kappa.found))
+            for kappa in (results.kappas if results is not None else ())
         }
     n_ratings = ratings_counted(study).order_by()[: DIRECT_RATINGS + 1].count()
     if not n_ratings:
         return {}
     if n_ratings > DIRECT_RATINGS:
-        how = "Krippendorff's alpha, Fleiss' kappa, Gwet's AC and intraclass correlations."
-        return {one.key: (how, "See the study's report.") for one in post_task_questions(study.version)}
+        method = "Krippendorff's alpha, Fleiss' kappa, Gwet's AC and intraclass correlations."
+        return {question.key: (method, "See the study's report.") for question in post_task_questions(study.version)}
     ratings = study_ratings(study)
     if ratings.leading is None:
         return {}
-    found: dict[str, tuple[str, str]] = {}
-    for one in rater_agreement(ratings).coefficients:
-        if one.about == "conversation" and one.code in ("alpha_ordinal", "alpha_interval"):
-            how = f"Krippendorff's alpha ({one.code.removeprefix('alpha_')})."
-            found[one.dimension] = (how, _value(one.found))
-    return found
+    agreement_by_scale: dict[str, tuple[str, str]] = {}
+    for coefficient in rater_agreement(ratings).coefficients:
+        if coefficient.about == "conversation" and coefficient.code in ("alpha_ordinal", "alpha_interval"):
+            method = f"Krippendorff's alpha ({coefficient.code.removeprefix('alpha_')})."
+            agreement_by_scale[coefficient.dimension] = (method, _value(coefficient.found))
+    return agreement_by_scale
 
 
 def _own_agreement(study: Study) -> dict[str, tuple[str, str]]:
     """Return by scale how agreement of each evaluator with themselves was measured, and how high it is."""
-    how = "Share of items shown twice that got the same answer, over people; 90% interval, people as clusters."
-    found: dict[str, tuple[str, str]] = {}
-    for key, own in own_of_questions(study, list(repeats_answered(study))).items():
-        same = own.same
-        told = "Undefined" if same.mean is None else share(same.mean)
+    method = "Share of items shown twice that got the same answer, over people; 90% interval, people as clusters."
+    agreement_by_scale: dict[str, tuple[str, str]] = {}
+    for key, repeats in own_of_questions(study, list(repeats_answered(study))).items():
+        same = repeats.same
+        share_text = "Undefined" if same.mean is None else share(same.mean)
         if same.low is not None and same.high is not None:
-            told += f" ({share(same.low)} to {share(same.high)})"
-        found[key] = (how, f"{told}, {own.n_people} people.")
-    return found
+            share_text += f" ({share(same.low)} to {share(same.high)})"
+        agreement_by_scale[key] = (method, f"{share_text}, {repeats.n_people} people.")
+    return agreement_by_scale
 
 
-def _value(found: Any) -> str:
-    if found.value is None:
-        return f"Undefined: {found.reason}."
-    return f"{share(found.value)}, over {found.n_items} items."
+def _value(coefficient: Any) -> str:
+    if coefficient.value is None:
+        return f"Undefined: {coefficient.reason}."
+    return f"{share(coefficient.value)}, over {coefficient.n_items} items."
 
 
 def datasheet_md(study: Study, entries: Sequence[Entry]) -> str:
     """Return the datasheet as Markdown; questions still to be answered stand there in bold."""
-    n_open = sum(one.is_open for one in entries)
+    n_open = sum(question_entry.is_open for question_entry in entries)
     parts = [
         f"# Human evaluation datasheet: {study.name}\n",
         f"After HEDS {VERSION} (Belz and Thomson, 2025), in short words of Confab's own; the numbers are those of the "
         f"datasheet. {n_open} of {len(entries)} questions are to be answered by the researchers.\n",
     ]
-    for (section, criterion), found in groupby(entries, key=lambda one: (one.question.section, one.criterion)):
-        of = f": {criterion}" if criterion else ""
-        parts.append(f"\n## {section} {SECTIONS[section]}{of}\n")
-        for one in found:
-            parts.append(f"\n**{one.question.number} {one.question.words}**\n")
-            parts += [f"\n{text}\n" for text in (one.from_study, one.from_people) if text]
-            if one.is_open:
+    for (section, criterion), section_entries in groupby(
+        entries, key=lambda question_entry: (question_entry.question.section, question_entry.criterion)
+    ):
+        heading_suffix = f": {criterion}" if criterion else ""
+        parts.append(f"\n## {section} {SECTIONS[section]}{heading_suffix}\n")
+        for question_entry in section_entries:
+            parts.append(f"\n**{question_entry.question.number} {question_entry.question.words}**\n")
+            parts += [f"\n{text}\n" for text in (question_entry.from_study, question_entry.from_people) if text]
+            if question_entry.is_open:
                 parts.append(f"\n**[{TO_BE_ANSWERED}]**\n")
     return "".join(parts)
 
 
 def datasheet_json(study: Study, entries: Sequence[Entry]) -> str:
     """Return the datasheet as JSON."""
-    found = {
+    document = {
         "heds": VERSION,
         "study": study.key,
         "answers": [
             {
-                "number": one.question.number,
-                "criterion": one.criterion or None,
-                "question": one.question.words,
-                "from_study": one.from_study or None,
-                "from_researchers": one.from_people or None,
-                "to_be_answered": one.is_open,
+                "number": question_entry.question.number,
+                "criterion": question_entry.criterion or None,
+                "question": question_entry.question.words,
+                "from_study": question_entry.from_study or None,
+                "from_researchers": question_entry.from_people or None,
+                "to_be_answered": question_entry.is_open,
             }
-            for one in entries
+            for question_entry in entries
         ],
     }
-    return json.dumps(found, ensure_ascii=False, indent=1) + "\n"
+    return json.dumps(document, ensure_ascii=False, indent=1) + "\n"

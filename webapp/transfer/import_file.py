@@ -87,7 +87,9 @@ def conversations_sample() -> list[Record]:
             line=number,
             dialogue_id=f"example-{number}-{bot}",
             bot=bot,
-            turns=tuple(turn for said, *answers in talk for turn in (Turn("human", said), Turn("bot", answers[which]))),
+            turns=tuple(
+                turn for message, *answers in talk for turn in (Turn("human", message), Turn("bot", answers[which]))
+            ),
         )
         for number, talk in enumerate(_SAID, start=1)
         for which, bot in enumerate(_BOTS)
@@ -193,9 +195,9 @@ class FileContents:
             for key, value in rating.answers.items():
                 low, high = self.seen.get(key, (value, value))
                 self.seen[key] = (min(low, value), max(high, value))
-                if (at := (item.bot, item.dialogue_id)) in self.sums or len(self.sums) < _CORRELATED:
-                    total, n = self.sums.setdefault(at, {}).get(key, (0.0, 0))
-                    self.sums[at][key] = (total + value, n + 1)
+                if (chat_key := (item.bot, item.dialogue_id)) in self.sums or len(self.sums) < _CORRELATED:
+                    total, n = self.sums.setdefault(chat_key, {}).get(key, (0.0, 0))
+                    self.sums[chat_key][key] = (total + value, n + 1)
 
 
 def import_preview(path: Path, columns: Mapping[str, str] | None = None) -> FileContents:
@@ -292,8 +294,8 @@ def import_conversations(
     directed = [*chosen.reversed, *chosen.higher]
     if beyond := [key for key in directed if key not in contents.questions | stored]:
         raise ValueError(f"there is no question {quote(beyond[0])} whose direction could be set")
-    if both := set(chosen.reversed) & set(chosen.higher):
-        raise ValueError(f"question {quote(min(both))} cannot have both directions")
+    if conflicting_keys := set(chosen.reversed) & set(chosen.higher):
+        raise ValueError(f"question {quote(min(conflicting_keys))} cannot have both directions")
     if study is None and contents.n_records and not contents.bots:
         raise Refused(
             "ratings_only",

@@ -45,7 +45,7 @@ UPLOADS_KEPT = timedelta(days=1)
 _LISTED = 20
 
 
-def export_size(what: str, study: Study, options: ExportOptions) -> int:
+def export_size(table_name: str, study: Study, options: ExportOptions) -> int:
     """Return about how many rows a table has; of one that does not count them, the study's messages.
 
     Of a data package it is how many its main tables have together.
@@ -53,36 +53,36 @@ def export_size(what: str, study: Study, options: ExportOptions) -> int:
     Raises:
         UnknownName: there is no such table.
     """
-    if what == PACKAGE:
+    if table_name == PACKAGE:
         return sum(exporter_counts(study, options).values())
-    exporter = exporter_get(what)
+    exporter = exporter_get(table_name)
     if getattr(exporter, "is_small", False):
         return 0
     counting: Any = exporter if hasattr(exporter, "count") else exporter_get("messages")
     return int(counting.count(study, options))
 
 
-def export_title(what: str) -> str:
+def export_title(table_name: str) -> str:
     """Return an export's title on pages."""
-    return _("Data package") if what == PACKAGE else exporter_get(what).title
+    return _("Data package") if table_name == PACKAGE else exporter_get(table_name).title
 
 
-def export_rights(what: str, options: ExportOptions) -> set[Right]:
+def export_rights(table_name: str, options: ExportOptions) -> set[Right]:
     """Return the rights that a file needs: its table's, and that to private data where they are requested."""
-    if what == PACKAGE:
+    if table_name == PACKAGE:
         return package_rights(options)
-    exporter = exporter_get(what)
-    own = {getattr(exporter, "right", Right.READ)}
+    exporter = exporter_get(table_name)
+    rights = {getattr(exporter, "right", Right.READ)}
     if options.include_private:
-        own |= {Right.PRIVATE} | ({Right.PAY} if getattr(exporter, "has_codes", False) else set())
-    return own
+        rights |= {Right.PRIVATE} | ({Right.PAY} if getattr(exporter, "has_codes", False) else set())
+    return rights
 
 
-def export_make(*, study: Study, asked: dict[str, Any], created_by: User | None = None) -> Job:
+def export_make(*, study: Study, payload: dict[str, Any], created_by: User | None = None) -> Job:
     """Return the job that makes a file of a table, asking for it unless one like it is under way.
 
     Args:
-        asked: as `kinds.exporting.ExportAsked` has it.
+        payload: as `kinds.exporting.ExportAsked` has it.
 
     Raises:
         Refused: `bad_payload` or `unknown_name`.
@@ -90,10 +90,10 @@ def export_make(*, study: Study, asked: dict[str, Any], created_by: User | None 
     files_expire()
     with transaction.atomic():
         Study.objects.select_for_update(of=("self",)).get(pk=study.pk)
-        under_way = Job.objects.filter(kind="export", study=study, payload=asked, state__in=UNFINISHED).first()
+        under_way = Job.objects.filter(kind="export", study=study, payload=payload, state__in=UNFINISHED).first()
         if under_way is not None:
             return under_way
-        return job_create(kind="export", payload=asked, study=study, created_by=created_by)
+        return job_create(kind="export", payload=payload, study=study, created_by=created_by)
 
 
 def export_folder() -> Path:
@@ -133,14 +133,14 @@ def is_unfinished(file: Path) -> bool:
 def files_expire() -> int:
     """Remove old exports, uploads that no job waits for, and what killed processes left. Returns how many."""
     waiting = Job.objects.filter(kind="import", state__in=(*UNFINISHED, State.INTERRUPTED))
-    wanted = set(waiting.values_list("payload__file", flat=True))
+    awaited_files = set(waiting.values_list("payload__file", flat=True))
     n_removed = 0
-    for folder, kept in ((export_folder(), EXPORTS_KEPT), (upload_folder(), UPLOADS_KEPT)):
-        too_old = time.time() - kept.total_seconds()
+    for folder, lifetime in ((export_folder(), EXPORTS_KEPT), (upload_folder(), UPLOADS_KEPT)):
+        too_old = time.time() - lifetime.total_seconds()
         for file in folder.iterdir():
             with suppress(FileNotFoundError):  # another process was faster
                 is_left = is_unfinished(file) and file.stat().st_mtime < time.time() - UNFINISHED_KEPT.total_seconds()
-                if is_left or (file.stat().st_mtime < too_old and str(file) not in wanted):
+                if is_left or (file.stat().st_mtime < too_old and str(file) not in awaited_files):
                     file.unlink()
                     n_removed += 1
     return n_removed
@@ -172,8 +172,8 @@ def upload_keep(upload: UploadedFile, user: User) -> str:
     Raises:
         Refused: as `upload_write`.
     """
-    given = sanitise(upload.name or "", 200)
-    stem = re.sub(r"[^\w.]+", "_", given.removesuffix(upload_ending(given)))[:50]
+    upload_filename = sanitise(upload.name or "", 200)
+    stem = re.sub(r"[^\w.]+", "_", upload_filename.removesuffix(upload_ending(upload_filename)))[:50]
     return upload_write(upload, upload_folder(), f"{user.pk}-{uuid4().hex}-{stem}").name
 
 
@@ -188,7 +188,7 @@ def upload_ending(name: str) -> str:
     Raises:
         Refused: `bad_file`.
     """
-    ending = next((one for one in UPLOAD_ENDINGS if name.lower().endswith(one)), None)
+    ending = next((known_ending for known_ending in UPLOAD_ENDINGS if name.lower().endswith(known_ending)), None)
     if ending is None:
         raise Refused(
             "bad_file",
@@ -249,8 +249,8 @@ def upload_errors(path: Path, name: str) -> Iterator[None]:
     try:
         yield
     except (OSError, ValueError) as error:
-        told = error_text(error).replace(str(path), name).replace(path.name, name)
-        raise Refused("bad_file", told) from error
+        message = error_text(error).replace(str(path), name).replace(path.name, name)
+        raise Refused("bad_file", message) from error
 
 
 def upload_write(upload: UploadedFile, folder: Path, name: str) -> Path:

@@ -105,8 +105,8 @@ def shares_of(study: Study) -> QuerySet[SharedReport]:
     return SharedReport.objects.filter(study=study).defer("document").select_related("made_by")
 
 
-def _end(shares: QuerySet[SharedReport], why: SharedReport.Ended) -> None:
-    shares.filter(ended_at=None).update(ended_at=database_now(), ended=why, document=b"")
+def _end(shares: QuerySet[SharedReport], ending: SharedReport.Ended) -> None:
+    shares.filter(ended_at=None).update(ended_at=database_now(), ended=ending, document=b"")
 
 
 def _day(when: datetime) -> str:

@@ -101,16 +101,16 @@ def study_for_import(*, key: str, bots: Collection[str], seen: Mapping[str, Scal
         more_bots = sorted({*study.bots, *bots})
         if more_bots != sorted(study.bots):
             changed["bots"] = more_bots
-        given = scales_known(study, scales)
-        wanted = {
-            name: given.get(name) or _wider(stored.get(name), seen.get(name))
+        known_scales = scales_known(study, scales)
+        new_scales = {
+            name: known_scales.get(name) or _wider(stored.get(name), seen.get(name))
             for name in dict.fromkeys([*stored, *seen])
         }
         _check_stored(study, scales)
         inferred = {row.key for row in rows if row.scale_inferred}
-        if wanted != stored or inferred != {name for name in wanted if given.get(name) is None}:
+        if new_scales != stored or inferred != {name for name in new_scales if known_scales.get(name) is None}:
             old = study.rubric
-            rubric = _rubric(old.name, wanted, given, earlier={row.key: row for row in rows})
+            rubric = _rubric(old.name, new_scales, known_scales, earlier={row.key: row for row in rows})
             changed["rubric"] = rubric
             Rating.objects.filter(conversation__study=study, rubric=old).update(rubric=rubric)
             if old.frozen_at:
@@ -140,11 +140,11 @@ def records_store(*, study: Study, records: Sequence[Record], language: str = ""
     A record whose key is that of a stored conversation with other turns is skipped with the reason.
     """
     with transaction.atomic():
-        kept, skipped, ids, n_new = _conversations(study, records, language)
+        keyed_records, skipped, ids, n_new = _conversations(study, records, language)
         if language:
-            there = Conversation.objects.filter(pk__in=list(ids.values()), language="")
-            there.update(language=language)
-        n_ratings, refused = _ratings(study, kept, ids)
+            unlabelled_chats = Conversation.objects.filter(pk__in=list(ids.values()), language="")
+            unlabelled_chats.update(language=language)
+        n_ratings, refused = _ratings(study, keyed_records, ids)
         if n_ratings:
             rubric_freeze(rubric_id=study.rubric_id)
     return ImportedBatch(n_new, n_ratings, [*skipped, *refused])
@@ -158,40 +158,40 @@ def _conversations(
     Returns:
         The records kept, with the keys of their conversations; the others; the ids of all; how many are new.
     """
-    there = _stored_ids(study, records)
-    turns_there = _turns_of(there.values())
+    stored_ids = _stored_ids(study, records)
+    turns_there = _turns_of(stored_ids.values())
     versions: dict[tuple[str, str], BotVersion] = {}
-    kept: list[tuple[Key, Record]] = []
+    keyed_records: list[tuple[Key, Record]] = []
     skipped: list[Skipped] = []
     first: dict[Key, Record] = {}
     rows: dict[Key, Conversation] = {}
     for record in records:
         key = record.key
         if record.ratings_only:
-            found = _rated(record, [*there, *first])
-            if isinstance(found, Skipped):
-                skipped.append(found)
+            conversation_key = _rated(record, [*stored_ids, *first])
+            if isinstance(conversation_key, Skipped):
+                skipped.append(conversation_key)
             else:
-                kept.append((found, record))
+                keyed_records.append((conversation_key, record))
             continue
-        if key in there or key in first:
-            stored = turns_there.get(there[key], ()) if key in there else first[key].turns
+        if key in stored_ids or key in first:
+            stored = turns_there.get(stored_ids[key], ()) if key in stored_ids else first[key].turns
             if stored == record.turns:
-                kept.append((key, record))
+                keyed_records.append((key, record))
             else:
                 reason = f"{record_name(record)} is in the study already, with other turns"
                 skipped.append(Skipped(record.line, reason))
             continue
         first[key] = record
-        kept.append((key, record))
+        keyed_records.append((key, record))
         version = versions.get((record.bot, record.source))
         if version is None:
             version = bot_version_record_imported(bot_id=record.bot, source=record.source)
             versions[record.bot, record.source] = version
         rows[key] = _conversation(study, record, version, language)
     Conversation.objects.bulk_create(rows.values(), ignore_conflicts=True, batch_size=500)
-    stored_now = _stored_ids(study, [record for _key, record in kept])
-    everything = {key: stored_now[key] for key, _record in kept}
+    stored_now = _stored_ids(study, [record for _key, record in keyed_records])
+    everything = {key: stored_now[key] for key, _record in keyed_records}
     # Another import may have been faster with some of them; then its rows stand, and its turns.
     new = {key: row.pk for key, row in rows.items() if everything.get(key) == row.pk}
     turns = [
@@ -201,16 +201,18 @@ def _conversations(
     ]
     Turn.objects.bulk_create(turns, ignore_conflicts=True, batch_size=1000)
     _times(new, first)
-    return kept, skipped, everything, len(new)
+    return keyed_records, skipped, everything, len(new)
 
 
-def _rated(record: Record, there: Collection[Key]) -> Key | Skipped:
+def _rated(record: Record, known_keys: Collection[Key]) -> Key | Skipped:
     """Find the conversation of a record that holds ratings only; its bot may be unnamed."""
-    found = [key for key in there if _external_id(key) == record.external_id and record.bot in ("", key[2])]
-    if len(found) == 1:
-        return found[0]
-    if found:
-        bots = ", ".join(sorted(key[2] for key in found))
+    matching_keys = [
+        key for key in known_keys if _external_id(key) == record.external_id and record.bot in ("", key[2])
+    ]
+    if len(matching_keys) == 1:
+        return matching_keys[0]
+    if matching_keys:
+        bots = ", ".join(sorted(key[2] for key in matching_keys))
         reason = f"several bots have a conversation {quote(record.external_id)}: {bots}; name the bot"
     else:
         of_bot = f" of bot {quote(record.bot)}" if record.bot else ""
@@ -249,10 +251,10 @@ def _times(new: Mapping[Key, uuid.UUID], first: Mapping[Key, Record]) -> None:
 
 
 def _ratings(
-    study: Study, kept: Sequence[tuple[Key, Record]], ids: Mapping[Key, uuid.UUID]
+    study: Study, keyed_records: Sequence[tuple[Key, Record]], ids: Mapping[Key, uuid.UUID]
 ) -> tuple[int, list[Skipped]]:
     """Store new ratings; a rater's that is stored with other answers stays, and the file's is reported."""
-    people = _participants(study, [record for _key, record in kept])
+    people = _participants(study, [record for _key, record in keyed_records])
     now = database_now()
     rows: list[Rating] = []
     skipped: list[Skipped] = []
@@ -261,8 +263,8 @@ def _ratings(
     for conversation_id, name, answers in touched.values_list("conversation_id", "external_id", "answers"):
         stored[conversation_id][name] = answers
     n_before = touched.count()
-    for key, record in kept:
-        there = stored[ids[key]]
+    for key, record in keyed_records:
+        stored_answers = stored[ids[key]]
         used: set[str] = set()
         for rating in record.ratings:
             answers = dict(rating.answers)
@@ -270,15 +272,15 @@ def _ratings(
             name = next(
                 name
                 for name in (rating_external_id(rating, n) for n in count(1))
-                if name not in used and (rating.rater or there.get(name, answers) == answers)
+                if name not in used and (rating.rater or stored_answers.get(name, answers) == answers)
             )
             used.add(name)
-            if name in there:
-                if there[name] != answers:
+            if name in stored_answers:
+                if stored_answers[name] != answers:
                     reason = f"rater {quote(rating.rater)} has rated {record_name(record)} with other answers already"
                     skipped.append(Skipped(record.line, reason))
                 continue
-            there[name] = answers
+            stored_answers[name] = answers
             rows.append(
                 Rating(
                     conversation_id=ids[key],
@@ -311,48 +313,48 @@ def _participants(study: Study, records: Sequence[Record]) -> dict[str, uuid.UUI
 
 def _stored_ids(study: Study, records: Collection[Record]) -> dict[Key, uuid.UUID]:
     """Return the ids of stored conversations with the records' external ids, whatever their bots."""
-    found = Conversation.objects.filter(
+    conversations = Conversation.objects.filter(
         study=study, source=Conversation.Source.IMPORT, external_id__in={record.external_id for record in records}
     )
     ids: dict[Key, uuid.UUID] = {}
-    for pk, name, bot, params in found.values_list("pk", "external_id", "bot__bot_id", "bot__params"):
+    for pk, name, bot, params in conversations.values_list("pk", "external_id", "bot__bot_id", "bot__params"):
         source = params.get("source", "")
         ids[source, name.removeprefix(f"{source}/") if source else name, bot] = pk
     return ids
 
 
 def _turns_of(ids: Collection[uuid.UUID]) -> dict[uuid.UUID, tuple[chatbots.Turn, ...]]:
-    found: dict[uuid.UUID, tuple[chatbots.Turn, ...]] = {}
+    turns_by_chat: dict[uuid.UUID, tuple[chatbots.Turn, ...]] = {}
     rows = Turn.objects.filter(conversation_id__in=list(ids)).order_by("conversation_id", "index")
     for pk, speaker, text, vote in rows.values_list("conversation_id", "speaker", "text", "vote"):
-        found[pk] = (*found.get(pk, ()), chatbots.Turn(speaker, text, vote))  # type: ignore[arg-type]
-    return found
+        turns_by_chat[pk] = (*turns_by_chat.get(pk, ()), chatbots.Turn(speaker, text, vote))  # type: ignore[arg-type]
+    return turns_by_chat
 
 
 def scales_known(study: Study, scales: FileScales) -> FileScales:
     """Return the given scales, and those that an earlier import was given."""
     rows = study.rubric.dimensions.filter(scale_inferred=False)
     earlier = {row.key: row.scale for row in rows} if scales.default is None else {}
-    return FileScales(scales.default, {**earlier, **scales.of})
+    return FileScales(scales.default, {**earlier, **scales.by_question})
 
 
 def _rubric(
-    name: str, seen: Mapping[str, Scale], given: FileScales, *, earlier: Mapping[str, Dimension] | None = None
+    name: str, seen: Mapping[str, Scale], file_scales: FileScales, *, earlier: Mapping[str, Dimension] | None = None
 ) -> Rubric:
     """Make a rubric with a question per dimension; each has its own scale where they differ.
 
     Args:
         earlier: rows of the rubric before, whose direction and labels stay.
     """
-    scales = {key: given.get(key) or ends for key, ends in seen.items()}
-    low, high = given.default or (
+    scales = {key: file_scales.get(key) or ends for key, ends in seen.items()}
+    low, high = file_scales.default or (
         (min(pair[0] for pair in scales.values()), max(pair[1] for pair in scales.values())) if scales else (1.0, 7.0)
     )
     if low == high:  # one value only was seen
         high = low + 1
     dimensions = []
     for key, (own_low, own_high) in scales.items():
-        own = own_low < own_high and (own_low, own_high) != (low, high)
+        has_own_scale = own_low < own_high and (own_low, own_high) != (low, high)
         title = key.replace("_", " ").capitalize()
         before = (earlier or {}).get(key, Dimension())
         dimensions.append(
@@ -365,9 +367,9 @@ def _rubric(
                 low_label=before.low_label,
                 high_label=before.high_label,
                 labels=before.labels,
-                low=own_low if own else None,
-                high=own_high if own else None,
-                scale_inferred=given.get(key) is None,
+                low=own_low if has_own_scale else None,
+                high=own_high if has_own_scale else None,
+                scale_inferred=file_scales.get(key) is None,
             )
         )
     return rubric_create(
@@ -388,10 +390,10 @@ def _wider(stored: Scale | None, seen: Scale | None) -> Scale:
 def _check_fits(study: Study, scales: Mapping[str, Scale], seen: Mapping[str, Scale]) -> None:
     for name, (low, high) in seen.items():
         if name not in scales:
-            asked = ", ".join(scales) or "nothing"
+            questions_text = ", ".join(scales) or "nothing"
             raise Refused(
                 "other_rubric",
-                f"the file rates {quote(name)}, but study {quote(study.key)} asks for {asked}; "
+                f"the file rates {quote(name)}, but study {quote(study.key)} asks for {questions_text}; "
                 "import the file into a study of its own",
             )
         if low < scales[name][0] or high > scales[name][1]:
@@ -423,8 +425,8 @@ def _check_stored(study: Study, scales: FileScales) -> None:
     if not scales:
         return
     answers = Rating.objects.filter(conversation__study=study).values_list("answers", flat=True)
-    for given in answers.iterator(chunk_size=2000):
-        for name, value in given.items():
+    for rating_answers in answers.iterator(chunk_size=2000):
+        for name, value in rating_answers.items():
             scale = scales.get(name)
             if scale is not None and not scale[0] <= value <= scale[1]:
                 raise Refused(

@@ -46,14 +46,14 @@ def write_file(
     Raises:
         OSError: if it cannot be written; then nothing is left behind.
     """
-    counted = _Counted(rows)
+    counted_rows = _Counted(rows)
     with whole_file(path) as file:
         if file_format == "parquet":
-            _write_parquet(file, columns, counted)
+            _write_parquet(file, columns, counted_rows)
         else:
-            for chunk in stream(file_format, columns, counted, raw=raw):
+            for chunk in stream(file_format, columns, counted_rows, raw=raw):
                 file.write(chunk)
-    return counted.n
+    return counted_rows.n
 
 
 @contextmanager
@@ -236,12 +236,12 @@ def pieces_of(file: BinaryIO) -> Iterator[bytes]:
 
 
 def sent(
-    pieces: Iterator[bytes], key: str, what: str, file_format: Format | Literal["zip"], *, is_private: bool
+    pieces: Iterator[bytes], key: str, content_name: str, file_format: Format | Literal["zip"], *, is_private: bool
 ) -> StreamingHttpResponse:
     """Send pieces of a file under the name of what is in it."""
     kind = "application/zip" if file_format == "zip" else CONTENT_TYPES[file_format]
     response = StreamingHttpResponse(pieces, content_type=kind)
-    name = f"{key}-{what}{'-private' if is_private else ''}"
+    name = f"{key}-{content_name}{'-private' if is_private else ''}"
     response["Content-Disposition"] = f'attachment; filename="{name}.{file_format}"'
     response["X-Content-Type-Options"] = "nosniff"
     return response

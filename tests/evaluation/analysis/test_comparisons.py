@@ -206,7 +206,7 @@ def test_while_a_study_collects_the_always_valid_test_decides_and_says_how_many_
         assert ("raters_more" in row) == ((row["a"], row["b"]) in always.more)
     assert "always valid" in always.summary()
     assert result_load(result_dump(always, Comparisons), Comparisons).more == always.more
-    assert collecting.where(collecting.bot == collecting.bot[0]).is_collecting
+    assert collecting.select(collecting.bot == collecting.bot[0]).is_collecting
 
 
 def test_a_prediction_saves_ratings_of_further_bots_where_its_values_count() -> None:

@@ -271,4 +271,4 @@ def test_ratings_of_nobody_are_several_and_a_preview_reads_some_rows(tmp_path: P
 )
 def test_roles_that_make_no_table_are_told(roles: dict[str, str], told: str) -> None:
     with pytest.raises(ValueError, match=re.escape(told)):
-        CsvLayout.of(roles)
+        CsvLayout.from_roles(roles)

@@ -213,7 +213,7 @@ def test_a_file_goes_after_its_time(study: Study) -> None:
 )
 def test_a_mistyped_export_is_refused_before_there_is_a_job(study: Study, payload: dict[str, Any], told: str) -> None:
     with pytest.raises(Refused, match=told):
-        job_files.export_make(study=study, asked=payload)
+        job_files.export_make(study=study, payload=payload)
     assert not Job.objects.exists()
 
 
@@ -241,7 +241,7 @@ def test_a_package_comes_at_once_or_from_a_worker_as_the_same_bytes(
     assert body(client.get(where)) == data
     asked = {"what": "package", "format": "csv"}
     with pytest.raises(Refused, match="a data package is a zip"):
-        job_files.export_make(study=study, asked=asked)
+        job_files.export_make(study=study, payload=asked)
 
 
 def test_a_package_with_ids_is_for_those_who_may_see_them(study: Study) -> None:

@@ -130,7 +130,7 @@ def test_the_rater_of_a_second_rating_is_known_by_name_and_slots_are_nobody(tmp_
     study = Study.objects.get(key="k")
     ratings = study_ratings(study)
     assert Rating.objects.filter(participant=None).count() == 2
-    assert ratings.named.tolist() == [True, True, False]
+    assert ratings.is_named.tolist() == [True, True, False]
     assert len(set(ratings.unit[:2])) == 1
     assert ratings.n_raters == raters_count(ratings_counted(study)) == 1
     assert study_whole(study) == ratings.headline == ("fun",)

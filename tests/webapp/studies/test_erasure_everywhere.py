@@ -83,7 +83,7 @@ def left_everywhere(study: Study) -> Participant:
         {"what": "pay", "format": "csv", "include_private": True},
         {"what": "package", "format": "zip", "include_private": True},
     ):
-        run_job(export_make(study=study, asked=asked))
+        run_job(export_make(study=study, payload=asked))
     compute_now(AnalysisKey(study, "raters"), wait=lambda: None)
     run_job(report_ask(study=study))
     client = Client()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from evaluation.number_format import counted
+from evaluation.number_format import pluralise
 from evaluation.realism.result import TRAITS, BotPrediction, RealismResult, TraitDistance, TwoSampleTest
 from evaluation.stats.effect_sizes import Effect
 from webapp.dashboard.charts.figure import Cell
@@ -52,13 +52,13 @@ def realism_section(realism: RealismResult, bots: Mapping[str, BotInfo], *, text
     section = Section("simulated", f"Simulated participants: {realism.participant}")
     section.conclusion = realism.verdict.sentence
     section.lead = [realism.verdict.sentence, realism.verdict.change]
-    chats = counted(realism.n_people, "chat")
+    chats = pluralise(realism.n_people, "chat")
     section.lead.append(
-        f"{chats} of people and {realism.n_simulated:,} simulated are compared, of {counted(len(realism.bots), 'bot')}."
+        f"{chats} of people and {realism.n_simulated:,} simulated are compared, of {pluralise(len(realism.bots), 'bot')}."
     )
-    section.lead.append(f"People’s chats are by {counted(realism.n_persons, 'named person')}.")
+    section.lead.append(f"People’s chats are by {pluralise(realism.n_persons, 'named person')}.")
     if realism.n_nameless:
-        section.lead[-1] += f" The person is unknown for {counted(realism.n_nameless, 'chat')}."
+        section.lead[-1] += f" The person is unknown for {pluralise(realism.n_nameless, 'chat')}."
     if realism.is_within:
         section.caution = (
             "The bots could not be talked to again. Each simulated message stands in the place of a person’s in a "

@@ -202,7 +202,7 @@ def _system_tests(judgements: JudgedReplies, rows: Sequence[Mapping[str, Any]]) 
     bar = next((name for name in (BAR, BASELINE) if name in scores), None)
     if bar is None:
         return {}
-    humans = [HumanScores.of(judgements.items, {}, target) for target in judgements.targets]
+    humans = [HumanScores.from_items(judgements.items, {}, target) for target in judgements.targets]
     tests = {
         human_scores.target: {
             name: {

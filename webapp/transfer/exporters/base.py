@@ -164,8 +164,8 @@ def table_of(study: Study, name: str, options: ExportOptions) -> ExportTable:
     Raises:
         UnknownName: there is no table of this name; the message names the nearest ones.
     """
-    found = exporters.get(name)
-    return ExportTable(found, found.columns(study, options), found.rows(study, options))
+    exporter = exporters.get(name)
+    return ExportTable(exporter, exporter.columns(study, options), exporter.rows(study, options))
 
 
 def run_exporters() -> list[Exporter]:
@@ -179,11 +179,11 @@ def table_of_run(run: SelfPlayRun, name: str, options: ExportOptions) -> ExportT
     Raises:
         UnknownName: runs have no table of this name; the message names those that they have.
     """
-    found: Any = next((one for one in run_exporters() if one.name == name), None)
-    if found is None:
-        there = ", ".join(one.name for one in run_exporters())
-        raise UnknownName(f"a self-play run has no table {quote(name)}; it has {there}")
-    return ExportTable(found, found.columns(run, options), found.rows(run, options))
+    exporter: Any = next((run_exporter for run_exporter in run_exporters() if run_exporter.name == name), None)
+    if exporter is None:
+        names_text = ", ".join(run_exporter.name for run_exporter in run_exporters())
+        raise UnknownName(f"a self-play run has no table {quote(name)}; it has {names_text}")
+    return ExportTable(exporter, exporter.columns(run, options), exporter.rows(run, options))
 
 
 def search_check(source: Source, name: str, options: ExportOptions) -> None:
@@ -196,10 +196,10 @@ def search_check(source: Source, name: str, options: ExportOptions) -> None:
     if not options.search:
         return
     find_conversations(source, options.search)
-    narrowed = [one.name for one in exporters if hasattr(one, "is_searched")]
+    narrowed = [exporter.name for exporter in exporters if hasattr(exporter, "is_searched")]
     if name not in narrowed:
-        told = _("A search narrows conversations, which “{name}” is not made of alone. It works with: {names}.")
-        raise ValueError(told.format(name=name, names=", ".join(narrowed)))
+        message = _("A search narrows conversations, which “{name}” is not made of alone. It works with: {names}.")
+        raise ValueError(message.format(name=name, names=", ".join(narrowed)))
 
 
 def exporter_counts(study: Study, options: ExportOptions) -> dict[str, int]:
@@ -242,13 +242,13 @@ def _searched(study: Source, options: ExportOptions, prefix: str) -> Q:
     """Return the condition that conversations are among those that are looked for."""
     if not options.search:
         return Q()
-    found = find_conversations(
+    conversations = find_conversations(
         study, options.search, synthetic=options.include_synthetic, excluded_flags=options.without
     )
-    return Q(**{f"{prefix}pk__in": found.values("pk")})
+    return Q(**{f"{prefix}pk__in": conversations.values("pk")})
 
 
-def shown(study: Source, options: ExportOptions, *, prefix: str = "") -> Q:
+def build_shown_filter(study: Source, options: ExportOptions, *, prefix: str = "") -> Q:
     """Return the condition on conversations that participants had here, or were given here to rate.
 
     Args:
@@ -260,14 +260,18 @@ def shown(study: Source, options: ExportOptions, *, prefix: str = "") -> Q:
     judged = Slot.objects.filter(task__participant__study=study, conversation__isnull=False)
     if not options.include_synthetic:
         judged = judged.filter(task__participant__is_synthetic=False)
-    there = ~Q(**{f"{prefix}state": Conversation.State.WITHDRAWN})
-    given = Q(**{f"{prefix}pk__in": judged.values("conversation")}) & there
-    return condition | (given & _searched(study, options, prefix))
+    is_present = ~Q(**{f"{prefix}state": Conversation.State.WITHDRAWN})
+    is_judged = Q(**{f"{prefix}pk__in": judged.values("conversation")}) & is_present
+    return condition | (is_judged & _searched(study, options, prefix))
 
 
 def conversations_included(study: Source, options: ExportOptions) -> QuerySet[Conversation]:
     """Return the conversations of an export, oldest first."""
-    return Conversation.objects.filter(shown(study, options)).select_related("bot").order_by("created_at", "id")
+    return (
+        Conversation.objects.filter(build_shown_filter(study, options))
+        .select_related("bot")
+        .order_by("created_at", "id")
+    )
 
 
 def dialogue_id(conversation_id: Any, external_id: str, bot_params: Mapping[str, Any]) -> str:
@@ -381,11 +385,11 @@ def answer_column(question: Question, name: str, when: Literal["before", "after"
     )
 
 
-def answer_cell(question: Question, given: Any) -> Any:
+def answer_cell(question: Question, answer: Any) -> Any:
     """Return an answer as its cell has it."""
     if question.kind == "scale":
-        return given
-    return BETWEEN_CHOICES.join(given) if isinstance(given, list) else given or ""
+        return answer
+    return BETWEEN_CHOICES.join(answer) if isinstance(answer, list) else answer or ""
 
 
 _COLUMNS = (

@@ -29,6 +29,7 @@ from webapp.transfer.exporters.base import (
     ExportColumn,
     ExportOptions,
     Source,
+    build_shown_filter,
     condition_cells,
     condition_columns,
     conversations_included,
@@ -36,7 +37,6 @@ from webapp.transfer.exporters.base import (
     included,
     rater_of,
     register_exporter,
-    shown,
     study_key,
 )
 
@@ -100,12 +100,12 @@ class ConversationsTable:
             refresh_flags(study, exact=True)
         factors = condition_columns(study)
         chosen = conversations_included(study, options)
-        found = (chosen.select_related("bot", "selfplay") if is_run else chosen).prefetch_related(
+        conversations = (chosen.select_related("bot", "selfplay") if is_run else chosen).prefetch_related(
             Prefetch("turns", Turn.objects.order_by("index")),
             Prefetch("ratings", Rating.objects.order_by("id")),
             Prefetch("participant__flags", TaskFlag.objects.order_by("name")),
         )
-        for row in found.iterator(chunk_size=200):
+        for row in conversations.iterator(chunk_size=200):
             yield [
                 dialogue_id(row.pk, row.external_id, row.bot.params),
                 row.bot.bot_id,
@@ -278,12 +278,12 @@ class MessagesTable:
 
     def count(self, study: Study, options: ExportOptions) -> int:
         if judges_conversations(study):  # perhaps some of another study
-            return Turn.objects.filter(shown(study, options, prefix="conversation__")).count()
+            return Turn.objects.filter(build_shown_filter(study, options, prefix="conversation__")).count()
         return conversation_totals(study, included(study, options), "turns").n_turns
 
     def rows(self, study: Source, options: ExportOptions) -> Iterator[Sequence[Any]]:
         factors = condition_columns(study)
-        turns = Turn.objects.filter(shown(study, options, prefix="conversation__"))
+        turns = Turn.objects.filter(build_shown_filter(study, options, prefix="conversation__"))
         for conversation_id, state, bot, is_synthetic, *rest in (
             turns.annotate(is_withheld=ExpressionWrapper(~Q(withheld_text=""), BooleanField()))
             .order_by("conversation_id", "index")
@@ -358,12 +358,12 @@ class BotsTable:
         return _BOT_COLUMNS
 
     def rows(self, study: Source, options: ExportOptions) -> Iterator[Sequence[Any]]:
-        held = Conversation.objects.filter(shown(study, options)).order_by()
-        counted = dict(held.values_list("bot").annotate(n=Count("pk")))
+        conversations = Conversation.objects.filter(build_shown_filter(study, options)).order_by()
+        n_by_version = dict(conversations.values_list("bot").annotate(n=Count("pk")))
         bots_discover()
         here = {bot.name: bot for bot in registry}
         marked = {bot for bot, info in study_bots(study).items() if info.is_control} if isinstance(study, Study) else ()
-        for row in BotVersion.objects.filter(pk__in=counted).order_by("bot_id", "key"):
+        for row in BotVersion.objects.filter(pk__in=n_by_version).order_by("bot_id", "key"):
             bot = here.get(row.bot_id)
             if bot is not None and bot.identity.key != row.key:
                 bot = None  # of the same name, but another
@@ -375,7 +375,7 @@ class BotsTable:
                 row.version,
                 _sorted(row.params),
                 row.is_control or row.bot_id in marked,
-                counted[row.pk],
+                n_by_version[row.pk],
                 bot.description if bot else None,
                 bot_card(bot) if bot else None,
             ]
@@ -385,4 +385,4 @@ def _sorted(value: Any) -> Any:
     """Return JSON values with sorted keys, whose order differs between databases."""
     if isinstance(value, Mapping):
         return {key: _sorted(value[key]) for key in sorted(value)}
-    return [_sorted(one) for one in value] if isinstance(value, list) else value
+    return [_sorted(element) for element in value] if isinstance(value, list) else value

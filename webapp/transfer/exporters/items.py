@@ -27,9 +27,9 @@ from webapp.transfer.exporters.base import (
     ExportColumn,
     ExportOptions,
     Source,
+    build_shown_filter,
     conversations_included,
     register_exporter,
-    shown,
     study_key,
 )
 
@@ -79,8 +79,10 @@ class ForRatersTable:
 
 
 def _conversations(study: Study, options: ExportOptions) -> Iterator[Sequence[Any]]:
-    found = conversations_included(study, options).prefetch_related(Prefetch("turns", Turn.objects.order_by("index")))
-    for row in found.order_by("id").iterator(chunk_size=_CHUNK):  # ids are drawn by chance
+    conversations = conversations_included(study, options).prefetch_related(
+        Prefetch("turns", Turn.objects.order_by("index"))
+    )
+    for row in conversations.order_by("id").iterator(chunk_size=_CHUNK):  # ids are drawn by chance
         turns = [{"speaker": turn.speaker, "text": turn.text} for turn in row.turns.all() if not turn.is_refused]
         yield [str(row.pk), turns]
 
@@ -94,11 +96,11 @@ def _items(study: Study) -> Iterator[Sequence[Any]]:
         for pk in part:
             if item := items.get(pk):  # else it was taken away meanwhile
                 replies = reply_codes(study, item.key, len(item.responses))
-                shown = [
-                    {"code": code, "text": one["text"]}
-                    for code, one in sorted(zip(replies, item.responses, strict=True), key=lambda pair: pair[0])
+                coded_replies = [
+                    {"code": code, "text": response["text"]}
+                    for code, response in sorted(zip(replies, item.responses, strict=True), key=lambda pair: pair[0])
                 ]
-                yield [codes[pk], item.context, shown, item.panel]
+                yield [codes[pk], item.context, coded_replies, item.panel]
 
 
 _COLUMNS = (
@@ -128,9 +130,9 @@ class ItemsTable:
         for item in items_judged(study).order_by("pk").iterator(chunk_size=CHUNK):
             yield [
                 item.key,
-                " ".join(one.get("model") or "" for one in item.responses).strip(),
+                " ".join(response.get("model") or "" for response in item.responses).strip(),
                 item.context,
-                [one["text"] for one in item.responses],
+                [response["text"] for response in item.responses],
                 item.reference,
                 item.reference_score,
                 item.task,
@@ -172,8 +174,16 @@ class ItemMeansTable:
         if not len(ratings) or ratings.leading is None:
             return
         for question in item_means(ratings).dimensions:
-            for one in question.items:
-                yield [one.item, one.bot, question.dimension, one.n, one.mean, one.low, one.high]
+            for item_mean in question.items:
+                yield [
+                    item_mean.item,
+                    item_mean.bot,
+                    question.dimension,
+                    item_mean.n,
+                    item_mean.mean,
+                    item_mean.low,
+                    item_mean.high,
+                ]
 
 
 _JUDGED_COLUMNS = (
@@ -219,8 +229,8 @@ class JudgedTable:
             include_failed=options.include_failed,
             without=options.without,
         ):
-            found = item.model_dump(mode="json")
-            yield [found[column.name] for column in _JUDGED_COLUMNS]
+            cells = item.model_dump(mode="json")
+            yield [cells[column.name] for column in _JUDGED_COLUMNS]
 
 
 _ANNOTATION_COLUMNS = (
@@ -248,7 +258,7 @@ class ReplyMarksTable:
         return _ANNOTATION_COLUMNS
 
     def rows(self, study: Source, options: ExportOptions) -> Iterator[Sequence[Any]]:
-        inside = shown(study, options, prefix="turn__conversation__")
+        inside = build_shown_filter(study, options, prefix="turn__conversation__")
         for conversation_id, bot, is_synthetic, *rest in (
             ReplyMark.objects.filter(inside)
             .order_by("turn__conversation_id", "turn__index", "pk")
@@ -296,33 +306,33 @@ class ReportsTable:
         return _REPORTS_COLUMNS
 
     def rows(self, study: Study, options: ExportOptions) -> Iterator[Sequence[Any]]:
-        for one in _included(study, options).iterator(chunk_size=CHUNK):
-            turn, item = one.turn, one.item
+        for report in _included(study, options).iterator(chunk_size=CHUNK):
+            turn, item = report.turn, report.item
             bot = turn.conversation.bot.bot_id if turn else ""
-            if item is not None and one.response is not None and one.response < len(item.responses):
-                bot = item.responses[one.response].get("model") or ""
+            if item is not None and report.response is not None and report.response < len(item.responses):
+                bot = item.responses[report.response].get("model") or ""
             yield [
-                str(one.participant_id),
+                str(report.participant_id),
                 study.key,
-                one.participant.is_synthetic,
+                report.participant.is_synthetic,
                 str(turn.conversation_id) if turn else "",
                 turn.index if turn else None,
                 item.key if item else "",
-                one.response,
+                report.response,
                 bot,
-                one.reason,
-                one.words,
-                one.created_at,
-                one.seen_at,
+                report.reason,
+                report.words,
+                report.created_at,
+                report.seen_at,
             ]
 
 
 def _included(study: Study, options: ExportOptions) -> QuerySet[ReplyReport]:
-    found = ReplyReport.objects.filter(left_out(study, options.without), participant__study=study)
-    found = found.exclude(turn__conversation__state=Conversation.State.WITHDRAWN)
+    reports = ReplyReport.objects.filter(left_out(study, options.without), participant__study=study)
+    reports = reports.exclude(turn__conversation__state=Conversation.State.WITHDRAWN)
     if not options.include_synthetic:
-        found = found.filter(participant__is_synthetic=False)
-    return found.select_related("participant", "turn__conversation__bot", "item").order_by("pk")
+        reports = reports.filter(participant__is_synthetic=False)
+    return reports.select_related("participant", "turn__conversation__bot", "item").order_by("pk")
 
 
 _KINDS = (("star", "A star"), ("tag", "A tag"), ("note", "A note"))
@@ -353,7 +363,7 @@ class ReaderNotesTable:
         return _READER_NOTES_COLUMNS
 
     def rows(self, study: Source, options: ExportOptions) -> Iterator[Sequence[Any]]:
-        rows = Note.objects.filter(shown(study, options, prefix="conversation__"))
+        rows = Note.objects.filter(build_shown_filter(study, options, prefix="conversation__"))
         for conversation_id, bot, is_synthetic, *rest in (
             rows.order_by("conversation_id", "pk")
             .values_list(

@@ -48,8 +48,8 @@ class MetricsTable:
     is_searched = True
 
     def columns(self, study: Source, options: ExportOptions) -> Sequence[ExportColumn]:
-        found = [column for _, columns in measured(study, "conversation") for column in columns]
-        return [*_BEFORE, *found, *condition_columns(study)]
+        metric_columns = [column for _, columns in measured(study, "conversation") for column in columns]
+        return [*_BEFORE, *metric_columns, *condition_columns(study)]
 
     def count(self, study: Study, options: ExportOptions) -> int:
         return conversation_totals(study, included(study, options), "results").n_results
@@ -67,13 +67,13 @@ class MetricsTable:
         while chunk := list(islice(conversations, METRICS_CHUNK)):
             results = MetricResult.objects.filter(conversation__in=[row[0] for row in chunk], metric__in=versions)
             values: dict[Any, dict[str, Any]] = {}
-            for pk, found in results.values_list("conversation_id", "values"):
-                values.setdefault(pk, {}).update(found)
+            for pk, metric_values in results.values_list("conversation_id", "values"):
+                values.setdefault(pk, {}).update(metric_values)
             for pk, bot, *rest, condition, sitting in chunk:
                 if pk in values:
                     of_metrics = (values[pk].get(name) for name in names)
-                    under = condition_cells(factors, condition, sitting)
-                    yield [str(pk), bot, study_key(study), *rest, *of_metrics, *under]
+                    condition_values = condition_cells(factors, condition, sitting)
+                    yield [str(pk), bot, study_key(study), *rest, *of_metrics, *condition_values]
 
 
 def measured(study: Source, level: str) -> list[tuple[MetricVersion, list[ExportColumn]]]:
@@ -85,13 +85,13 @@ def measured(study: Source, level: str) -> list[tuple[MetricVersion, list[Export
     registered = {metric.name: metric for metric in metrics_all()}
     current = {metric.identity.key for metric in registered.values()}
     versions = sorted(MetricVersion.objects.order_by("-created_at"), key=lambda v: v.key not in current)
-    found: dict[str, tuple[MetricVersion, list[ExportColumn]]] = {}
+    metrics_by_name: dict[str, tuple[MetricVersion, list[ExportColumn]]] = {}
     for version in versions:
-        if version.name in found:
+        if version.name in metrics_by_name:
             continue
         # Any one of them; the first by number would have to be looked for.
-        there = MetricResult.objects.filter(of_source(study, prefix="conversation__"), metric=version)
-        sample = next(iter(there.order_by()[:1]), None)
+        results = MetricResult.objects.filter(of_source(study, prefix="conversation__"), metric=version)
+        sample = next(iter(results.order_by()[:1]), None)
         if sample is None:
             continue
         if version.name in registered and version.key in current:
@@ -108,10 +108,10 @@ def measured(study: Source, level: str) -> list[tuple[MetricVersion, list[Export
             ]
         else:
             stored = sample.values if level == "conversation" else sample.turns
-            told = f"Of {version.name} {version.version}, which is not the version here now."
-            columns = [ExportColumn(name, "number", told, missing=UNDEFINED) for name in stored]
-        found[version.name] = (version, columns)
-    return [found[name] for name in sorted(found)]
+            description = f"Of {version.name} {version.version}, which is not the version here now."
+            columns = [ExportColumn(name, "number", description, missing=UNDEFINED) for name in stored]
+        metrics_by_name[version.name] = (version, columns)
+    return [metrics_by_name[name] for name in sorted(metrics_by_name)]
 
 
 TURN_CHUNK = 200
@@ -145,14 +145,14 @@ class TurnMetricsTable:
         while chunk := {pk: rest for pk, *rest in islice(conversations, TURN_CHUNK)}:
             results = MetricResult.objects.filter(conversation__in=list(chunk), metric__in=versions)
             values: dict[Any, dict[str, list[Any]]] = {}
-            for pk, found in results.values_list("conversation_id", "turns"):
-                values.setdefault(pk, {}).update(found)
+            for pk, turn_values in results.values_list("conversation_id", "turns"):
+                values.setdefault(pk, {}).update(turn_values)
             turns = Turn.objects.filter(conversation__in=list(values), is_refused=False)
             n_before: Counter[Any] = Counter()
             for pk, index, speaker in turns.order_by("conversation_id", "index").values_list(
                 "conversation_id", "index", "speaker"
             ):
-                of, position = values[pk], n_before[pk]
+                chat_values, position = values[pk], n_before[pk]
                 n_before[pk] += 1
                 bot, is_synthetic = chunk[pk]
                 yield [
@@ -162,7 +162,12 @@ class TurnMetricsTable:
                     is_synthetic,
                     index,
                     speaker,
-                    *(of[name][position] if name in of and position < len(of[name]) else None for name in names),
+                    *(
+                        chat_values[name][position]
+                        if name in chat_values and position < len(chat_values[name])
+                        else None
+                        for name in names
+                    ),
                 ]
 
 
@@ -184,11 +189,11 @@ _COLUMNS = (
 )
 
 
-def _told(found: str | Mapping[str, Any]) -> tuple[str, str]:
+def _describe_reason(reason: str | Mapping[str, Any]) -> tuple[str, str]:
     """Return a reason in words, and its code where it has one: as yet a metric is left out for its languages alone."""
-    if isinstance(found, str):
-        return found, ""
-    return str(other_language(found["language"], found["holds"])), found["code"]
+    if isinstance(reason, str):
+        return reason, ""
+    return str(other_language(reason["language"], reason["holds"])), reason["code"]
 
 
 @register_exporter
@@ -203,16 +208,16 @@ class UndefinedTable:
         return _COLUMNS
 
     def rows(self, study: Source, options: ExportOptions) -> Iterator[Sequence[Any]]:
-        found = MetricResult.objects.filter(
+        results = MetricResult.objects.filter(
             included(study, options, prefix="conversation__"),
             metric__in=[version.pk for version, _ in measured(study, "conversation")],
         ).exclude(reasons={})
-        rows = found.order_by("conversation__created_at", "conversation_id", "metric__name")
+        rows = results.order_by("conversation__created_at", "conversation_id", "metric__name")
         for chat, bot, is_synthetic, values, reasons in rows.values_list(
             "conversation_id", "conversation__bot__bot_id", "conversation__is_synthetic", "values", "reasons"
         ).iterator(chunk_size=CHUNK):
             for name in sorted(reasons):
                 if values.get(name) is None:
-                    told = _told(reasons[name])
+                    reason_cells = _describe_reason(reasons[name])
                     details = None if isinstance(reasons[name], str) else reasons[name]
-                    yield [str(chat), bot, study_key(study), is_synthetic, name, *told, details]
+                    yield [str(chat), bot, study_key(study), is_synthetic, name, *reason_cells, details]

@@ -81,7 +81,7 @@ class ChatRecordsTable:
         ]
 
     def rows(self, study: Study, options: ExportOptions) -> Iterator[Sequence[Any]]:
-        found = (
+        conversations = (
             conversations_included(study, options)
             .order_by("external_id", "id")
             .prefetch_related(
@@ -90,7 +90,7 @@ class ChatRecordsTable:
             )
         )
         number = 0
-        for conversation in found.iterator(chunk_size=200):
+        for conversation in conversations.iterator(chunk_size=200):
             ratings = list(conversation.ratings.all())
             answers = ratings[-1].answers if ratings else {}
             heard: list[str] = []
@@ -99,7 +99,7 @@ class ChatRecordsTable:
                 message = "\n".join(turn.text for turn in exchange.human)
                 if exchange.human:
                     heard.append(message)
-                given = heard[-BOT_INPUT_WINDOW:]
+                bot_input = heard[-BOT_INPUT_WINDOW:]
                 response = "\n".join(turn.text for turn in exchange.bot)
                 if exchange.bot:
                     heard.append(response)
@@ -110,7 +110,7 @@ class ChatRecordsTable:
                     conversation.bot.bot_id,
                     message,
                     response,
-                    json.dumps(given, ensure_ascii=False),
+                    json.dumps(bot_input, ensure_ascii=False),
                     study.key,
                     session_of(conversation, ratings),
                     vote_of(exchange.bot),
@@ -121,17 +121,17 @@ class ChatRecordsTable:
 
 def exchanges_of(turns: Any) -> list[Exchange]:
     """Group turns into exchanges, human then bot; either may be missing at the ends."""
-    found: list[Exchange] = []
+    exchanges: list[Exchange] = []
     for turn in turns:
         if turn.speaker == Turn.Speaker.HUMAN:
-            if not found or found[-1].bot:
-                found.append(Exchange())
-            found[-1].human.append(turn)
+            if not exchanges or exchanges[-1].bot:
+                exchanges.append(Exchange())
+            exchanges[-1].human.append(turn)
         else:
-            if not found:
-                found.append(Exchange())
-            found[-1].bot.append(turn)
-    return found
+            if not exchanges:
+                exchanges.append(Exchange())
+            exchanges[-1].bot.append(turn)
+    return exchanges
 
 
 def vote_of(turns: Sequence[Turn]) -> int:
@@ -147,9 +147,9 @@ def session_of(conversation: Conversation, ratings: Sequence[Rating]) -> str:
     return (last.rater or str(last.participant_id or "")) if last else ""
 
 
-def datetime_text(at: datetime) -> str:
+def datetime_text(timestamp: datetime) -> str:
     """Write a time in ISO 8601 with offset, as the 2019 server did."""
-    return at.astimezone(UTC).isoformat()
+    return timestamp.astimezone(UTC).isoformat()
 
 
 _CHAT_RATINGS_DESCRIPTIONS = {
@@ -190,7 +190,7 @@ class ChatRatingsTable:
             Rating.objects.filter(included(study, options, prefix="conversation__"))
             .select_related(
                 "conversation__bot",
-                *(f"conversation__slot__task__{what}" for what in ENDING_READS),
+                *(f"conversation__slot__task__{field}" for field in ENDING_READS),
                 "participant__platform_ids",
             )
             .prefetch_related(

@@ -69,8 +69,10 @@ class ParticipantsTable:
     right = Right.PAY
 
     def columns(self, study: Study, options: ExportOptions) -> Sequence[ExportColumn]:
-        asked = (answer_column(question, question.column, "before") for question in questions_of_study(study))
-        return [*_COLUMNS, *asked, *(_PRIVATE if options.include_private else ())]
+        question_columns = (
+            answer_column(question, question.column, "before") for question in questions_of_study(study)
+        )
+        return [*_COLUMNS, *question_columns, *(_PRIVATE if options.include_private else ())]
 
     def count(self, study: Study, options: ExportOptions) -> int:
         return participants_included(study, options).count()
@@ -78,7 +80,7 @@ class ParticipantsTable:
     def rows(self, study: Study, options: ExportOptions) -> Iterator[Sequence[Any]]:
         tasks = Task.objects.prefetch_related("slots").order_by("created_at", "pk")
         answers = QuestionAnswers.objects.order_by("created_at", "pk")
-        asked = questions_of_study(study)
+        questions = questions_of_study(study)
         # What came by a package has chats, and no slots that were drawn for them.
         chats = Conversation.objects.select_related("bot").order_by("created_at", "pk")
         people = (
@@ -113,9 +115,9 @@ class ParticipantsTable:
                 person.language or None,
             ]
             answered: dict[str, Any] = {}
-            for one in person.question_answers.all():
-                answered |= one.answers
-            row += [answer_cell(question, answered.get(question.key)) for question in asked]
+            for answer_set in person.question_answers.all():
+                answered |= answer_set.answers
+            row += [answer_cell(question, answered.get(question.key)) for question in questions]
             if options.include_private:
                 submissions = " ".join(task.submission for task in tasks_had if task.submission)
                 row += [person.platform, person.external_id, submissions, person.recruitment]
@@ -161,9 +163,9 @@ class ConsentTextsTable:
             .values_list("consent")
             .annotate(n=Count("pk"), first=Min("consented_at"))
         )
-        counted = {pk: (n, first) for pk, n, first in versions}
-        for consent in ConsentText.objects.filter(pk__in=counted).order_by("pk"):
-            n, first = counted[consent.pk]
+        agreements = {pk: (n, first) for pk, n, first in versions}
+        for consent in ConsentText.objects.filter(pk__in=agreements).order_by("pk"):
+            n, first = agreements[consent.pk]
             texts = ("" if (text := consent.texts.get(name)) is None else str(text) for name in AGREED_KEYS)
             yield [consent.digest, n, first, *texts]
 
@@ -222,25 +224,25 @@ class ChecksTable:
         for task, person, outcome, is_synthetic in rows.iterator(chunk_size=2000):
             outcomes[task] = outcomes[person] = outcome
             synthetic[person] = is_synthetic
-        for one in checks_answered(tasks):
-            yield _check_row(study, one, outcomes, synthetic)
+        for check in checks_answered(tasks):
+            yield _check_row(study, check, outcomes, synthetic)
 
 
-def _check_row(study: Study, one: CheckAnswer, outcomes: dict[Any, str], synthetic: dict[Any, bool]) -> Sequence[Any]:
+def _check_row(study: Study, check: CheckAnswer, outcomes: dict[Any, str], synthetic: dict[Any, bool]) -> Sequence[Any]:
     return [
-        one.kind,
-        one.name,
-        str(one.participant),
+        check.kind,
+        check.name,
+        str(check.participant),
         study.key,
-        synthetic[one.participant],
-        one.attempt,
-        one.expected,
-        one.answer,
-        one.passed,
-        outcomes[one.participant if one.task is None else one.task],
-        one.answered_at,
-        one.task,
-        str(one.conversation) if one.conversation else None,
+        synthetic[check.participant],
+        check.attempt,
+        check.expected,
+        check.answer,
+        check.passed,
+        outcomes[check.participant if check.task is None else check.task],
+        check.answered_at,
+        check.task,
+        str(check.conversation) if check.conversation else None,
     ]
 
 
@@ -265,10 +267,10 @@ class RepeatsTable:
         return _REPEATS_COLUMNS
 
     def rows(self, study: Study, options: ExportOptions) -> Iterator[Sequence[Any]]:
-        found = repeats_answered(study, include_synthetic=options.include_synthetic, excluded_flags=options.without)
-        for one in found:
-            for key in sorted(one.first.keys() & one.second.keys()):
-                first, second = one.first[key], one.second[key]
-                rater = str(one.person)
-                own = [one.item, rater, study.key, one.is_synthetic]
-                yield [*own, key, first, second, first == second]
+        repeats = repeats_answered(study, include_synthetic=options.include_synthetic, excluded_flags=options.without)
+        for repeat in repeats:
+            for key in sorted(repeat.first.keys() & repeat.second.keys()):
+                first, second = repeat.first[key], repeat.second[key]
+                rater = str(repeat.person)
+                item_cells = [repeat.item, rater, study.key, repeat.is_synthetic]
+                yield [*item_cells, key, first, second, first == second]

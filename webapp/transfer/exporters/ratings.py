@@ -100,7 +100,11 @@ _RELATED = (
     "item",
     "participant__platform_ids",
     "task__version",
-    *(f"{place}__{what}" for place in ("first", "second") for what in ("item", "conversation__bot", "chat__bot")),
+    *(
+        f"{place}__{relation}"
+        for place in ("first", "second")
+        for relation in ("item", "conversation__bot", "chat__bot")
+    ),
 )
 _PRIVATE = (
     ExportColumn("platform", "text", "Recruitment platform of the participant."),
@@ -147,27 +151,27 @@ class RatingsTable:
 
     def columns(self, study: Study, options: ExportOptions) -> Sequence[ExportColumn]:
         dimensions = [column for _, column in self._dimensions(study)]
-        dimensions += [column for _, column in self._others(study)]
+        dimensions += [column for _, column in self._other_columns(study)]
         private = _PRIVATE if options.include_private else ()
-        return [*_BEFORE, *dimensions, *_AFTER, *private, *_TARGET, *_beside(study), *condition_columns(study)]
+        return [*_BEFORE, *dimensions, *_AFTER, *private, *_TARGET, *_related_columns(study), *condition_columns(study)]
 
     def count(self, study: Study, options: ExportOptions) -> int:
         # One query after another: in a single one the database joins every rating that it has.
-        kept = Rating.objects.filter(left_out(study, options.without))
-        of_chats, *others = _ways(study, options)
-        n = sum(kept.filter(way).count() for way in others)
+        ratings = Rating.objects.filter(left_out(study, options.without))
+        of_chats, *other_conditions = _ways(study, options)
+        n = sum(ratings.filter(way).count() for way in other_conditions)
         if options.without:  # raters may be others than those who chatted
-            return n + kept.filter(of_chats).count()
+            return n + ratings.filter(of_chats).count()
         return n + conversation_totals(study, included(study, options), "ratings").n_ratings
 
     def rows(self, study: Study, options: ExportOptions) -> Iterator[Sequence[Any]]:
         keys = [key for key, _ in self._dimensions(study)]
-        others = [question for question, _ in self._others(study)]
-        beside, factors = _beside(study), condition_columns(study)
-        found = _included(study, options).select_related(*_RELATED).order_by("id")
-        for rating in found.iterator(chunk_size=CHUNK):
+        other_questions = [question for question, _ in self._other_columns(study)]
+        related_columns, factors = _related_columns(study), condition_columns(study)
+        ratings = _included(study, options).select_related(*_RELATED).order_by("id")
+        for rating in ratings.iterator(chunk_size=CHUNK):
             chat = rating.conversation or (rating.turn and rating.turn.conversation)
-            held = chat or (_chat_of(rating.first) if rating.first else None)
+            condition_chat = chat or (_chat_of(rating.first) if rating.first else None)
             person = rating.participant
             yield [
                 rating.pk,
@@ -179,25 +183,27 @@ class RatingsTable:
                 study.key,
                 chat.is_synthetic if chat else bool(person and person.is_synthetic),
                 *(rating.answers.get(key) for key in keys),
-                *(answer_cell(one, rating.other_answers.get(one.key)) for one in others),
+                *(answer_cell(question, rating.other_answers.get(question.key)) for question in other_questions),
                 rating.comment,
                 rating.submitted_at,
                 *(_private_cells(study, rating) if options.include_private else ()),
                 *_target_cells(rating),
-                *((rating.answers | rating.other_answers).get(column.name) for column in beside),
-                *condition_cells(factors, held.condition if held else None, _sitting(rating, held)),
+                *((rating.answers | rating.other_answers).get(column.name) for column in related_columns),
+                *condition_cells(
+                    factors, condition_chat.condition if condition_chat else None, _sitting(rating, condition_chat)
+                ),
             ]
 
-    def _others(self, study: Study) -> list[tuple[Question, ExportColumn]]:
-        taken = _TAKEN | {column.name for _, column in self._dimensions(study)}
-        found = []
+    def _other_columns(self, study: Study) -> list[tuple[Question, ExportColumn]]:
+        taken_names = _TAKEN | {column.name for _, column in self._dimensions(study)}
+        columns = []
         for question in other_questions_of_study(study):
-            name = f"answer_{question.key}" if question.key in taken else question.key
-            found.append((question, answer_column(question, name, "after")))
-        return found
+            name = f"answer_{question.key}" if question.key in taken_names else question.key
+            columns.append((question, answer_column(question, name, "after")))
+        return columns
 
     def _dimensions(self, study: Study) -> list[tuple[str, ExportColumn]]:
-        found = []
+        columns = []
         seen: set[str] = set()
         for dimension in _dimensions_of(study):
             if dimension.key in seen:
@@ -208,12 +214,12 @@ class RatingsTable:
             inferred = ", read off the data" if dimension.scale_inferred else ""
             ends = _words(dimension)
             text = f"{dimension.question} {low:g} to {high:g}{inferred}{f' ({ends})' if ends else ''}."
-            asked = ColumnQuestion(
+            column_question = ColumnQuestion(
                 dimension.key, dimension.question, "after", low, high, dimension.reversed, dimension.scale_inferred
             )
-            column = ExportColumn(name, "number", text, _labels(dimension), missing=NOT_ANSWERED, asked=asked)
-            found.append((dimension.key, column))
-        return found
+            column = ExportColumn(name, "number", text, _labels(dimension), missing=NOT_ANSWERED, asked=column_question)
+            columns.append((dimension.key, column))
+        return columns
 
 
 _REPLY_COLUMNS = (
@@ -243,9 +249,9 @@ class ErrorSpansTable:
         return _ERROR_COLUMNS
 
     def rows(self, study: Study, options: ExportOptions) -> Iterator[Sequence[Any]]:
-        for rating, turn, of in _of_replies(study, options) if marks_errors(study) else ():
-            for one in spans_stored(rating):
-                yield [*of, *astuple(one), turn.text[one.start : one.end]]
+        for rating, turn, reply_cells in _of_replies(study, options) if marks_errors(study) else ():
+            for span in spans_stored(rating):
+                yield [*reply_cells, *astuple(span), turn.text[span.start : span.end]]
 
 
 @register_exporter
@@ -264,30 +270,30 @@ class StepLabelsTable:
         )
 
     def rows(self, study: Study, options: ExportOptions) -> Iterator[Sequence[Any]]:
-        for rating, _turn, of in _of_replies(study, options) if labels_steps(study) else ():
+        for rating, _turn, reply_cells in _of_replies(study, options) if labels_steps(study) else ():
             version = rating.task.version if rating.task is not None else study.version
             for step, ticked in enumerate(rating.other_answers.get(STEPS, ())):
                 for label in version.values.step_marking.step_labels:
-                    yield [*of, step, label, int(label in ticked)]
+                    yield [*reply_cells, step, label, int(label in ticked)]
 
 
 def _of_replies(study: Study, options: ExportOptions) -> Iterator[tuple[Rating, Turn, tuple[Any, ...]]]:
     """Yield the ratings of replies, each with its reply and the cells of `_REPLY_COLUMNS`."""
-    found = _included(study, options).filter(turn__isnull=False)
-    found = found.select_related("turn__conversation__bot", "task__version").order_by("id")
-    for rating in found.iterator(chunk_size=CHUNK):
+    ratings = _included(study, options).filter(turn__isnull=False)
+    ratings = ratings.select_related("turn__conversation__bot", "task__version").order_by("id")
+    for rating in ratings.iterator(chunk_size=CHUNK):
         assert rating.turn is not None, "found by its turn"
         chat, rater = rating.turn.conversation, rater_of(rating.rater, rating.participant_id)
-        of = (str(chat.pk), chat.bot.bot_id, study.key, chat.is_synthetic, rating.turn.index, rating.pk, rater)
-        yield rating, rating.turn, of
+        reply_cells = (str(chat.pk), chat.bot.bot_id, study.key, chat.is_synthetic, rating.turn.index, rating.pk, rater)
+        yield rating, rating.turn, reply_cells
 
 
 def _labels(dimension: Dimension) -> tuple[tuple[float, str], ...]:
     """Return the points of the scale that have words, each with them."""
     low, high = dimension.scale
-    found = {float(point): words for point, words in dimension.labels.items()}
-    found |= {low: dimension.low_label, high: dimension.high_label}
-    return tuple((point, words) for point, words in sorted(found.items()) if words)
+    labels = {float(point): words for point, words in dimension.labels.items()}
+    labels |= {low: dimension.low_label, high: dimension.high_label}
+    return tuple((point, words) for point, words in sorted(labels.items()) if words)
 
 
 def _words(dimension: Dimension) -> str:
@@ -302,17 +308,18 @@ def _dimensions_of(study: Study) -> list[Dimension]:
     ways = ("conversation__study", "turn__conversation__study", "task__participant__study")
     answered = Q(rubric=study.rubric_id)
     # Two ranges of the index beside the study's own: of a million ratings few are in them.
-    others = Q(rubric__lt=study.rubric_id) | Q(rubric__gt=study.rubric_id)
+    other_rubrics = Q(rubric__lt=study.rubric_id) | Q(rubric__gt=study.rubric_id)
     for way in ways:
-        given = Rating.objects.filter(others, **{way: study})
-        answered |= Q(rubric__in=given.values("rubric").distinct())
-    found = Dimension.objects.filter(answered)
+        ratings = Rating.objects.filter(other_rubrics, **{way: study})
+        answered |= Q(rubric__in=ratings.values("rubric").distinct())
+    dimensions = Dimension.objects.filter(answered)
     return sorted(
-        found.select_related("rubric"), key=lambda d: (d.rubric_id != study.rubric_id, -d.rubric_id, d.position, d.pk)
+        dimensions.select_related("rubric"),
+        key=lambda d: (d.rubric_id != study.rubric_id, -d.rubric_id, d.position, d.pk),
     )
 
 
-def _beside(study: Study) -> tuple[ExportColumn, ...]:
+def _related_columns(study: Study) -> tuple[ExportColumn, ...]:
     known = study.protocol in protocols
     if marks_errors(study):
         return _SPANS
@@ -323,9 +330,9 @@ def _beside(study: Study) -> tuple[ExportColumn, ...]:
     return _BESIDE if known and "reference" in protocols.get(study.protocol).results else ()
 
 
-def _sitting(rating: Rating, held: Conversation | None) -> str:
-    if held is not None and held.sitting:
-        return held.sitting
+def _sitting(rating: Rating, chat: Conversation | None) -> str:
+    if chat is not None and chat.sitting:
+        return chat.sitting
     return rating.task.sitting if rating.task is not None else ""
 
 
@@ -364,8 +371,8 @@ def _private_cells(study: Study, rating: Rating) -> tuple[str | None, str | None
         return person.platform, person.external_id, None
     if task.told:
         return person.platform, person.external_id, task.told["code"]
-    shown = completion_now(study=study, participant=person, outcome=Outcome.RATED, own_code=task.completion_code)
-    return person.platform, person.external_id, shown.code
+    completion = completion_now(study=study, participant=person, outcome=Outcome.RATED, own_code=task.completion_code)
+    return person.platform, person.external_id, completion.code
 
 
 def _target_cells(rating: Rating) -> tuple[Any, ...]:

@@ -82,12 +82,12 @@ class ExportJob(JobKind[Job, ExportParams]):
         return [ShardPlan(n_total=max(n_rows, 1))]
 
     def slice(self, work: ShardWork[Job, ExportParams]) -> dict[str, int]:
-        job, asked = work.job, work.asked
+        job, params = work.job, work.asked
         assert job.study is not None
-        if asked.without:
+        if params.without:
             refresh_flags(job.study, exact=True)
         path = export_path(job)
-        n_rows = (_package if asked.what == PACKAGE else _table)(work, path)
+        n_rows = (_package if params.what == PACKAGE else _table)(work, path)
         path.chmod(0o600)
         try:
             work.beat(n_rows, n_rows, now=True)
@@ -99,19 +99,19 @@ class ExportJob(JobKind[Job, ExportParams]):
 
 def _table(work: ShardWork[Job, ExportParams], path: Path) -> int:
     """Write the table, and return its rows."""
-    study, asked = work.job.study, work.asked
+    study, params = work.job.study, work.asked
     assert study is not None
-    exporter, options = exporter_get(asked.what), asked.options()
+    exporter, options = exporter_get(params.what), params.options()
 
-    def told(rows: Iterable[Row]) -> Iterator[Row]:
+    def report_rows(rows: Iterable[Row]) -> Iterator[Row]:
         for n, row in enumerate(rows):
             if n % 100 == 0:
                 work.beat(n)
             yield row
 
-    assert asked.format != "zip", "checked before there was a job"
+    assert params.format != "zip", "checked before there was a job"
     columns = exporter.columns(study, options)
-    return write_file(path, asked.format, columns, told(exporter.rows(study, options)))
+    return write_file(path, params.format, columns, report_rows(exporter.rows(study, options)))
 
 
 def _package(work: ShardWork[Job, ExportParams], path: Path) -> int:
@@ -119,13 +119,13 @@ def _package(work: ShardWork[Job, ExportParams], path: Path) -> int:
     study, n_rows = work.job.study, 0
     assert study is not None
 
-    def told(n: int) -> None:
+    def report_rows(n: int) -> None:
         nonlocal n_rows
         n_rows = n
         work.beat(n)
 
     with whole_file(path) as file:
-        for piece in package_pieces(study, work.asked.options(), told=told):
+        for piece in package_pieces(study, work.asked.options(), report_rows=report_rows):
             file.write(piece)
             work.beat(n_rows)
     return n_rows
@@ -202,19 +202,19 @@ class ImportJob(JobKind[Job, ImportParams]):
             raise Refused("bad_scale", str(error)) from None
 
     def slice(self, work: ShardWork[Job, ImportParams]) -> dict[str, Any]:
-        asked, n_read = work.asked, 0
+        params, n_read = work.asked, 0
 
-        def progress(what: str, n: int) -> None:
+        def progress(stage: str, n: int) -> None:
             nonlocal n_read
             n_read = max(n_read, n)
-            work.beat(n if what == "storing" else 0, n_read)
+            work.beat(n if stage == "storing" else 0, n_read)
 
-        path = Path(asked.file)
-        name = asked.name or path.name
+        path = Path(params.file)
+        name = params.name or path.name
         with upload_errors(path, name):
-            if asked.items:
+            if params.items:
                 return _items(work, path, name)
-            report = import_conversations(path, study_key=asked.study, choices=asked.choices(), progress=progress)
+            report = import_conversations(path, study_key=params.study, choices=params.choices(), progress=progress)
         return report.as_dict()
 
     def finish(self, work: ShardWork[Job, ImportParams], results: Sequence[Any]) -> Any:
@@ -228,11 +228,11 @@ def _items(work: ShardWork[Job, ImportParams], path: Path, name: str) -> dict[st
     """Store the items of a file, and return the report; of lines left out it names the first `MAX_REPORTED`."""
     study = study_by_key(work.asked.study)
 
-    def counted() -> Iterator[tuple[int, FileItem] | Skipped]:
-        for n, one in enumerate(items_of_file(path), start=1):
+    def read_lines() -> Iterator[tuple[int, FileItem] | Skipped]:
+        for n, line in enumerate(items_of_file(path), start=1):
             work.beat(n, n)
-            yield one
+            yield line
 
-    report = items_import(study=study, lines=counted(), origin=origin_of_file(study, name, path))
+    report = items_import(study=study, lines=read_lines(), origin=origin_of_file(study, name, path))
     n_skipped, report.skipped = len(report.skipped), report.skipped[:MAX_REPORTED]
     return {**report.as_dict(), "n_skipped": n_skipped}

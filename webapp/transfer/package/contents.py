@@ -47,9 +47,9 @@ _TITLE_BYTES = 200
 def load_py(tables: Iterable[WrittenTable]) -> str:
     """Return `load.py`."""
     lines = ["TABLES = {"]
-    for one in tables:
-        lines.append(f"    {one.table.name!r}: {{")
-        for column in one.table.columns:
+    for written in tables:
+        lines.append(f"    {written.table.name!r}: {{")
+        for column in written.table.columns:
             labels = {plain(value): words for value, words in column.labels}
             lines.append(f"        {column.name!r}: ({column.type!r}, {labels!r}),")
         lines.append("    },")
@@ -114,10 +114,10 @@ if __name__ == "__main__":
 def load_r(tables: Iterable[WrittenTable]) -> str:
     """Return `load.R`."""
     parts = [_R]
-    for one in tables:
-        name = one.table.name
+    for written in tables:
+        name = written.table.name
         parts.append(f"\n{name} <- confab_table({_r(name)})\n")
-        for column in one.table.columns:
+        for column in written.table.columns:
             cell = f"{name}[[{_r(column.name)}]]"
             parts.append(f"{cell} <- {_r_typed(column, cell)}\n")
             parts.append(f'attr({cell}, "label") <- {_r(column.description)}\n')
@@ -163,7 +163,7 @@ def _r(text: Any) -> str:
 
 def load_sps(tables: Iterable[WrittenTable]) -> str:
     """Return `load.sps`."""
-    return "".join([_SPS, *(_sps_table(one) for one in tables)])
+    return "".join([_SPS, *(_sps_table(written) for written in tables)])
 
 
 _SPS = """* Encoding: UTF-8.
@@ -218,8 +218,8 @@ def _sps_table(written: WrittenTable) -> str:
         for number, (variable, column, labels) in enumerate(labelled):
             lines.append(f"  {'/' if number else ''}{variable}")
             for value, words in labels:
-                shown = _sps(value, _LABEL_BYTES) if column.type == "text" else f"{value:g}"
-                lines.append(f"    {shown} {_sps(words, _LABEL_BYTES)}")
+                value_text = _sps(value, _LABEL_BYTES) if column.type == "text" else f"{value:g}"
+                lines.append(f"    {value_text} {_sps(words, _LABEL_BYTES)}")
         lines[-1] += "."
     if texts:
         lines += ["MISSING VALUES", *(f"  {variable}" for variable in texts), "  (' ')."]
@@ -232,20 +232,20 @@ def _sps_table(written: WrittenTable) -> str:
 
 def sps_names(columns: Sequence[ExportColumn]) -> list[str]:
     """Return the columns' names as SPSS takes them: no reserved word, at most 64 bytes, no two equal."""
-    found: list[str] = []
-    taken: set[str] = set()
+    names: list[str] = []
+    used_names: set[str] = set()
     for column in columns:
         name = "".join(c if c.isascii() and (c.isalnum() or c in "_.") else "_" for c in column.name)
         if name.upper() in _RESERVED or not name[:1].isalpha():
             name = f"v_{name}"
         name = stem = name[:60].rstrip("._") or "v"
         number = 2
-        while name.upper() in taken:
+        while name.upper() in used_names:
             name = f"{stem}_{number}"
             number += 1
-        taken.add(name.upper())
-        found.append(name)
-    return found
+        used_names.add(name.upper())
+        names.append(name)
+    return names
 
 
 def _sps_unescaped(variable: str) -> list[str]:
@@ -270,10 +270,10 @@ def _sps_format(column: ExportColumn, width: int) -> str:
     return f"A{min(max(width, *labelled, 8), _WIDEST)}"
 
 
-def _sps(text: Any, most: int) -> str:
+def _sps(text: Any, limit: int) -> str:
     """Return a text as SPSS writes it, cut to so many bytes."""
     line = " ".join(str(text).split())
-    while len(line.encode("utf-8")) > most:
+    while len(line.encode("utf-8")) > limit:
         line = line[:-1]
     return "'" + line.replace("'", "''") + "'"
 
@@ -297,18 +297,22 @@ def readme_text(
         "\n\n".join(
             [
                 f"# {study.name}",
-                _what(study, versions),
+                _describe_study(study, versions),
                 "## What is in it",
                 _table(
                     ("table", "rows", "what it holds"),
                     [
-                        (f"[{one.table.name}]({one.table.path})", f"{one.n_rows:,}", one.table.description)
-                        for one in sorted(tables, key=lambda one: one.table.name)
+                        (
+                            f"[{written.table.name}]({written.table.path})",
+                            f"{written.n_rows:,}",
+                            written.table.description,
+                        )
+                        for written in sorted(tables, key=lambda written: written.table.name)
                     ],
                 ),
                 _files(study, options, tables_left_out),
                 "## What people were asked",
-                _asked(study),
+                _describe_questions(study),
                 "## Languages",
                 _languages(study),
                 "## How to load it",
@@ -323,14 +327,14 @@ def readme_text(
     )
 
 
-def _what(study: Study, versions: dict[str, Any]) -> str:
-    made = versions["confab"]
-    release = made["version"] + (f" (commit {made['commit']})" if made["commit"] else "")
+def _describe_study(study: Study, versions: dict[str, Any]) -> str:
+    confab_version = versions["confab"]
+    release = confab_version["version"] + (f" (commit {confab_version['commit']})" if confab_version["commit"] else "")
     texts = study.values.texts
-    by = f" It was run by {texts.organisation}." if texts.organisation else ""
+    organiser_text = f" It was run by {texts.organisation}." if texts.organisation else ""
     return (
         f"Data of the study “{study.name}” (`{study.key}`), version {study.version.number}. "
-        f"Protocol: {title_of(protocols, study.protocol)}.{by} The data are as of {versions['data']['as_of']}; "
+        f"Protocol: {title_of(protocols, study.protocol)}.{organiser_text} The data are as of {versions['data']['as_of']}; "
         f"they were exported with Confab {release}."
     )
 
@@ -348,17 +352,17 @@ def _files(study: Study, options: ExportOptions, tables_left_out: Mapping[str, s
         left_out.append("the images that people sent")
     if not options.include_private:
         left_out.append("ids that recruitment platforms gave to people, and completion codes")
-    said = f"Left out: {'; '.join(left_out)}; what people withdrew." if left_out else ""
+    omissions_text = f"Left out: {'; '.join(left_out)}; what people withdrew." if left_out else ""
     return (
         "`codebook.csv` and `codebook.json` say of every column what it holds: its type, unit, the words of its "
         "values, whether a high answer is a good one, why a cell may be empty, and which question of which version "
         "was asked. `study/` has the study as a file, every version that was run; `texts/` what people agreed to; "
         "`heds.md` and `heds.json` the human evaluation datasheet; `versions.json` what made the data; `SHA256SUMS` "
-        f"the digests of all files (`sha256sum --check SHA256SUMS`, or `confab verify` with the zip). {said}"
+        f"the digests of all files (`sha256sum --check SHA256SUMS`, or `confab verify` with the zip). {omissions_text}"
     ).strip()
 
 
-def _asked(study: Study) -> str:
+def _describe_questions(study: Study) -> str:
     rows = []
     for question in post_task_questions(study.version):
         scale = f"{question.low} to {question.high}" if question.kind == "scale" else question.kind
@@ -369,12 +373,12 @@ def _asked(study: Study) -> str:
 
 
 def _languages(study: Study) -> str:
-    said = f"The study speaks {languages_named(study.values.texts.offered)}."
-    found = study_languages(study)
-    if not found:
-        return f"{said} In which languages people wrote was not measured."
-    ordered = sorted(found, key=lambda code: (-found[code], code))
-    return f"{said} Found in the conversations: {', '.join(map(language_name, ordered))}."
+    study_text = f"The study speaks {languages_named(study.values.texts.offered)}."
+    language_counts = study_languages(study)
+    if not language_counts:
+        return f"{study_text} In which languages people wrote was not measured."
+    ordered = sorted(language_counts, key=lambda code: (-language_counts[code], code))
+    return f"{study_text} Found in the conversations: {', '.join(map(language_name, ordered))}."
 
 
 _LOADING = """- pandas: `python load.py`, or `from load import load; tables = load()`
@@ -388,15 +392,15 @@ UTC. An empty cell is a missing value."""
 
 
 def _people(options: ExportOptions) -> str:
-    said = (
+    text = (
         "People have pseudonyms, the same in all tables and in every package of this study. "
         "Texts are as people wrote them: read them for names and other personal details before you publish."
     )
     if options.include_images:
-        said += " `images/` has what people sent: look at every image before you publish."
+        text += " `images/` has what people sent: look at every image before you publish."
     if options.include_private:
-        return f"**This package holds ids of people on recruitment platforms. Do not publish it.** {said}"
-    return said
+        return f"**This package holds ids of people on recruitment platforms. Do not publish it.** {text}"
+    return text
 
 
 def _table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
@@ -408,24 +412,28 @@ def _cell(text: str) -> str:
     return " ".join(text.replace("|", "\\|").split())
 
 
-Told = Callable[[int], None]
+RowCallback = Callable[[int], None]
 
 
 def package_pieces(
-    study: Study, options: ExportOptions, *, rights: Collection[Right] = tuple(Right), told: Told = lambda n_rows: None
+    study: Study,
+    options: ExportOptions,
+    *,
+    rights: Collection[Right] = tuple(Right),
+    report_rows: RowCallback = lambda n_rows: None,
 ) -> Iterator[bytes]:
     """Yield a study's data package in pieces; the same data are always the same bytes.
 
     Args:
         rights: of whoever reads it; it says which tables were left out for want of another one.
-        told: called now and then with how many rows of all tables are in.
+        report_rows: called now and then with how many rows of all tables are in.
     """
     ledger = Ledger()
-    yield from zip_pieces(_package_files(study, options, rights, ledger, told), ledger)
+    yield from zip_pieces(_package_files(study, options, rights, ledger, report_rows), ledger)
 
 
 def _package_files(
-    study: Study, options: ExportOptions, rights: Collection[Right], ledger: Ledger, told: Told
+    study: Study, options: ExportOptions, rights: Collection[Right], ledger: Ledger, report_rows: RowCallback
 ) -> Iterator[File]:
     as_of = data_as_of(study)
     versions = versions_of(study, options, as_of=as_of)
@@ -433,28 +441,30 @@ def _package_files(
     left_out = tables_left_out(rights)
     for table in packaged_tables(study, options, rights):
         before = sum(done.n_rows for done in written)
-        one, files = table_files(table, study, options, told=_after(before, told))
-        written.append(one)
-        told(before + one.n_rows)
+        written_table, files = table_files(table, study, options, report_rows=_after(before, report_rows))
+        written.append(written_table)
+        report_rows(before + written_table.n_rows)
         yield from files
     yield from study_files(study, options)
     if options.include_images:
         for name, data in image_files(conversations_included(study, options)):
             yield File(f"images/{name}", len(data), (data,))
     codebook = codebook_of(study, written)
-    yield File.of("codebook.csv", codebook_csv(codebook))
-    yield File.of("codebook.json", codebook_json(codebook))
-    yield File.of("datapackage.json", descriptor_json(study, written, ledger.files, as_of=as_of, left_out=left_out))
-    yield File.of("load.py", load_py(written))
-    yield File.of("load.R", load_r(written))
-    yield File.of("load.sps", load_sps(written))
+    yield File.from_text("codebook.csv", codebook_csv(codebook))
+    yield File.from_text("codebook.json", codebook_json(codebook))
+    yield File.from_text(
+        "datapackage.json", descriptor_json(study, written, ledger.files, as_of=as_of, left_out=left_out)
+    )
+    yield File.from_text("load.py", load_py(written))
+    yield File.from_text("load.R", load_r(written))
+    yield File.from_text("load.sps", load_sps(written))
     entries = datasheet_of(study)
-    yield File.of("heds.md", datasheet_md(study, entries))
-    yield File.of("heds.json", datasheet_json(study, entries))
-    yield File.of("versions.json", versions_json(versions))
-    yield File.of("README.md", readme_text(study, written, options, versions, left_out))
+    yield File.from_text("heds.md", datasheet_md(study, entries))
+    yield File.from_text("heds.json", datasheet_json(study, entries))
+    yield File.from_text("versions.json", versions_json(versions))
+    yield File.from_text("README.md", readme_text(study, written, options, versions, left_out))
 
 
-def _after(n_rows: int, told: Told) -> Told:
+def _after(n_rows: int, report_rows: RowCallback) -> RowCallback:
     """Return a callback that reports a table's rows on top of those of the tables before it."""
-    return lambda n: told(n_rows + n)
+    return lambda n: report_rows(n_rows + n)

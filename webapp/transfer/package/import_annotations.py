@@ -48,13 +48,13 @@ def metrics_named(package: Package) -> list[MeasuredBy]:
         PackageError: a metric's key is not that of its identity, or a column is not in the package.
     """
     made_as = package.json("versions.json")
-    found = []
-    for one in made_as.get("metrics") or ():
-        if "columns" not in one:
+    measured_metrics = []
+    for metric in made_as.get("metrics") or ():
+        if "columns" not in metric:
             continue
         try:
-            name, version, key, params = one["name"], one["version"], one["key"], one["params"]
-            columns, turn_columns = map(str, one["columns"]), map(str, one["turn_columns"])
+            name, version, key, params = metric["name"], metric["version"], metric["key"], metric["params"]
+            columns, turn_columns = map(str, metric["columns"]), map(str, metric["turn_columns"])
             is_it = Identity(name, version, params).key == key
         except (KeyError, TypeError, ValueError) as error:
             raise PackageError(f"versions.json lacks what it must say of a metric: {error}") from None
@@ -63,11 +63,11 @@ def metrics_named(package: Package) -> list[MeasuredBy]:
                 f"versions.json: {quote(key)} is not the key of metric {quote(name)}, version {quote(version)}, "
                 "with these settings"
             )
-        row, _made = MetricVersion.objects.get_or_create(
+        row, _is_new = MetricVersion.objects.get_or_create(
             key=key, defaults={"name": name, "version": version, "params": params}
         )
-        found.append(MeasuredBy(row, tuple(columns), tuple(turn_columns)))
-    return found
+        measured_metrics.append(MeasuredBy(row, tuple(columns), tuple(turn_columns)))
+    return measured_metrics
 
 
 def metrics_read(*, study: Study, package: Package, metrics: list[MeasuredBy]) -> Iterator[int]:
@@ -86,7 +86,7 @@ def metrics_read(*, study: Study, package: Package, metrics: list[MeasuredBy]) -
     for table, store in stores.items():
         number = 1
         batches = _batches(package, table)
-        for batch in _whole(batches) if table == "turn_metrics" else batches:
+        for batch in _group_whole_chats(batches) if table == "turn_metrics" else batches:
             store_rows(table, number, batch, store)
             number += len(batch)
             yield len(batch)
@@ -100,18 +100,18 @@ class _Batch:
         self.rows = rows
         self.chats = conversations_named(study, {_cell(row, "conversation") for row in rows})
         stored = MetricResult.objects.filter(
-            conversation__in=list(self.chats.values()), metric__in=[one.version.pk for one in metrics]
+            conversation__in=list(self.chats.values()), metric__in=[metric.version.pk for metric in metrics]
         )
-        self.there = {(one.conversation_id, one.metric_id): one for one in stored}
+        self.results = {(result.conversation_id, result.metric_id): result for result in stored}
         self.changed: dict[tuple[Any, int], MetricResult] = {}
 
     def values(self) -> None:
         """Store the values of conversations."""
         for row in self.rows:
             for metric in self.metrics:
-                found = {name: _number(_cell(row, name)) for name in metric.columns}
-                if any(value is not None for value in found.values()):
-                    self._add(row, metric, "values", found)
+                cell_values = {name: _number(_cell(row, name)) for name in metric.columns}
+                if any(value is not None for value in cell_values.values()):
+                    self._add(row, metric, "values", cell_values)
         self._store()
 
     def reasons(self) -> None:
@@ -122,21 +122,21 @@ class _Batch:
             metric = by_column.get(name)
             if metric is None:
                 continue
-            told = _cell(row, "details")
-            reason = json.loads(told) if told else _cell(row, "reason")
+            details_text = _cell(row, "details")
+            reason = json.loads(details_text) if details_text else _cell(row, "reason")
             result = self._add(row, metric, "reasons", {name: reason})
             if result is None:
                 continue
             self._add(row, metric, "values", dict.fromkeys(metric.columns))
             if isinstance(reason, dict) and not result.language:
                 result.language = str(reason.get("language", ""))
-                self._add(row, metric, "turns", {one: [] for one in metric.turn_columns})
+                self._add(row, metric, "turns", {column: [] for column in metric.turn_columns})
         self._store()
 
     def turns(self) -> None:
         """Store the values of turns; all turns of a conversation are in the batch."""
-        for _chat, found in itertools.groupby(self.rows, lambda row: row["conversation"]):
-            rows = sorted(found, key=lambda row: read_whole_number(_cell(row, "turn")))
+        for _chat, chat_rows in itertools.groupby(self.rows, lambda row: row["conversation"]):
+            rows = sorted(chat_rows, key=lambda row: read_whole_number(_cell(row, "turn")))
             for metric in self.metrics:
                 columns = {name: [_number(_cell(row, name)) for row in rows] for name in metric.turn_columns}
                 if any(value is not None for values in columns.values() for value in values):
@@ -144,19 +144,19 @@ class _Batch:
         self._store()
 
     def _add(
-        self, row: Mapping[str, str], metric: MeasuredBy, field: str, found: Mapping[str, Any]
+        self, row: Mapping[str, str], metric: MeasuredBy, field: str, new_values: Mapping[str, Any]
     ) -> MetricResult | None:
         """Add to a result what it does not have yet. Returns it; None for a conversation that is not there."""
         chat = self.chats.get(row["conversation"])
         if chat is None:
             return None
         key = (chat, metric.version.pk)
-        result = self.there.get(key)
+        result = self.results.get(key)
         if result is None:
             result = MetricResult(conversation_id=chat, metric_id=metric.version.pk)
-            self.there[key] = result
+            self.results[key] = result
         has = getattr(result, field)
-        new = {name: value for name, value in found.items() if name not in has}
+        new = {name: value for name, value in new_values.items() if name not in has}
         if new or result.pk is None:
             has.update(new)
             self.changed[key] = result
@@ -164,8 +164,8 @@ class _Batch:
 
     def _store(self) -> None:
         check_rows(self.changed.values())
-        MetricResult.objects.bulk_create([one for one in self.changed.values() if one.pk is None])
-        old = [one for one in self.changed.values() if one.pk is not None]
+        MetricResult.objects.bulk_create([result for result in self.changed.values() if result.pk is None])
+        old = [result for result in self.changed.values() if result.pk is not None]
         MetricResult.objects.bulk_update(old, _FIELDS, batch_size=200)
 
 
@@ -175,7 +175,7 @@ def _batches(package: Package, table: str) -> Iterator[Rows]:
         yield batch
 
 
-def _whole(batches: Iterable[Rows]) -> Iterator[Rows]:
+def _group_whole_chats(batches: Iterable[Rows]) -> Iterator[Rows]:
     """Yield batches in which the last conversation is there with all of its rows."""
     rest: Rows = []
     for batch in batches:
@@ -235,15 +235,15 @@ def _store(study: Study, batch: Sequence[tuple[int, Row]]) -> PackageBatch:
             note.conversation_id = ids[row["conversation"]]
             read.setdefault(_name(note), note)
         else:
-            where = f"conversation {quote(row['conversation'])}"
-            stored.left_out.append((where, f"a {note.kind} is at it, and it is not in the package"))
-    there = {_name(note) for note in Note.objects.filter(conversation__in=ids.values())}
-    new = {name: note for name, note in read.items() if name not in there}
+            location = f"conversation {quote(row['conversation'])}"
+            stored.left_out.append((location, f"a {note.kind} is at it, and it is not in the package"))
+    stored_names = {_name(note) for note in Note.objects.filter(conversation__in=ids.values())}
+    new = {name: note for name, note in read.items() if name not in stored_names}
     written_at = [note.created_at for note in new.values()]
     check_rows(new.values())
     Note.objects.bulk_create(new.values())  # which gives them today's time
-    for note, at in zip(new.values(), written_at, strict=True):
-        note.created_at = at
+    for note, created_at in zip(new.values(), written_at, strict=True):
+        note.created_at = created_at
     Note.objects.bulk_update(new.values(), ["created_at"], batch_size=200)
     stored.n_new = len(new)
     return stored
@@ -251,10 +251,10 @@ def _store(study: Study, batch: Sequence[tuple[int, Row]]) -> PackageBatch:
 
 def _note(number: int, row: Row) -> Note:
     """Return the note of a row of the table, at no conversation yet."""
-    where = f"data/{TABLE}.csv, row {number}"
+    location = f"data/{TABLE}.csv, row {number}"
     missing = {"conversation", "kind", "text", "created_at"} - row.keys()
     if missing:
-        raise PackageError(f"{where}: there is no column {quote(min(missing))}")
+        raise PackageError(f"{location}: there is no column {quote(min(missing))}")
     kind, text = row["kind"], row["text"]
     try:
         if kind not in Note.Kind.values:
@@ -263,13 +263,13 @@ def _note(number: int, row: Row) -> Note:
             text = tag_checked(text)
         elif kind == Note.Kind.NOTE and text:  # empty where a retention has emptied it
             text = note_checked(text)
-        at = time_of(row["created_at"]) or database_now()
+        created_at = time_of(row["created_at"]) or database_now()
     except (ValueError, Refused) as error:
-        raise PackageError(f"{where}: {error}") from None
-    return Note(kind=kind, text="" if kind == Note.Kind.STAR else text, created_at=at)
+        raise PackageError(f"{location}: {error}") from None
+    return Note(kind=kind, text="" if kind == Note.Kind.STAR else text, created_at=created_at)
 
 
 def _name(note: Note) -> tuple[Any, ...]:
     """Return the fields that identify a star, tag or note."""
-    own = note.created_at if note.kind == Note.Kind.NOTE else note.text
-    return note.conversation_id, note.kind, own
+    identity = note.created_at if note.kind == Note.Kind.NOTE else note.text
+    return note.conversation_id, note.kind, identity

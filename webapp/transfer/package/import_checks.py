@@ -48,7 +48,7 @@ def beside_read(*, study: Study, package: Package, versions: Mapping[int, StudyV
 
 
 def _reports(study: Study, rows: Sequence[Row]) -> PackageBatch:
-    stored, found = PackageBatch(), []
+    stored, timed_reports = PackageBatch(), []
     people = _people(study, [row["participant"] for row in rows])
     turns = _turns(study, [row for row in rows if row["conversation"]])
     items = dict(study.items.filter(key__in={row["item"] for row in rows}).values_list("key", "pk"))
@@ -63,24 +63,24 @@ def _reports(study: Study, rows: Sequence[Row]) -> PackageBatch:
             raise ValueError(f"reason {quote(row['reason'])} is none that Confab knows")
         if row["conversation"]:
             turn = turns.get((row["conversation"], row["turn"]))
-            where = f"turn {row['turn']} of {quote(row['conversation'])}"
+            location = f"turn {row['turn']} of {quote(row['conversation'])}"
             report.turn = turn
             is_there = turn is not None
         else:
-            where = f"item {quote(row['item'])}"
+            location = f"item {quote(row['item'])}"
             report.item_id = items.get(row["item"])
             report.response = int(row["response"] or 0)
             is_there = report.item_id is not None
         if is_there:
-            found.append((report, time_of(row["created_at"])))
+            timed_reports.append((report, time_of(row["created_at"])))
         else:
-            stored.left_out.append((where, "a report is about it, and it is not in the package"))
+            stored.left_out.append((location, "a report is about it, and it is not in the package"))
     of_turns = ReplyReport.objects.filter(participant__in=people.values())
-    there = set(of_turns.values_list("participant", "turn", "item", "response"))
+    stored_keys = set(of_turns.values_list("participant", "turn", "item", "response"))
     new = [
         pair
-        for pair in found
-        if (pair[0].participant_id, pair[0].turn_id, pair[0].item_id, pair[0].response) not in there
+        for pair in timed_reports
+        if (pair[0].participant_id, pair[0].turn_id, pair[0].item_id, pair[0].response) not in stored_keys
     ]
     stored.n_new = _create(ReplyReport, new)
     return stored
@@ -89,13 +89,13 @@ def _reports(study: Study, rows: Sequence[Row]) -> PackageBatch:
 def _marks(study: Study, rows: Sequence[Row]) -> PackageBatch:
     stored, new, withheld = PackageBatch(), [], []
     turns = _turns(study, rows)
-    there = set(ReplyMark.objects.filter(turn__in=turns.values()).values_list("turn", "filter"))
+    stored_keys = set(ReplyMark.objects.filter(turn__in=turns.values()).values_list("turn", "filter"))
     for row in rows:
         turn = turns.get((row["conversation"], row["turn"]))
         if turn is None:
-            where = f"turn {row['turn']} of {quote(row['conversation'])}"
-            stored.left_out.append((where, "a mark is on it, and it is not in the package"))
-        elif (turn.pk, row["filter"]) not in there:
+            location = f"turn {row['turn']} of {quote(row['conversation'])}"
+            stored.left_out.append((location, "a mark is on it, and it is not in the package"))
+        elif (turn.pk, row["filter"]) not in stored_keys:
             mark = ReplyMark(
                 turn=turn,
                 filter=row["filter"],
@@ -124,8 +124,8 @@ def _checks(study: Study, rows: Iterable[Row], versions: Mapping[int, StudyVersi
         "chat": lambda some: _in_chats(study, some, newest),
     }
     number = 1
-    for kind, found in itertools.groupby(rows, lambda row: row["kind"]):
-        units: Iterator[Any] = (_attempts if kind == "quiz" else iter)(found)
+    for kind, kind_rows in itertools.groupby(rows, lambda row: row["kind"]):
+        units: Iterator[Any] = (_attempts if kind == "quiz" else iter)(kind_rows)
         while batch := list(itertools.islice(units, BATCH)):
             if kind in stores:
                 yield store_rows("checks", number, batch, stores[kind])
@@ -133,17 +133,17 @@ def _checks(study: Study, rows: Iterable[Row], versions: Mapping[int, StudyVersi
 
 
 def _attempts(rows: Iterable[Row]) -> Iterator[list[Row]]:
-    for _who, answers in itertools.groupby(rows, lambda row: (row["rater"], row["attempt"])):
+    for _attempt_key, answers in itertools.groupby(rows, lambda row: (row["rater"], row["attempt"])):
         yield list(answers)
 
 
 def _answered_at(study: Study, rows: Sequence[Row]) -> PackageBatch:
     """Say when the questions before the tasks were answered, which their checks tell."""
     people = _people(study, [row["rater"] for row in rows])
-    at = {people[row["rater"]]: time_of(row["submitted_at"]) for row in rows}
+    times = {people[row["rater"]]: time_of(row["submitted_at"]) for row in rows}
     answers = list(QuestionAnswers.objects.filter(participant__in=people.values()))
-    for one in answers:
-        one.created_at = at[one.participant_id] or one.created_at
+    for answer in answers:
+        answer.created_at = times[answer.participant_id] or answer.created_at
     check_rows(answers)
     QuestionAnswers.objects.bulk_update(answers, ["created_at"], batch_size=200)
     return PackageBatch()
@@ -153,9 +153,9 @@ def _quizzes(study: Study, attempts: Sequence[Sequence[Row]], versions: Mapping[
     known = {}
     for version in versions.values():
         questions = version.values.checking.quiz_questions
-        known[tuple(one.question for one in questions)] = quiz_digest(questions)
+        known[tuple(question.question for question in questions)] = quiz_digest(questions)
     people = _people(study, [rows[0]["rater"] for rows in attempts])
-    there = set(
+    stored_keys = set(
         QuizAttempt.objects.filter(participant__in=people.values()).values_list("participant", "quiz", "attempt")
     )
     new, first = [], {rows[0]["rater"]: rows[0] for rows in attempts}
@@ -166,16 +166,16 @@ def _quizzes(study: Study, attempts: Sequence[Sequence[Row]], versions: Mapping[
         ]
         quiz = known.get(tuple(row["check"] for row in rows), "package")
         person, attempt = people[rows[0]["rater"]], int(float(rows[0]["attempt"]))
-        if (person, quiz, attempt) not in there:
+        if (person, quiz, attempt) not in stored_keys:
             row = QuizAttempt(
                 participant_id=person,
                 quiz=quiz,
                 attempt=attempt,
                 answers=answers,
-                is_right=all(one["is_right"] for one in answers),
+                is_right=all(answer["is_right"] for answer in answers),
             )
             new.append((row, time_of(rows[0]["submitted_at"])))
-    _tasks(study, {f"quiz/{who}": row for who, row in first.items()}, people, versions[max(versions)])
+    _tasks(study, {f"quiz/{rater}": row for rater, row in first.items()}, people, versions[max(versions)])
     return PackageBatch(_create(QuizAttempt, new))
 
 
@@ -185,8 +185,8 @@ def _of_items(study: Study, rows: Sequence[Row], version: StudyVersion) -> Packa
     tasks = _tasks(study, {row["task"]: row for row in rows}, people, version)
     items = dict(study.items.filter(key__in={row["check"] for row in rows}).values_list("key", "pk"))
     names = {f"package/check/{row['task']}/{row['check']}": row for row in rows}
-    there = Rating.objects.filter(external_id__in=names, task__participant__study=study)
-    old = set(there.values_list("external_id", flat=True))
+    stored_ratings = Rating.objects.filter(external_id__in=names, task__participant__study=study)
+    old = set(stored_ratings.values_list("external_id", flat=True))
     n_slots = _n_slots(tasks)
     new, slots = [], []
     for name, row in names.items():
@@ -223,22 +223,22 @@ def _in_chats(study: Study, rows: Sequence[Row], version: StudyVersion) -> Packa
     people = _people(study, [row["rater"] for row in rows])
     tasks = _tasks(study, {row["task"]: row for row in rows}, people, version)
     ids = conversations_named(study, {row["conversation"] for row in rows})
-    found = Conversation.objects.filter(pk__in=ids.values()).select_related("bot")
-    chats = {one.external_id: one for one in found}
+    conversations = Conversation.objects.filter(pk__in=ids.values()).select_related("bot")
+    chats = {conversation.external_id: conversation for conversation in conversations}
     n_slots = _n_slots(tasks)
-    there = set(
+    stored_keys = set(
         ChatCheckAnswer.objects.filter(conversation__in=ids.values()).values_list("conversation", "check_digest")
     )
     digests = {
-        one.question: one.digest
+        check.question: check.digest
         for number in study.versions.order_by("number")
-        for one in number.values.checking.chat_checks
+        for check in number.values.checking.chat_checks
     }
     for row in rows:
         chat = chats.get(row["conversation"])
         if chat is None:
-            told = "a check was answered in it, and it is not in the package"
-            stored.left_out.append((f"conversation {quote(row['conversation'])}", told))
+            reason = "a check was answered in it, and it is not in the package"
+            stored.left_out.append((f"conversation {quote(row['conversation'])}", reason))
             continue
         if chat.slot_id is None:
             task = tasks[row["task"]]
@@ -248,8 +248,8 @@ def _in_chats(study: Study, rows: Sequence[Row], version: StudyVersion) -> Packa
             chat.slot = slot
             Conversation.objects.filter(pk=chat.pk).update(slot=slot)
         digest = digests.get(row["check"]) or uuid.uuid5(uuid.NAMESPACE_OID, row["check"]).hex
-        if (chat.pk, digest) not in there:
-            there.add((chat.pk, digest))
+        if (chat.pk, digest) not in stored_keys:
+            stored_keys.add((chat.pk, digest))
             answer = ChatCheckAnswer(
                 conversation=chat,
                 check_digest=digest,
@@ -289,15 +289,15 @@ def _tasks(
     ]
     check_rows(new)
     Task.objects.bulk_create(new, ignore_conflicts=True)
-    found = Task.objects.filter(public_id__in=ids.values()).select_related("version")
-    there = {task.public_id: task for task in found}
-    return {name: there[public_id] for name, public_id in ids.items()}
+    tasks = Task.objects.filter(public_id__in=ids.values()).select_related("version")
+    tasks_by_id = {task.public_id: task for task in tasks}
+    return {name: tasks_by_id[public_id] for name, public_id in ids.items()}
 
 
 def _n_slots(tasks: Mapping[str, Task]) -> dict[int, int]:
-    counted = Slot.objects.filter(task__in=[task.pk for task in tasks.values()]).order_by()
+    slots = Slot.objects.filter(task__in=[task.pk for task in tasks.values()]).order_by()
     return dict.fromkeys((task.pk for task in tasks.values()), 0) | dict(
-        counted.values_list("task").annotate(n=Count("pk"))
+        slots.values_list("task").annotate(n=Count("pk"))
     )
 
 
@@ -309,19 +309,19 @@ def _turns(study: Study, rows: Iterable[Row]) -> dict[tuple[str, str], Turn]:
     """Return turns by what the package calls their conversation, and their number as its cells have it."""
     ids = conversations_named(study, {row["conversation"] for row in rows})
     names = {pk: name for name, pk in ids.items()}
-    found = Turn.objects.filter(conversation__in=list(names))
-    return {(names[one.conversation_id], str(one.index)): one for one in found}
+    turns = Turn.objects.filter(conversation__in=list(names))
+    return {(names[turn.conversation_id], str(turn.index)): turn for turn in turns}
 
 
 def _create(model: type[Model], new: Sequence[tuple[Any, datetime | None]]) -> int:
     """Store rows with when each came about, which a new row would have as now."""
-    rows = [row for row, _at in new]
-    for row, at in new:
-        row.created_at = at
+    rows = [row for row, _created_at in new]
+    for row, created_at in new:
+        row.created_at = created_at
     check_rows(rows)
     model._default_manager.bulk_create(rows, batch_size=500)
-    for row, at in new:
-        row.created_at = at or row.created_at
+    for row, created_at in new:
+        row.created_at = created_at or row.created_at
     model._default_manager.bulk_update(rows, ["created_at"], batch_size=200)
     return len(rows)
 
@@ -337,5 +337,5 @@ def time_of(cell: str) -> datetime | None:
     """Return the time that a cell tells; None for an empty one."""
     if not cell:
         return None
-    at = datetime.fromisoformat(cell)
-    return at if at.tzinfo is not None else at.replace(tzinfo=UTC)
+    timestamp = datetime.fromisoformat(cell)
+    return timestamp if timestamp.tzinfo is not None else timestamp.replace(tzinfo=UTC)

@@ -139,7 +139,7 @@ def package_import(path: Path, *, study_key: str, progress: Progress | None = No
     """
     with package_open(path) as package:
         package_check(package)
-        reading = _Reading(package, study_key, progress or (lambda what, n: None))
+        reading = _Reading(package, study_key, progress or (lambda stage, n: None))
         return reading.read()
 
 
@@ -152,9 +152,13 @@ class _Reading:
         self.report = ImportReport()
         self.codebook: Codebook = codebook_read(package)
         with transaction.atomic():
-            made = study_make(package=package, key=key, codebook=self.codebook).values()
-            self.asked_before = {one.key: one for version in made for one in version.values.questions}
-            self.asked_after = {one.key: one for version in made for one in post_task_questions(version)}
+            versions = study_make(package=package, key=key, codebook=self.codebook).values()
+            self.asked_before = {
+                question.key: question for version in versions for question in version.values.questions
+            }
+            self.asked_after = {
+                question.key: question for version in versions for question in post_task_questions(version)
+            }
             transaction.set_rollback(True)  # the study is made once all rows are known to fit
         self._check_rows()
         self.versions: Mapping[int, StudyVersion] = study_make(package=package, key=key, codebook=self.codebook)
@@ -171,16 +175,16 @@ class _Reading:
         Raises:
             PackageError: one does not; with the table and the row.
         """
-        made: dict[str, Callable[[Mapping[str, str]], Any]] = {
+        readers: dict[str, Callable[[Mapping[str, str]], Any]] = {
             "participants": self._person,
             "conversations": _conversation,
             "turns": _turn,
             "ratings": lambda row: self._rating(row, frozenset()),
         }
-        for table, read in made.items():
-            for number, one in enumerate(self._made(table, read), start=1):
+        for table, read in readers.items():
+            for number, record in enumerate(self._read_rows(table, read), start=1):
                 try:
-                    check_rows(rows_without_owner(one))
+                    check_rows(rows_without_owner(record))
                 except ValueError as error:
                     raise row_error(table, number, error) from None
 
@@ -218,15 +222,17 @@ class _Reading:
         return self.report
 
     def _store_chats(self, chats: Sequence[ReadConversation], bots: Mapping[str, BotVersion]) -> int:
-        unknown = next((one for one in chats if one.bot_version not in bots), None)
+        unknown = next((chat for chat in chats if chat.bot_version not in bots), None)
         if unknown is not None:
             raise ValueError(f"bot_version {quote(unknown.bot_version)} is not in data/bots.csv")
         return conversations_store(study=self.study, batch=chats, bots=bots)
 
-    def _store(self, table: str, made: Callable[[Mapping[str, str]], T], store: Callable[[Sequence[T]], R]) -> list[R]:
+    def _store(
+        self, table: str, read_row: Callable[[Mapping[str, str]], T], store: Callable[[Sequence[T]], R]
+    ) -> list[R]:
         """Store a table in batches; return what became of each."""
         results, number = [], 1
-        for batch in self._batches(table, made):
+        for batch in self._batches(table, read_row):
             results.append(store_rows(table, number, batch, store))
             number += len(batch)
         return results
@@ -235,26 +241,26 @@ class _Reading:
         self.report.n_read += n_rows
         self.progress("storing", self.report.n_read)
 
-    def _batches(self, table: str, made: Callable[[Mapping[str, str]], T]) -> Iterator[list[T]]:
+    def _batches(self, table: str, read_row: Callable[[Mapping[str, str]], T]) -> Iterator[list[T]]:
         """Yield the rows of a table as what is made of them, so many at once."""
-        rows = self._made(table, made)
+        rows = self._read_rows(table, read_row)
         while batch := list(itertools.islice(rows, BATCH)):
             self.report.n_read += len(batch)
             self.report.n_good += len(batch)
             yield batch
             self.progress("storing", self.report.n_read)
 
-    def _made(self, table: str, made: Callable[[Mapping[str, str]], T]) -> Iterator[T]:
+    def _read_rows(self, table: str, read_row: Callable[[Mapping[str, str]], T]) -> Iterator[T]:
         for number, row in enumerate(self.package.rows(table), start=1):
             try:
-                one = made(row)
+                record = read_row(row)
             except (LookupError, ValueError, TypeError, RecursionError, OverflowError) as error:
                 raise row_error(table, number, error) from None
-            yield one
+            yield record
 
     def _tell(self, table: str, left_out: Iterable[tuple[str, str]]) -> None:
-        for name, why in left_out:
-            self.report.skip(Skipped(self.report.n_read, f"{table}, {name}: {why}"))
+        for name, reason in left_out:
+            self.report.skip(Skipped(self.report.n_read, f"{table}, {name}: {reason}"))
 
     def _set_apart(self) -> frozenset[str]:
         """Return the participants who missed an attention check.
@@ -304,25 +310,25 @@ class _Reading:
             if row[column] and self._is_rated(column)
         }
         answers |= {name: _number(row[name]) for name in _BESIDE if row.get(name) and name not in self.codebook.after}
-        others = {
+        other_answers = {
             key: row[column] if column in self.codebook.scales else _answer(self.asked_after[key], row[column])
             for column, key in self.codebook.after.items()
             if row[column] and not self._is_rated(column) and key in self.asked_after
         }
         if row.get(SPANS):
-            others[SPANS] = [asdict(ErrorSpan(**one)) for one in json.loads(row[SPANS])]
+            other_answers[SPANS] = [asdict(ErrorSpan(**span)) for span in json.loads(row[SPANS])]
         if row.get(STEPS):
-            others[STEPS] = values_read(list[list[Option]], json.loads(row[STEPS]), path=STEPS)
+            other_answers[STEPS] = values_read(list[list[Option]], json.loads(row[STEPS]), path=STEPS)
         return ReadRating(
             number=row["rating"],
             target=target,
             about=about,
-            turn=_whole(row["turn"]),
+            turn=_read_optional_number(row["turn"]),
             rater=row["rater"],
             task=row["task"],
-            version=_whole(row["version"]),
+            version=_read_optional_number(row["version"]),
             answers=answers,
-            other_answers=others,
+            other_answers=other_answers,
             comment=row["comment"],
             submitted_at=_time(row["submitted_at"]) or database_now(),
             is_set_apart=row["rater"] in apart,
@@ -381,9 +387,9 @@ def _turn(row: Mapping[str, str]) -> ReadTurn:
             "speaker": row["speaker"],
             "text": row["text"],
             "vote": vote,
-            "latency_ms": _whole(row["latency_ms"]),
-            "tokens_in": _whole(row["tokens_in"]),
-            "tokens_out": _whole(row["tokens_out"]),
+            "latency_ms": _read_optional_number(row["latency_ms"]),
+            "tokens_in": _read_optional_number(row["tokens_in"]),
+            "tokens_out": _read_optional_number(row["tokens_out"]),
             "tokens_estimated": row["tokens_estimated"] == "true",
             "cost": float(row["cost"]) if row["cost"] else None,
             "answered_by": row["answered_by"],
@@ -418,12 +424,12 @@ def _number(cell: str) -> float:
     return value
 
 
-def _whole(cell: str) -> int | None:
+def _read_optional_number(cell: str) -> int | None:
     return read_whole_number(cell) if cell else None
 
 
 def _time(cell: str) -> datetime | None:
     if not cell:
         return None
-    at = datetime.fromisoformat(cell)
-    return at if at.tzinfo is not None else at.replace(tzinfo=UTC)
+    timestamp = datetime.fromisoformat(cell)
+    return timestamp if timestamp.tzinfo is not None else timestamp.replace(tzinfo=UTC)

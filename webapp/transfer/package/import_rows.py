@@ -138,8 +138,8 @@ def rows_without_owner(read: ReadPerson | ReadConversation | ReadTurn | ReadRati
     return [rating, PlatformIds(external_id=read.rater)]
 
 
-def _made_at(row: Model, at: datetime | None) -> Model:
-    setattr(row, "created_at", at)  # noqa: B010 - the stubs know no row that is not stored yet
+def _made_at(row: Model, created_at: datetime | None) -> Model:
+    setattr(row, "created_at", created_at)  # noqa: B010 - the stubs know no row that is not stored yet
     return row
 
 
@@ -170,8 +170,8 @@ def people_store(
             if person.answers:
                 version = _asking(versions, person.answers)
                 answers.append(QuestionAnswers(participant_id=row.pk, version=version, answers=dict(person.answers)))
-        given = ["is_synthetic", "consented_at", "consent_version", "consent", "language"]
-        Participant.objects.bulk_update(rows, given, batch_size=200)
+        field_names = ["is_synthetic", "consented_at", "consent_version", "consent", "language"]
+        Participant.objects.bulk_update(rows, field_names, batch_size=200)
         entered = [row for row in rows if row.created_at is not None]
         Participant.objects.bulk_update(entered, ["created_at"], batch_size=200)
         QuestionAnswers.objects.bulk_create(answers, ignore_conflicts=True)
@@ -182,8 +182,8 @@ def _asking(versions: Mapping[int, StudyVersion], answers: Mapping[str, Any]) ->
     """Return the newest version that asks all that was answered, or else the newest."""
     newest = sorted(versions, reverse=True)
     for number in newest:
-        asked = {question.key for question in versions[number].values.questions}
-        if answers.keys() <= asked:
+        question_keys = {question.key for question in versions[number].values.questions}
+        if answers.keys() <= question_keys:
             return versions[number]
     return versions[newest[0]]
 
@@ -191,31 +191,31 @@ def _asking(versions: Mapping[int, StudyVersion], answers: Mapping[str, Any]) ->
 def conversations_store(*, study: Study, batch: Sequence[ReadConversation], bots: Mapping[str, BotVersion]) -> int:
     """Store conversations that are not here yet; how many are new."""
     with transaction.atomic():
-        there = conversations_named(study, {one.name for one in batch})
-        new = [one for one in batch if one.name not in there]
-        names = {one.person for one in new if one.person}
+        stored_ids = conversations_named(study, {chat.name for chat in batch})
+        new = [chat for chat in batch if chat.name not in stored_ids]
+        names = {chat.person for chat in new if chat.person}
         people = participants_named(study=study, platform=PLATFORM, names=names) if names else {}
         rows = [
             Conversation(
                 source=Conversation.Source.IMPORT,
-                state=one.state,
-                bot=bots[one.bot_version],
+                state=chat.state,
+                bot=bots[chat.bot_version],
                 study=study,
-                participant_id=people.get(one.person),
-                external_id=one.name,
-                seed=one.seed,
-                n_exchanges=one.n_exchanges,
-                is_synthetic=one.is_synthetic,
-                ended_at=one.ended_at,
-                language=one.language,
-                condition=dict(one.condition),
-                sitting=one.sitting,
+                participant_id=people.get(chat.person),
+                external_id=chat.name,
+                seed=chat.seed,
+                n_exchanges=chat.n_exchanges,
+                is_synthetic=chat.is_synthetic,
+                ended_at=chat.ended_at,
+                language=chat.language,
+                condition=dict(chat.condition),
+                sitting=chat.sitting,
             )
-            for one in new
+            for chat in new
         ]
         Conversation.objects.bulk_create(rows, batch_size=500)
-        for row, one in zip(rows, new, strict=True):
-            row.created_at = one.created_at or row.created_at
+        for row, chat in zip(rows, new, strict=True):
+            row.created_at = chat.created_at or row.created_at
         Conversation.objects.bulk_update(rows, ["created_at"], batch_size=200)
     return len(rows)
 
@@ -224,21 +224,25 @@ def turns_store(*, study: Study, batch: Sequence[ReadTurn]) -> PackageBatch:
     """Store turns that are not here yet."""
     stored = PackageBatch()
     with transaction.atomic():
-        chats = conversations_named(study, {one.conversation for one in batch})
-        there = set(Turn.objects.filter(conversation__in=list(chats.values())).values_list("conversation", "index"))
+        chats = conversations_named(study, {read_turn.conversation for read_turn in batch})
+        stored_keys = set(
+            Turn.objects.filter(conversation__in=list(chats.values())).values_list("conversation", "index")
+        )
         rows: dict[tuple[uuid.UUID, int], tuple[Turn, datetime | None]] = {}
-        for one in batch:
-            chat = chats.get(one.conversation)
+        for read_turn in batch:
+            chat = chats.get(read_turn.conversation)
             if chat is None:
-                told = f"turn {one.index} is of conversation {quote(one.conversation)}, which is not there"
-                stored.left_out.append((one.conversation, told))
-            elif (chat, one.index) not in there and (chat, one.index) not in rows:
-                turn = Turn(conversation_id=chat, index=one.index, **one.values)
-                rows[chat, one.index] = (turn, one.created_at)
-        turns = [turn for turn, _at in rows.values()]
+                reason = (
+                    f"turn {read_turn.index} is of conversation {quote(read_turn.conversation)}, which is not there"
+                )
+                stored.left_out.append((read_turn.conversation, reason))
+            elif (chat, read_turn.index) not in stored_keys and (chat, read_turn.index) not in rows:
+                turn = Turn(conversation_id=chat, index=read_turn.index, **read_turn.values)
+                rows[chat, read_turn.index] = (turn, read_turn.created_at)
+        turns = [turn for turn, _created_at in rows.values()]
         Turn.objects.bulk_create(turns, batch_size=500)
-        for turn, at in rows.values():
-            turn.created_at = at or turn.created_at
+        for turn, created_at in rows.values():
+            turn.created_at = created_at or turn.created_at
         Turn.objects.bulk_update(turns, ["created_at"], batch_size=200)
         stored.n_new = len(turns)
     return stored
@@ -269,11 +273,11 @@ class _Placing:
         self.left_out: list[tuple[str, str]] = []
         self.slots: list[Slot] = []
         self.batch = self._new(batch)
-        about = {name for one in self.batch for name in one.about}
+        about = {name for rating in self.batch for name in rating.about}
         self.chats = conversations_named(study, about)
         self.items = dict(study.items.filter(key__in=about).values_list("key", "pk"))
         self.turns = self._turns()
-        names = {one.rater for one in self.batch if one.rater}
+        names = {rating.rater for rating in self.batch if rating.rater}
         self.people = participants_named(study=study, platform=PLATFORM, names=names) if names else {}
         self.tasks = self._tasks()
         self.n_slots = dict(
@@ -290,101 +294,107 @@ class _Placing:
 
     def rows(self) -> list[Rating]:
         """Return the ratings as rows that are not stored yet; their tasks are."""
-        found = []
-        for one in self.batch:
-            why = self._why_not(one)
-            if why:
-                self.left_out.append((one.number, why))
+        placed_rows = []
+        for rating in self.batch:
+            problem = self._describe_problem(rating)
+            if problem:
+                self.left_out.append((rating.number, problem))
                 continue
-            found.append(self._row(one))
-        return found
+            placed_rows.append(self._row(rating))
+        return placed_rows
 
     def _new(self, batch: Sequence[ReadRating]) -> list[ReadRating]:
         study = self.study
-        mine = Q(conversation__study=study) | Q(item__study=study) | Q(task__participant__study=study)
-        there = set(
-            Rating.objects.filter(mine, external_id__in=[_name(one) for one in batch]).values_list(
+        is_of_study = Q(conversation__study=study) | Q(item__study=study) | Q(task__participant__study=study)
+        stored_names = set(
+            Rating.objects.filter(is_of_study, external_id__in=[_name(rating) for rating in batch]).values_list(
                 "external_id", flat=True
             )
         )
-        return [one for one in batch if _name(one) not in there]
+        return [rating for rating in batch if _name(rating) not in stored_names]
 
     def _turns(self) -> dict[tuple[uuid.UUID, int], int]:
-        of = [self.chats[one.about[0]] for one in self.batch if one.turn is not None and one.about[0] in self.chats]
-        rows = Turn.objects.filter(conversation__in=set(of)) if of else Turn.objects.none()
+        chat_ids = [
+            self.chats[rating.about[0]]
+            for rating in self.batch
+            if rating.turn is not None and rating.about[0] in self.chats
+        ]
+        rows = Turn.objects.filter(conversation__in=set(chat_ids)) if chat_ids else Turn.objects.none()
         return {(chat, index): pk for pk, chat, index in rows.values_list("pk", "conversation", "index")}
 
     def _tasks(self) -> dict[str, Task]:
         """Return the batch's tasks by what the package calls them; those missing are made."""
-        wanted = {one.task: one for one in self.batch if one.task and one.rater}
-        ids = {name: task_id(self.study, name) for name in wanted}
+        ratings_by_task = {rating.task: rating for rating in self.batch if rating.task and rating.rater}
+        ids = {name: task_id(self.study, name) for name in ratings_by_task}
         rows = [
             task_made(
                 study=self.study,
                 public_id=ids[name],
-                person=self.people[one.rater],
-                version=self._version(one),
-                outcome=Outcome.FAILED_CHECK if one.is_set_apart else Outcome.RATED,
-                ended_at=one.submitted_at,
+                person=self.people[rating.rater],
+                version=self._version(rating),
+                outcome=Outcome.FAILED_CHECK if rating.is_set_apart else Outcome.RATED,
+                ended_at=rating.submitted_at,
             )
-            for name, one in wanted.items()
+            for name, rating in ratings_by_task.items()
         ]
         Task.objects.bulk_create(rows, ignore_conflicts=True)
-        there = {task.public_id: task for task in Task.objects.filter(public_id__in=ids.values())}
-        return {name: there[public_id] for name, public_id in ids.items()}
+        tasks_by_id = {task.public_id: task for task in Task.objects.filter(public_id__in=ids.values())}
+        return {name: tasks_by_id[public_id] for name, public_id in ids.items()}
 
-    def _version(self, one: ReadRating) -> StudyVersion:
+    def _version(self, rating: ReadRating) -> StudyVersion:
         newest = max(self.versions)
-        asked = one.version if one.version in self.versions else None
-        return self.versions[newest if asked is None else asked]
+        number = rating.version if rating.version in self.versions else None
+        return self.versions[newest if number is None else number]
 
-    def _why_not(self, one: ReadRating) -> str:
+    def _describe_problem(self, rating: ReadRating) -> str:
         """Explain why a rating cannot be placed; empty if it can."""
-        for name in one.about:
-            where = self.items if one.target == "item" else {**self.items, **self.chats}
-            if one.target in ("conversation", "turn"):
-                where = self.chats  # type: ignore[assignment]
-            if name not in where:
+        for name in rating.about:
+            known_names = self.items if rating.target == "item" else {**self.items, **self.chats}
+            if rating.target in ("conversation", "turn"):
+                known_names = self.chats  # type: ignore[assignment]
+            if name not in known_names:
                 return f"it is about {quote(name)}, which is not in the package"
-        if one.target == "turn" and (self.chats[one.about[0]], one.turn) not in self.turns:
-            return f"it is about turn {one.turn} of {quote(one.about[0])}, which is not in the package"
-        if one.target in ("turn", "pair") and one.task not in self.tasks:
-            return f"a rating of a {one.target} must name its task and its rater"
+        if rating.target == "turn" and (self.chats[rating.about[0]], rating.turn) not in self.turns:
+            return f"it is about turn {rating.turn} of {quote(rating.about[0])}, which is not in the package"
+        if rating.target in ("turn", "pair") and rating.task not in self.tasks:
+            return f"a rating of a {rating.target} must name its task and its rater"
         return ""
 
-    def _row(self, one: ReadRating) -> Rating:
-        person = self.people.get(one.rater)
-        task = self.tasks.get(one.task)
+    def _row(self, rating: ReadRating) -> Rating:
+        person = self.people.get(rating.rater)
+        task = self.tasks.get(rating.task)
         row = Rating(
             rater="",
-            external_id=_name(one),
-            rubric_id=self._version(one).rubric_id,
-            answers=dict(one.answers),
-            other_answers=dict(one.other_answers),
-            comment=one.comment,
-            submitted_at=one.submitted_at,
+            external_id=_name(rating),
+            rubric_id=self._version(rating).rubric_id,
+            answers=dict(rating.answers),
+            other_answers=dict(rating.other_answers),
+            comment=rating.comment,
+            submitted_at=rating.submitted_at,
             participant_id=person,
         )
-        if one.target == "conversation":
-            row.conversation_id = chat = self.chats[one.about[0]]
+        if rating.target == "conversation":
+            row.conversation_id = chat = self.chats[rating.about[0]]
             if person is not None and (chat, person) in self.rated:
-                row.participant_id, row.rater = None, one.rater  # the further rating of a rater
+                row.participant_id, row.rater = None, rating.rater  # the further rating of a rater
             elif person is not None:
                 self.rated.add((chat, person))
                 row.task = task
             return row
         row.task = task
-        if one.target == "turn":
-            assert one.turn is not None, "looked at before"
-            row.turn_id = self.turns[self.chats[one.about[0]], one.turn]
-        elif one.target == "item":
-            row.item_id = self.items[one.about[0]]
+        if rating.target == "turn":
+            assert rating.turn is not None, "looked at before"
+            row.turn_id = self.turns[self.chats[rating.about[0]], rating.turn]
+        elif rating.target == "item":
+            row.item_id = self.items[rating.about[0]]
             if task is not None:
-                self._slot(task, one.about[0])
+                self._slot(task, rating.about[0])
         else:
             assert task is not None, "looked at before"
-            row.at_turn = one.turn
-            row.first, row.second = (self._slot(task, name, side) for name, side in zip(one.about, "ab", strict=True))
+            row.at_turn = rating.turn
+            row.first, row.second = (
+                self._slot(task, name, side) for name, side in zip(rating.about, "ab", strict=True)
+            )
         return row
 
     def _slot(self, task: Task, name: str, side: str = "") -> Slot:
@@ -429,11 +439,11 @@ def task_made(
     )
 
 
-def _name(one: ReadRating) -> str:
-    return f"package/{one.number}"
+def _name(rating: ReadRating) -> str:
+    return f"package/{rating.number}"
 
 
 def conversations_named(study: Study, names: set[str]) -> dict[str, uuid.UUID]:
     """Return the ids of a study's imported conversations by what their package calls them."""
-    found = Conversation.objects.filter(study=study, source=Conversation.Source.IMPORT, external_id__in=names)
-    return dict(found.values_list("external_id", "pk"))
+    conversations = Conversation.objects.filter(study=study, source=Conversation.Source.IMPORT, external_id__in=names)
+    return dict(conversations.values_list("external_id", "pk"))

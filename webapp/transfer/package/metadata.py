@@ -47,9 +47,9 @@ def codebook_of(study: Study, tables: Iterable[WrittenTable]) -> Codebook:
     asking = _versions_asking(study)
     compares = compares_pairs(study)
     return [
-        _entry(one.table.name, column, asking, compares=compares)
-        for one in sorted(tables, key=lambda one: one.table.name)
-        for column in one.table.columns
+        _entry(written.table.name, column, asking, compares=compares)
+        for written in sorted(tables, key=lambda written: written.table.name)
+        for column in written.table.columns
     ]
 
 
@@ -65,8 +65,8 @@ def codebook_csv(codebook: Codebook) -> str:
     writer.writerow(CSV_HEADER)
     for entry in codebook:
         flat = {name: "" if entry[name] is None else entry[name] for name in CSV_HEADER}
-        flat["values"] = "; ".join(f"{one['value']} = {one['label']}" for one in entry["values"])
-        flat["missing"] = "; ".join(one["reason"] for one in entry["missing"])
+        flat["values"] = "; ".join(f"{label['value']} = {label['label']}" for label in entry["values"])
+        flat["missing"] = "; ".join(missing["reason"] for missing in entry["missing"])
         flat["versions"] = "; ".join(map(str, entry["versions"]))
         writer.writerow([flat[name] for name in CSV_HEADER])
     return text.getvalue()
@@ -75,8 +75,8 @@ def codebook_csv(codebook: Codebook) -> str:
 def _entry(
     table: str, column: ExportColumn, asking: dict[tuple[str, str], list[int]], *, compares: bool
 ) -> dict[str, Any]:
-    asked = column.asked
-    versions = asking.get((asked.when, asked.key), []) if asked else []
+    question = column.asked
+    versions = asking.get((question.when, question.key), []) if question else []
     return {
         "table": table,
         "column": column.name,
@@ -84,39 +84,39 @@ def _entry(
         "type": column.type,
         "unit": column.unit,
         "values": [{"value": plain(value), "label": words} for value, words in column.labels],
-        "direction": _direction(asked, compares=compares),
-        "low": plain(asked.low) if asked else None,
-        "high": plain(asked.high) if asked else None,
+        "direction": _direction(question, compares=compares),
+        "low": plain(question.low) if question else None,
+        "high": plain(question.high) if question else None,
         "missing": [{"value": "", "reason": column.missing or EMPTY_CELL}],
-        "question": asked.words if asked else "",
-        "question_key": asked.key if asked else "",
-        "asked": asked.when if asked else "",
+        "question": question.words if question else "",
+        "question_key": question.key if question else "",
+        "asked": question.when if question else "",
         "versions": versions,
-        "scale_inferred": bool(asked and asked.is_inferred),
+        "scale_inferred": bool(question and question.is_inferred),
     }
 
 
-def _direction(asked: ColumnQuestion | None, *, compares: bool) -> str:
+def _direction(question: ColumnQuestion | None, *, compares: bool) -> str:
     """Describe which answers to a scale are good ones; empty where that has no meaning."""
-    if asked is None or asked.low is None:
+    if question is None or question.low is None:
         return ""
-    if compares and (asked.low, asked.high) == (-1, 1):
+    if compares and (question.low, question.high) == (-1, 1):
         return "positive: the first is better; negative: the second"
-    if asked.when == "before":
+    if question.when == "before":
         return ""
-    if asked.is_check:
+    if question.is_check:
         return ATTENTION_CHECK
-    return {True: "lower is better (reversed)", False: "higher is better", None: "not known"}[asked.is_reversed]
+    return {True: "lower is better (reversed)", False: "higher is better", None: "not known"}[question.is_reversed]
 
 
 def _versions_asking(study: Study) -> dict[tuple[str, str], list[int]]:
     """Return the numbers of the versions that ask each question, by when it is asked and its key."""
-    found: dict[tuple[str, str], list[int]] = {}
+    version_numbers: dict[tuple[str, str], list[int]] = {}
     for version in study.versions.order_by("number").select_related("rubric"):
         for when, questions in (("before", version.values.questions), ("after", post_task_questions(version))):
             for question in questions:
-                found.setdefault((when, question.key), []).append(version.number)
-    return found
+                version_numbers.setdefault((when, question.key), []).append(version.number)
+    return version_numbers
 
 
 def plain(value: Any) -> Any:
@@ -146,7 +146,7 @@ def descriptor_json(
         left_out: tables that are not in it, each with the right that it asks for.
     """
     texts = study.values.texts
-    found: dict[str, Any] = {
+    descriptor: dict[str, Any] = {
         "$schema": f"{PROFILE}datapackage.json",
         "name": study.key.lower(),
         "title": study.name,
@@ -154,11 +154,13 @@ def descriptor_json(
         "created": as_of,
     }
     if texts.organisation:
-        found["contributors"] = [{"title": texts.organisation}]
+        descriptor["contributors"] = [{"title": texts.organisation}]
     if left_out:
-        found[LEFT_OUT] = [{"table": name, "right": right} for name, right in left_out.items()]
-    found["resources"] = [_resource(one, packed[one.table.path]) for one in sorted(tables, key=lambda t: t.table.name)]
-    return json.dumps(found, ensure_ascii=False, indent=1) + "\n"
+        descriptor[LEFT_OUT] = [{"table": name, "right": right} for name, right in left_out.items()]
+    descriptor["resources"] = [
+        _resource(written, packed[written.table.path]) for written in sorted(tables, key=lambda t: t.table.name)
+    ]
+    return json.dumps(descriptor, ensure_ascii=False, indent=1) + "\n"
 
 
 def _resource(written: WrittenTable, packed: Packed) -> dict[str, Any]:
@@ -188,19 +190,19 @@ def _resource(written: WrittenTable, packed: Packed) -> dict[str, Any]:
 
 
 def _field(column: ExportColumn) -> dict[str, Any]:
-    found: dict[str, Any] = {"name": column.name, "type": _TYPES[column.type], "description": column.description}
+    field: dict[str, Any] = {"name": column.name, "type": _TYPES[column.type], "description": column.description}
     if column.type == "time":
-        found["format"] = "any"  # with microseconds, which the usual form does not have
+        field["format"] = "any"  # with microseconds, which the usual form does not have
     if column.asked is not None:
-        found["title"] = column.asked.words
+        field["title"] = column.asked.words
     if column.labels:
         labels = [{"value": _cell(value), "label": words} for value, words in column.labels]
         # Numbers with a point can have no categories there.
-        found["categories" if column.type in ("text", "integer") else "valueLabels"] = labels
+        field["categories" if column.type in ("text", "integer") else "valueLabels"] = labels
     if column.unit:
-        found["unit"] = column.unit
-    found["missingReason"] = column.missing or EMPTY_CELL
-    return found
+        field["unit"] = column.unit
+    field["missingReason"] = column.missing or EMPTY_CELL
+    return field
 
 
 def _cell(value: Any) -> Any:
@@ -218,7 +220,7 @@ def data_as_of(study: Study) -> str:
     chats = Conversation.objects.filter(study=study).aggregate(newest=Max("updated_at"))
     of_tasks = Rating.objects.filter(participant__study=study).aggregate(newest=Max("updated_at"))
     people = study.participants.aggregate(newest=Max("updated_at"))
-    newest = [one["newest"] for one in (chats, of_tasks, people) if one["newest"] is not None]
+    newest = [total["newest"] for total in (chats, of_tasks, people) if total["newest"] is not None]
     return max(newest, default=study.created_at).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
@@ -239,7 +241,7 @@ def versions_of(study: Study, options: ExportOptions, *, as_of: str) -> dict[str
         "confab": {"version": VERSION, "commit": commit()},
         "python": platform.python_version(),
         "database": {"kind": connection.vendor, "version": _database_version()},
-        "libraries": {name: found for name in _LIBRARIES if (found := package_version(name))},
+        "libraries": {name: version for name in _LIBRARIES if (version := package_version(name))},
         "study": {
             "key": study.key,
             "protocol": study.protocol,
@@ -250,8 +252,8 @@ def versions_of(study: Study, options: ExportOptions, *, as_of: str) -> dict[str
         },
         "data": {"as_of": as_of, "state": state.digest, **asdict(options)},
         "metrics": [
-            {"name": one.name, "version": one.version, "key": one.key, **columns.get(one.key, {})}
-            for one in sorted((one for one, _ in metrics), key=lambda one: (one.name, one.key))
+            {"name": metric.name, "version": metric.version, "key": metric.key, **columns.get(metric.key, {})}
+            for metric in sorted((metric for metric, _ in metrics), key=lambda metric: (metric.name, metric.key))
         ],
     }
 
@@ -269,31 +271,31 @@ def _columns_of_metrics(study: Study) -> dict[str, dict[str, Any]]:
     }
 
 
-def versions_json(found: dict[str, Any]) -> str:
+def versions_json(versions: dict[str, Any]) -> str:
     """Return them as JSON."""
-    return json.dumps(found, ensure_ascii=False, indent=1) + "\n"
+    return json.dumps(versions, ensure_ascii=False, indent=1) + "\n"
 
 
 def _database_version() -> str:
     return ".".join(map(str, connection.get_database_version()))
 
 
-def versions_differ(found: Any) -> list[dict[str, str]]:
-    """Return the software versions that differ from the package's: `what`, in the `package` and `here`."""
-    if not isinstance(found, dict):
+def versions_differ(versions: Any) -> list[dict[str, str]]:
+    """Return the software versions that differ from the package's: `what`, in the `package` and `local_versions`."""
+    if not isinstance(versions, dict):
         return []
-    made: dict[str, Any] = {"Python": found.get("python")}
-    here: dict[str, Any] = {"Python": platform.python_version()}
-    confab = found.get("confab")
+    package_versions: dict[str, Any] = {"Python": versions.get("python")}
+    local_versions: dict[str, Any] = {"Python": platform.python_version()}
+    confab = versions.get("confab")
     if isinstance(confab, dict):
-        made |= {"Confab": confab.get("version"), "Confab's commit": confab.get("commit")}
-        here |= {"Confab": VERSION, "Confab's commit": commit()}
-    libraries = found.get("libraries")
+        package_versions |= {"Confab": confab.get("version"), "Confab's commit": confab.get("commit")}
+        local_versions |= {"Confab": VERSION, "Confab's commit": commit()}
+    libraries = versions.get("libraries")
     if isinstance(libraries, dict):
-        made |= libraries
-        here |= {str(name): package_version(str(name)) or "" for name in libraries}
+        package_versions |= libraries
+        local_versions |= {str(name): package_version(str(name)) or "" for name in libraries}
     return [
-        {"what": str(name), "package": str(value), "here": str(here[name] or "")}
-        for name, value in made.items()
-        if value and value != here[name]
+        {"what": str(name), "package": str(value), "here": str(local_versions[name] or "")}
+        for name, value in package_versions.items()
+        if value and value != local_versions[name]
     ]

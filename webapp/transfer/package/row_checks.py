@@ -22,8 +22,8 @@ def row_error(table: str, number: int, error: Exception) -> PackageError:
     """Return the error of a row, with the reason in one line."""
     if isinstance(error, KeyError):
         return PackageError(f"data/{table}.csv has no column {quote(error.args[0])}")
-    told = error_text(error, 300)
-    return PackageError(told if told.startswith("data/") else f"data/{table}.csv, row {number}: {told}")
+    message = error_text(error, 300)
+    return PackageError(message if message.startswith("data/") else f"data/{table}.csv, row {number}: {message}")
 
 
 def store_rows(table: str, first: int, batch: Sequence[T], store: Callable[[Sequence[T]], R]) -> R:

@@ -64,20 +64,20 @@ def versions_run(study: Study) -> list[StudyVersion]:
 
 def study_files(study: Study, options: ExportOptions) -> Iterator[File]:
     """Yield the study's files; completion codes are in them only where private data are requested."""
-    yield File.of(NEWEST, _text(study_file_of(study), options))
+    yield File.from_text(NEWEST, _text(study_file_of(study), options))
     for version in versions_run(study):
-        yield File.of(version_path(version.number), _text(study_file_of(study, version), options))
+        yield File.from_text(version_path(version.number), _text(study_file_of(study, version), options))
     if study.bot_columns:
         table = json.dumps(study.bot_columns, ensure_ascii=False, indent=1, sort_keys=True)
-        yield File.of(BOT_COLUMNS, table + "\n")
+        yield File.from_text(BOT_COLUMNS, table + "\n")
     file = study_file_of(study)
     if isinstance(file.items, str):
         yield _items(study)
     agreed = participants_included(study, options).exclude(consent=None).values("consent")
     for consent in ConsentText.objects.filter(pk__in=agreed).order_by("pk"):
-        yield File.of(f"texts/{consent.digest}.md", _consent(consent))
+        yield File.from_text(f"texts/{consent.digest}.md", _consent(consent))
         exact = json.dumps(consent.texts, ensure_ascii=False, indent=1, sort_keys=True)
-        yield File.of(f"texts/{consent.digest}.json", exact + "\n")
+        yield File.from_text(f"texts/{consent.digest}.json", exact + "\n")
 
 
 def _text(file: StudyFile, options: ExportOptions) -> str:
@@ -175,8 +175,8 @@ def package_check(package: Package) -> None:
             *(f"{name} is missing" for name in checked.missing),
             *(f"{name} does not belong to it" for name in checked.extra),
         ]
-        more = f" and {len(wrong) - 5} more" if len(wrong) > 5 else ""
-        raise PackageError(f"the package is not as it was made: {', '.join(wrong[:5])}{more}")
+        remainder = f" and {len(wrong) - 5} more" if len(wrong) > 5 else ""
+        raise PackageError(f"the package is not as it was made: {', '.join(wrong[:5])}{remainder}")
 
 
 def study_make(*, package: Package, key: str, codebook: Codebook) -> dict[int, StudyVersion]:
@@ -192,11 +192,11 @@ def study_make(*, package: Package, key: str, codebook: Codebook) -> dict[int, S
     with transaction.atomic(), tempfile.TemporaryDirectory(prefix="confab-") as folder:
         _items_beside(package, Path(folder))
         files = [_file(package, f"study/version-{number}.yaml", key) for number in numbers]
-        known = Study.objects.select_for_update(of=("self",)).filter(key=key).first()
+        known = Study.objects.select_for_update(from_text=("self",)).filter(key=key).first()
         if known is not None:
             _check_own(known, _file(package, NEWEST, key))
-            made = list(known.versions.order_by("number").select_related("rubric"))
-            return dict(zip(numbers, made[-len(numbers) :], strict=False))
+            stored_versions = list(known.versions.order_by("number").select_related("rubric"))
+            return dict(zip(numbers, stored_versions[-len(numbers) :], strict=False))
         versions: dict[int, StudyVersion] = {}
         for number, file in zip(numbers, files, strict=True):
             study = study_import(file=file, folder=Path(folder)).study
@@ -237,9 +237,9 @@ def _datasheet(package: Package) -> dict[str, str]:
         return {}
     try:
         return {
-            key_of(str(one["number"]), one["criterion"] or ""): str(one["from_researchers"])
-            for one in package.json("heds.json")["answers"]
-            if one["from_researchers"]
+            key_of(str(answer["number"]), answer["criterion"] or ""): str(answer["from_researchers"])
+            for answer in package.json("heds.json")["answers"]
+            if answer["from_researchers"]
         }
     except (KeyError, TypeError) as error:
         raise PackageError(f"heds.json lacks what it must say: {error}") from None
@@ -249,8 +249,8 @@ def _file(package: Package, path: str, key: str) -> StudyFile:
     try:
         file = study_file_made({**study_file_plain(package.text(path)), "key": key})
     except ValuesError as error:
-        told = "; ".join(str(mistake) for mistake in error.mistakes)
-        raise PackageError(f"{path}: {told}") from None
+        mistakes_text = "; ".join(str(mistake) for mistake in error.mistakes)
+        raise PackageError(f"{path}: {mistakes_text}") from None
     # Named even where it is empty, so that a study of an earlier version keeps its levels.
     return file.model_copy(update={"quotas": file.quotas.model_copy(update={"level": file.quotas.level})})
 
@@ -279,7 +279,7 @@ def bots_make(*, rows: Iterable[Mapping[str, str]]) -> dict[str, BotVersion]:
     Raises:
         PackageError: a row's key is not that of its identity.
     """
-    found: dict[str, BotVersion] = {}
+    bots: dict[str, BotVersion] = {}
     for number, row in enumerate(rows, start=1):
         key, bot_id = row["bot_version"], row["bot"]
         try:
@@ -303,8 +303,8 @@ def bots_make(*, rows: Iterable[Mapping[str, str]]) -> dict[str, BotVersion]:
             check_rows([BotVersion(key=key, **defaults)])
         except ValueError as error:
             raise PackageError(f"data/bots.csv, row {number}: {error}") from None
-        found[key], _ = BotVersion.objects.get_or_create(key=key, defaults=defaults)
-    return found
+        bots[key], _ = BotVersion.objects.get_or_create(key=key, defaults=defaults)
+    return bots
 
 
 def consents_make(*, package: Package) -> dict[str, ConsentText]:
@@ -313,12 +313,12 @@ def consents_make(*, package: Package) -> dict[str, ConsentText]:
     Raises:
         PackageError: texts are not those of the digest that is their name.
     """
-    found: dict[str, ConsentText] = {}
+    consents: dict[str, ConsentText] = {}
     for path in package.paths:
         if (match := _TEXTS.fullmatch(path)) is None:
             continue
         texts = package.json(path)
         if not isinstance(texts, dict) or terms_digest(texts) != match[1]:
             raise PackageError(f"{path} does not hold the texts of that digest")
-        found[match[1]], _ = ConsentText.objects.get_or_create(digest=match[1], defaults={"texts": texts})
-    return found
+        consents[match[1]], _ = ConsentText.objects.get_or_create(digest=match[1], defaults={"texts": texts})
+    return consents

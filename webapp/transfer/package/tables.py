@@ -38,7 +38,7 @@ class File:
     pieces: Iterable[bytes]
 
     @classmethod
-    def of(cls, path: str, text: str) -> File:
+    def from_text(cls, path: str, text: str) -> File:
         """Return a file of a text."""
         data = text.encode("utf-8")
         return cls(path, len(data), (data,))
@@ -60,7 +60,7 @@ class Ledger:
 
     def sums(self) -> str:
         """Return the lines that `sha256sum --check` reads."""
-        return "".join(f"{one.sha256}  {path}\n" for path, one in sorted(self.files.items()))
+        return "".join(f"{packed.sha256}  {path}\n" for path, packed in sorted(self.files.items()))
 
 
 class _Pipe:
@@ -109,7 +109,7 @@ def zip_pieces(files: Iterable[File], ledger: Ledger) -> Iterator[bytes]:
 
 def _with_sums(files: Iterable[File], ledger: Ledger) -> Iterator[File]:
     yield from files
-    yield File.of(SUMS, ledger.sums())
+    yield File.from_text(SUMS, ledger.sums())
 
 
 def _entry(path: str) -> zipfile.ZipInfo:
@@ -185,29 +185,31 @@ def packaged_tables(
     Args:
         rights: of whoever reads it; tables that ask for another one are left out.
     """
-    found = [_packaged(one, study, options) for one in _packaged_exporters() if _right_of(one) in rights]
+    tables = [
+        _packaged(exporter, study, options) for exporter in _packaged_exporters() if _right_of(exporter) in rights
+    ]
     order = {name: i for i, name in enumerate(_ORDER)}
     order |= {name: 100 + i for i, name in enumerate(_LAST)}
-    return sorted(found, key=lambda table: (order.get(table.name, 50), table.name))
+    return sorted(tables, key=lambda table: (order.get(table.name, 50), table.name))
 
 
 def package_rights(options: ExportOptions) -> set[Right]:
     """Return the rights that a package needs: those of all its tables, and of private data where it has them."""
-    tables = {_right_of(one) for one in _packaged_exporters()}
+    tables = {_right_of(exporter) for exporter in _packaged_exporters()}
     return tables | ({Right.PRIVATE} if options.include_private else set())
 
 
 def tables_left_out(rights: Collection[Right]) -> dict[str, Right]:
     """Return the tables that a package for a user with these rights lacks, each with the right that it needs."""
     return {
-        one.packaged: _right_of(one)  # type: ignore[attr-defined]
-        for one in _packaged_exporters()
-        if _right_of(one) not in rights
+        exporter.packaged: _right_of(exporter)  # type: ignore[attr-defined]
+        for exporter in _packaged_exporters()
+        if _right_of(exporter) not in rights
     }
 
 
 def _packaged_exporters() -> list[Exporter]:
-    return [one for one in exporter_list() if hasattr(one, "packaged")]
+    return [exporter for exporter in exporter_list() if hasattr(exporter, "packaged")]
 
 
 def _right_of(exporter: Exporter) -> Right:
@@ -216,12 +218,14 @@ def _right_of(exporter: Exporter) -> Right:
 
 def _packaged(exporter: Exporter, study: Study, options: ExportOptions) -> PackagedTable:
     name = exporter.packaged  # type: ignore[attr-defined]
-    found = [
+    placed_columns = [
         (place, column)
         for place, column in enumerate(exporter.columns(study, options))
         if column.name not in _NESTED.get(name, ()) and (options.include_private or not column.is_private)
     ]
-    return PackagedTable(name, exporter, tuple(column for _, column in found), tuple(place for place, _ in found))
+    return PackagedTable(
+        name, exporter, tuple(column for _, column in placed_columns), tuple(place for place, _ in placed_columns)
+    )
 
 
 @dataclass(slots=True)
@@ -240,22 +244,28 @@ class WrittenTable:
 
 
 def table_files(
-    table: PackagedTable, study: Study, options: ExportOptions, *, told: Callable[[int], None] = lambda n_rows: None
+    table: PackagedTable,
+    study: Study,
+    options: ExportOptions,
+    *,
+    report_rows: Callable[[int], None] = lambda n_rows: None,
 ) -> tuple[WrittenTable, list[File]]:
     """Read a table into files on disk: the CSV of all, and one for SPSS, in whose cells no line ends.
 
     Args:
-        told: called now and then with how many rows have been read.
+        report_rows: called now and then with how many rows have been read.
     """
-    whole, for_spss = (cast(IO[bytes], tempfile.TemporaryFile()) for _ in range(2))  # noqa: SIM115
+    csv_file, for_spss = (cast(IO[bytes], tempfile.TemporaryFile()) for _ in range(2))  # noqa: SIM115
     written = WrittenTable(table, 0, [0] * len(table.columns), [False] * len(table.columns))
-    rows = _seen(table.rows(study, options), written, for_spss, told)
+    rows = _seen(table.rows(study, options), written, for_spss, report_rows)
     for piece in stream("csv", table.columns, rows):
-        whole.write(piece)
-    return written, [_file(table.path, whole), _file(f"spss/{table.name}.csv", for_spss)]
+        csv_file.write(piece)
+    return written, [_file(table.path, csv_file), _file(f"spss/{table.name}.csv", for_spss)]
 
 
-def _seen(rows: Iterable[Row], written: WrittenTable, copy: IO[bytes], told: Callable[[int], None]) -> Iterator[Row]:
+def _seen(
+    rows: Iterable[Row], written: WrittenTable, copy: IO[bytes], report_rows: Callable[[int], None]
+) -> Iterator[Row]:
     """Yield the rows, and write each to the copy too."""
     text = TextIOWrapper(copy, encoding="utf-8", newline="", write_through=True)
     writer = csv.writer(text)
@@ -268,7 +278,7 @@ def _seen(rows: Iterable[Row], written: WrittenTable, copy: IO[bytes], told: Cal
         writer.writerow(cells)
         written.n_rows += 1
         if written.n_rows % _TOLD_EVERY == 0:
-            told(written.n_rows)
+            report_rows(written.n_rows)
         yield row
     text.detach()
 
@@ -278,8 +288,8 @@ def _for_spss(value: Any, column: ExportColumn) -> str:
     if isinstance(value, bool):
         return str(int(value))
     if isinstance(value, datetime):
-        at = value.astimezone(UTC)
-        return f"{at.day:02}-{_MONTHS[at.month - 1]}-{at:%Y %H:%M:%S}.{at.microsecond // 1000:03}"
+        timestamp = value.astimezone(UTC)
+        return f"{timestamp.day:02}-{_MONTHS[timestamp.month - 1]}-{timestamp:%Y %H:%M:%S}.{timestamp.microsecond // 1000:03}"
     return str(cell_of(value, _on_one_line, column.type))
 
 

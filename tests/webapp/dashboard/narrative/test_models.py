@@ -111,11 +111,11 @@ def test_effects_shown_and_not_shown_stand_in_one_sentence() -> None:
 
 def test_models_that_cannot_be_fitted_say_why() -> None:
     every = ratings()
-    one = every.where(every.rater == "w3")
+    one = every.select(every.rater == "w3")
     section = told(rating_models(one))
     assert "Mixed model: one rater only: nothing can be said about others." in section.missing
     assert "Ordinal model: 1 rater: too few to judge 4 bots by." in section.missing
-    alone = told(rating_models(every.where(every.bot == "a")))
+    alone = told(rating_models(every.select(every.bot == "a")))
     assert alone.missing[-1] == "Fewer than two bots are rated, so there is nothing to model."
     assert alone.tables == []
 

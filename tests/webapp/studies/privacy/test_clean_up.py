@@ -51,7 +51,7 @@ def test_encodings_that_cannot_be_removed_keep_nothing_else(
     study = make_study(withdrawal_days=30)
     person = make_person(study)
     asked = {"what": "conversations", "format": "jsonl"}
-    job = export_make(study=study, asked=asked)
+    job = export_make(study=study, payload=asked)
     run_job(job)
     assert export_path(job).exists()
     monkeypatch.setattr(erasure, "text_store", _FullStore)
@@ -143,7 +143,7 @@ def test_texts_retention_clears_traces_and_blocked_texts_of_replies_without_text
 def test_unfinished_files_of_killed_processes_go(django_capture_on_commit_callbacks: Callable[..., Any]) -> None:
     study = make_study()
     person = make_person(study)
-    job = export_make(study=study, asked={"what": "conversations", "format": "csv"})
+    job = export_make(study=study, payload={"what": "conversations", "format": "csv"})
     folder = export_folder()
     own = folder / f".export-{job.pk}.csv.ab12.part"
     other = folder / f".export-{job.pk}1.csv.ab12.part"

@@ -68,7 +68,7 @@ class Command(ConfabCommand):
             _package_check(options["output"])
         else:
             file_format = _format(options["output"], options["format"])
-        asked = ExportOptions(
+        export_options = ExportOptions(
             include_synthetic=options["include_synthetic"],
             include_failed=options["include_failed"],
             include_private=options["include_private"],
@@ -77,28 +77,28 @@ class Command(ConfabCommand):
             include_images=options["include_images"],
         )
         try:
-            search_check(source, options["what"], asked)
+            search_check(source, options["what"], export_options)
         except Unreadable as error:
             raise Usage(f"--search cannot be read: {error} This would work: {error.example}") from None
         if file_format is None:
             assert isinstance(source, Study), "a package is a study's"
-            return self._package(source, asked, options["output"])
+            return self._package(source, export_options, options["output"])
         if isinstance(source, Study):
-            table = table_of(source, options["what"], asked)
+            table = table_of(source, options["what"], export_options)
         else:
-            table = table_of_run(source, options["what"], asked)
+            table = table_of_run(source, options["what"], export_options)
         columns, rows = table.columns, self.progress(table.rows, label=table.exporter.title)
         n_rows = write_file(options["output"], file_format, columns, rows, raw=options["raw"])
         return {"rows": n_rows, "file": str(options["output"])}
 
-    def _package(self, study: Study, asked: ExportOptions, output: Path) -> dict[str, Any]:
+    def _package(self, study: Study, export_options: ExportOptions, output: Path) -> dict[str, Any]:
         n_rows = 0
 
-        def told(n: int) -> None:
+        def report_rows(n: int) -> None:
             nonlocal n_rows
             n_rows = n
 
-        pieces = package_pieces(study, asked, told=told)
+        pieces = package_pieces(study, export_options, report_rows=report_rows)
         with whole_file(output) as file:
             for piece in self.progress(pieces, label="Data package"):
                 file.write(piece)
@@ -108,7 +108,7 @@ class Command(ConfabCommand):
         self.stdout.write(f"{result['rows']} rows in {result['file']}")
 
 
-def _format(output: Path, wanted: Format | None) -> Format:
+def _format(output: Path, requested_format: Format | None) -> Format:
     """Take the format of a table from its file's ending, else from --format.
 
     Raises:
@@ -116,12 +116,12 @@ def _format(output: Path, wanted: Format | None) -> Format:
     """
     ending = output.suffix.lower()
     endings = ", ".join(f".{name}" for name in FORMATS)
-    found = next((name for name in FORMATS if ending == f".{name}"), None)
-    if ending and found is None:
+    ending_format = next((name for name in FORMATS if ending == f".{name}"), None)
+    if ending and ending_format is None:
         raise Usage(f"{output.name} ends in {output.suffix}; a table can be {endings}")
-    if found and wanted and found != wanted:
-        raise Usage(f"{output.name} ends in {output.suffix}, but --format says {wanted}; leave --format out")
-    file_format = found or wanted
+    if ending_format and requested_format and ending_format != requested_format:
+        raise Usage(f"{output.name} ends in {output.suffix}, but --format says {requested_format}; leave --format out")
+    file_format = ending_format or requested_format
     if file_format is None:
         raise Usage(f"{output.name} names no format; end its name in {endings}, or name one by --format")
     return file_format

@@ -68,8 +68,8 @@ class Command(ConfabCommand):
             raise Usage(f"--column: {error}") from None
         with tqdm(unit=" records", file=sys.stderr, disable=not sys.stderr.isatty()) as bar:
 
-            def progress(what: str, n_records: int) -> None:
-                bar.set_description(what)
+            def progress(stage: str, n_records: int) -> None:
+                bar.set_description(stage)
                 bar.n = n_records
                 bar.refresh()
 
@@ -96,9 +96,9 @@ class Command(ConfabCommand):
         for note in result.get("notes", ()):
             self.stderr.write(f"note: {note}")
         for lines, reason in group_reasons(result["skipped"]):
-            shown = ", ".join(map(str, lines[:_LINES_SHOWN])) + ", …" * (len(lines) > _LINES_SHOWN)
-            more = f" (and {len(lines) - 1} more like it)" if len(lines) > 1 else ""
-            self.stderr.write(f"left out, line{'s' * (len(lines) > 1)} {shown}: {reason}{more}")
+            lines_text = ", ".join(map(str, lines[:_LINES_SHOWN])) + ", …" * (len(lines) > _LINES_SHOWN)
+            repeats_text = f" (and {len(lines) - 1} more like it)" if len(lines) > 1 else ""
+            self.stderr.write(f"left out, line{'s' * (len(lines) > 1)} {lines_text}: {reason}{repeats_text}")
 
 
 _LINES_SHOWN = 8
@@ -122,9 +122,9 @@ def _roles(texts: Sequence[str]) -> dict[str, str]:
     """
     roles: dict[str, str] = {}
     for text in texts:
-        name, given, column = text.partition("=")
+        name, separator, column = text.partition("=")
         column, role = column.strip(), role_named(name)
-        if not given or not column or role is None:
+        if not separator or not column or role is None:
             known = ", ".join(filter(None, ROLES))
             raise ValueError(f"the column is {quote(text)}; ROLE=NAME is needed, with a role of {known}")
         if column in roles:

@@ -44,10 +44,16 @@ class Command(ConfabCommand):
 
     def present(self, result: dict[str, Any]) -> None:
         self.stdout.write(f"All {result['files']} files are as they were made.")
-        for one in result["versions"]:
-            self.stdout.write(f"Made with {one['what']} {one['package']}; here is {one['here'] or 'none'}.")
+        for difference in result["versions"]:
+            self.stdout.write(
+                f"Made with {difference['what']} {difference['package']}; here is {difference['here'] or 'none'}."
+            )
 
     def _tell(self, result: dict[str, Any]) -> None:
-        for what, words in (("changed", "has changed"), ("missing", "is missing"), ("extra", "is not of this package")):
-            for name in result[what]:
+        for change, words in (
+            ("changed", "has changed"),
+            ("missing", "is missing"),
+            ("extra", "is not of this package"),
+        ):
+            for name in result[change]:
                 self.stderr.write(f"{name} {words}")
