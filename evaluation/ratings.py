@@ -226,12 +226,10 @@ class Ratings:
             if isinstance(dimension, RatingDimension):
                 questions.append(dimension)
                 continue
-            ends = scales.get(dimension)
+            ends = scales.get(key)
             low, high = ends or _seen(answers[key])
-            is_reversed = True if dimension in reversed else False if dimension in higher else None
-            questions.append(
-                RatingDimension(dimension, dimension, low, high, reversed=is_reversed, inferred=ends is None)
-            )
+            is_reversed = True if key in reversed else False if key in higher else None
+            questions.append(RatingDimension(key, key, low, high, reversed=is_reversed, inferred=ends is None))
         n = len(frame)
         return cls(
             conversation=frame["conversation"].to_numpy(),
@@ -302,10 +300,7 @@ class Ratings:
         if key is None or key == MEAN_KEY:
             key = self.headline
         dimensions = [self.dimension(dimension_key) for dimension_key in ((key,) if isinstance(key, str) else key)]
-        return (
-            float(np.mean([dimension.low for dimension in dimensions])),
-            float(np.mean([dimension.high for dimension in dimensions])),
-        )
+        return float(np.mean([d.low for d in dimensions])), float(np.mean([d.high for d in dimensions]))
 
     def bounds(self, key: str | Sequence[str] | None = None) -> tuple[float, float] | None:
         """Return the ends that intervals of `values` of the same key may not pass; None where one is inferred."""
