@@ -305,7 +305,7 @@ class FitTables:
         return (
             ratings
             if ids is None
-            else ratings.where(
+            else ratings.select(
                 np.array([conversation_id in ids for conversation_id in ratings.conversation], dtype=bool)
             )
         )
