@@ -126,8 +126,8 @@ def _numbered(chat: str, rows: Sequence[ChatRow], column: str) -> tuple[list[Cha
                 is_new = True
             elif texts[row.turn, speaker] != text:
                 raise BadRecord(
-                    f"chat {quote(chat)} has {column} {row.turn:g} of the {speaker} twice, with different texts; without "
-                    f"this column (--column ={column}) the order of the rows counts"
+                    f"chat {quote(chat)} has {column} {row.turn:g} of the {speaker} twice, with different texts; "
+                    f"without this column (--column ={column}) the order of the rows counts"
                 )
             texts[row.turn, speaker] = text
         key = (row.turn, row.utterances[0][0])
@@ -215,9 +215,9 @@ def _rating(chat: str, rows: Sequence[ChatRow]) -> tuple[RecordRating, list[Skip
             problems.append(
                 Skipped(
                     first_line,
-                    f"chat {quote(chat)}: {rater_text} answers {key} with {first:g} in line {first_line} and {second:g} in line "
-                    f"{second_line}, so these rate single replies; a chat has one answer of a rater: average them first, or "
-                    "read the replies by evaluate_metrics --data",
+                    f"chat {quote(chat)}: {rater_text} answers {key} with {first:g} in line {first_line} and {second:g} "
+                    f"in line {second_line}, so these rate single replies; a chat has one answer of a rater: average them "
+                    "first, or read the replies by evaluate_metrics --data",
                 )
             )
     comments = list(dict.fromkeys(row.comment for row in rows if row.comment))

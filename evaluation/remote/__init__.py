@@ -317,7 +317,8 @@ class Server(Studies, ConversationCalls):
         """Let simulated participants chat with a study's bots; returns the job.
 
         Args:
-            params: `bots`, `conversations`, `exchanges`, `may_leave`, `seed`, `profiles`, `max_cost`, `metrics`, `name`.
+            params: `bots`, `conversations`, `exchanges`, `may_leave`, `seed`, `profiles`, `max_cost`, `metrics`,
+                `name`.
         """
         return RemoteJob.from_document(
             self._post(f"/studies/{study}/simulations", {"participants": list(participants), **params})

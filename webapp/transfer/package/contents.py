@@ -334,7 +334,8 @@ def _describe_study(study: Study, versions: dict[str, Any]) -> str:
     organiser_text = f" It was run by {texts.organisation}." if texts.organisation else ""
     return (
         f"Data of the study “{study.name}” (`{study.key}`), version {study.version.number}. "
-        f"Protocol: {title_of(protocols, study.protocol)}.{organiser_text} The data are as of {versions['data']['as_of']}; "
+        f"Protocol: {title_of(protocols, study.protocol)}.{organiser_text} The data are as of "
+        f"{versions['data']['as_of']}; "
         f"they were exported with Confab {release}."
     )
 

@@ -288,8 +288,8 @@ def _for_spss(value: Any, column: ExportColumn) -> str:
     if isinstance(value, bool):
         return str(int(value))
     if isinstance(value, datetime):
-        timestamp = value.astimezone(UTC)
-        return f"{timestamp.day:02}-{_MONTHS[timestamp.month - 1]}-{timestamp:%Y %H:%M:%S}.{timestamp.microsecond // 1000:03}"
+        time = value.astimezone(UTC)
+        return f"{time.day:02}-{_MONTHS[time.month - 1]}-{time:%Y %H:%M:%S}.{time.microsecond // 1000:03}"
     return str(cell_of(value, _on_one_line, column.type))
 
 
