@@ -216,8 +216,8 @@ def _rating(chat: str, rows: Sequence[ChatRow]) -> tuple[RecordRating, list[Skip
                 Skipped(
                     first_line,
                     f"chat {quote(chat)}: {rater_text} answers {key} with {first:g} in line {first_line} and "
-                    f"{second:g} in line {second_line}, so these rate single replies; a chat has one answer of a rater: "
-                    "average them first, or read the replies by evaluate_metrics --data",
+                    f"{second:g} in line {second_line}, so these rate single replies; a chat has one answer of a "
+                    "rater: average them first, or read the replies by evaluate_metrics --data",
                 )
             )
     comments = list(dict.fromkeys(row.comment for row in rows if row.comment))

@@ -89,7 +89,7 @@ def conversations_bring(request: HttpRequest, key: str, file: File[UploadedFile]
     try:
         scales = FileScales.parse(params.scales)
         if low is not None and high is not None:
-            scales = FileScales.read({"": (low, high), **scales.of})
+            scales = FileScales.read({"": (low, high), **scales.by_question})
     except ValueError as error:
         raise ValuesError(str(error)) from None
     user: Any = request.user
