@@ -85,7 +85,7 @@ class Studies(Jobs):
             part: comparisons, dimensions, conditions, answers, items, models, raters, trajectories, correlations or
                 powered.
         """
-        return self._made(f"/studies/{key}/results/{part}", params)
+        return self._wait_for_result(f"/studies/{key}/results/{part}", params)
 
     def leaderboard(self, key: str, **params: Any) -> dict[str, Any]:
         """Return the leaderboard, ranks as ranges, after waiting until it is made of the current data.
@@ -93,7 +93,7 @@ class Studies(Jobs):
         Args:
             params: `by` a question, `include_failed`, `include_synthetic`, `without`.
         """
-        return self._made(f"/studies/{key}/leaderboard", params)
+        return self._wait_for_result(f"/studies/{key}/leaderboard", params)
 
     def votes(self, key: str, **params: Any) -> dict[str, Any]:
         """Return the votes on single replies bot by bot, the highest share of votes up first.

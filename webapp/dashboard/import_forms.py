@@ -84,7 +84,7 @@ class ColumnsForm(forms.Form):
     def clean(self) -> dict[str, Any]:
         """Check that the roles make a table of conversations or of ratings."""
         try:
-            CsvLayout.of(self._chosen())
+            CsvLayout.from_roles(self._chosen())
         except ValueError as error:
             raise forms.ValidationError(str(error)) from None
         return self.cleaned_data

@@ -192,7 +192,7 @@ def study_make(*, package: Package, key: str, codebook: Codebook) -> dict[int, S
     with transaction.atomic(), tempfile.TemporaryDirectory(prefix="confab-") as folder:
         _items_beside(package, Path(folder))
         files = [_file(package, f"study/version-{number}.yaml", key) for number in numbers]
-        known = Study.objects.select_for_update(from_text=("self",)).filter(key=key).first()
+        known = Study.objects.select_for_update(of=("self",)).filter(key=key).first()
         if known is not None:
             _check_own(known, _file(package, NEWEST, key))
             stored_versions = list(known.versions.order_by("number").select_related("rubric"))
