@@ -54,7 +54,8 @@ def realism_section(realism: RealismResult, bots: Mapping[str, BotInfo], *, text
     section.lead = [realism.verdict.sentence, realism.verdict.change]
     chats = pluralise(realism.n_people, "chat")
     section.lead.append(
-        f"{chats} of people and {realism.n_simulated:,} simulated are compared, of {pluralise(len(realism.bots), 'bot')}."
+        f"{chats} of people and {realism.n_simulated:,} simulated are compared, of "
+        f"{pluralise(len(realism.bots), 'bot')}."
     )
     section.lead.append(f"People’s chats are by {pluralise(realism.n_persons, 'named person')}.")
     if realism.n_nameless:
