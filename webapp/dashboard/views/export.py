@@ -153,7 +153,7 @@ def send_file(
         return refused
     if request.method == "POST" and export_size(table_name, study, options) > LARGE_EXPORT:
         payload = {"what": table_name, "format": file_format, **asdict(options)}
-        export_make(study=study, asked=payload, created_by=request.user)  # type: ignore[arg-type]
+        export_make(study=study, payload=payload, created_by=request.user)  # type: ignore[arg-type]
         return None
     if options.without:
         refresh_flags(study, exact=True)
