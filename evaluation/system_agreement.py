@@ -75,8 +75,8 @@ class SystemFigure:
     def to_json(self) -> dict[str, Any]:
         """Return `{"value", "ci95"}` with nulls where undefined, and then the reason."""
         ends = None if self.low is None or self.high is None else [self.low, self.high]
-        found: dict[str, Any] = {"value": self.value, "ci95": ends}
-        return found | ({"reason": self.reason.to_json()} if self.reason is not None else {})
+        figure_json: dict[str, Any] = {"value": self.value, "ci95": ends}
+        return figure_json | ({"reason": self.reason.to_json()} if self.reason is not None else {})
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,12 +153,12 @@ class SystemAgreement:
             "n_pairs": self.n_pairs,
             "n_shared": self.n_shared,
             "n_tied": self.n_tied,
-            **{method: found.to_json() for method, found in self.correlations.items()},
+            **{method: correlation.to_json() for method, correlation in self.correlations.items()},
             "pairwise_accuracy": {**self.accuracy.to_json(), "p": self.p},
             "soft_pairwise_accuracy": self.soft_accuracy.to_json(),
             "verdict": self.verdict,
             "ties": self.ties.to_json(),
-            "means": {name: list(both) for name, both in self.means.items()},
+            "means": {name: list(pair) for name, pair in self.means.items()},
             "left_out": list(self.left_out),
         }
 
@@ -202,7 +202,7 @@ def agreement_of_systems(
             return SystemFigure(value, reason=Reason("no_interval", "no interval: most resamples are undefined"))
         return SystemFigure(value, *ends)
 
-    why = few_systems(len(cells.systems)) if len(cells.systems) < FEWEST_SYSTEMS else undefined_reason(*means)
+    reason = few_systems(len(cells.systems)) if len(cells.systems) < FEWEST_SYSTEMS else undefined_reason(*means)
     known = None if np.isnan(accuracy[0]) else float(accuracy[0])
     return SystemAgreement(
         means={name: (float(h), float(m)) for name, h, m in zip(cells.systems, *means, strict=True)},
@@ -211,7 +211,7 @@ def agreement_of_systems(
         n_shared=int(pairs.is_shared.sum()),
         n_tied=int(tied[0]),
         correlations={
-            method: figure(None if why else float(rowwise(means[0], means[1], method)[0]), method, why)
+            method: figure(None if reason else float(rowwise(means[0], means[1], method)[0]), method, reason)
             for method in METHODS
         },
         accuracy=figure(known, "accuracy", NO_PERSON_ORDERS),
@@ -245,27 +245,27 @@ def _draws(cells: SystemCells, pairs: SystemPairs, weights: np.ndarray) -> dict[
     step = max(1, BLOCK // max(1, len(pairs.first)))
     soft, hard = [], []
     for start in range(0, len(weights), step):
-        (one, p_people), (other, p_metric) = (
+        (people_differences, p_people), (metric_differences, p_metric) = (
             weighted_p(cells, pairs, k, weights[start : start + step]) for k in (0, 1)
         )
-        hard.append(_accuracy(one, other)[0])
+        hard.append(_accuracy(people_differences, metric_differences)[0])
         soft.append(1 - np.abs(p_people - p_metric).mean(axis=1))
-    found = {"soft": np.concatenate(soft), "accuracy": np.concatenate(hard)}
+    draws = {"soft": np.concatenate(soft), "accuracy": np.concatenate(hard)}
     if len(cells.systems) >= FEWEST_SYSTEMS:
         known = np.isfinite(people).all(axis=1)
         for method in METHODS:
-            found[method] = np.full(len(weights), np.nan)
-            found[method][known] = rowwise(people[known], metric[known], method)
-    return found
+            draws[method] = np.full(len(weights), np.nan)
+            draws[method][known] = rowwise(people[known], metric[known], method)
+    return draws
 
 
 def _accuracy(people: np.ndarray, metric: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return the share of pairs that both order alike, and the number that people tie: (B,) of (B, P) differences."""
-    one, other = np.sign(clear_rounding(people)), np.sign(clear_rounding(metric))
-    ordered = (one != 0) & np.isfinite(one)
+    people_signs, metric_signs = np.sign(clear_rounding(people)), np.sign(clear_rounding(metric))
+    ordered = (people_signs != 0) & np.isfinite(people_signs)
     n = ordered.sum(axis=1)
-    right = (ordered & (one == other)).sum(axis=1)
-    return np.divide(right, n, out=np.full(right.shape, np.nan), where=n > 0), (one == 0).sum(axis=1)
+    right = (ordered & (people_signs == metric_signs)).sum(axis=1)
+    return np.divide(right, n, out=np.full(right.shape, np.nan), where=n > 0), (people_signs == 0).sum(axis=1)
 
 
 def _chance_p(means: np.ndarray) -> float | None:
@@ -275,11 +275,13 @@ def _chance_p(means: np.ndarray) -> float | None:
     """
     first, second = np.triu_indices(means.shape[1], k=1)
     dealt = permutations(means.shape[1], N_PERMUTATIONS, seed=0)
-    shown = np.vstack([means[1], means[1][dealt]])
-    found, _ = _accuracy((means[0][first] - means[0][second])[None], shown[:, first] - shown[:, second])
-    if np.isnan(found[0]):
+    metric_means = np.vstack([means[1], means[1][dealt]])
+    accuracies, _ = _accuracy(
+        (means[0][first] - means[0][second])[None], metric_means[:, first] - metric_means[:, second]
+    )
+    if np.isnan(accuracies[0]):
         return None
-    reached = int((found[1:] >= found[0] - 1e-12).sum())
+    reached = int((accuracies[1:] >= accuracies[0] - 1e-12).sum())
     return compute_permutation_p(reached, len(dealt), is_all=factorial(means.shape[1]) == len(dealt))
 
 
@@ -302,9 +304,9 @@ class SystemComparison:
     def to_json(self) -> dict[str, Any]:
         """Return both accuracies, their difference as `gain`, p and the counts."""
         gain = None if self.ours is None or self.theirs is None else self.ours - self.theirs
-        found = {"value": self.ours, "value_against": self.theirs, "gain": gain, "p": self.p}
-        found |= {"n_systems": self.n_systems, "n_cells": self.n_cells}
-        return found | ({"reason": self.reason.to_json()} if self.reason is not None else {})
+        comparison_json = {"value": self.ours, "value_against": self.theirs, "gain": gain, "p": self.p}
+        comparison_json |= {"n_systems": self.n_systems, "n_cells": self.n_cells}
+        return comparison_json | ({"reason": self.reason.to_json()} if self.reason is not None else {})
 
 
 def compare_on_systems(
@@ -324,40 +326,40 @@ def compare_on_systems(
         ours, theirs, people: (N,) NaN where undefined, higher is better; systems, contexts: (N,) names.
     """
     cells = SystemCells.from_columns([people, ours, theirs], contexts, systems)
-    n_systems, there = len(cells.systems), cells.presence.astype(bool)
-    n_cells = int(there.sum())
+    n_systems, has_cell = len(cells.systems), cells.presence.astype(bool)
+    n_cells = int(has_cell.sum())
     if n_systems < FEWEST_SYSTEMS:
         return SystemComparison(None, None, None, n_systems, n_cells, few_systems(n_systems))
-    reasons = [undefined_reason(cells.values[0][there], cells.values[k][there]) for k in (1, 2)]
+    reasons = [undefined_reason(cells.values[0][has_cell], cells.values[k][has_cell]) for k in (1, 2)]
     if any(reasons):
         return SystemComparison(None, None, None, n_systems, n_cells, next(filter(None, reasons)))
     values = cells.filled / np.nanstd(cells.values, axis=(1, 2), keepdims=True)
     pairs = cells.pairs()
 
-    def p_of(shown: np.ndarray) -> np.ndarray:
+    def p_of(cell_values: np.ndarray) -> np.ndarray:
         """Return (B, P) p of (B, contexts, systems) values, 0 where there is no cell."""
-        d = pairs.differences(shown) if pairs.is_shared.any() else np.zeros((1, 1, len(pairs.first)))
+        d = pairs.differences(cell_values) if pairs.is_shared.any() else np.zeros((1, 1, len(pairs.first)))
         n, n_both = cells.presence.sum(axis=0, keepdims=True), pairs.shared.sum(axis=0, keepdims=True)
-        return pairs.compared(n, shown.sum(axis=1), (shown**2).sum(axis=1), n_both, d.sum(axis=1), (d**2).sum(axis=1))[
-            1
-        ]
+        return pairs.compared(
+            n, cell_values.sum(axis=1), (cell_values**2).sum(axis=1), n_both, d.sum(axis=1), (d**2).sum(axis=1)
+        )[1]
 
     p_people = p_of(values[:1])
 
-    def soft(shown: np.ndarray) -> np.ndarray:
-        return np.asarray(1 - np.abs(p_of(shown) - p_people).mean(axis=1))
+    def soft(cell_values: np.ndarray) -> np.ndarray:
+        return np.asarray(1 - np.abs(p_of(cell_values) - p_people).mean(axis=1))
 
-    (mine,), (its,) = soft(values[1:2]), soft(values[2:])
+    (our_accuracy,), (their_accuracy,) = soft(values[1:2]), soft(values[2:])
     swaps = choices_of(n_cells, np.random.default_rng(seed)).astype(bool)
     step = max(1, BLOCK // (values[0].size + pairs.shared.size))
     reached = 0
     for start in range(0, len(swaps), step):
-        swap = np.zeros((len(swaps[start : start + step]), *there.shape), dtype=bool)
-        swap[:, there] = swaps[start : start + step]
-        apart = soft(np.where(swap, values[2], values[1])) - soft(np.where(swap, values[1], values[2]))
-        reached += int((np.abs(apart) >= abs(mine - its) - 1e-9).sum())
+        swap = np.zeros((len(swaps[start : start + step]), *has_cell.shape), dtype=bool)
+        swap[:, has_cell] = swaps[start : start + step]
+        differences = soft(np.where(swap, values[2], values[1])) - soft(np.where(swap, values[1], values[2]))
+        reached += int((np.abs(differences) >= abs(our_accuracy - their_accuracy) - 1e-9).sum())
     p = compute_permutation_p(reached, len(swaps), is_all=2**n_cells == len(swaps))
-    return SystemComparison(float(mine), float(its), p, n_systems, n_cells)
+    return SystemComparison(float(our_accuracy), float(their_accuracy), p, n_systems, n_cells)
 
 
 def calibrate_ties(scores: np.ndarray, people: np.ndarray, contexts: np.ndarray, *, seed: int = 0) -> TieCalibration:
@@ -382,13 +384,13 @@ def calibrate_ties(scores: np.ndarray, people: np.ndarray, contexts: np.ndarray,
             every = np.random.default_rng(seed).choice(len(x), MOST_REPLIES, replace=False)
         parts = [every]
     sides = [np.triu_indices(len(part), k=1) for part in parts]
-    one, other = (np.concatenate([part[side[k]] for part, side in zip(parts, sides, strict=True)]) for k in (0, 1))
-    if not len(one):
+    first, second = (np.concatenate([part[side[k]] for part, side in zip(parts, sides, strict=True)]) for k in (0, 1))
+    if not len(first):
         return TieCalibration(None, None, None, 0, 0, is_same)
-    apart, theirs = x[one] - x[other], np.sign(clear_rounding(y[one] - y[other]))
-    order = np.argsort(np.abs(apart), kind="stable")
-    size_of, theirs = np.abs(apart)[order], theirs[order]
-    ordered = (theirs == np.sign(apart[order])) & (theirs != 0)
+    differences, theirs = x[first] - x[second], np.sign(clear_rounding(y[first] - y[second]))
+    order = np.argsort(np.abs(differences), kind="stable")
+    size_of, theirs = np.abs(differences)[order], theirs[order]
+    ordered = (theirs == np.sign(differences[order])) & (theirs != 0)
     # After place k: pairs up to it are ties of the metric, the others are ordered.
     right = np.concatenate([[0], np.cumsum(theirs == 0)]) + ordered.sum() - np.concatenate([[0], np.cumsum(ordered)])
     n_equal = int((size_of == 0).sum())
@@ -396,10 +398,10 @@ def calibrate_ties(scores: np.ndarray, people: np.ndarray, contexts: np.ndarray,
     places = np.unique(np.concatenate([[n_equal], last[last >= n_equal]]))
     best = int(places[np.argmax(right[places])])
     return TieCalibration(
-        value=float(right[best] / len(one)),
+        value=float(right[best] / len(first)),
         epsilon=float(size_of[best - 1]) if best else 0.0,
-        untied=float(right[n_equal] / len(one)),
-        n_pairs=len(one),
+        untied=float(right[n_equal] / len(first)),
+        n_pairs=len(first),
         n_tied=int((theirs == 0).sum()),
         same_context=is_same,
     )
