@@ -148,7 +148,7 @@ def _metrics_figure(frame: StudyFrame, matrix: CorrelationMatrix, titles: Mappin
         id="metrics-dimensions",
         title="Which metrics go with which ratings?",
         symbol="ρ",
-        beside=("r within bots", dict(matrix.within)),
+        other_coefficient=("r within bots", dict(matrix.within)),
         note=f"{alone} {note}".strip(),
     )
 
