@@ -171,7 +171,7 @@ class LiveStageOut(Schema):
     now: int
     on_way: int
     ended: int
-    left: int | None
+    left: int | None = Field(alias="n_left")
     share: float | None
     low: float | None
     high: float | None
@@ -186,7 +186,7 @@ class LiveBotOut(Schema):
     reason: Words
     is_set_aside: bool
     n_done: int
-    wanted: int | None
+    wanted: int | None = Field(alias="n_wanted")
     median_s: float | None
     most_s: float | None
     n_replies: int
@@ -339,7 +339,7 @@ class FlagKindOut(Schema):
     rule: Words
     n_people: int
     n_tasks: int
-    of: int
+    of: int = Field(alias="n_possible")
     why_none: Words
 
 
