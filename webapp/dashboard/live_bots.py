@@ -90,7 +90,7 @@ class LiveBot:
 class FailedReply:
     """A reply that failed: when, of which bot, why, and in which chat."""
 
-    failed_at: datetime
+    at: datetime
     bot: str
     reason: str
     chat: UUID
