@@ -126,8 +126,8 @@ class Published:
 
 @cache
 def _facts() -> _Facts:
-    found = yaml.safe_load((_FOLDER / "sets.yaml").read_text(encoding="utf-8"))
-    return values_read(_Facts, found, subject="sets.yaml")
+    sets_file = yaml.safe_load((_FOLDER / "sets.yaml").read_text(encoding="utf-8"))
+    return values_read(_Facts, sets_file, subject="sets.yaml")
 
 
 @cache
@@ -205,58 +205,58 @@ def published_of(source: str, dimension: str) -> tuple[Published, ...]:
 
 def matching_row(rows: Sequence[Published], column: str, system: str = "") -> Published | None:
     """Return the row to show next to a column of ours: of the same formula if there is one, else the nearest."""
-    found = [row for row in rows if column in row.ours and row.system == system]
-    return min(found, key=lambda row: not row.is_same, default=None)
+    matching_rows = [row for row in rows if column in row.ours and row.system == system]
+    return min(matching_rows, key=lambda row: not row.is_same, default=None)
 
 
 def caveats_of(rows: Sequence[Published]) -> list[str]:
     """Return the caveats of these rows, each once with its subject: of their sources, then of their sets."""
-    found = [f"{row.source.title}: {text}" for row in rows for text in row.source.caveats]
+    caveats = [f"{row.source.title}: {text}" for row in rows for text in row.source.caveats]
     for name in dict.fromkeys(row.set for row in rows):
-        one = published_sets()[name]
-        found += [f"{one.title}: {text}" for text in one.caveats]
-    return list(dict.fromkeys(found))
+        dataset = published_sets()[name]
+        caveats += [f"{dataset.title}: {text}" for text in dataset.caveats]
+    return list(dict.fromkeys(caveats))
 
 
-def cells_of(found: Mapping[str, Any]) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
+def cells_of(agreement: Mapping[str, Any]) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
     """Return (data set, dialogue model, agreement) of a metric's JSON, all together first; names are empty for all."""
-    yield "", "", found
-    for model, one in found.get("models", {}).items():
-        yield "", model, one
-    for source, part in found.get("sources", {}).items():
+    yield "", "", agreement
+    for model, cell in agreement.get("models", {}).items():
+        yield "", model, cell
+    for source, part in agreement.get("sources", {}).items():
         yield source, "", part
-        for model, one in part.get("models", {}).items():
-            yield source, model, one
+        for model, cell in part.get("models", {}).items():
+            yield source, model, cell
 
 
-def published_in_cell(found: Mapping[str, Any], source: str, model: str) -> Published | None:
+def published_in_cell(agreement: Mapping[str, Any], source: str, model: str) -> Published | None:
     """Return a paper's figures of a metric's main column in a cell, or None if none are known.
 
     Args:
-        found: the metric's JSON; source, model: of the cell, empty for all.
+        agreement: the metric's JSON; source, model: of the cell, empty for all.
     """
-    name = source or found.get("source", "")
-    return matching_row(published_of(name, found["target"]), found["column"], model)
+    name = source or agreement.get("source", "")
+    return matching_row(published_of(name, agreement["target"]), agreement["column"], model)
 
 
-def with_published(found: dict[str, Any]) -> dict[str, Any]:
+def with_published(agreement: dict[str, Any]) -> dict[str, Any]:
     """Return a metric's JSON with `published` in every cell that a paper printed, and `caveats` of them all.
 
     Cells are changed in place. The columns besides the main one have their own rows.
     """
     rows = []
-    for column in (found["column"], *found.get("columns", {})):
-        part = found.get("columns", {}).get(column, found)
-        asked = {"column": column, "target": found["target"], "source": found.get("source", "")}
-        for source, model, one in cells_of(part):
-            row = published_in_cell(asked, source, model)
+    for column in (agreement["column"], *agreement.get("columns", {})):
+        part = agreement.get("columns", {}).get(column, agreement)
+        column_facts = {"column": column, "target": agreement["target"], "source": agreement.get("source", "")}
+        for source, model, cell in cells_of(part):
+            row = published_in_cell(column_facts, source, model)
             if row is not None:
-                one["published"] = row.to_json()  # type: ignore[index]
+                cell["published"] = row.to_json()  # type: ignore[index]
                 rows.append(row)
-    main = found.get("columns", {}).get(found["column"])
+    main = agreement.get("columns", {}).get(agreement["column"])
     if main is not None:
-        for (_s, _m, one), (_t, _n, same) in zip(cells_of(found), cells_of(main), strict=True):
-            if "published" in same:
-                one["published"] = same["published"]  # type: ignore[index]
-    found["caveats"] = caveats_of(rows)
-    return found
+        for (_s, _m, cell), (_t, _n, main_cell) in zip(cells_of(agreement), cells_of(main), strict=True):
+            if "published" in main_cell:
+                cell["published"] = main_cell["published"]  # type: ignore[index]
+    agreement["caveats"] = caveats_of(rows)
+    return agreement
