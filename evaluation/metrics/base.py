@@ -146,7 +146,7 @@ class MetricDefaults:
     def compute(
         self, conversations: Sequence[Conversation], *, self_play: bool = False, shared: TextCache | None = None
     ) -> MetricTable:
-        layout = Layout.from_conversations(conversations, self_play=self_play)
+        layout = Layout.of(conversations, self_play=self_play)
         return table_of(self.columns, layout, self.measure(layout, shared or TextCache()))
 
 

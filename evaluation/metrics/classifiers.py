@@ -152,7 +152,7 @@ class Contradiction(ClassifierMetric):
         )
 
     def measure(self, layout: Layout, shared: TextCache) -> Measured:
-        turns = np.array([i for i in layout.bot_utterances if not blank(layout.texts[i])], dtype=int)
+        turns = np.array([i for i in layout.said if not blank(layout.texts[i])], dtype=int)
         later_turns: list[int] = []
         pairs: list[tuple[str, str]] = []
         for conversation_turns in layout.by_conversation(turns):

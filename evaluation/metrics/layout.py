@@ -44,7 +44,7 @@ class Layout:
         exchanges: (K, 2) message and reply of -U/B.
         transitions: (K, 2) the user's message before and after the bot's.
         answers: (K, 2) the bot's turn and the user's answer to it.
-        bot_utterances: (K,) everything the bot has said: `bot`, and in self-play the first utterance too.
+        said: (K,) everything the bot has said: `bot`, and in self-play the first utterance too.
         self_play: whether both speakers are the same bot.
     """
 
@@ -57,11 +57,11 @@ class Layout:
     exchanges: np.ndarray
     transitions: np.ndarray
     answers: np.ndarray
-    bot_utterances: np.ndarray
+    said: np.ndarray
     self_play: bool
 
     @classmethod
-    def from_conversations(cls, conversations: Sequence[Conversation], *, self_play: bool = False) -> Layout:
+    def of(cls, conversations: Sequence[Conversation], *, self_play: bool = False) -> Layout:
         """Lay out a batch.
 
         Raises:
@@ -121,7 +121,7 @@ class Layout:
             exchanges=np.array(exchanges, dtype=int).reshape(-1, 2),
             transitions=np.array(transitions, dtype=int).reshape(-1, 2),
             answers=np.array(answers, dtype=int).reshape(-1, 2),
-            bot_utterances=np.arange(len(texts)) if self_play else np.array(bot, dtype=int),
+            said=np.arange(len(texts)) if self_play else np.array(bot, dtype=int),
             self_play=self_play,
         )
 

@@ -104,7 +104,7 @@ class Repetition(MetricDefaults):
     )
 
     def measure(self, layout: Layout, shared: TextCache) -> Measured:
-        utterances, similar = layout.bot_utterances, layout.answers
+        utterances, similar = layout.said, layout.answers
         again = np.full((len(utterances), 4), np.nan)
         words = [set(content_words(text)) for text in layout.texts_at(utterances)]
         row = 0
@@ -179,7 +179,7 @@ class SelfSimilarity(MetricDefaults):
 
     def measure(self, layout: Layout, shared: TextCache) -> Measured:
         values = np.full(len(layout.texts), np.nan)
-        turns = np.array([i for i in layout.bot_utterances if not blank(layout.texts[i])], dtype=int)
+        turns = np.array([i for i in layout.said if not blank(layout.texts[i])], dtype=int)
         if len(turns):
             vectors = dict(zip(turns.tolist(), shared.encode(layout.texts_at(turns)), strict=True))
             for conversation_turns in layout.by_conversation(turns):

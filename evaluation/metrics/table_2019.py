@@ -94,12 +94,12 @@ class TableRows2019:
     vote: np.ndarray
 
     @classmethod
-    def from_conversations(cls, conversations: Sequence[Conversation], *, self_play: bool = False) -> TableRows2019:
+    def of(cls, conversations: Sequence[Conversation], *, self_play: bool = False) -> TableRows2019:
         """Write conversations as rows; of a speaker's run of turns the last counts.
 
         Messages that no bot answers, at the end, have no row of their own, as in the released table.
         """
-        layout = Layout.from_conversations(conversations, self_play=self_play)
+        layout = Layout.of(conversations, self_play=self_play)
         votes = [turn.vote for talk in conversations for turn in talk.turns]
         owner: list[int] = []
         texts: list[tuple[str, str, str]] = []

@@ -139,7 +139,7 @@ class ChatTurns:
             chats: with unique ids; shared: has vectors of texts encoded before.
             persons: (C,) who held each chat, "" where unknown.
         """
-        layout = Layout.from_conversations(
+        layout = Layout.of(
             [replace(conversation, turns=HumanChat(bot, conversation).turns) for bot, conversation in chats]
         )
         user = layout.user

@@ -224,7 +224,7 @@ def speaking(pattern: str, id: str = "c") -> Conversation:
     ],
 )
 def test_suffixes_of_human_bot_conversations(pattern, bot, user, exchanges, transitions):
-    layout = Layout.from_conversations([speaking(pattern)])
+    layout = Layout.of([speaking(pattern)])
     assert layout.bot.tolist() == bot
     assert layout.user.tolist() == user
     assert [tuple(pair) for pair in layout.exchanges.tolist()] == exchanges
@@ -242,23 +242,23 @@ def test_suffixes_of_human_bot_conversations(pattern, bot, user, exchanges, tran
     ],
 )
 def test_answers_pair_the_bots_turn_with_what_follows_it(pattern, answers):
-    layout = Layout.from_conversations([speaking(pattern)])
+    layout = Layout.of([speaking(pattern)])
     assert [tuple(pair) for pair in layout.answers.tolist()] == answers
-    assert layout.bot_utterances.tolist() == layout.bot.tolist()
+    assert layout.said.tolist() == layout.bot.tolist()
 
 
 def test_self_play_takes_every_following_utterance():
-    layout = Layout.from_conversations([speaking("hbhb"), speaking("h", "d")], self_play=True)
+    layout = Layout.of([speaking("hbhb"), speaking("h", "d")], self_play=True)
     assert layout.bot.tolist() == layout.user.tolist() == [1, 2, 3]
     steps = [[0, 1], [1, 2], [2, 3]]
     assert layout.exchanges.tolist() == layout.transitions.tolist() == steps
     assert layout.answers.tolist() == steps
-    assert layout.bot_utterances.tolist() == [0, 1, 2, 3, 4]
+    assert layout.said.tolist() == [0, 1, 2, 3, 4]
 
 
 def test_two_conversations_of_one_id_are_refused():
     with pytest.raises(ValueError, match="'c'"):
-        Layout.from_conversations([speaking("hb"), speaking("bh")])
+        Layout.of([speaking("hb"), speaking("bh")])
 
 
 @pytest.mark.parametrize(
