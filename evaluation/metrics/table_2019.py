@@ -94,7 +94,7 @@ class TableRows2019:
     vote: np.ndarray
 
     @classmethod
-    def of(cls, conversations: Sequence[Conversation], *, self_play: bool = False) -> TableRows2019:
+    def from_conversations(cls, conversations: Sequence[Conversation], *, self_play: bool = False) -> TableRows2019:
         """Write conversations as rows; of a speaker's run of turns the last counts.
 
         Messages that no bot answers, at the end, have no row of their own, as in the released table.
