@@ -99,12 +99,12 @@ class ExampleLoss:
     Attributes:
         total: the loss that is minimised; a mean over the batch.
         n: examples.
-        figures: other figures for the log, means over the batch.
+        told: other figures for the log, means over the batch.
     """
 
     total: Tensor
     n: int
-    figures: Mapping[str, Tensor] = field(default_factory=dict)
+    told: Mapping[str, Tensor] = field(default_factory=dict)
 
 
 class Examples(ABC):
@@ -127,7 +127,7 @@ class Examples(ABC):
     def begin_epoch(self, network: nn.Module, epoch: int) -> None:  # noqa: B027
         """Change examples by the network's current state, before the first batch of an epoch."""
 
-    def log_figures(self) -> dict[str, float]:
+    def told(self) -> dict[str, float]:
         """Return figures on the examples themselves for a line of the log."""
         return {}
 
@@ -140,7 +140,7 @@ class Examples(ABC):
         """Return the decisions of `begin_epoch`, which a resumed training restores."""
         return {}
 
-    def recall(self, state: dict[str, Tensor]) -> None:  # noqa: B027
+    def recall(self, kept: dict[str, Tensor]) -> None:  # noqa: B027
         """Restore the values of `remember`."""
 
 
@@ -212,6 +212,6 @@ class LearnedMetric(ABC):
             for batch in examples.in_order(batch_size):
                 parts: ExampleLoss = network.loss(batch)  # type: ignore[operator]
                 n += parts.n
-                for name, value in {"loss": parts.total, **parts.figures}.items():
+                for name, value in {"loss": parts.total, **parts.told}.items():
                     sums[name] = sums.get(name, 0.0) + float(value) * parts.n
         return {name: total / max(n, 1) for name, total in sums.items()}

@@ -182,13 +182,13 @@ class _MetricTraining(TrainingLoop[Any, ExampleLoss]):
         return self.prepared.train.is_settled
 
     def more_logged(self) -> dict[str, float]:
-        return self.prepared.train.log_figures()
+        return self.prepared.train.told()
 
     def remember(self) -> dict[str, Tensor]:
         return self.prepared.train.remember()
 
-    def recall(self, state: dict[str, Tensor]) -> None:
-        self.prepared.train.recall(state)
+    def recall(self, kept: dict[str, Tensor]) -> None:
+        self.prepared.train.recall(kept)
 
     def loss(self, batch: Any, generator: torch.Generator) -> ExampleLoss:
         return self.model.loss(batch)  # type: ignore[operator]
@@ -274,7 +274,7 @@ class ExampleWindow:
         self.n += parts.n
         self.seconds += seconds
         self.waited += waited
-        figures = {"loss": parts.total, **parts.figures}
+        figures = {"loss": parts.total, **parts.told}
         for name, value in figures.items():
             self.sums[name] = self.sums.get(name, 0.0) + value.detach() * parts.n
         self.sums["gradient_norm"] = self.sums.get("gradient_norm", 0.0) + norm.detach() * parts.n

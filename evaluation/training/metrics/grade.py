@@ -246,7 +246,7 @@ class GradeTraining(LearnedMetric):
                 true, false = network.logits(batch.true), network.logits(batch.false)  # type: ignore[operator]
                 parts = network.loss_of(true, false)  # type: ignore[operator]
                 sums["loss"] += float(parts.total) * parts.n
-                sums["accuracy"] += float(parts.figures["accuracy"]) * parts.n
+                sums["accuracy"] += float(parts.told["accuracy"]) * parts.n
                 n += parts.n
                 known += [true, false]
         logits = torch.cat(known)

@@ -270,14 +270,14 @@ class PonePairs(Examples):
         """True if hardly a label changed in the last update: the paper's end of training (5)."""
         return self._settled
 
-    def log_figures(self) -> dict[str, float]:
+    def told(self) -> dict[str, float]:
         return {"kept_share": self.labels.kept_share} if len(self.augmented) else {}
 
     def remember(self) -> dict[str, Tensor]:
         return {"positive": torch.from_numpy(self.labels.positive), "kept": torch.from_numpy(self.labels.is_kept)}
 
-    def recall(self, state: dict[str, Tensor]) -> None:
-        self.labels = Labels(state["positive"].numpy(), state["kept"].numpy())
+    def recall(self, kept: dict[str, Tensor]) -> None:
+        self.labels = Labels(kept["positive"].numpy(), kept["kept"].numpy())
 
 
 @register_learned

@@ -262,5 +262,5 @@ def test_classes_go_by_their_names(own):
     found = network(["x"] * 3, list(LABELS))
     assert found.tolist() == torch.eye(3).tolist()
     loss = network.loss(NliBatch(["x"] * 3, list(LABELS), torch.arange(3)))
-    assert float(loss.figures["accuracy"]) == 1
+    assert float(loss.told["accuracy"]) == 1
     assert float(loss.total) == pytest.approx(math.log(math.e + 2) - 1)
