@@ -101,7 +101,7 @@ def simulate_chats(
     courses = []
     for chat in chats.conversations:
         sampled_chat = people.draw(chat.seed, bot.name, least=n_exchanges or 1) if people else None
-        n_drawn = MOST_EXCHANGES if may_leave else len(sampled_chat.said) if sampled_chat else DEFAULT_EXCHANGES
+        n_drawn = MOST_EXCHANGES if may_leave else len(sampled_chat.messages) if sampled_chat else DEFAULT_EXCHANGES
         n_most, profile = n_exchanges or n_drawn, _drawn_profile(chat.seed, profiles)
         first = ParticipantTurn(chat, bot.name, profile, None if may_leave else n_most, sampled_chat)
         courses.append(_Course(first, n_most))
@@ -149,8 +149,8 @@ def simulate_within(
     turns: list[ParticipantTurn] = []
     for chat in stored:
         own_seed = derive_seed(seed, "within", participant.name, chat.bot, chat.conversation.id)
-        sampled_chat = source.draw(own_seed, chat.bot, chat.person, least=len(chat.said), unlike=chat)
-        n_planned = None if may_leave else len(chat.said)
+        sampled_chat = source.draw(own_seed, chat.bot, chat.person, least=len(chat.messages), unlike=chat)
+        n_planned = None if may_leave else len(chat.messages)
         first = replace(chat.conversation, seed=own_seed)
         turns.append(
             ParticipantTurn(first, chat.bot, _drawn_profile(own_seed, profiles), n_planned, sampled_chat, chat.person)

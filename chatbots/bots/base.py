@@ -58,7 +58,7 @@ class FallbackBot:
     """The bot that answered in another's place, and why that one did not."""
 
     bot_id: str
-    why: str
+    reason: str
 
 
 class Bot(Protocol):
@@ -202,12 +202,12 @@ class BotDefaults:
 _deadline: ContextVar[float | None] = ContextVar("reply_deadline", default=None)
 
 
-def set_deadline(at: float | None) -> None:
+def set_deadline(deadline: float | None) -> None:
     """Note when the reply of this task has to be complete, by `time.monotonic`; None: whenever."""
-    _deadline.set(at)
+    _deadline.set(deadline)
 
 
 def seconds_left() -> float:
     """Return the seconds until the deadline; infinity where none is set."""
-    at = _deadline.get()
-    return math.inf if at is None else at - time.monotonic()
+    deadline = _deadline.get()
+    return math.inf if deadline is None else deadline - time.monotonic()

@@ -55,11 +55,11 @@ class CheckpointBot(ConfiguredBot):
         manifest = self._manifest()
         if manifest is None:
             return "A neural model whose checkpoint is not here."
-        made = _made(manifest)
-        ei = " with EI" if made["ei"] else ""
+        training = _describe_training(manifest)
+        ei = " with EI" if training["ei"] else ""
         bytes_each = 4 if manifest.dtype == "float32" else 2
         size = f"{manifest.weights_bytes / bytes_each / 1e6:.1f} million parameters"
-        source = f", trained on {made['corpus'].replace(' + ', ', ')}" if made["corpus"] else ""
+        source = f", trained on {training['corpus'].replace(' + ', ', ')}" if training["corpus"] else ""
         return (
             f"{manifest.model.upper()}{ei}, {size} ({manifest.weights_bytes / 1e6:.1f} MB){source}; "
             f"decoded by {self.options.decoding}."
@@ -72,7 +72,7 @@ class CheckpointBot(ConfiguredBot):
         return {
             "model": manifest.model if manifest else None,
             "digest": manifest.digest if manifest else None,
-            **(_made(manifest) if manifest else {}),
+            **(_describe_training(manifest) if manifest else {}),
             "decoding": self.options.decoding,
             **{name: getattr(self.options, name) for name in _USED[self.options.decoding]},
             **{name: getattr(self.options, name) for name in _ALWAYS_USED},
@@ -185,7 +185,7 @@ _ALWAYS_USED = (
 _FIGURES = ("perplexity", "kl", "average", "extrema", "greedy")
 
 
-def _made(manifest: Manifest) -> dict[str, Any]:
+def _describe_training(manifest: Manifest) -> dict[str, Any]:
     """Return the checkpoint's corpora, EI heads and metrics, for analyses that compare bots by them."""
     read = [str(c["path"]).partition(".")[0] for c in manifest.training.get("corpora", ())]
     ei = manifest.config.get("ei") or {}

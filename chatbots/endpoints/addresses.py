@@ -153,9 +153,9 @@ class Address:
                 if now >= breaker.rests_until:
                     breaker.rests_until = now + REST_S  # this one tries it; nobody else does meanwhile
                     continue
-                what = self.url if key is None else f"the model {model} at {self.url}"
+                target = self.url if key is None else f"the model {model} at {self.url}"
                 raise AddressRests(
-                    f"{what} failed {breaker.n_failed} times in a row ({breaker.reason}) and is left alone; "
+                    f"{target} failed {breaker.n_failed} times in a row ({breaker.reason}) and is left alone; "
                     f"it is tried again in {max(1, round(breaker.rests_until - now))} s"
                 )
 
@@ -166,8 +166,8 @@ class Address:
 
         loop = asyncio.get_running_loop()
         with self._lock:
-            for other in [other for other in self._of_loops if other.is_closed()]:
-                del self._of_loops[other]
+            for closed_loop in [known_loop for known_loop in self._of_loops if known_loop.is_closed()]:
+                del self._of_loops[closed_loop]
             if loop not in self._of_loops:
                 # The places are the limit; the client's own would only be a second queue.
                 limits = httpx2.Limits(max_connections=None, keepalive_expiry=30)
@@ -210,9 +210,9 @@ def private_refusal(host: str, ips: Iterable[str]) -> str:
     private = next((ip for ip in ips if not is_public(ip)), None)
     if private is None:
         return ""
-    where = "" if host == private else f" ({private})"
+    ip_note = "" if host == private else f" ({private})"
     return (
-        f"{host}{where} is an address of this machine or of a private network; whoever runs the server can allow "
+        f"{host}{ip_note} is an address of this machine or of a private network; whoever runs the server can allow "
         "these with CONFAB_PRIVATE_ADDRESSES"
     )
 
@@ -228,12 +228,12 @@ def _public_network() -> Any:
 
         async def connect_tcp(self, host: str, port: int, *args: Any, **kwargs: Any) -> Any:
             try:
-                found = await getaddrinfo(host, port, type=socket.SOCK_STREAM)
+                address_infos = await getaddrinfo(host, port, type=socket.SOCK_STREAM)
             except OSError as error:
                 raise httpcore2.ConnectError(str(error)) from error
-            ips = [str(one[4][0]) for one in found]
-            if said := private_refusal(host, ips):
-                raise httpcore2.ConnectError(said)
+            ips = [str(address_info[4][0]) for address_info in address_infos]
+            if reason := private_refusal(host, ips):
+                raise httpcore2.ConnectError(reason)
             for ip in ips[:-1]:
                 with suppress(httpcore2.ConnectError, httpcore2.ConnectTimeout):
                     return await self._open.connect_tcp(ip, port, *args, **kwargs)
@@ -253,9 +253,9 @@ def refusal(url: str, *, public_only: bool = False) -> str:
         return ""
     try:
         if public_only:
-            ips = [str(one[4][0]) for one in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)]
-            if said := private_refusal(host, ips):
-                return said
+            ips = [str(address_info[4][0]) for address_info in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)]
+            if reason := private_refusal(host, ips):
+                return reason
             host = ips[0]
         socket.create_connection((host, port), timeout=CONNECT_S).close()
     except OSError as error:
@@ -270,7 +270,7 @@ def format_wait(seconds: float) -> str:
     return f"{seconds / 60:.0f} min" if seconds < 2 * 3600 else f"{seconds / 3600:.0f} h"
 
 
-async def wait(seconds: float, why: str) -> None:
+async def wait(seconds: float, reason: str) -> None:
     """Wait so long, and a little longer by chance.
 
     Raises:
@@ -278,13 +278,13 @@ async def wait(seconds: float, why: str) -> None:
     """
     if seconds <= 0:
         return
-    left = seconds_left()
-    if seconds >= left:
+    left_s = seconds_left()
+    if seconds >= left_s:
         raise AddressRests(
-            f"{why}; the next request is {seconds:.0f} s away, and the reply due in {max(0.0, left):.0f} s"
+            f"{reason}; the next request is {seconds:.0f} s away, and the reply due in {max(0.0, left_s):.0f} s"
         )
     longer = seconds * (1 + JITTER * random.random())
-    await sleep(longer if longer < left else seconds)
+    await sleep(longer if longer < left_s else seconds)
 
 
 _addresses: weakref.WeakValueDictionary[tuple[str, bool], Address] = weakref.WeakValueDictionary()

@@ -106,7 +106,7 @@ async def call(
             data = response.aiter_bytes()
             head = await _head(data)
             if head.lstrip()[:1] in (b"{", b"["):
-                yield await _whole(head, data)
+                yield await _read_completion(head, data)
                 return
             stream = aiter(_events(head, data, response.request))
             while True:
@@ -149,8 +149,8 @@ async def call(
             raise CallFailed(f"it sent no stream of events: {error}") from error
         if isinstance(error, httpx2.TimeoutException):
             raise CallFailed("no answer within the time-out", is_down=True) from error
-        what = "the connection broke" if began else "no connection"
-        raise CallFailed(f"{what} ({error})", is_down=True) from error
+        failure = "the connection broke" if began else "no connection"
+        raise CallFailed(f"{failure} ({error})", is_down=True) from error
 
 
 def is_good_end(finish: str) -> bool:
@@ -164,8 +164,8 @@ def read_bad_end(finish: str, reason: str) -> CallFailed:
         return CallFailed(
             f"a content filter ended the reply (finish reason {quote(finish)})", passes=False, is_content=True
         )
-    more = f", {reason}" if reason else ""
-    return CallFailed(f"the endpoint broke the reply off (finish reason {quote(finish)}{more})")
+    reason_note = f", {reason}" if reason else ""
+    return CallFailed(f"the endpoint broke the reply off (finish reason {quote(finish)}{reason_note})")
 
 
 async def _head(data: AsyncIterator[bytes]) -> bytes:
@@ -193,7 +193,7 @@ def _events(head: bytes, data: AsyncIterator[bytes], request: httpx2.Request) ->
     return httpx2.EventSource(response, max_event_size=_MOST_WHOLE_BYTES)
 
 
-async def _whole(head: bytes, data: AsyncIterator[bytes]) -> Chunk:
+async def _read_completion(head: bytes, data: AsyncIterator[bytes]) -> Chunk:
     """Read a whole completion, or an error, from an endpoint that does not stream."""
     body = bytearray(head)
     async for part in data:
@@ -310,8 +310,8 @@ def _images(delta: dict[str, Any]) -> Iterator[str]:
     """
     for entries in (delta.get("images"), delta.get("content")):
         for entry in entries if isinstance(entries, list) else ():
-            found = entry.get("image_url") if isinstance(entry, dict) else None
-            address = found.get("url") if isinstance(found, dict) else found
+            image = entry.get("image_url") if isinstance(entry, dict) else None
+            address = image.get("url") if isinstance(image, dict) else image
             if isinstance(address, str):
                 yield address
 
@@ -365,9 +365,11 @@ def _likely(logprobs: Any) -> tuple[LikelyTokens, ...]:
 
 def _alternatives(top: Any) -> tuple[tuple[str, float], ...]:
     return tuple(
-        (one["token"], float(one["logprob"]))
-        for one in (top if isinstance(top, list) else ())
-        if isinstance(one, dict) and isinstance(one.get("token"), str) and isinstance(one.get("logprob"), int | float)
+        (candidate["token"], float(candidate["logprob"]))
+        for candidate in (top if isinstance(top, list) else ())
+        if isinstance(candidate, dict)
+        and isinstance(candidate.get("token"), str)
+        and isinstance(candidate.get("logprob"), int | float)
     )
 
 

@@ -257,9 +257,9 @@ def _rejected_params(message: str, content: bytes) -> tuple[str, ...]:
     """Return the fields of a request that an error refuses, in the order in which it names them."""
     if not _UNKNOWN_FIELD.search(message):
         return ()
-    named = [part["param"] for part in _parts_of(_parse(content)) if isinstance(part.get("param"), str)]
-    named += [(match[1] or match[2]).lower() for match in _FIELDS.finditer(message)]
-    return tuple(dict.fromkeys(named))
+    params = [part["param"] for part in _parts_of(_parse(content)) if isinstance(part.get("param"), str)]
+    params += [(match[1] or match[2]).lower() for match in _FIELDS.finditer(message)]
+    return tuple(dict.fromkeys(params))
 
 
 def _advice(status: Any, message: str) -> str:

@@ -42,16 +42,16 @@ class ReplyCost:
     answered_by: str = ""
     rejected_params: tuple[str, ...] = ()
 
-    def plus(self, other: ReplyCost) -> ReplyCost:
+    def plus(self, second: ReplyCost) -> ReplyCost:
         """Add another cost, as when a reply took two calls."""
-        known = self.cost is not None and other.cost is not None
+        known = self.cost is not None and second.cost is not None
         return ReplyCost(
-            self.tokens_in + other.tokens_in,
-            self.tokens_out + other.tokens_out,
-            (self.cost or 0.0) + (other.cost or 0.0) if known else None,
-            self.is_estimated or other.is_estimated,
-            other.answered_by or self.answered_by,
-            other.rejected_params or self.rejected_params,
+            self.tokens_in + second.tokens_in,
+            self.tokens_out + second.tokens_out,
+            (self.cost or 0.0) + (second.cost or 0.0) if known else None,
+            self.is_estimated or second.is_estimated,
+            second.answered_by or self.answered_by,
+            second.rejected_params or self.rejected_params,
         )
 
 

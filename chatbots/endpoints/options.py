@@ -48,15 +48,15 @@ class KeyFilter:
         if self._pattern is None:
             return piece
         text = self._pattern.sub(_INSTEAD, self._held + piece)
-        found = self._pattern.search(text, partial=True)
-        end = found.start() if found else len(text)
+        match = self._pattern.search(text, partial=True)
+        end = match.start() if match else len(text)
         self._held = text[end:]
         return text[:end]
 
     def end(self) -> str:
         """Return the text that was held back and turned out to be no key."""
-        held, self._held = self._held, ""
-        return held
+        text, self._held = self._held, ""
+        return text
 
 
 _OURS = {
@@ -149,9 +149,9 @@ class EndpointOptions(ReasoningOptions):
 
     @model_validator(mode="after")
     def _fits_together(self) -> EndpointOptions:
-        found = [*self._wrong_fallback(), *self._wrong_costs(), *self._wrong_extra_body()]
-        if found:
-            raise ValuesError(found)
+        mistakes = [*self._wrong_fallback(), *self._wrong_costs(), *self._wrong_extra_body()]
+        if mistakes:
+            raise ValuesError(mistakes)
         return self
 
     def _wrong_fallback(self) -> Iterator[Mistake]:

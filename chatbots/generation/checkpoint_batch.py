@@ -171,7 +171,7 @@ class LoadedCheckpoint:
         ids = [[self.vocabulary.ids(self.tokeniser.tokenise(text)) for text in texts] for texts in heard]
         emotion, sentence = self._read(heard)
         batch = DialogueBatch.from_ids(ids, emotion=emotion, sentence=sentence).to(self.model.device)
-        return self.model.encode_context(batch, [ReplySeeds.of(context) for context in contexts])
+        return self.model.encode_context(batch, [ReplySeeds.from_conversation(context) for context in contexts])
 
     def _read(self, heard: list[list[str]]) -> tuple[list[Tensor], list[Tensor]] | tuple[None, None]:
         """Return emotions and embeddings by conversation, which an input-only EI model reads with the words."""

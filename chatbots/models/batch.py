@@ -269,7 +269,7 @@ class LossParts:
     total: Tensor
 
     @classmethod
-    def of(cls, terms: ObjectiveTerms, kl_weight: float) -> LossParts:
+    def from_terms(cls, terms: ObjectiveTerms, kl_weight: float) -> LossParts:
         """Add the conversations up."""
         nll, kl, bow = terms.nll.sum(), terms.kl.sum(), terms.bow.sum()
         return cls(
@@ -344,7 +344,7 @@ class ReplySeeds:
     """of z_t; not the reply's own seed, which its choices of words are drawn from"""
 
     @classmethod
-    def of(cls, conversation: Conversation) -> ReplySeeds:
+    def from_conversation(cls, conversation: Conversation) -> ReplySeeds:
         """Return the seeds of the next reply."""
         return cls(derive_seed(conversation.seed, "conversation"), derive_seed(conversation.reply_seed, "latent"))
 

@@ -158,13 +158,13 @@ class BeamSearch:
         ).to(logits.device)[:, None]  # (R, 1)
         total = (so_far + values.double()).view(len(self._slots), -1)  # (slots, beam·K)
         best, places = total.topk(min(2 * beam, total.shape[-1]), dim=-1)
-        said = tokens.view(len(self._slots), -1).gather(-1, places)
+        next_tokens = tokens.view(len(self._slots), -1).gather(-1, places)
         parents = places // values.shape[-1]
         rows: list[int] = []
         inputs: list[int] = []
         finished: dict[int, list[Hypothesis]] = {}
         staying: list[_Slot] = []
-        candidates = zip(best.tolist(), parents.tolist(), said.tolist(), strict=True)
+        candidates = zip(best.tolist(), parents.tolist(), next_tokens.tolist(), strict=True)
         for i, (slot, (log_ps, origins, words)) in enumerate(zip(self._slots, candidates, strict=True)):
             before = slot.alive
             alive = self._extend(slot, log_ps, origins, words)
@@ -182,14 +182,14 @@ class BeamSearch:
         """Return the tokens that one hypothesis may not say next."""
         if row >= len(slot.alive):
             return set()
-        said = slot.alive[row][0]
+        words = slot.alive[row][0]
         banned: set[int] = set()
         if self._settings.no_repeat_ngram:
             ban = NgramBan(self._settings.no_repeat_ngram)
-            for token in said:
+            for token in words:
                 ban.add(token)
             banned |= ban.forbidden()
-        if len(said) < self._settings.min_tokens:
+        if len(words) < self._settings.min_tokens:
             banned.add(self._settings.end)
         return banned
 
@@ -210,12 +210,12 @@ class BeamSearch:
         for rank, (log_p, origin, word) in enumerate(zip(log_ps, origins, words, strict=True)):
             if log_p == -torch.inf:
                 break
-            said = slot.alive[origin][0]
+            prefix = slot.alive[origin][0]
             if word == settings.end:
                 if rank < settings.beam:
-                    slot.ended.append(settings.hypothesis(said, True, log_p))
+                    slot.ended.append(settings.hypothesis(prefix, True, log_p))
             elif len(alive) < settings.beam:
-                alive.append(((*said, word), log_p))
+                alive.append(((*prefix, word), log_p))
                 steps.append((origin, word))
         slot.alive = alive
         slot.ended.sort(key=lambda h: -h.score)
@@ -235,8 +235,8 @@ class BeamSearch:
 
     def _ranked(self, slot: _Slot, before: list[tuple[tuple[int, ...], float]]) -> list[Hypothesis]:
         """Return the ended hypotheses, best first, then those that were cut, together at most `beam`."""
-        left = slot.alive or ([] if slot.ended else before)  # everything was forbidden: cut there
-        cut = [self._settings.hypothesis(said, False, log_p) for said, log_p in left]
+        unfinished = slot.alive or ([] if slot.ended else before)  # everything was forbidden: cut there
+        cut = [self._settings.hypothesis(words, False, log_p) for words, log_p in unfinished]
         cut.sort(key=lambda h: -h.score)
         return [*slot.ended, *cut][: self._settings.beam]
 
@@ -255,13 +255,13 @@ def beam_search(model: Stepper[S], state: S, settings: BeamSettings, *, start: i
     numbers = search.admit(state.n_rows)
     state = state.repeat(settings.beam)
     tokens = [start] * state.n_rows
-    found: dict[int, list[Hypothesis]] = {}
+    hypotheses: dict[int, list[Hypothesis]] = {}
     while search.n_slots:
         logits, state = model.step(torch.tensor(tokens, device=model.device), state)
         move = search.advance(logits)
-        found |= move.finished
+        hypotheses |= move.finished
         state, tokens = state.select(move.rows), move.tokens
-    return [found[number] for number in numbers]
+    return [hypotheses[number] for number in numbers]
 
 
 def pick_hypothesis(

@@ -101,7 +101,7 @@ class DialogueModel(nn.Module, ABC):
         if sentence_drop and not self.has_sentence_drop:
             name = type(self).__name__
             raise ValueError(f"sentence_drop is {sentence_drop}; {name} has none, give 0")
-        return LossParts.of(
+        return LossParts.from_terms(
             self.terms(
                 batch,
                 word_drop=WordDrop(word_drop if self.training else 0.0, generator, self.compat_word_drop_per_step),

@@ -144,8 +144,8 @@ class EIHeads(nn.Module):
             # −(1/n) Σ_t Σ_k p_k log softmax(logits)_k
             emotion = -(p * F.log_softmax(logits, dim=-1)).sum(-1).mean()
         if self.sentence is not None:
-            wanted = _targets(batch, "sentence", config.D)[:, :-1][mask].float()  # (n, D)
-            sentence = F.mse_loss(self.sentence(c).float(), wanted)
+            targets = _targets(batch, "sentence", config.D)[:, :-1][mask].float()  # (n, D)
+            sentence = F.mse_loss(self.sentence(c).float(), targets)
         return EILosses(emotion, sentence, config.w_emo * emotion + config.w_inf * sentence)
 
 

@@ -89,14 +89,14 @@ class UtteranceEncoder(nn.Module):
         Returns:
             (B, N, 2H_e)
         """
-        there = lengths > 0  # (B, N)
+        mask = lengths > 0  # (B, N)
         width = 2 * self.rnn.hidden_size
         encoded = self.embedding.weight.new_zeros(*lengths.shape, width)  # (B, N, 2H_e)
-        if not bool(there.any()):
+        if not bool(mask.any()):
             return encoded
-        words = self.dropout(self.embedding(utterances[there]))  # (M, T, E)
-        h = last_states(self.rnn, words, lengths[there])  # (M, 2H_e)
-        encoded[there] = h.to(encoded.dtype)
+        words = self.dropout(self.embedding(utterances[mask]))  # (M, T, E)
+        h = last_states(self.rnn, words, lengths[mask])  # (M, 2H_e)
+        encoded[mask] = h.to(encoded.dtype)
         return encoded
 
 
@@ -221,7 +221,7 @@ class ReplyDecoder(nn.Module):
         inputs = word_drop(shifted(targets.tokens, targets.lengths))  # (M, T)
         words = self.dropout(self.embedding(inputs))  # (M, T, E)
         states, _ = self.rnn(words, h_0[None].contiguous())  # (M, T, H_d)
-        return tokens_nll(lambda there: self.project(self.dropout(states[there])), targets)
+        return tokens_nll(lambda mask: self.project(self.dropout(states[mask])), targets)
 
     def step(self, tokens: Tensor, state: HiddenState) -> tuple[Tensor, HiddenState]:
         """Read one token per row: (R,) → logits (R, V) and the next state. No dropout."""
@@ -252,10 +252,10 @@ def tokens_nll(logits_at, targets: TargetUtterances) -> Tensor:
         (M,) nats
     """
     positions = torch.arange(targets.tokens.shape[1], device=targets.tokens.device)  # (T,)
-    there = positions < targets.lengths[:, None]  # (M, T)
-    logits = logits_at(there).float()  # (P, V)
-    nll = F.cross_entropy(logits, targets.tokens[there], reduction="none")  # (P,)
-    return nll.new_zeros(there.shape[0]).index_add(0, there.nonzero()[:, 0], nll)
+    mask = positions < targets.lengths[:, None]  # (M, T)
+    logits = logits_at(mask).float()  # (P, V)
+    nll = F.cross_entropy(logits, targets.tokens[mask], reduction="none")  # (P,)
+    return nll.new_zeros(mask.shape[0]).index_add(0, mask.nonzero()[:, 0], nll)
 
 
 @dataclass(frozen=True, eq=False)
@@ -269,13 +269,13 @@ class Gaussian:
         """Return z = μ + √var · ε for standard normal ε, (M, Z): Kingma and Welling (2014)."""
         return self.mean + self.variance.sqrt() * noise
 
-    def kl(self, other: Gaussian) -> Tensor:
+    def kl(self, prior: Gaussian) -> Tensor:
         """Compute KL(self ‖ other), summed over Z: (M,) nats.
 
         ½ Σ (log var_p − log var_q + (var_q + (μ_q − μ_p)²) / var_p − 1)
         """
-        gap = self.variance + (self.mean - other.mean) ** 2
-        terms = other.variance.log() - self.variance.log() + gap / other.variance - 1
+        gap = self.variance + (self.mean - prior.mean) ** 2
+        terms = prior.variance.log() - self.variance.log() + gap / prior.variance - 1
         return 0.5 * terms.sum(-1)
 
     def log_density(self, z: Tensor) -> Tensor:

@@ -54,7 +54,7 @@ class AttentionState(DecoderState):
     hidden: Tensor  # (R, H_d)
     memory: Tensor  # (R, S, 2H_e)
     keys: Tensor  # (R, S, H_d), W_a m_s
-    there: Tensor  # (R, S), false where the memory is filled up
+    mask: Tensor  # (R, S), false where the memory is filled up
 
 
 class Seq2Seq(DialogueModel):
@@ -87,7 +87,7 @@ class Seq2Seq(DialogueModel):
         words = self.embedding(word_drop(shifted(targets.tokens, targets.lengths)))  # (M, T, E)
         h, _ = self.decoder(self.dropout(words), state.hidden[None].contiguous())  # (M, T, H_d), (3)
         attended = self._attend(h, state)  # (M, T, H_d)
-        nll = tokens_nll(lambda there: self.project(self.dropout(attended[there])), targets)  # (6)
+        nll = tokens_nll(lambda mask: self.project(self.dropout(attended[mask])), targets)  # (6)
         return ObjectiveTerms.of_words_alone(nll, targets)
 
     def read_context(self, batch: DialogueBatch, seeds: Sequence[ReplySeeds]) -> AttentionState:
@@ -98,7 +98,7 @@ class Seq2Seq(DialogueModel):
         assert isinstance(state, AttentionState)
         h = one_step(self.decoder, self.embedding(tokens), state.hidden)  # (R, H_d), (3)
         attended = self._attend(h[:, None], state)[:, 0]  # (R, H_d)
-        return self.project(attended), AttentionState(h, state.memory, state.keys, state.there)
+        return self.project(attended), AttentionState(h, state.memory, state.keys, state.mask)
 
     def _encode(self, tokens: Tensor, lengths: Tensor) -> AttentionState:
         """Read M utterances, (M, T), of lengths (M,), none of them 0."""
@@ -108,12 +108,12 @@ class Seq2Seq(DialogueModel):
         memory, _ = pad_packed_sequence(outputs, batch_first=True)  # (M, S, 2H_e), (1)
         positions = torch.arange(memory.shape[1], device=memory.device)  # (S,)
         hidden = self.start(torch.cat([last[0], last[1]], dim=-1))  # (M, H_d), (2)
-        there = positions < lengths[:, None]  # (M, S)
-        return AttentionState(hidden, memory, self.score(memory), there)
+        mask = positions < lengths[:, None]  # (M, S)
+        return AttentionState(hidden, memory, self.score(memory), mask)
 
     def _attend(self, h: Tensor, state: AttentionState) -> Tensor:
         """Look at the memory from each decoder state: (M, T, H_d) → (M, T, H_d)."""
         scores = h @ state.keys.transpose(1, 2)  # (M, T, S)
-        scores = scores.masked_fill(~state.there[:, None], -torch.inf)
+        scores = scores.masked_fill(~state.mask[:, None], -torch.inf)
         seen = torch.softmax(scores.float(), dim=-1).to(h.dtype) @ state.memory  # (M, T, 2H_e), (4)
         return torch.tanh(self.combine(torch.cat([seen, h], dim=-1)))  # (5)

@@ -62,7 +62,7 @@ class CacheState(DecoderState):
     values: Tensor  # (R, layers, L, d_model)
     memory_keys: Tensor  # (R, layers, S, d_model)
     memory_values: Tensor  # (R, layers, S, d_model)
-    there: Tensor  # (R, S), false where the memory is filled up
+    mask: Tensor  # (R, S), false where the memory is filled up
 
 
 class Transformer(DialogueModel):
@@ -107,7 +107,7 @@ class Transformer(DialogueModel):
         noise: LatentNoise | None,
     ) -> ObjectiveTerms:
         targets = batch.targets
-        memory, there = self._encode(batch.utterances[:, :-1][targets.mask], batch.lengths[:, :-1][targets.mask])
+        memory, memory_mask = self._encode(batch.utterances[:, :-1][targets.mask], batch.lengths[:, :-1][targets.mask])
         inputs = word_drop(shifted(targets.tokens, targets.lengths))  # (M, T)
         n_steps = inputs.shape[1]
         ahead = torch.ones(n_steps, n_steps, dtype=torch.bool, device=inputs.device).triu(1)
@@ -116,13 +116,13 @@ class Transformer(DialogueModel):
             memory,
             tgt_mask=ahead,
             tgt_is_causal=True,
-            memory_key_padding_mask=~there,
+            memory_key_padding_mask=~memory_mask,
         )  # (M, T, d_model)
-        nll = tokens_nll(lambda said: self._logits(states[said]), targets)  # (M,)
+        nll = tokens_nll(lambda mask: self._logits(states[mask]), targets)  # (M,)
         return ObjectiveTerms.of_words_alone(nll, targets)
 
     def read_context(self, batch: DialogueBatch, seeds: Sequence[ReplySeeds]) -> CacheState:
-        memory, there = self._encode(*batch.latest)  # (R, S, d_model), (R, S)
+        memory, memory_mask = self._encode(*batch.latest)  # (R, S, d_model), (R, S)
         d = self.config.d_model
         keys, values = [], []
         for layer in self.decoder.layers:
@@ -136,7 +136,7 @@ class Transformer(DialogueModel):
             values=nothing,
             memory_keys=torch.stack(keys, dim=1),
             memory_values=torch.stack(values, dim=1),
-            there=there,
+            mask=memory_mask,
         )
 
     @torch.no_grad()
@@ -151,16 +151,16 @@ class Transformer(DialogueModel):
         so_far = torch.arange(n_wide, device=now.device) <= now[:, None]  # (R, L)
         x = self._embedded(tokens[:, None], now[:, None])[:, 0]  # (R, d_model)
         for i, layer in enumerate(self.decoder.layers):
-            own = layer.self_attn
-            query, key, value = F.linear(layer.norm1(x), own.in_proj_weight, own.in_proj_bias).chunk(
+            attention = layer.self_attn
+            query, key, value = F.linear(layer.norm1(x), attention.in_proj_weight, attention.in_proj_bias).chunk(
                 3, dim=-1
             )  # (R, d_model) each
             keys[rows, i, now], values[rows, i, now] = key, value
-            x = x + own.out_proj(self._attended(query, keys[:, i], values[:, i], so_far))
+            x = x + attention.out_proj(self._attended(query, keys[:, i], values[:, i], so_far))
             cross = layer.multihead_attn
             query = F.linear(layer.norm2(x), cross.in_proj_weight[:d], cross.in_proj_bias[:d])
             x = x + cross.out_proj(
-                self._attended(query, state.memory_keys[:, i], state.memory_values[:, i], state.there)
+                self._attended(query, state.memory_keys[:, i], state.memory_values[:, i], state.mask)
             )
             x = x + layer.linear2(layer.activation(layer.linear1(layer.norm3(x))))
         assert self.decoder.norm is not None
@@ -170,9 +170,9 @@ class Transformer(DialogueModel):
         """Read M utterances, (M, T): memory (M, S, d_model) and where it is one (M, S)."""
         tokens = tokens[:, : int(lengths.max())]  # (M, S)
         positions = torch.arange(tokens.shape[1], device=tokens.device)  # (S,)
-        there = positions < lengths[:, None]  # (M, S)
+        mask = positions < lengths[:, None]  # (M, S)
         words = self.dropout(self._embedded(tokens, positions))  # (M, S, d_model)
-        return self.encoder(words, src_key_padding_mask=~there), there
+        return self.encoder(words, src_key_padding_mask=~mask), mask
 
     def _embedded(self, tokens: Tensor, positions: Tensor) -> Tensor:
         """Embed words and their places: ids of any shape → (…, d_model)."""
@@ -183,7 +183,7 @@ class Transformer(DialogueModel):
         """Compute the words' scores before the softmax: (…, d_model) → (…, V)."""
         return F.linear(states, self.embedding.weight)
 
-    def _attended(self, query: Tensor, keys: Tensor, values: Tensor, there: Tensor) -> Tensor:
+    def _attended(self, query: Tensor, keys: Tensor, values: Tensor, mask: Tensor) -> Tensor:
         """Attend with one query per row, several heads: (R, d_model), (R, L, d_model) ×2, (R, L) → (R, d_model)."""
         n_rows, n_heads = len(query), self.config.n_heads
 
@@ -191,7 +191,7 @@ class Transformer(DialogueModel):
             return x.view(n_rows, -1, n_heads, x.shape[-1] // n_heads).transpose(1, 2)
 
         out = F.scaled_dot_product_attention(
-            split(query[:, None]), split(keys), split(values), attn_mask=there[:, None, None]
+            split(query[:, None]), split(keys), split(values), attn_mask=mask[:, None, None]
         )  # (R, heads, 1, d_head)
         return out.reshape(n_rows, -1)
 

@@ -165,16 +165,16 @@ class VHCR(HierarchicalModel):
 
     def _infer(self, x: Tensor, n_utterances: Tensor) -> Gaussian:
         """Return q(z_conv), (B, N, W) → (B, Z), or N(0, I) where nothing was said yet."""
-        begun = n_utterances > 0  # (B,)
+        has_utterances = n_utterances > 0  # (B,)
         last = x.new_zeros(x.shape[0], 2 * self.config.C)  # (B, 2C)
-        if bool(begun.any()):
-            states = last_states(self.inference, x[begun], n_utterances[begun])
-            last[begun] = states.to(last.dtype)
+        if bool(has_utterances.any()):
+            states = last_states(self.inference, x[has_utterances], n_utterances[has_utterances])
+            last[has_utterances] = states.to(last.dtype)
         inferred = self.z_conv_posterior(last)
         standard = Gaussian.standard(inferred.mean)
         return Gaussian(
-            torch.where(begun[:, None], inferred.mean, standard.mean),
-            torch.where(begun[:, None], inferred.variance, standard.variance),
+            torch.where(has_utterances[:, None], inferred.mean, standard.mean),
+            torch.where(has_utterances[:, None], inferred.variance, standard.variance),
         )
 
     def _contexts(self, x: Tensor, z_conv: Tensor, n_utterances: Tensor | None = None) -> Tensor:
@@ -185,8 +185,8 @@ class VHCR(HierarchicalModel):
             z_conv: (B, Z)
         """
         initial = self.context_start(z_conv)  # (B, C)
-        beside = z_conv[:, None].expand(-1, x.shape[1], -1)  # (B, N, Z)
-        inputs = torch.cat([x, beside], dim=-1)  # (B, N, W+Z)
+        z_repeated = z_conv[:, None].expand(-1, x.shape[1], -1)  # (B, N, Z)
+        inputs = torch.cat([x, z_repeated], dim=-1)  # (B, N, W+Z)
         if n_utterances is None:
             return self.context(inputs, initial)
         return self.context.last(inputs, n_utterances, initial)

@@ -133,5 +133,5 @@ class BagOfWords(nn.Module):
         count = same.sum(-1)  # (M, T)
         n = words.sum(-1, keepdim=True).clamp_min(1)  # (M, 1)
         log_bag = (count.clamp_min(1) / n).log()  # (M, T)
-        told = log_p.gather(-1, targets.tokens)  # (M, T)
-        return ((log_bag - told) * words).sum(-1)
+        log_p_targets = log_p.gather(-1, targets.tokens)  # (M, T)
+        return ((log_bag - log_p_targets) * words).sum(-1)

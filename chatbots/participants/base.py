@@ -46,16 +46,17 @@ class ParticipantTurn:
         bot: name of the bot. Nothing may be learned from chats with it.
         profile: character of the participant.
         n_planned: messages that the participant is to write in all; None: it leaves when it wants to.
-        drawn: a person's chat with another bot, drawn by the chat's seed, whose opening and length are taken over.
-        person: whose stored chat is simulated; nothing may be learned from chats of this person. Empty: unknown.
-        written: own messages so far, where the conversation has a person's in their place.
+        sampled_chat: a real chat with another bot, sampled by the chat's seed; its opening and length are reused.
+        person: id of the participant whose stored chat is simulated. Nothing may be learned from this person's chats.
+            Empty if unknown.
+        written: the simulated participant's messages so far, if the conversation holds the real person's instead.
     """
 
     conversation: Conversation
     bot: str
     profile: ParticipantProfile = ParticipantProfile()
     n_planned: int | None = None
-    drawn: HumanChat | None = None
+    sampled_chat: HumanChat | None = None
     person: str = ""
     written: tuple[str, ...] = ()
 
@@ -166,9 +167,9 @@ class SimulatedParticipant(ABC):
 
     def opening(self, turn: ParticipantTurn) -> Move | None:
         """Return the drawn person's first message if nothing has been written; else None."""
-        if turn.drawn is None or turn.conversation.turns:
+        if turn.sampled_chat is None or turn.conversation.turns:
             return None
-        return Move(turn.drawn.said[0], source=turn.drawn.conversation.id)
+        return Move(turn.sampled_chat.messages[0], source=turn.sampled_chat.conversation.id)
 
 
 participants: Registry[SimulatedParticipant] = Registry("simulated participant", "chatbots.participants")
@@ -190,8 +191,8 @@ def participant_get(name: str) -> SimulatedParticipant:
     kind, _, bot = name.partition(":")
     entry = participants.get(kind)
     if entry.speaks_by_bot != bool(bot):
-        wanted = f"write {kind}:BOT with the id of a bot" if entry.speaks_by_bot else f"write {kind} alone"
-        raise BotError(f"{quote(name)} is no participant; {wanted}")
+        advice = f"write {kind}:BOT with the id of a bot" if entry.speaks_by_bot else f"write {kind} alone"
+        raise BotError(f"{quote(name)} is no participant; {advice}")
     return type(entry)(bot)
 
 

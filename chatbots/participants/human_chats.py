@@ -38,14 +38,14 @@ class HumanChat:
         return tuple(joined)
 
     @cached_property
-    def said(self) -> tuple[str, ...]:
+    def messages(self) -> tuple[str, ...]:
         """The person's messages."""
         return tuple(turn.text for turn in self.turns if turn.speaker == "human")
 
     @cached_property
     def own_keys(self) -> frozenset[str]:
         """The person's messages of more than a few words, without capitals and punctuation."""
-        return frozenset(repetition_key(text) for text in self.said if len(text.split()) > SHORT_WORDS)
+        return frozenset(repetition_key(text) for text in self.messages if len(text.split()) > SHORT_WORDS)
 
     @property
     def is_opened_by_bot(self) -> bool:
@@ -71,7 +71,7 @@ class HumanChats:
     chats: tuple[HumanChat, ...]
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "chats", tuple(chat for chat in self.chats if chat.said))
+        object.__setattr__(self, "chats", tuple(chat for chat in self.chats if chat.messages))
 
     def __len__(self) -> int:
         return len(self.chats)
@@ -85,7 +85,7 @@ class HumanChats:
         keys: dict[str, set[str]] = {}
         for chat in self.chats:
             keys.setdefault(chat.bot, set()).update(chat.own_keys)
-        return {bot: frozenset(own) for bot, own in keys.items()}
+        return {bot: frozenset(bot_keys) for bot, bot_keys in keys.items()}
 
     def draw(
         self, seed: int, bot: str, person: str = "", *, least: int = 1, unlike: HumanChat | None = None
@@ -104,12 +104,12 @@ class HumanChats:
         if bot not in self._drawable:
             chats = [chat for chat in self.chats if chat.bot != bot]
             chats = [chat for chat in chats if not chat.is_opened_by_bot] or chats
-            own = self.keys_by_bot.get(bot, ())
-            self._drawable[bot] = [chat for chat in chats if repetition_key(chat.said[0]) not in own] or chats
+            bot_keys = self.keys_by_bot.get(bot, ())
+            self._drawable[bot] = [chat for chat in chats if repetition_key(chat.messages[0]) not in bot_keys] or chats
         chats = [chat for chat in self._drawable[bot] if not person or chat.person != person]
         if unlike is not None:
             chats = [chat for chat in chats if chat.own_keys.isdisjoint(unlike.own_keys)]
-        chats = [chat for chat in chats if len(chat.said) >= least] or chats
+        chats = [chat for chat in chats if len(chat.messages) >= least] or chats
         return chats[derive_seed(seed, "drawn") % len(chats)] if chats else None
 
     @cached_property

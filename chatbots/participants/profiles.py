@@ -24,15 +24,15 @@ def profiles_read(path: Path | str) -> list[ParticipantProfile]:
         read = [(f"{file.name}, entry {number}", values_read, entry) for number, entry in enumerate(entries, start=1)]
     else:
         try:
-            read = [(where, values_read_json, line) for where, line in lines_read(file)]
+            read = [(location, values_read_json, line) for location, line in lines_read(file)]
         except CorpusError as error:
             raise ValuesError(str(error)) from error
     profiles = []
-    for where, reader, entry in read:
+    for location, reader, entry in read:
         try:
             profiles.append(reader(ParticipantProfile, entry, subject="the profile"))
         except ValuesError as error:
-            raise ValuesError(error.mistakes, where) from error
+            raise ValuesError(error.mistakes, location) from error
     if not profiles:
         raise ValuesError(f"{file} has no profile")
     return profiles

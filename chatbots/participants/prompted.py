@@ -144,7 +144,7 @@ class BotDrivenParticipant(SimulatedParticipant):
             chat,
             id=f"{chat.id}:participant",
             seed=turn.chat_seed,
-            turns=tuple(Turn("bot" if one.speaker == "human" else "human", one.text) for one in chat.turns),
+            turns=tuple(Turn("bot" if message.speaker == "human" else "human", message.text) for message in chat.turns),
             bot_prompt="",
             system_prompt=self.prompt_of(turn),
             is_opened=True,

@@ -23,10 +23,10 @@ class ReplayedParticipant(SimulatedParticipant):
         return [self._move(turn) for turn in turns]
 
     def _move(self, turn: ParticipantTurn) -> Move:
-        chat, number = turn.drawn, turn.number
+        chat, number = turn.sampled_chat, turn.number
         if chat is None:
             return Move(error=f"no person has chatted with another bot than {turn.bot}")
         vote = chat.vote_before(number)
-        if number >= len(chat.said):
+        if number >= len(chat.messages):
             return Move(vote=vote)
-        return Move(chat.said[number], vote=vote, source=chat.conversation.id)
+        return Move(chat.messages[number], vote=vote, source=chat.conversation.id)

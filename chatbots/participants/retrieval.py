@@ -53,11 +53,11 @@ class _PeopleSituations:
 
     def __init__(self, people: HumanChats, device: str, store: TextStore | None) -> None:
         dialogues = [_dialogue(chat) for chat in people]
-        everything = Situations.of(Corpus(tuple(dialogues)))
-        places = [(number, i) for number, one in enumerate(dialogues) for i in range(1, len(one.turns))]
+        everything = Situations.from_corpus(Corpus(tuple(dialogues)))
+        places = [(number, i) for number, dialogue in enumerate(dialogues) for i in range(1, len(dialogue.turns))]
         humans = [[*(turn.speaker == "human" for turn in chat.turns), True] for chat in people]
         rows = [row for row, (number, i) in enumerate(places) if humans[number][i]]
-        columns = ("replies", "contexts", "second", "asked", "greets", "sentiment")
+        columns = ("replies", "contexts", "second", "answers_question", "greets", "sentiment")
         self.index = replace(everything, **{name: getattr(everything, name)[rows] for name in columns})
         self.numbers = np.array([places[row][0] for row in rows], dtype=int)
         self.chats = [people.chats[number] for number in self.numbers]
@@ -190,8 +190,8 @@ def _encode(encoder: SentenceEncoder, store: TextStore | None, texts: Sequence[s
     rows = store.get(key, texts) if store is not None else {}
     new = list(dict.fromkeys(text for text in texts if text not in rows))
     if new:
-        made = dict(zip(new, encoder.encode(new), strict=True))
-        rows = {**rows, **made}
+        new_rows = dict(zip(new, encoder.encode(new), strict=True))
+        rows = {**rows, **new_rows}
         if store is not None:
-            store.put(key, made)
+            store.put(key, new_rows)
     return np.stack([rows[text] for text in texts])

@@ -40,16 +40,16 @@ class Impression:
     asking: float
 
     @classmethod
-    def of(cls, said: list[str], heard: list[str]) -> Impression:
+    def from_replies(cls, messages: list[str], heard: list[str]) -> Impression:
         """Rate the replies heard to the messages said, both of equal length; neutral if there are none."""
         if not heard:
             return cls(new=0.5, listening=0.5, length=0.5, asking=0.5)
         n = len(heard)
         words = [text.split() for text in heard]
-        own = sum(h == s for h, s in zip(heard, said, strict=True))
+        n_echoes = sum(h == s for h, s in zip(heard, messages, strict=True))
         return cls(
             new=len(set(heard)) / n,
-            listening=1 - own / n,
+            listening=1 - n_echoes / n,
             length=1 - exp(-sum(map(len, words)) / n / _WORDS),
             asking=min(1.0, 2 * sum("?" in text or "؟" in text for text in heard) / n),
         )
@@ -102,11 +102,11 @@ class ScriptedCharacter:
         """Return an opinion by an impression, by one's own leniency and by chance; 0 to 1 is the scale."""
         return impression.about(question) + self.leniency + self.rng.gauss(0, NOISE_SD)
 
-    def vote(self, said: list[str], heard: list[str]) -> int | None:
+    def vote(self, messages: list[str], heard: list[str]) -> int | None:
         """Vote on the last reply, 1 or −1, at every second one."""
         if self.rng.random() >= 0.5:
             return None
-        return 1 if self.opinion(Impression.of(said, heard), "vote") > 0.5 else -1
+        return 1 if self.opinion(Impression.from_replies(messages, heard), "vote") > 0.5 else -1
 
 
 @cache

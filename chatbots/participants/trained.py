@@ -25,6 +25,6 @@ class TrainedParticipant(BotDrivenParticipant):
 
     def opening(self, turn: ParticipantTurn) -> Move | None:
         """Open with the everyday corpus where no person's message was drawn: the model has learned answers alone."""
-        if turn.conversation.turns or turn.drawn is not None:
+        if turn.conversation.turns or turn.sampled_chat is not None:
             return super().opening(turn)
         return Move(everyday_messages()[turn.seed % len(everyday_messages())][0])

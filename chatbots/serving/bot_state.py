@@ -136,9 +136,9 @@ class MemoryBudget:
         if limit is not None and needed > limit:
             raise BotError(f"it takes {needed / MB:.0f} MB of memory; all bots together may take {limit / MB:.0f} MB")
         while limit is not None and needed and self.used_bytes + needed > limit:
-            idle = [other for other in self._lanes() if other.is_idle and other.memory_bytes]
+            idle = [bot for bot in self._lanes() if bot.is_idle and bot.memory_bytes]
             if idle:
-                await self._put_out(min(idle, key=lambda other: other.used_at))
+                await self._put_out(min(idle, key=lambda bot: bot.used_at))
             else:
                 await self._wait()
         lane.memory_bytes = needed

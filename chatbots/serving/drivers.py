@@ -194,9 +194,9 @@ class StepDriver(_Queues):
 
     def _free_gone(self, guard: Guard) -> list[ReplyEvent]:
         with self._lock:
-            gone, self._gone = self._gone, []
+            abandoned, self._gone = self._gone, []
         events = []
-        for request in gone:
+        for request in abandoned:
             for batch in (self._main, self._solo):
                 slot = next((s for s, r in batch.slots.items() if r is request), None) if batch else None
                 if batch is None or slot is None:

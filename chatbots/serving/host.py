@@ -126,21 +126,21 @@ class BotHost:
         except BotError as error:
             if has_begun or not fallback or error.is_content:  # the participant may write something else
                 raise
-            why = str(error)
+            failure = str(error)
         else:
             return
-        log.warning("%s answers in the place of %s: %s", fallback, bot_id, why)
+        log.warning("%s answers in the place of %s: %s", fallback, bot_id, failure)
         current_trace().restart()
         try:
-            other, left_s = self._lane(fallback), self.reply_timeout_s
+            fallback_lane, left_s = self._lane(fallback), self.reply_timeout_s
             if request.deadline is not None:  # it was loaded, so that part of the time is used up
                 left_s = max(0.0, left_s + request.deadline - first_s - time.monotonic())
-            async with aclosing(self._stream(other, ReplyRequest(context), left_s, left_s)) as pieces:
+            async with aclosing(self._stream(fallback_lane, ReplyRequest(context), left_s, left_s)) as pieces:
                 async for text in pieces:
-                    self._note_stand_in(context, FallbackBot(fallback, why))
+                    self._note_stand_in(context, FallbackBot(fallback, failure))
                     yield text
         except BotError as error:
-            raise BotError(f"{why}; in its place {error}") from None
+            raise BotError(f"{failure}; in its place {error}") from None
 
     def stand_in_take(self, context: Conversation) -> FallbackBot | None:
         """Return and forget the fallback bot that answered this context, and why.
@@ -233,8 +233,8 @@ class BotHost:
         self._deliver([ReplyEvent(r, error=closing, cause=BotBusy()) for r in self._inboxes])
         lanes = list(self._lanes.values())
         # The device's worker may have no lane any more: all may have been unloaded.
-        found = (self._device_worker, *(lane.worker for lane in lanes))
-        workers = {worker for worker in found if worker is not None}
+        all_workers = (self._device_worker, *(lane.worker for lane in lanes))
+        workers = {worker for worker in all_workers if worker is not None}
         for worker in workers:
             worker.stop()
         await asyncio.gather(*(lane.pump.stop(CLOSE_WAIT_S) for lane in lanes if lane.pump))

@@ -102,7 +102,7 @@ class _Work:
     def stream(self, bot: StreamBot) -> None:
         """Make the replies of a stream bot."""
 
-        async def one(pump: StreamRunner, request: ReplyRequest) -> None:
+        async def run_request(pump: StreamRunner, request: ReplyRequest) -> None:
             listen_to_trace(self.traces.setdefault(request, TraceLog()))
             await asyncio.wait({pump.submit(request)}, timeout=self._timeout_s)
             if not request.closed:
@@ -111,7 +111,7 @@ class _Work:
 
         async def run() -> None:
             pump = StreamRunner(bot, self._deliver)
-            await asyncio.gather(*(one(pump, request) for request in self.requests))
+            await asyncio.gather(*(run_request(pump, request) for request in self.requests))
 
         asyncio.run(run())
 

@@ -39,19 +39,19 @@ CONFIGS_FOLDER = Path(__file__).parent / "configs"
 """Where a base without a folder in its name is looked for, beside the config's own folder."""
 
 
-def base_find(name: str, beside: Path) -> Path:
-    """Find the file of a base: by its path, relative to `beside`, or by its name among the project's configs.
+def base_find(name: str, config_folder: Path) -> Path:
+    """Find the file of a base: by its path, relative to `config_folder`, or by its name among the project's configs.
 
     Raises:
         ValuesError: there is none; the message names those there are.
     """
     file = Path(name).expanduser()
     file = file if file.suffix else file.with_suffix(".yaml")
-    for folder in (beside, CONFIGS_FOLDER):
+    for folder in (config_folder, CONFIGS_FOLDER):
         if (folder / file).is_file():
             return folder / file
-    there = ", ".join(sorted(path.stem for path in CONFIGS_FOLDER.glob("*.yaml")))
-    raise ValuesError(f"base is {name!r}, and there is no such file in {beside}; there is {there}")
+    names = ", ".join(sorted(path.stem for path in CONFIGS_FOLDER.glob("*.yaml")))
+    raise ValuesError(f"base is {name!r}, and there is no such file in {config_folder}; there is {names}")
 
 
 def base_applied(values: Mapping[str, Any], base: Path) -> dict[str, Any]:
@@ -60,12 +60,12 @@ def base_applied(values: Mapping[str, Any], base: Path) -> dict[str, Any]:
     Raises:
         ValuesError: the base cannot be read or holds no keys.
     """
-    found = yaml_read(base)
-    if not isinstance(found, Mapping):
-        raise ValuesError(f"{base} is {found!r}; it must be a mapping")
-    shared = {key: value for key, value in found.items() if key not in MODELS}
-    own = found.get(str(values.get("model"))) or {}
-    merged = merge_values(shared, own)
+    base_values = yaml_read(base)
+    if not isinstance(base_values, Mapping):
+        raise ValuesError(f"{base} is {base_values!r}; it must be a mapping")
+    shared = {key: value for key, value in base_values.items() if key not in MODELS}
+    model_values = base_values.get(str(values.get("model"))) or {}
+    merged = merge_values(shared, model_values)
     if values.get("ei") is None:
         merged.pop("ei", None)
     return merge_values(merged, values)
@@ -76,8 +76,8 @@ def merge_values(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str
     merged = dict(below)
     for key, value in above.items():
         under = merged.get(key)
-        both = isinstance(under, Mapping) and isinstance(value, Mapping)
-        merged[key] = merge_values(under, value) if both else value  # type: ignore[arg-type]
+        are_mappings = isinstance(under, Mapping) and isinstance(value, Mapping)
+        merged[key] = merge_values(under, value) if are_mappings else value  # type: ignore[arg-type]
     return merged
 
 
@@ -260,20 +260,20 @@ class TrainingConfig(InputModel):
     @field_validator("sizes")
     @classmethod
     def _sizes_fit_the_model(cls, sizes: dict[str, Any], info: ValidationInfo) -> dict[str, Any]:
-        found = [
+        mistakes = [
             Mistake(key, f"{key} is no key here; it follows from {where}")
             for key, where in (("V", "the vocabulary"), ("ei", "the key ei beside sizes"))
             if key in sizes
         ]
-        own = {key: value for key, value in sizes.items() if key not in ("V", "ei")}
+        model_sizes = {key: value for key, value in sizes.items() if key not in ("V", "ei")}
         if "model" in info.data:
             max_words = info.data["data"].max_words if "data" in info.data else 5
             try:
-                config_read(info.data["model"], {"V": max_words, **own})
+                config_read(info.data["model"], {"V": max_words, **model_sizes})
             except ValuesError as error:
-                found += error.mistakes
-        if found:
-            raise ValuesError(found)
+                mistakes += error.mistakes
+        if mistakes:
+            raise ValuesError(mistakes)
         return sizes
 
     @field_validator("ei")
@@ -362,8 +362,8 @@ def config_load(path: Path | str, data: Path | str | None = None, base: str = ""
     try:
         if isinstance(values, Mapping):
             values = dict(values)
-            if own := values.pop("base", ""):
-                values = base_applied(values, base_find(str(own), path.parent))
+            if own_base := values.pop("base", ""):
+                values = base_applied(values, base_find(str(own_base), path.parent))
             if base:
                 values = base_applied(values, added := base_find(base, Path()))
                 values["name"] = f"{values.get('name')}-{added.stem}"
@@ -380,10 +380,10 @@ def config_before(path: Path | str, config: TrainingConfig) -> TrainingConfig | 
     """
     if not config.start.weights:
         return None
-    for beside in sorted(Path(path).parent.glob("*.yaml")):
-        values = yaml_read(beside)
+    for config_file in sorted(Path(path).parent.glob("*.yaml")):
+        values = yaml_read(config_file)
         if isinstance(values, Mapping) and values.get("name") == config.start.weights:
-            return config_load(beside, config.folder)
+            return config_load(config_file, config.folder)
     return None
 
 

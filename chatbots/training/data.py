@@ -116,18 +116,18 @@ class Windows:
         rows = None if targets is None else np.array([targets.row[t] for t in self.texts], np.int64)
         for chosen in self.order(batch_size, seed, epoch)[start:]:
             numbers = self.utterances[chosen]
-            there = numbers != NO_UTTERANCE  # (B, N)
-            n_most = int(there.sum(1).max())
-            numbers, there = numbers[:, :n_most], there[:, :n_most]
-            lengths = np.where(there, self.lengths[numbers], 0)
+            mask = numbers != NO_UTTERANCE  # (B, N)
+            n_most = int(mask.sum(1).max())
+            numbers, mask = numbers[:, :n_most], mask[:, :n_most]
+            lengths = np.where(mask, self.lengths[numbers], 0)
             t_most = int(lengths.max())
-            ids = np.where(there[..., None], self.ids[numbers, :t_most], PAD)
+            ids = np.where(mask[..., None], self.ids[numbers, :t_most], PAD)
             extras = {}
             for name in ("emotion", "sentence"):
                 values = None if targets is None else getattr(targets, name)
                 if values is not None and rows is not None:
                     gathered = np.asarray(values[rows[numbers]], np.float32)  # (B, N, K or D)
-                    extras[name] = torch.from_numpy(gathered * there[..., None])
+                    extras[name] = torch.from_numpy(gathered * mask[..., None])
             yield DialogueBatch(
                 torch.from_numpy(ids.astype(np.int64)), torch.from_numpy(lengths.astype(np.int64)), **extras
             )
@@ -137,9 +137,9 @@ class Windows:
         if batch_size < 1:
             raise ValueError(f"batch_size is {batch_size}; it must be 1 or more")
         draws = np.random.default_rng([seed, epoch])
-        there = self.utterances != NO_UTTERANCE
-        longest = np.where(there, self.lengths[self.utterances], 0).max(1, initial=0)
-        by_length = np.lexsort((draws.random(len(self)), longest, there.sum(1)))
+        mask = self.utterances != NO_UTTERANCE
+        longest = np.where(mask, self.lengths[self.utterances], 0).max(1, initial=0)
+        by_length = np.lexsort((draws.random(len(self)), longest, mask.sum(1)))
         batches = [by_length[i : i + batch_size] for i in range(0, len(by_length), batch_size)]
         return [batches[i] for i in draws.permutation(len(batches))]
 
@@ -240,10 +240,10 @@ class TrainingData:
     digest: str
     n_dialogues: dict[str, int]
 
-    def first_exchanges(self, most: int = 0) -> list[tuple[str, str]]:
-        """Return the first and second utterance of the test dialogues, of the first `most` of them (0: of all)."""
+    def first_exchanges(self, limit: int = 0) -> list[tuple[str, str]]:
+        """Return the first and second utterance of the test dialogues, of the first `limit` of them (0: of all)."""
         pairs = [(d.turns[0], d.turns[1]) for d in self.test_dialogues if len(d.turns) > 1]
-        return pairs[:most] if most else pairs
+        return pairs[:limit] if limit else pairs
 
     def contexts(self, conversations: Sequence[Sequence[str]]) -> DialogueBatch:
         """Make a batch of conversations to be answered, with the targets of utterances where the model reads them."""
@@ -253,12 +253,12 @@ class TrainingData:
             return batch()
         targets = self.targets
 
-        def of(values: np.ndarray, texts: Sequence[str]) -> torch.Tensor:
+        def gather_rows(values: np.ndarray, texts: Sequence[str]) -> torch.Tensor:
             return torch.from_numpy(values[[targets.row[text] for text in texts]])
 
         return batch(
-            emotion=[of(targets.emotion, texts) for texts in conversations],
-            sentence=[of(targets.sentence, texts) for texts in conversations],
+            emotion=[gather_rows(targets.emotion, texts) for texts in conversations],
+            sentence=[gather_rows(targets.sentence, texts) for texts in conversations],
         )
 
 
@@ -276,29 +276,31 @@ def data_prepare(config: TrainingConfig, device: str = "cpu") -> TrainingData:
     data = config.data
     tokeniser = tokeniser_get(data.tokeniser)
     splits: dict[str, list[Dialogue]] = {"train": [], "validation": [], "test": []}
-    kept: list[Dialogue] = []
+    training_dialogues: list[Dialogue] = []
     digest = hashlib.sha256()
     for corpus in data.corpora:
         dialogues = [_cut_sentences(d, data, tokeniser) for d in _read(config, corpus).dialogues]
         parts = dialogues_split(dialogues, validation=data.validation, test=data.test, seed=data.split_seed)
-        kept += parts.train
-        for name, found in splits.items():
+        training_dialogues += parts.train
+        for name, split_dialogues in splits.items():
             part = list(getattr(parts, name))
-            found += part * (corpus.repeat if name == "train" else 1)
+            split_dialogues += part * (corpus.repeat if name == "train" else 1)
             for dialogue in part:
                 digest.update(canonical_json([name, *dialogue.turns]).encode())
         digest.update(str(corpus.repeat).encode())
     # Words are counted once, however often a corpus is read.
     vocabulary = Vocabulary.build(
-        (tokeniser.tokenise(turn) for d in kept for turn in d.turns), data.max_words, data.min_count
+        (tokeniser.tokenise(turn) for d in training_dialogues for turn in d.turns), data.max_words, data.min_count
     )
-    windows = {name: _windows(found, name, vocabulary, tokeniser, data) for name, found in splits.items()}
+    windows = {
+        name: _windows(split_dialogues, name, vocabulary, tokeniser, data) for name, split_dialogues in splits.items()
+    }
     targets = None
     if config.ei is not None:
-        others = [*windows["validation"].texts, *windows["test"].texts]
+        held_out_texts = [*windows["validation"].texts, *windows["test"].texts]
         emotion, sentence = config.ei.encoders(config.folder, device)
         targets = targets_make(
-            windows["train"].texts, others, emotion=emotion, sentence=sentence, variance=config.ei.variance
+            windows["train"].texts, held_out_texts, emotion=emotion, sentence=sentence, variance=config.ei.variance
         )
     return TrainingData(
         config=data,
@@ -309,16 +311,16 @@ def data_prepare(config: TrainingConfig, device: str = "cpu") -> TrainingData:
         targets=targets,
         reads_targets=config.ei is not None and config.ei.input_only,
         digest=digest.hexdigest()[:16],
-        n_dialogues={"train": len(kept), **{n: len(splits[n]) for n in ("validation", "test")}},
+        n_dialogues={"train": len(training_dialogues), **{n: len(splits[n]) for n in ("validation", "test")}},
     )
 
 
 def _read(config: TrainingConfig, corpus: CorpusConfig) -> Corpus:
     path = EVERYDAY_FOLDER if corpus.path == EVERYDAY else config.corpus_path(corpus)
-    found = corpus_read(corpus.format, path)
-    if not found.dialogues:
+    dialogue_corpus = corpus_read(corpus.format, path)
+    if not dialogue_corpus.dialogues:
         raise CorpusError(f"the corpus {corpus.path!r} is empty: {path} holds no dialogue")
-    return found
+    return dialogue_corpus
 
 
 def _windows(
@@ -345,11 +347,11 @@ def _cut_sentences(dialogue: Dialogue, data: DataConfig, tokeniser: Tokeniser) -
 
 def sentences_fit(text: str, n_tokens: int, tokeniser: Tokeniser) -> str:
     """Return the first sentences of a text that have at most `n_tokens` words together; at least the first one."""
-    kept: list[str] = []
+    sentences: list[str] = []
     n = 0
     for sentence in _SENTENCE_END.split(text):
         n += len(tokeniser.tokenise(sentence))
-        if kept and n > n_tokens:
+        if sentences and n > n_tokens:
             break
-        kept.append(sentence)
-    return " ".join(kept)
+        sentences.append(sentence)
+    return " ".join(sentences)

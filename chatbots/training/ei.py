@@ -61,7 +61,7 @@ class EITargets:
 
 def targets_make(
     training: Sequence[str],
-    others: Sequence[str],
+    held_out: Sequence[str],
     *,
     emotion: EmotionEncoder,
     sentence: SentenceEncoder,
@@ -71,13 +71,13 @@ def targets_make(
 
     Args:
         training: texts of the training split.
-        others: of the rest.
+        held_out: of the rest.
         variance: share of the variance that the PCA keeps.
 
     Raises:
         EncoderError: if an encoder cannot be used here.
     """
-    texts = tuple(dict.fromkeys([*training, *others]))
+    texts = tuple(dict.fromkeys([*training, *held_out]))
     row = {text: i for i, text in enumerate(texts)}
     embeddings = embeddings_cached(texts, sentence)  # (n, D₀)
     of_training = sorted({row[text] for text in training})
@@ -153,21 +153,21 @@ class EITraining(InputModel):
 
     @model_validator(mode="after")
     def _encoders_have_their_files(self) -> EITraining:
-        found = []
+        mistakes = []
         for key, name in (("emotion_encoder", DEEPMOJI), ("sentence_encoder", INFERSENT)):
             chosen, files = getattr(self, key) == name, getattr(self, name)
             if chosen and files is None:
                 keys = "weights, vocabulary" if name == DEEPMOJI else "weights, vectors"
-                wanted = f"{key} is {name}; name its files: {name}: {{{keys}}}"
-                found.append(Mistake(key, wanted))
+                advice = f"{key} is {name}; name its files: {name}: {{{keys}}}"
+                mistakes.append(Mistake(key, advice))
             if files is not None and not chosen:
-                wanted = (
+                advice = (
                     f"{name} names files, and {key} is {getattr(self, key)!r}, which does not read them; set "
                     f"{key} to {name}, or leave {name} out"
                 )
-                found.append(Mistake(name, wanted))
-        if found:
-            raise ValuesError(found)
+                mistakes.append(Mistake(name, advice))
+        if mistakes:
+            raise ValuesError(mistakes)
         return self
 
     def encoders(self, folder: Path, device: str = "cpu") -> tuple[EmotionEncoder, SentenceEncoder]:
@@ -221,29 +221,29 @@ def check_ei_weights(ei: EITraining, variance: float, words_nats: float) -> floa
     if ei.heads == "emotion" or (ei.input_only and not ei.compat_input_only_attached):
         return 0.0
     nats = ei.w_inf * variance
-    told = (
-        f"w_inf is {_shown(ei.w_inf)} and the reduced embeddings of {ei.sentence_encoder} have a variance of "
-        f"{_shown(variance)} an element: before anything is learnt the sentence loss weighs {_shown(nats)} nats a "
-        f"batch, the words {_shown(words_nats)}"
+    summary = (
+        f"w_inf is {_rounded(ei.w_inf)} and the reduced embeddings of {ei.sentence_encoder} have a variance of "
+        f"{_rounded(variance)} an element: before anything is learnt the sentence loss weighs {_rounded(nats)} nats a "
+        f"batch, the words {_rounded(words_nats)}"
     )
     if ei.sentence_encoder == INFERSENT or not ei.w_inf:
-        log.info("%s", told)  # the paper's own encoder: its weights are for it
+        log.info("%s", summary)  # the paper's own encoder: its weights are for it
         return nats
     lowest, highest = (weight * MINILM_VARIANCE for weight in PAPER_WEIGHTS)
-    alike = (
-        f"The paper's weights, {_shown(PAPER_WEIGHTS[0])} to {_shown(PAPER_WEIGHTS[1])}, weigh {_shown(lowest)} to "
-        f"{_shown(highest)} nats with {MINILM}; here w_inf from {_shown(lowest / variance)} to "
-        f"{_shown(highest / variance)} does"
+    advice = (
+        f"The paper's weights, {_rounded(PAPER_WEIGHTS[0])} to {_rounded(PAPER_WEIGHTS[1])}, weigh "
+        f"{_rounded(lowest)} to {_rounded(highest)} nats with {MINILM}; here w_inf from "
+        f"{_rounded(lowest / variance)} to {_rounded(highest / variance)} does"
     )
     if nats > words_nats:
-        raise ValuesError(f"ei.{told}; the model would learn to tell sentences and not to speak. {alike}")
+        raise ValuesError(f"ei.{summary}; the model would learn to tell sentences and not to speak. {advice}")
     if not lowest / TOLERANCE <= nats <= highest * TOLERANCE:
-        log.warning("ei.%s. %s", told, alike)
+        log.warning("ei.%s. %s", summary, advice)
     else:
-        log.info("%s", told)
+        log.info("%s", summary)
     return nats
 
 
-def _shown(value: float) -> str:
+def _rounded(value: float) -> str:
     """Write three digits that count, without an exponent."""
     return f"{float(f'{value:.3g}'):,.12g}"

@@ -167,10 +167,10 @@ class TrainingLoop(ABC, Generic[B, L]):
         self.model, self.adam, self.per_epoch = model, adam, per_epoch
         self.output, self.device, self.watch = output, device, watch
         self.fingerprint = fingerprint
-        found = state_read(output, model, adam, fingerprint, self.recall)
-        self.progress = found or TrainingProgress()
-        if found:
-            log.info("%s goes on after batch %d", name, found.step)
+        saved_progress = state_read(output, model, adam, fingerprint, self.recall)
+        self.progress = saved_progress or TrainingProgress()
+        if saved_progress:
+            log.info("%s goes on after batch %d", name, saved_progress.step)
         planned = optimiser.epochs * per_epoch
         self.n_planned = min(planned, optimiser.max_batches or planned)
         self.progress.planned = self.n_planned
@@ -221,7 +221,7 @@ class TrainingLoop(ABC, Generic[B, L]):
         """Return the tensors that a training needs to go on, besides weights and moments."""
         return {}
 
-    def recall(self, kept: dict[str, Tensor]) -> None:
+    def recall(self, state: dict[str, Tensor]) -> None:
         """Take back what `remember` gave."""
 
     # The loop.
@@ -351,20 +351,20 @@ class TrainingLoop(ABC, Generic[B, L]):
     def _ends_epoch(self) -> bool:
         return self.progress.batch == self.per_epoch
 
-    def _due(self, what: str) -> bool:
-        return self.progress.step % getattr(self.keeping, what) == 0
+    def _due(self, interval: str) -> bool:
+        return self.progress.step % getattr(self.keeping, interval) == 0
 
     def _validate(self, metrics: MetricsLog) -> None:
         progress = self.progress
-        found = self.validate()
-        if found is None:
+        losses = self.validate()
+        if losses is None:
             progress.best_step = progress.step
             self.keep_best()
             return
-        metrics.write(progress.step, "validation", found)
-        log.info("%s, batch %d: validation %s", self.name, progress.step, found)
-        if found["loss"] < progress.best_loss:
-            progress.best_loss, progress.best_step, progress.worse = (found["loss"], progress.step, 0)
+        metrics.write(progress.step, "validation", losses)
+        log.info("%s, batch %d: validation %s", self.name, progress.step, losses)
+        if losses["loss"] < progress.best_loss:
+            progress.best_loss, progress.best_step, progress.worse = (losses["loss"], progress.step, 0)
             self.keep_best()
         else:
             progress.worse += 1

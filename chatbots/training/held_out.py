@@ -49,10 +49,10 @@ def validation_loss(
             sums[name] += float(getattr(parts, name))
         for name in ("emotion", "sentence"):
             sums[name] += float(getattr(parts, name)) * parts.n_inputs
-    found = {name: sums[name] / n_tokens for name in ("tokens_nll", "kl")}
+    losses = {name: sums[name] / n_tokens for name in ("tokens_nll", "kl")}
     if config.ei is not None:
-        found |= {name: sums[name] / n_inputs for name in ("emotion", "sentence")}
-    return {"loss": found["tokens_nll"] + found["kl"], **found}
+        losses |= {name: sums[name] / n_inputs for name in ("emotion", "sentence")}
+    return {"loss": losses["tokens_nll"] + losses["kl"], **losses}
 
 
 def held_out_measure(
@@ -65,8 +65,8 @@ def held_out_measure(
     if windows:
         batches = _first(batches, windows)
     samples = config.held_out.samples if config.model in WITH_LATENTS else 1
-    found = perplexity(model, (b.to(device) for b in batches), samples, derive_seed(config.seed, "perplexity"))
-    return found | embedding_metrics(model, data, config)
+    perplexities = perplexity(model, (b.to(device) for b in batches), samples, derive_seed(config.seed, "perplexity"))
+    return perplexities | embedding_metrics(model, data, config)
 
 
 @torch.no_grad()
@@ -109,11 +109,11 @@ def embedding_metrics(model: DialogueModel, data: TrainingData, config: Training
     pairs = data.first_exchanges(config.held_out.max_replies)
     words = tokeniser_get(config.data.tokeniser)
     replies = first_replies(model, data, config, [first for first, _ in pairs])
-    said = {" ".join(reply): reply for reply in replies}  # a reply's words are cut already
+    words_by_reply = {" ".join(reply): reply for reply in replies}  # a reply's words are cut already
     values = pair_similarities(
         [(truth, " ".join(reply)) for (_, truth), reply in zip(pairs, replies, strict=True)],
         word_vectors(),
-        lambda text: said[text] if text in said else words.tokenise(text),
+        lambda text: words_by_reply[text] if text in words_by_reply else words.tokenise(text),
     )  # (n, 4)
     defined = values[~np.isnan(values).any(axis=1)]
     means = defined.mean(axis=0) if len(defined) else np.full(len(SIMILARITY_KINDS), math.nan)
@@ -172,13 +172,13 @@ def table_3(rows: Sequence[tuple[str, str, Mapping[str, float]]]) -> str:
 
 
 def _cells(model: str, version: str, figures: Mapping[str, float]) -> tuple[str, ...]:
-    def shown(name: str) -> str:
+    def cell(name: str) -> str:
         value = figures.get(name, math.nan)
         return "–" if math.isnan(value) else f"{value:.3f}"
 
     has_latents = model.lower() in WITH_LATENTS
-    kl = shown("kl") if has_latents else "–"
-    return (model, version, shown("perplexity"), kl, shown("average"), shown("extrema"), shown("greedy_ref"))
+    kl = cell("kl") if has_latents else "–"
+    return (model, version, cell("perplexity"), kl, cell("average"), cell("extrema"), cell("greedy_ref"))
 
 
 def version_name(config: TrainingConfig) -> str:

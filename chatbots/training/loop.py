@@ -63,7 +63,7 @@ def initialise_model(config: TrainingConfig, data: TrainingData, output: Path) -
         embedding = next(m for m in model.modules() if isinstance(m, nn.Embedding))
         embed_words(embedding, data.vocabulary)
     if config.start.word_counts:
-        _expect_words(model, _counts(data))
+        _expect_words(model, _count_words(data))
     if config.start.listening:
         _listen(model)
     return model
@@ -85,10 +85,10 @@ def _listen(model: DialogueModel) -> None:
                 dict(module.start.named_parameters())["0.weight"].mul_(4.0)
 
 
-def _counts(data: TrainingData) -> np.ndarray:
+def _count_words(data: TrainingData) -> np.ndarray:
     """Count how often each word is to be said in the training text, (V,); `<eos>` counts, `<pad>` does not."""
-    said = data.train.utterances[:, 1:]
-    ids = data.train.ids[said[said != NO_UTTERANCE]]  # (n, T)
+    targets = data.train.utterances[:, 1:]
+    ids = data.train.ids[targets[targets != NO_UTTERANCE]]  # (n, T)
     counts = np.bincount(ids.ravel(), minlength=len(data.vocabulary))
     counts[PAD] = 0
     return counts
@@ -117,20 +117,20 @@ def embed_words(embedding: nn.Embedding, vocabulary: Vocabulary) -> int:
     """
     from chatbots.encoders.word_vectors import word_vectors
 
-    found = {
+    vectors = {
         i: vector
         for i, vector in enumerate(word_vectors().vectors(vocabulary.words))
         if vector is not None and i >= len(SPECIAL_TOKENS)
     }
-    if not found:
+    if not vectors:
         return 0
-    rows = np.stack(list(found.values()))  # (n, E)
+    rows = np.stack(list(vectors.values()))  # (n, E)
     # Frequent words have short vectors; a network learns better from vectors of one length.
     rows = rows / np.linalg.norm(rows, axis=1, keepdims=True).clip(1e-6) * rows.shape[1] ** 0.5
     with torch.no_grad():
         spread = embedding.weight[len(SPECIAL_TOKENS) :].std()
-        embedding.weight[list(found)] = torch.as_tensor(rows, dtype=torch.float32) * spread
-    return len(found)
+        embedding.weight[list(vectors)] = torch.as_tensor(rows, dtype=torch.float32) * spread
+    return len(vectors)
 
 
 def _take_over(model: DialogueModel, vocabulary: Vocabulary, folder: Path) -> None:
@@ -139,7 +139,7 @@ def _take_over(model: DialogueModel, vocabulary: Vocabulary, folder: Path) -> No
     The latents of VHRED and VHCR come after the context in what a layer reads, so the columns fit.
     """
     try:
-        other, words, _ = checkpoint_load(folder)
+        source_model, words, _ = checkpoint_load(folder)
     except CheckpointError as error:
         raise ValuesError(f"start.weights: {error}; train that one first") from error
     if words.digest != vocabulary.digest:
@@ -147,7 +147,7 @@ def _take_over(model: DialogueModel, vocabulary: Vocabulary, folder: Path) -> No
             f"start.weights: {folder} has another vocabulary ({len(words)} words, here {len(vocabulary)}); "
             "give both trainings the same data"
         )
-    theirs = dict(other.named_parameters())
+    theirs = dict(source_model.named_parameters())
     with torch.no_grad():
         for name, ours in model.named_parameters():
             if name not in theirs:

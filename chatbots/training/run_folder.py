@@ -78,27 +78,27 @@ def state_write(
     optimiser: torch.optim.Adam,
     progress: TrainingProgress,
     fingerprint: str,
-    more: Mapping[str, Tensor] | None = None,
+    extra_tensors: Mapping[str, Tensor] | None = None,
 ) -> None:
     """Write the state in place of the last one. Parameters that do not learn are not part of it.
 
     Args:
         fingerprint: of config, data and code; a state is only good for its own.
-        more: what else the training needs to go on.
+        extra_tensors: whatever else is needed to resume the training.
     """
     from safetensors.torch import save_file
 
-    tensors = {f"more.{name}": value.cpu().contiguous() for name, value in (more or {}).items()}
+    tensors = {f"more.{name}": value.cpu().contiguous() for name, value in (extra_tensors or {}).items()}
     for name, parameter in _learning(model):
         tensors[f"model.{name}"] = parameter.detach().cpu().contiguous()
         for key, value in optimiser.state.get(parameter, {}).items():
             tensors[f"adam.{key}.{name}"] = value.detach().cpu().contiguous()
     about = {"format": STATE_FORMAT, "fingerprint": fingerprint, "progress": json.dumps(asdict(progress))}
-    beside = folder / f"{STATE_FILE}.part"
-    save_file(tensors, beside, metadata=about)
-    with beside.open("rb") as file:
+    partial_file = folder / f"{STATE_FILE}.part"
+    save_file(tensors, partial_file, metadata=about)
+    with partial_file.open("rb") as file:
         os.fsync(file.fileno())
-    beside.replace(folder / STATE_FILE)
+    partial_file.replace(folder / STATE_FILE)
 
 
 def state_read(
@@ -111,7 +111,7 @@ def state_read(
     """Put model and optimiser where the training stood; None if there is no state.
 
     Args:
-        recall: called with what was written as `more`.
+        recall: called with the tensors written as `extra_tensors`.
 
     Raises:
         StateError: a damaged file, or one of another config, corpus or version.
@@ -139,8 +139,8 @@ def state_read(
                         on_device = {k: v.to(parameter.device) for k, v in moments.items()}
                         optimiser.state[parameter] = {"step": step, **on_device}
             if recall is not None:
-                more = [name for name in names if name.startswith("more.")]
-                recall({name.removeprefix("more."): file.get_tensor(name) for name in more})
+                extra_names = [name for name in names if name.startswith("more.")]
+                recall({name.removeprefix("more."): file.get_tensor(name) for name in extra_names})
     except (SafetensorError, OSError) as error:
         raise StateError(f"{path} is damaged: {error}; train again with --restart") from error
     return TrainingProgress(**json.loads(about["progress"]))
@@ -148,7 +148,7 @@ def state_read(
 
 def _learning(model: nn.Module) -> list[tuple[str, nn.Parameter]]:
     """Return the parameters that learn: a frozen encoder's are read from its own files again."""
-    return [(name, one) for name, one in model.named_parameters() if one.requires_grad]
+    return [(name, parameter) for name, parameter in model.named_parameters() if parameter.requires_grad]
 
 
 def _check(path: Path, about: dict[str, str], fingerprint: str) -> None:
@@ -181,8 +181,8 @@ class MetricsLog:
         from tensorboardX import SummaryWriter
 
         self.path = folder / LOG_FILE
-        kept = [line for line in log_read(folder) if line["step"] <= step] if step else []
-        self.path.write_text("".join(f"{_json(line)}\n" for line in kept), encoding="utf-8")
+        lines = [line for line in log_read(folder) if line["step"] <= step] if step else []
+        self.path.write_text("".join(f"{_json(line)}\n" for line in lines), encoding="utf-8")
         self._file = self.path.open("a", encoding="utf-8")
         self._board = SummaryWriter(str(folder / TENSORBOARD_FOLDER), purge_step=step + 1)
 
@@ -242,9 +242,9 @@ class LossWindow:
         per |= dict.fromkeys(("emotion", "sentence"), self.n_inputs)
         per["gradient_norm"] = self.n_batches
         values = {name: float(total) / per[name] for name, total in self.sums.items()}
-        whole = self.seconds + self.waited
-        values["tokens_per_s"] = self.n_tokens / max(whole, 1e-9)
-        values["waiting_share"] = self.waited / max(whole, 1e-9)
+        total_s = self.seconds + self.waited
+        values["tokens_per_s"] = self.n_tokens / max(total_s, 1e-9)
+        values["waiting_share"] = self.waited / max(total_s, 1e-9)
         if self.n_skipped:
             values["skipped"] = self.n_skipped
         return values

@@ -37,7 +37,7 @@ def ship(training: Path, folder: Path, config: TrainingConfig, command: str) -> 
     if not checkpoint_manifest(training / BEST_FOLDER).metrics:
         raise CheckpointError(f"{training} is not finished; train it to its end first")
     model, vocabulary, manifest = checkpoint_load(training / BEST_FOLDER)
-    kept = {p.name: p.read_bytes() for p in folder.glob("bot.yaml")}
+    bot_files = {p.name: p.read_bytes() for p in folder.glob("bot.yaml")}
     manifest = checkpoint_write(
         folder,
         model,
@@ -47,28 +47,28 @@ def ship(training: Path, folder: Path, config: TrainingConfig, command: str) -> 
         drop_heads=True,
         ei_pca=PCA.read(training / BEST_FOLDER) if reads_encoders(manifest) else None,
     )
-    for name, data in kept.items():
+    for name, data in bot_files.items():
         (folder / name).write_bytes(data)
     n_bytes = sum(path.stat().st_size for path in folder.iterdir())
     if n_bytes > MAX_BYTES:
         raise CheckpointError(
             f"{folder} has {n_bytes:,} bytes, more than {MAX_BYTES:,}; lower data.max_words or the sizes"
         )
-    begun = None
+    start_manifest = None
     if config.start.weights:
-        begun = checkpoint_manifest(training.parent / config.start.weights / BEST_FOLDER)
-    text = dialogue_model_card(config, manifest, model.n_parameters, command, begun)
+        start_manifest = checkpoint_manifest(training.parent / config.start.weights / BEST_FOLDER)
+    text = dialogue_model_card(config, manifest, model.n_parameters, command, start_manifest)
     (folder / CARD).write_text(text, encoding="utf-8")
     return manifest
 
 
 def dialogue_model_card(
-    config: TrainingConfig, manifest: Manifest, n_parameters: int, command: str, begun: Manifest | None = None
+    config: TrainingConfig, manifest: Manifest, n_parameters: int, command: str, start_manifest: Manifest | None = None
 ) -> str:
     """Write the model card: what it is, what it was trained on and how, its figures and its limits.
 
     Args:
-        begun: manifest of the training whose weights this one started from.
+        start_manifest: manifest of the training whose weights this one started from.
     """
     training, metrics = manifest.training, _figures(manifest.metrics)
     lines = [
@@ -89,7 +89,7 @@ def dialogue_model_card(
         f"{training['n_dialogues']['validation']:,} to validate, {training['n_dialogues']['test']:,} to "
         f"measure. Digest `{manifest.corpus}`.",
         "",
-        f"**Training.** {_how(config, training, begun)}",
+        f"**Training.** {_describe_training(config, training, start_manifest)}",
         "",
         f"    {command}",
         "",
@@ -165,17 +165,17 @@ def _encoders(config: TrainingConfig) -> Sequence[str]:
     )
 
 
-def _how(config: TrainingConfig, training: Mapping[str, Any], begun: Manifest | None) -> str:
+def _describe_training(config: TrainingConfig, training: Mapping[str, Any], start_manifest: Manifest | None) -> str:
     o = config.optimiser
     text = (
         f"Adam, learning rate {o.lr:g} ({o.schedule}), {o.batch_size} windows of up to "
         f"{config.data.n_utterances} utterances a batch, gradient clipped at {o.clip:g}; {_amount(training)}, "
         f"{training['waiting_share']:.1%} of it waiting for data. Seed {config.seed}."
     )
-    if begun is not None:
+    if start_manifest is not None:
         text += (
-            f" It started from the weights of `{config.start.weights}`, a plain {begun.model.upper()} of the "
-            f"same data: {_amount(begun.training)}."
+            f" It started from the weights of `{config.start.weights}`, a plain {start_manifest.model.upper()} of the "
+            f"same data: {_amount(start_manifest.training)}."
         )
     return text
 

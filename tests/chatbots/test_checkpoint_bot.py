@@ -167,7 +167,7 @@ def test_sampling_is_the_decoding_of_the_models(folders):
     words = tokeniser_get(manifest.tokeniser)
     asked = [c for c in contexts() if c.turns]
     ids = [[vocabulary.ids(words.tokenise(t)) for t in c.texts[-5:]] for c in asked]
-    state = model.encode_context(DialogueBatch.from_ids(ids), [ReplySeeds.of(c) for c in asked])
+    state = model.encode_context(DialogueBatch.from_ids(ids), [ReplySeeds.from_conversation(c) for c in asked])
     replies = sample(
         model,
         state,
@@ -192,7 +192,7 @@ def test_a_beam_is_the_search_of_the_models(folders):
     words = tokeniser_get(manifest.tokeniser)
     asked = [c for c in contexts() if c.turns]
     ids = [[vocabulary.ids(words.tokenise(t)) for t in c.texts[-5:]] for c in asked]
-    state = model.encode_context(DialogueBatch.from_ids(ids), [ReplySeeds.of(c) for c in asked])
+    state = model.encode_context(DialogueBatch.from_ids(ids), [ReplySeeds.from_conversation(c) for c in asked])
     settings = BeamSettings(beam=5, max_tokens=30, end=EOS, length_penalty=0.5, min_tokens=1, forbidden=(PAD, SOS, UNK))
     chosen = [
         pick_hypothesis(found, uniform_numbers(c.reply_seed, 1)[0], rule="length", unknown=UNK)
@@ -320,7 +320,7 @@ def test_a_model_that_reads_emotions_and_embeddings_runs_the_encoders(tmp_path):
     contexts = [Conversation.from_texts(heard, id="1", seed=1), Conversation.from_texts([], id="2", seed=2)]
     with torch.inference_mode():
         expected, _ = ready.model.step(
-            torch.tensor([SOS]), ready.model.encode_context(batch, [ReplySeeds.of(contexts[0])])
+            torch.tensor([SOS]), ready.model.encode_context(batch, [ReplySeeds.from_conversation(contexts[0])])
         )
         found, _ = ready.model.step(torch.tensor([SOS, SOS]), ready.encode(contexts))
     torch.testing.assert_close(found[:1], expected, atol=1e-4, rtol=1e-4)

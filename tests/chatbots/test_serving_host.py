@@ -581,7 +581,7 @@ async def test_a_bot_with_a_stand_in_is_answered_for_and_it_is_told(kind, host_o
     assert "".join([piece async for piece in host.stream("a", context)]) == "echo: hi"
     stand_in = host.stand_in_take(context)
     assert stand_in.bot_id == "b"
-    assert "scripted" in stand_in.why
+    assert "scripted" in stand_in.reason
     assert host.stand_in_take(context) is None
     assert "".join([piece async for piece in host.stream("a", saying("well"))]) == "echo: well"
     assert host.stand_in_take(saying("well")) is None

@@ -133,7 +133,7 @@ def test_length_and_opening_come_from_a_person_with_another_bot():
     seeds = list(range(40))
     simulated = simulate_chats(bot, participant, seeds=seeds, people=people)
     assert {one.conversation.n_exchanges for one in simulated} == {2, 4}
-    assert {turn.drawn.bot for turn in participant.seen} == {"a", "b"}
+    assert {turn.sampled_chat.bot for turn in participant.seen} == {"a", "b"}
 
 
 def test_leaving_at_will_has_a_limit():

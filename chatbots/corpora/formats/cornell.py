@@ -24,26 +24,26 @@ def read(path: Path) -> Iterator[Dialogue]:
     for name in (LINES, CONVERSATIONS):
         if not (path / name).is_file():
             raise CorpusError(f"{path} must be a folder with {LINES} and {CONVERSATIONS}; {name} is not there")
-    said = {}
-    for where, line in lines_read(path / LINES, _ENCODING):
-        line_id, user, _, _, text = _fields(line, 5, where)
-        said[line_id] = (user, text.strip())
-    for where, line in lines_read(path / CONVERSATIONS, _ENCODING):
-        *_, film, ids = _fields(line, 4, where)
+    lines_by_id = {}
+    for location, line in lines_read(path / LINES, _ENCODING):
+        line_id, user, _, _, text = _fields(line, 5, location)
+        lines_by_id[line_id] = (user, text.strip())
+    for location, line in lines_read(path / CONVERSATIONS, _ENCODING):
+        *_, film, ids = _fields(line, 4, location)
         ids = ids.strip()
         if not _IDS.fullmatch(ids):
-            raise CorpusError(f"{where}: the line ids are {quote(ids)}; a list as ['L1', 'L2'] is wanted")
+            raise CorpusError(f"{location}: the line ids are {quote(ids)}; a list as ['L1', 'L2'] is wanted")
         line_ids = re.findall(r"'([^']+)'", ids)
         for line_id in line_ids:
-            if line_id not in said:
-                raise CorpusError(f"{where}: {LINES} has no line {line_id}")
-        users, texts = zip(*(said[line_id] for line_id in line_ids), strict=True)
+            if line_id not in lines_by_id:
+                raise CorpusError(f"{location}: {LINES} has no line {line_id}")
+        users, texts = zip(*(lines_by_id[line_id] for line_id in line_ids), strict=True)
         yield Dialogue(texts, film, f"{film}/{line_ids[0]}", speakers_numbered(users))
 
 
-def _fields(line: str, n: int, where: str) -> list[str]:
+def _fields(line: str, n: int, location: str) -> list[str]:
     # A line without text may have lost the blank at its end.
     fields = f"{line} ".split(_SEPARATOR, n - 1)
     if len(fields) != n:
-        raise CorpusError(f"{where}: {len(fields)} fields between{_SEPARATOR}; {n} are wanted")
+        raise CorpusError(f"{location}: {len(fields)} fields between{_SEPARATOR}; {n} are wanted")
     return fields

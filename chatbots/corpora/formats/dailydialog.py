@@ -22,14 +22,14 @@ _SPACED_APOSTROPHE = re.compile(r"(?<=\w)\s*’\s*(?=(?:s|t|m|d|re|ve|ll)\b)")
 def read(path: Path) -> Iterator[Dialogue]:
     """Yield the dialogues, without the blanks around apostrophes: "don ’ t" becomes "don't"."""
     for file, split in _files(path):
-        for where, line in lines_read(file):
+        for location, line in lines_read(file):
             *turns, rest = line.split(END)
             if not turns:
-                raise CorpusError(f"{where}: no {END}; it must end every utterance")
+                raise CorpusError(f"{location}: no {END}; it must end every utterance")
             if rest.strip():
-                raise CorpusError(f"{where}: {quote(rest.strip())} stands after the last {END}")
+                raise CorpusError(f"{location}: {quote(rest.strip())} stands after the last {END}")
             closed = tuple(_SPACED_APOSTROPHE.sub("'", turn).strip() for turn in turns)
-            yield Dialogue(closed, id=where, split=split)
+            yield Dialogue(closed, id=location, split=split)
 
 
 def _files(path: Path) -> list[tuple[Path, str]]:

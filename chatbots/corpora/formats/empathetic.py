@@ -43,14 +43,14 @@ def read(path: Path) -> Iterator[Dialogue]:
 
 def _rows(file: Path) -> Iterator[_Row]:
     lines = lines_read(file)
-    where, header = next(lines, (f"{file.name}, line 1", ""))
+    location, header = next(lines, (f"{file.name}, line 1", ""))
     if tuple(header.split(",")[: len(COLUMNS)]) != COLUMNS:
-        raise CorpusError(f"{where}: the header is {quote(header)}; it must begin with {','.join(COLUMNS)}")
-    for where, line in lines:
+        raise CorpusError(f"{location}: the header is {quote(header)}; it must begin with {','.join(COLUMNS)}")
+    for location, line in lines:
         fields = line.split(",")
         if len(fields) < len(COLUMNS):
-            raise CorpusError(f"{where}: {len(fields)} columns; {len(COLUMNS)} or more are wanted")
+            raise CorpusError(f"{location}: {len(fields)} columns; {len(COLUMNS)} or more are wanted")
         name, number, emotion, _, speaker, text = fields[: len(COLUMNS)]
         if not number.isdecimal():
-            raise CorpusError(f"{where}: utterance_idx is {quote(number)}; a whole number is wanted")
+            raise CorpusError(f"{location}: utterance_idx is {quote(number)}; a whole number is wanted")
         yield _Row(name, int(number), emotion, speaker, text.replace(COMMA, ",").strip())

@@ -28,23 +28,23 @@ def read(path: Path) -> Iterator[Dialogue]:
 def _dialogues(file: Path, split: str) -> Iterator[Dialogue]:
     turns: list[tuple[int, str]] = []
     began, previous = "", 0
-    for where, line in lines_read(file):
+    for location, line in lines_read(file):
         match = _NUMBERED.fullmatch(line)
         if not match:
-            raise CorpusError(f"{where}: it must begin with a number and a blank")
+            raise CorpusError(f"{location}: it must begin with a number and a blank")
         number = int(match[1])
         if number == 1:
             if turns:
                 yield _dialogue(turns, began, split)
-            turns, began = [], where
+            turns, began = [], location
         elif number != previous + 1:
-            raise CorpusError(f"{where}: number {number} after {previous}; {previous + 1} or 1 is wanted")
+            raise CorpusError(f"{location}: number {number} after {previous}; {previous + 1} or 1 is wanted")
         previous = number
         if _PERSONA.match(match[2]):
             continue
         fields = match[2].split("\t")
         if len(fields) < 2:
-            raise CorpusError(f"{where}: no tab; the partner's text, a tab and the reply are wanted")
+            raise CorpusError(f"{location}: no tab; the partner's text, a tab and the reply are wanted")
         if fields[0] != SILENCE:
             turns.append((0, fields[0].strip()))
         turns.append((1, fields[1].strip()))
@@ -52,15 +52,15 @@ def _dialogues(file: Path, split: str) -> Iterator[Dialogue]:
         yield _dialogue(turns, began, split)
 
 
-def _dialogue(turns: list[tuple[int, str]], where: str, split: str) -> Dialogue:
+def _dialogue(turns: list[tuple[int, str]], location: str, split: str) -> Dialogue:
     speakers, texts = zip(*turns, strict=True)
-    return Dialogue(texts, id=where, speakers=speakers, split=split)
+    return Dialogue(texts, id=location, speakers=speakers, split=split)
 
 
 def _files(path: Path) -> list[tuple[Path, str]]:
     if path.is_file():
         return [(path, "")]
-    found: list[tuple[Path, str]] = []
+    split_files: list[tuple[Path, str]] = []
     for split in ("train", "valid", "test"):
         files = sorted(path.glob(f"{split}*.txt"))
         if len(files) > 1:
@@ -69,7 +69,7 @@ def _files(path: Path) -> list[tuple[Path, str]]:
                 f"the folder {path} holds several variants of one part ({names}); name one file, or keep "
                 "one of each part in a folder of its own"
             )
-        found += [(file, split) for file in files]
-    if not found:
+        split_files += [(file, split) for file in files]
+    if not split_files:
         raise CorpusError(f"the folder {path} holds no train*.txt, valid*.txt or test*.txt")
-    return found
+    return split_files

@@ -26,13 +26,13 @@ _GONE = re.compile(r"\[(?:removed|deleted)\]")
 
 def read(path: Path) -> Iterator[Dialogue]:
     """Yield the conversations of a file, plain or `.gz`, a turn for each run of lines of one character."""
-    for where, lines in conversations_read(path):
+    for location, lines in conversations_read(path):
         turns = [
             (character, text_clean(" ".join(text for _, text in group)))
             for character, group in groupby(lines, lambda line: line[0])
         ]
         characters, texts = zip(*turns, strict=True)
-        yield Dialogue(texts, id=where, speakers=speakers_numbered(characters))
+        yield Dialogue(texts, id=location, speakers=speakers_numbered(characters))
 
 
 def text_clean(text: str) -> str:
@@ -52,22 +52,22 @@ def conversations_read(path: Path) -> Iterator[tuple[str, list[tuple[str, str]]]
     opener = gzip.open if path.name.endswith(".gz") else open
     try:
         with opener(path, "rt", encoding="utf-8") as file:
-            found = json.load(file)
+            conversations = json.load(file)
     except json.JSONDecodeError as error:
         raise CorpusError(f"{path.name}, line {error.lineno}: no JSON ({error})") from None
     except DAMAGE_ERRORS as error:
         raise CorpusError(f"{path} cannot be read: {error}") from error
-    if not isinstance(found, list):
-        raise CorpusError(f"{path.name}: a list of conversations is wanted, not {type(found).__name__}")
-    for number, conversation in enumerate(found, start=1):
-        where = f"{path.name}, conversation {number}"
+    if not isinstance(conversations, list):
+        raise CorpusError(f"{path.name}: a list of conversations is wanted, not {type(conversations).__name__}")
+    for number, conversation in enumerate(conversations, start=1):
+        location = f"{path.name}, conversation {number}"
         lines = conversation.get("lines") if isinstance(conversation, dict) else None
         if not isinstance(lines, list) or not lines:
-            raise CorpusError(f'{where}: {{"lines": [{{"text", "character"}}, …]}} is wanted')
-        yield where, [_line(line, f"{where}, line {i}") for i, line in enumerate(lines, start=1)]
+            raise CorpusError(f'{location}: {{"lines": [{{"text", "character"}}, …]}} is wanted')
+        yield location, [_line(line, f"{location}, line {i}") for i, line in enumerate(lines, start=1)]
 
 
-def _line(line: object, where: str) -> tuple[str, str]:
+def _line(line: object, location: str) -> tuple[str, str]:
     if not isinstance(line, dict) or not isinstance(line.get("text"), str) or "character" not in line:
-        raise CorpusError(f'{where}: it is {quote(line)}; {{"text": "…", "character": 0}} is wanted')
+        raise CorpusError(f'{location}: it is {quote(line)}; {{"text": "…", "character": 0}} is wanted')
     return str(line["character"]), line["text"]

@@ -22,11 +22,11 @@ _SENTENCE_END = re.compile(r"(?<=[.!?])\s+")
 
 def read(path: Path) -> Iterator[Dialogue]:
     """Yield the conversations, a turn for each sentence; those of a single sentence are left out."""
-    for where, lines in conversations_read(path):
-        said = [(character, sentence) for character, text in lines for sentence in _sentences(text)]
-        if len(said) >= 2:
-            characters, texts = zip(*said, strict=True)
-            yield Dialogue(texts, id=where, speakers=speakers_numbered(characters))
+    for location, lines in conversations_read(path):
+        sentences = [(character, sentence) for character, text in lines for sentence in _sentences(text)]
+        if len(sentences) >= 2:
+            characters, texts = zip(*sentences, strict=True)
+            yield Dialogue(texts, id=location, speakers=speakers_numbered(characters))
 
 
 def _sentences(text: str) -> list[str]:

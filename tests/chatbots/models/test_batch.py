@@ -150,10 +150,10 @@ def test_inferred_z_conv_follows_the_posterior():
 def test_reply_seeds_stay_with_the_conversation_and_change_with_the_turn():
     talk = Conversation.from_texts(["hello", "hi", "how are you?"], seed=5)
     later = talk.with_turn("bot", "fine")
-    a, b = ReplySeeds.of(talk), ReplySeeds.of(later)
+    a, b = ReplySeeds.from_conversation(talk), ReplySeeds.from_conversation(later)
     assert a.conversation == b.conversation
     assert a.sentence != b.sentence
-    assert ReplySeeds.of(talk.last(1)) == a  # a window does not matter
+    assert ReplySeeds.from_conversation(talk.last(1)) == a  # a window does not matter
     assert a.sentence != talk.reply_seed  # which the words are drawn from
     noise = standard_normal([a.conversation, b.conversation, b.sentence], 4, torch.device("cpu"))
     assert torch.equal(noise[0], noise[1])

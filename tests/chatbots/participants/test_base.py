@@ -52,7 +52,7 @@ def test_neighbouring_turns_are_joined_and_votes_stand_before_messages():
     )
     chat = HumanChat("a", Conversation("1", turns))
     assert [turn.text for turn in chat.turns] == ["Welcome.", "hi there", "one two", "bye", "bye"]
-    assert chat.said == ("hi there", "bye")
+    assert chat.messages == ("hi there", "bye")
     assert [chat.vote_before(number) for number in range(3)] == [1, -1, 1]
     assert chat.is_opened_by_bot
 

@@ -144,7 +144,9 @@ def test_a_blank_message_is_a_failure(model: ChatModel) -> None:
 
 def test_a_person_opens_where_one_was_drawn(model: ChatModel) -> None:
     drawn = HumanChat("other", Conversation("d", (Turn("human", "good morning"),)))
-    (move,) = participant_load("prompted:chat-model").moves([ParticipantTurn(Conversation("1"), "eliza", drawn=drawn)])
+    (move,) = participant_load("prompted:chat-model").moves(
+        [ParticipantTurn(Conversation("1"), "eliza", sampled_chat=drawn)]
+    )
     assert (move.text, move.source) == ("good morning", "d")
     assert model.seen == []
 

@@ -72,7 +72,7 @@ def ranking(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
 
 def turn(*texts: str, bot: str = "new", seed: int = 0, n_planned: int | None = 9, person: str = "") -> ParticipantTurn:
     chat = Conversation.from_texts(texts, id="c", seed=seed)
-    return ParticipantTurn(chat, bot, n_planned=n_planned, person=person, drawn=PEOPLE.draw(seed, bot, person))
+    return ParticipantTurn(chat, bot, n_planned=n_planned, person=person, sampled_chat=PEOPLE.draw(seed, bot, person))
 
 
 @pytest.mark.parametrize("topic", TOPICS)
@@ -130,7 +130,7 @@ def test_nothing_of_the_same_bot_or_person_comes_back(ranking: str) -> None:
         + tuple(chat("c", topic, "cid") for topic in ("music", "travel"))
     )
     participant = participant_load("retrieval", people=people)
-    of_a = {text for one in people if one.bot == "a" for text in one.said if len(text.split()) > 3}
+    of_a = {text for one in people if one.bot == "a" for text in one.messages if len(text.split()) > 3}
     for stored, one in zip(people, simulate_within(people, participant), strict=True):
         if stored.bot in ("a", "b"):  # all that anyone wrote to b was written to a, too, but for short messages
             assert not set(one.conversation.texts[::2]) & of_a
@@ -152,8 +152,8 @@ def test_only_the_leaks_are_left_out(ranking: str) -> None:
 
 def test_without_others_it_says_why(ranking: str) -> None:
     participant = participant_load("retrieval", people=PEOPLE)
-    asked = dataclasses.replace(turn("hi", "Do you cook?", bot="other"), drawn=None)
-    opened = dataclasses.replace(turn(bot="other"), drawn=None)
+    asked = dataclasses.replace(turn("hi", "Do you cook?", bot="other"), sampled_chat=None)
+    opened = dataclasses.replace(turn(bot="other"), sampled_chat=None)
     for move in participant.moves([asked, opened]):
         assert move.text is None
         assert "another bot than other" in move.error

@@ -169,8 +169,8 @@ def turn_add_bot(
             # In one order everywhere: two bots that stand in for each other lock each other's rows.
             for updated_id in sorted((bot_id, stand_in.bot_id)):
                 if updated_id == bot_id:
-                    bot_failed(bot_id=bot_id, reason=stand_in.why, chat=str(conversation_id))
-                    _failure_keep(conversation, stand_in.why)
+                    bot_failed(bot_id=bot_id, reason=stand_in.reason, chat=str(conversation_id))
+                    _failure_keep(conversation, stand_in.reason)
                 else:
                     bot_answered(bot_id=updated_id, seconds=times.whole_s, rejected_params=turn.rejected_params)
         turn.save(force_insert=True)

@@ -79,7 +79,7 @@ class ScriptedPerson(ScriptedCharacter):
 
     def answer(self, question: str, choices: list[str]) -> str:
         """Choose by the messages said and heard."""
-        return self.choose(Impression.of(self.said, self.heard), question, choices)
+        return self.choose(Impression.from_replies(self.said, self.heard), question, choices)
 
     def choose(self, impression: Impression, question: str, choices: list[str]) -> str:
         """Choose the point of a scale that is nearest to the opinion."""
@@ -88,7 +88,7 @@ class ScriptedPerson(ScriptedCharacter):
 
     def prefer(self, message: str, heard: list[str], question: str, choices: list[str]) -> str:
         """Choose between two that were heard, the first choice for the first; one in the middle is for neither."""
-        first, second = (Impression.of([message], [text]) for text in heard)
+        first, second = (Impression.from_replies([message], [text]) for text in heard)
         return self.between(first, second, question, choices)
 
     def between(self, first: Impression, second: Impression, question: str, choices: list[str]) -> str:
@@ -101,7 +101,7 @@ class ScriptedPerson(ScriptedCharacter):
 
     def ranked(self, message: str, heard: list[str], choices: list[str]) -> list[str]:
         """Put the choices in order, the best first; each stands for one text that was heard."""
-        liking = [Impression.of([message], [text]).overall + self.rng.gauss(0, NOISE_SD) for text in heard]
+        liking = [Impression.from_replies([message], [text]).overall + self.rng.gauss(0, NOISE_SD) for text in heard]
         return [choices[index] for index in sorted(range(len(choices)), key=lambda index: -liking[index])]
 
     def favourites(self, options: list[str], n: int) -> list[str]:

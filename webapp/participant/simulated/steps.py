@@ -198,7 +198,7 @@ async def arena(person: ScriptedPerson) -> None:
             messages.append(text)
             person.n_exchanges += 1
             can_choose = all(frames[-1]["can_rate"] for frames in answers)
-    first, second = (Impression.of(messages, heard[chat_id]) for chat_id in chats)
+    first, second = (Impression.from_replies(messages, heard[chat_id]) for chat_id in chats)
     choice = person.between(first, second, "choice", ["a", "equal", "b"])
     if choice == "equal" and max(person.opinion(impression, "choice") for impression in (first, second)) < 0.5:
         choice = "bad"
@@ -232,7 +232,7 @@ async def picks(person: ScriptedPerson) -> None:
             last = [frames[-1] for frames in await asyncio.gather(*(say(socket, text) for socket in sockets))]
             if not (replied := [place for place, frame in enumerate(last) if frame["type"] == "reply"]):
                 raise StepRefused(f"a chat answered {last[0]['code']}: {last[0]['message']}")
-            heard = [Impression.of([text], [last[place]["text"]]) for place in replied]
+            heard = [Impression.from_replies([text], [last[place]["text"]]) for place in replied]
             choice = "a" if len(replied) == 1 else person.between(heard[0], heard[1], "pick", ["a", "equal", "b"])
             place = replied[choice == "b"]
             is_equal = choice == "equal" and allows_equal
@@ -264,7 +264,7 @@ async def judge(person: ScriptedPerson) -> None:
     page_form = doors.form("/judge/")
     heard = PageTexts(page, "judged-text").found or PageTexts(page, "said-what").found or [""]
     before = PageTexts(page, "said-what").found or [""]
-    impression = Impression.of(before[-1:] * len(heard), heard)
+    impression = Impression.from_replies(before[-1:] * len(heard), heard)
     answers = _by_chance(page_form, person)
     for name, choices in {**page_form.choices, **page_form.points}.items():
         if name in ("best", "worst"):
