@@ -69,15 +69,20 @@ def head_rows(path: Path) -> tuple[list[str], list[list[str]]]:
     """
     if table := plain_rows(path):
         columns, rows = table
+        _check_unique(columns, path.name)
         first = [row for row in islice(rows, _HEAD_ROWS) if not isinstance(row, Skipped)]
         return columns, [[_cell_text(row.get(column)) for column in columns] for row in first]
     header, cells = head_of_rows(head_of(path))
     if not header or all(name == f"column {number}" for number, name in enumerate(header, 1)):
         raise ValueError(f"{path.name} has no header: its first line must name the columns")
-    twice = next((name for i, name in enumerate(header) if name in header[:i]), None)
-    if twice is not None:
-        raise ValueError(f"{path.name} has two columns {quote(twice)}; each needs a name of its own")
+    _check_unique(header, path.name)
     return header, cells
+
+
+def _check_unique(columns: Sequence[str], file_name: str) -> None:
+    twice = next((name for i, name in enumerate(columns) if name in columns[:i]), None)
+    if twice is not None:
+        raise ValueError(f"{file_name} has two columns {quote(twice)}; each needs a name of its own")
 
 
 def _cell_text(cell: object) -> str:

@@ -21,11 +21,14 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import islice
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
 from chatbots.compressed_files import DAMAGE_ERRORS
 from chatbots.text import error_text, quote
 from evaluation.formats.base import FileFormat, Skipped, formats
+
+if TYPE_CHECKING:
+    from pyarrow.parquet import ParquetFile
 
 MAX_LINE_BYTES = 16 * 1024 * 1024
 MAX_WHOLE_CHARS = 256 * 1024 * 1024
@@ -362,7 +365,7 @@ def plain_rows(path: Path) -> tuple[list[str], PlainRows] | None:
             file = parquet.ParquetFile(path)
         except DAMAGE_ERRORS as error:
             raise ValueError(f"{path.name} is no Parquet file, or a damaged one") from error
-        return list(file.schema_arrow.names), (row for batch in file.iter_batches(1000) for row in batch.to_pylist())
+        return list(file.schema_arrow.names), _parquet_rows(file, path.name)
     if head_of(path, 64).lstrip()[:1] not in ("{", "["):
         return None
     first = [row for row in islice(_json_rows(path), _LOOKED_AT) if not isinstance(row, Skipped)]
@@ -370,6 +373,19 @@ def plain_rows(path: Path) -> tuple[list[str], PlainRows] | None:
         return None
     columns = dict.fromkeys(name for row in _json_rows(path) if not isinstance(row, Skipped) for name in row)
     return list(columns), _json_rows(path)
+
+
+def _parquet_rows(file: ParquetFile, name: str) -> PlainRows:
+    """Yield the rows of a Parquet file.
+
+    Raises:
+        ValueError: a page is damaged; the footer, which opening the file reads, may be whole.
+    """
+    try:
+        for batch in file.iter_batches(1000):
+            yield from batch.to_pylist()
+    except DAMAGE_ERRORS as error:
+        raise ValueError(f"{name} is a damaged Parquet file") from error
 
 
 def _is_table_row(row: Mapping[str, Any]) -> bool:

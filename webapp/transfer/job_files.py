@@ -163,7 +163,7 @@ def upload_folder() -> Path:
     return folder
 
 
-UPLOAD_ENDINGS = (".jsonl.gz", ".jsonl", ".json", ".csv.gz", ".csv", ".tsv", ".zip")
+UPLOAD_ENDINGS = (".jsonl.gz", ".jsonl", ".json", ".csv.gz", ".csv", ".tsv", ".parquet", ".zip")
 
 
 def upload_keep(upload: UploadedFile, user: User) -> str:

@@ -6,6 +6,9 @@ import time
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import yaml
 from django.core.files.uploadedfile import SimpleUploadedFile
@@ -15,6 +18,7 @@ from django.urls import reverse
 from pytest_django.asserts import assertContains
 
 from tests.builders import import_upload, make_annotated, make_conversation, make_rating, make_study, signed_in
+from tests.webapp.api.programs import Program
 from webapp.conversations.models import Conversation
 from webapp.core.errors import Refused
 from webapp.core.rights import Right
@@ -334,6 +338,58 @@ def test_a_csv_is_read_as_its_columns_are_chosen_and_its_choices_are_stored(
     assert (question.low_label, question.scale_inferred) == ("bad", False)
     assert study.bot_columns["marked"] == ["b1"]
     assert list((tmp_path / "imports").iterdir()) == []
+
+
+def test_a_parquet_table_is_imported_by_page_and_api_as_a_csv_is(staff: Client, settings: Any, tmp_path: Path) -> None:
+    settings.DATA_DIR = tmp_path
+    program = Program(Right.READ, Right.RUN)
+    frame = pd.DataFrame(
+        {
+            "conversation": [f"c{n}" for n in range(6)],
+            "bot": ["a", "b"] * 3,
+            "human": "hello",
+            "reply": "hi",
+            "rater": [f"r{n}" for n in range(6)],
+            "quality": [1.0, 2.0, None, 4.0, 5.0, 3.0],
+        }
+    )
+    frame.to_parquet(tmp_path / "Talk.parquet")
+    contents = (tmp_path / "Talk.parquet").read_bytes()
+
+    def preview_page(name: str, contents: bytes) -> str:
+        response = staff.post(reverse("dashboard:imports"), {"file": SimpleUploadedFile(name, contents)})
+        assert response.status_code == 302, response.content
+        return str(response["Location"])
+
+    address = preview_page("Talk.PARQUET", contents)
+    preview = staff.get(address).context
+    assert (preview["contents"].n_conversations, preview["contents"].n_ratings) == (6, 5)
+    columns = {field.html_name: field.value() for field in preview["columns"]}
+    assert list(columns.values()) == ["conversation", "bot", "human", "reply", "rater", "question"]
+    answer = staff.post(address, {**columns, "study": "talk", "_import": "1"}, follow=True)
+    assertContains(answer, "6 conversations")
+    assert Rating.objects.filter(conversation__study__key="talk").count() == 5
+    upload = SimpleUploadedFile("talk.parquet", contents)
+    assert program.client.post("/api/v1/studies/by-api/conversations", {"file": upload}).status_code == 202
+    run_job(Job.objects.latest("pk"))
+    assert Rating.objects.filter(conversation__study__key="by-api").count() == 5
+
+    damaged = bytearray(contents)
+    damaged[4:60] = b"\xff" * 56  # the first page; the footer stays whole
+    assertContains(staff.get(preview_page("d.parquet", bytes(damaged))), "d.parquet is a damaged Parquet file")
+    cut = preview_page("cut.parquet", contents[:-20])
+    assertContains(staff.get(cut), "cut.parquet is no Parquet file, or a damaged one")
+    table = pa.table(
+        [pa.array(["c"]), pa.array(["b"]), pa.array(["hi"]), pa.array(["ho"])], ["bot", "x", "text", "text"]
+    )
+    pq.write_table(table, tmp_path / "twice.parquet")
+    twice = preview_page("twice.parquet", (tmp_path / "twice.parquet").read_bytes())
+    assertContains(staff.get(twice), "twice.parquet has two columns &#x27;text&#x27;")
+    settings.CONFAB_UPLOAD_LIMIT_MB = 0
+    upload = SimpleUploadedFile("talk.parquet", contents)
+    refusal = program.client.post("/api/v1/studies/large/conversations", {"file": upload})
+    assert refusal.status_code == 413
+    assert "the most is 0 MB" in refusal.json()["error"]["message"]
 
 
 def test_a_file_that_cannot_be_imported_stays_with_its_reason(staff: Client, settings: Any, tmp_path: Path) -> None:

@@ -42,7 +42,7 @@ from webapp.transfer.job_files import (
 WAITED_FOR_BYTES = 500_000
 """Bytes of a file, about a thousand packed chats; a worker imports a larger one, and its page shows the progress."""
 _TOLD, _FIRST, _LISTED = 10, 5, 200
-_TABLES = (".csv", ".tsv", ".csv.gz")
+_TABLES = (".csv", ".tsv", ".csv.gz", ".parquet")
 
 
 @form_view(Right.RUN)
@@ -139,7 +139,7 @@ def _is_study(upload: Any) -> bool:
 
 
 def _columns_form(path: Path, data: Any) -> ColumnsForm | None:
-    """Return the form of a CSV's columns; None for another file.
+    """Return the form of a table's columns; None for another file.
 
     Raises:
         ValueError: two columns have one name.
