@@ -336,18 +336,20 @@ class Study:
         """
         return TextCache(self.device, store=text_store())
 
-    def plot(self, target: str | Sequence[str] | None = None) -> Plot:
+    def plot(self, target: str | Sequence[str] | None = None, *, level: float | None = None) -> Plot:
         """Draw every bot's mean rating against every other's, as the page of comparisons does.
 
         Args:
             target: a question, or several for their mean; None: what bots are ranked by.
+            level: as in `compare`.
 
         Raises:
             ValueError: without ratings, with fewer than two rated bots, or for a question that there is not.
         """
         from evaluation.analysis.comparisons import compare as compared
+        from evaluation.analysis.levels import check_level
 
-        return compared(rated(self), target, plans=False).plot()
+        return compared(replace(rated(self), level=check_level(level)), target, plans=False).plot()
 
     def summary(self) -> str:
         """Return a table of the bots in text: conversations, ratings, and the mean answer to every question."""
@@ -409,6 +411,7 @@ def model(
     *,
     kind: Kind = "linear",
     factors: Mapping[str, Mapping[str, str]] | None = None,
+    level: float | None = None,
 ) -> FormulaModel:
     """Fit a formula such as `quality ~ bot * scenario + (1|rater) + (1|item)` to a study's ratings.
 
@@ -417,16 +420,20 @@ def model(
         formula: names of columns with `+ * :`, and random effects `(1|column)`; `y` is what bots are ranked by.
         kind: linear, or ordinal (cumulative logit).
         factors: what the bots are made of: name to bot to level.
+        level: of the intervals, which the result names. None: .90.
 
     Raises:
-        ValueError: without ratings, or for a formula that cannot be read or names an unknown column.
+        ValueError: without ratings, for a formula that cannot be read or names an unknown column, or for a level
+            that is not between .5 and 1.
     """
     from evaluation.analysis.formula_model import formula_model, model_frame
+    from evaluation.analysis.levels import check_level
 
+    level = check_level(level)
     if not isinstance(study, Study):
-        return formula_model(study, formula, kind=kind)
+        return formula_model(study, formula, kind=kind, level=level)
     meta, ratings = {dialogue.conversation.id: dialogue.meta for dialogue in study.dialogues}, rated(study)
-    return formula_model(model_frame(ratings, meta, factors), formula, kind=kind, ratings=ratings)
+    return formula_model(model_frame(ratings, meta, factors), formula, kind=kind, level=level, ratings=ratings)
 
 
 def raters(study: Study, *, target: str | Sequence[str] | None = None) -> RaterAnalysis:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from chatbots.text import quote
+from evaluation.analysis.levels import check_level, interval_level
 from evaluation.analysis.prediction_powered import PoweredMeans, powered_means
 from evaluation.hybrid.bot_level import PREFERRED_INTERCEPT, Intercept
 from evaluation.hybrid.features import LENGTHS, HybridError, preset_get, refuse_retired
@@ -116,7 +117,12 @@ def feature_table(study: Study, metrics: Sequence[Metric]) -> pd.DataFrame:
 
 
 def powered(
-    study: Study, metric: str | HybridResult, column: str | None = None, target: str | Sequence[str] | None = None
+    study: Study,
+    metric: str | HybridResult,
+    column: str | None = None,
+    target: str | Sequence[str] | None = None,
+    *,
+    level: float | None = None,
 ) -> PoweredMeans:
     """Estimate the bots' means from their ratings and a metric of conversations without ratings (PPI++).
 
@@ -124,6 +130,7 @@ def powered(
         metric: its name, or a hybrid metric of this study, which predicts each bot by the fit without it.
         column: which of the metric's quantities, such as "words_user"; None where it has one.
         target: a question, or several for their mean; None: what bots are ranked by.
+        level: of the intervals. None: .90.
 
     Returns:
         Means with and without the metric, and what it gains, in a sentence, too.
@@ -131,6 +138,7 @@ def powered(
     Raises:
         ValueError: without ratings, for a question that there is not, or a column that the metric has not.
     """
+    level = interval_level(check_level(level))
     ratings = rated(study)
     if target is not None:
         ratings = replace(ratings, headline=(target,) if isinstance(target, str) else tuple(target))
@@ -149,4 +157,5 @@ def powered(
         table["bot"].astype(str).tolist(),
         np.asarray(table[column], dtype=float),
         predictor=column,
+        level=level,
     )

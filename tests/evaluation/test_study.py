@@ -295,6 +295,7 @@ def test_bots_are_compared_as_on_the_pages(file: Path) -> None:
     drawn = re.findall(r'aria-label="(bot-\d) − (bot-\d)\s(\S+)', svg)
     assert len(drawn) == 2 * found.n_pairs
     assert study.plot("quality").svg == svg
+    assert study.plot("quality", level=0.95).svg == confab.compare(study, "quality", level=0.95).plot().svg != svg
     for a, b, number in drawn:
         assert number == figure(means[a] - means[b], 2)
     with pytest.raises(ValueError, match="beauty"):
@@ -356,6 +357,9 @@ def test_means_are_helped_by_a_metric_of_conversations_that_nobody_rated(tmp_pat
     assert (helped.bots["bot-0"].n, helped.bots["bot-0"].n_unrated) == (10, 20)
     assert helped.bots["bot-1"].mean is not None
     assert "words_user" in helped.sentence
+    strict = confab.powered(study, "words", "words_user", target="quality", level=0.95)
+    assert (helped.level, strict.level, strict.to_json()["level"]) == (0.9, 0.95, 0.95)
+    assert strict.bots["bot-1"].low < helped.bots["bot-1"].low
     with pytest.raises(ValueError, match="column is None; words gives words_user, words_bot"):
         confab.powered(study, "words")
     # Predictions are another scale of the one feature, which changes nothing but the weight.

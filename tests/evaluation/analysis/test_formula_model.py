@@ -233,6 +233,18 @@ def test_a_study_brings_its_conditions_meta_and_bots(tmp_path):
     assert found.reason is None
     with pytest.raises(ValueError, match="there are bot, conversation, corpus, item, quality, rater, scenario"):
         confab.model(study, "y ~ topic + (1|rater)", factors=corpus)
+    usual, strict, of_table = (
+        confab.model(data_source, "quality ~ bot + (1|rater)", level=level)
+        for data_source, level in ((study, None), (study, 0.95), (data, 0.95))
+    )
+    assert (usual.level, strict.level, of_table.level) == (0.9, 0.95, 0.95)
+    assert "95%" in strict.summary()
+    assert strict.to_json()["level"] == 0.95
+    for narrow, wide in zip(usual.means, strict.means, strict=True):
+        assert wide.low < narrow.low < narrow.estimate == wide.estimate < narrow.high < wide.high
+    assert strict.differences[0].pair.p == usual.differences[0].pair.p
+    with pytest.raises(ValueError, match="level is 95; it must be from"):
+        confab.model(study, "quality ~ bot", level=95)
 
 
 def test_conditions_are_columns_and_controls_are_left_out():
