@@ -1,4 +1,4 @@
-"""Fits beside one another, what self-play predicts, and what bots cost."""
+"""Comparison of fits, predictions from self-play, and costs of bots."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -84,11 +84,11 @@ def test_fits_stand_in_one_table_with_what_chance_and_the_best_rival_reach(staff
     full = rows[1]
     assert (full["r"], full["95 %"], full["null, 95 %"]) == (".84", "[.34, .97]", ".60")
     assert (full["Q²"], full["null, 95 %*"]) == (".41", ".22")
-    found = full["Strongest rival"], full["Errors, times"], full["95 %*"]
+    found = full["Strongest rival"], full["Error ratio"], full["95 %*"]
     assert found == ("The words of a message", "0.71", "[0.50, 1.10]")
     assert "r, self-play" not in full  # no fit was applied to any
     # Under five bots no correlation is told, of the rivals neither.
-    assert {rows[0][name] for name in ("r", "95 %", "Q²", "Strongest rival", "Errors, times")} == {"–"}
+    assert {rows[0][name] for name in ("r", "95 %", "Q²", "Strongest rival", "Error ratio")} == {"–"}
     assert "too few: 4 bots" in text_of(page.content.decode())
     assertContains(page, f'href="{address(study)}?fit={older.pk}"')
     assertContains(page, "The best of several fits looks better than it is")
@@ -130,7 +130,7 @@ def test_the_same_bots_stand_in_several_studies(staff: Client, study: Study, tmp
     assert rows["alpha"]["Rank*"] == "3"
     assert rows["new"]["Rank"] == "–"
     assert rows["beta"]["Rank*"] == "–"
-    assertContains(page, "c and other tell 1 pair of the same bots apart both: 0 in the same order")
+    assertContains(page, "Significant in both c and other: 1 pair of bots, 0 in the same order")
     # Fits say of which study they are, then.
     page = staff.get(address(study, "?with=other"))
     assert [row["What"].split(":")[0] for row in cells_of(page)] == ["other"]

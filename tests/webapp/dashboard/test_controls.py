@@ -114,8 +114,8 @@ def test_a_bot_is_marked_on_its_page(tmp_path: Path, staff: Client) -> None:
     assert compare(study_ratings(study)).order == ("good/one", "fair")
     # Captions say what was done: models leave it out, correlations of questions do not.
     models = reverse("dashboard:study_why", args=["k"]) + "?part=models"
-    assertContains(staff.get(models), "Controls are left out.")
-    assertContains(staff.get(correlations), "Controls are in.")
+    assertContains(staff.get(models), "Controls are excluded.")
+    assertContains(staff.get(correlations), "Controls are included.")
     # A table of bots comes and goes without the mark.
     table = bot_columns_read(b"bot,perplexity\nfair,3\nbad,9\n", list(study_bots(study)), "b.csv")
     for columns in (table, BotColumns()):

@@ -46,7 +46,7 @@ def test_closing_changes_no_verdict_and_the_plot_shows_what_decides(staff: Clien
         once = imported.means.rows[key].interval
         assert row.interval.mean == once.mean
         assert row.interval.high - row.interval.low > once.high - once.low
-    assert "% interval that holds however often you look, as the test of differences does." in page
+    assert "% interval. Like the tests, the intervals remain valid however often you look." in page
     assert page.index("however often you look") < page.index("Rank Bot Ratings"), "above the plot"
     assert "one look" not in page_of(staff, study, "?part=questions")
 
@@ -102,7 +102,7 @@ def test_two_bots_with_too_few_ratings_are_not_called_one(staff: Client, tmp_pat
     import_conversations(tmp_path / "few.jsonl", study_key="few", scale=(1, 5))
     page = page_of(staff, Study.objects.get(key="few"))
     assert "Only one bot is rated" not in page
-    assert "No two bots can be compared yet: a bot has one rating: its spread is unknown." in page
+    assert "No two bots can be compared yet: a bot has only one rating, so its spread is unknown." in page
 
 
 def test_pairs_without_a_test_are_counted_in_the_headline(staff: Client, tmp_path: Path) -> None:
@@ -112,4 +112,4 @@ def test_pairs_without_a_test_are_counted_in_the_headline(staff: Client, tmp_pat
         json.dumps({"dialogue_id": "x", "bot": "new", "turns": turns, "ratings": [{"rater": "z", "quality": 3}]})
     )
     import_conversations(tmp_path / "more.jsonl", study_key=study.key, scale=(1, 7))
-    assert "2 pairs cannot be compared: a bot has one rating: its spread is unknown." in page_of(staff, study)
+    assert "2 pairs cannot be compared: a bot has only one rating, so its spread is unknown." in page_of(staff, study)

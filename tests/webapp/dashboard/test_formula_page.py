@@ -94,7 +94,7 @@ def test_the_usual_formula_stands_in_the_form_and_is_fitted(study: Study, client
     assert [row[0] for row in shown["formula-tests"]] == ["bot", "scenario", "bot × scenario"]
     assert [row[0] for row in shown["formula-differences"]][1] == "scenario: Bad news − Good news"
     assert shown["formula-differences"][0][-1] == "clearly different"
-    assert [row[0] for row in shown["formula-variance"]] == ["rater", "What is left"]
+    assert [row[0] for row in shown["formula-variance"]] == ["rater", "Residual"]
     folded = client.get(ADDRESS)
     assert folded.status_code == 200
     assert escape(fold.conclusion) in folded.content.decode()
@@ -113,11 +113,11 @@ def test_terms_outcome_and_kind_are_the_readers(study: Study, client: Client) ->
     assert "The model is ordinal, for 48 ratings" in said
     assert content.caution.startswith("Caution: only 12 levels of rater: with fewer than 20, p-values")
     assert content.caution.replace("'", "&#x27;") in response.content.decode()
-    assert "Every rating has a conversation of its own" in said
+    assert "Every rating has a different conversation" in said
     [fold] = client.get(ADDRESS, asked("bot + conversation + (1|rater)")).context["sections"]
     assert fold.content.missing == [
-        "No model is fitted: the factors are not told apart by these ratings: one follows "
-        "from the others, or the ratings are too few."
+        "No model was fitted: these ratings cannot separate the factors: one depends on the others, or there are too "
+        "few ratings."
     ]
 
 

@@ -108,7 +108,7 @@ def test_equal_is_said_by_a_test_of_equality_and_a_late_change_of_it_too(staff: 
         make_rating(make_conversation(study, n_exchanges=3), quality=3 + n // 2 % 2)
     board = text_of(staff.get(address(study)).content.decode())
     assert "lies within ± 0.60, the smallest difference of interest" in board
-    assert "Equal for practical purposes, as they differ by less than 0.60: " in board
+    assert "Equal for practical purposes (difference below 0.60): " in board
     assert "Not yet known: " not in board
     assert "was changed" not in board
     study_edit(study=study, smallest_difference=0.3)
@@ -154,7 +154,7 @@ def test_two_ticks_open_one_against_the_other(staff: Client, compared: Study) ->
     assert [row[0] for row in rows] == ["Quality", "Fluency"]
     assert rows[0][3] == f"{pair.difference / 6:.2f}"
     assertContains(page, '<details class="against-effects">')
-    assertContains(page, "Chance to be rated higher")
+    assertContains(page, "Chance of a higher rating")
     turned = staff.get(address(compared, "?against=alpha&against=gamma")).context["against"]
     assert turned.questions == against.questions
     alike = staff.get(address(compared, "?against=alpha&against=beta"))
@@ -401,7 +401,7 @@ def test_folded_sections_have_the_details(staff: Client, compared: Study) -> Non
     assertContains(questions, '<th scope="row">', count=4)
     pairs = text_of(staff.get(address(compared, "?part=comparisons&difference=1")).content.decode())
     assert "How far apart are they?" in pairs
-    assert "How many raters each pair takes" in pairs
+    assert "Raters needed for each pair" in pairs
     assert "Raters per bot for other differences, in a new study" in pairs
     assert staff.get(address(compared, "?part=nothing")).status_code == 404
     # Figures are files in three kinds.

@@ -211,7 +211,7 @@ def test_under_five_bots_there_is_no_correlation_but_a_reason(staff: Client, rat
     answer = staff.get(reverse("dashboard:study_prediction", args=[rated.key]))
     assert answer.context["view"].tiles == []
     html = answer.content.decode()
-    assert "4 bots are rated, and 5 are the fewest that say anything" in html
+    assert "Only 4 bots are rated, and at least 5 are needed" in html
     assert ">.84<" not in html
 
 

@@ -89,7 +89,7 @@ def test_the_page_says_who_is_preferred_and_by_how_many(reader: Client) -> None:
     study = make_compared(n_people=12)
     text = text_of(reader, study)
     assert "12 people gave 96 judgements of 8 pairs." in text
-    assert "Parrot (control) do not differ significantly, and the share for Eliza (rules) less that for" in text
+    assert "Parrot (control) do not differ significantly, and the share for Eliza (rules) minus the share for" in text
     assert "An always-valid test decides which bot is preferred, corrected by Holm, p &lt; .05" in text
     page = reader.get(reverse("dashboard:study_results", args=[study.key]))
     assertContains(page, '<td class="table-name">Parrot (control)</td>')
@@ -103,7 +103,7 @@ def test_the_page_says_who_is_preferred_and_by_how_many(reader: Client) -> None:
     assert "A fixed-sample test decides which bot is preferred, corrected by Holm" in text
     assert "Clearly different in “Quality”: 1 of 1 pair of bots. First: Eliza (rules), clearly better" in text
     text = text_of(reader, study, "?part=pairs")
-    for title in ("Wins, ties and losses", "Strength of the bots by quality", "Do people agree"):
+    for title in ("Wins, ties and losses", "Bot strengths in quality", "Agreement on single pairs"):
         assert title in text
 
 
@@ -118,8 +118,8 @@ def test_both_ways_of_asking_stand_side_by_side_from_either_study(reader: Client
         text = text_of(reader, study, "?part=one-turn")
         assert "Single replies and chats with the same bots" in text
         assert "“One turn” compares single replies of 2 bots; in “Chats” people chatted with them." in text
-        assert "Agreement by each way of asking" in text
-        assert "both, the same" in text
+        assert "Agreement by protocol" in text
+        assert "both, same order" in text
     chats.refresh_from_db()
     found = study_pairs(chats).compared
     assert [(row.question, row.asked) for row in found.rows] == [
@@ -181,7 +181,7 @@ def test_an_arenas_choices_rank_its_bots_with_style_held_equal(reader: Client) -
     assert "log odds against the average bot" in text_of(reader, study)
     page = text_of(reader, study, "?part=pairs")
     assert "Strength of the bots" in page
-    assert "Rank, style equal" in page
+    assert "Rank, equal style" in page
     assert "twice the length adds" in page
 
 
@@ -194,7 +194,7 @@ def test_a_study_of_pairs_has_a_report_of_its_own(reader: Client, tmp_path: Path
     assert "48 judgements" in text
     assert "Strength of the bots" in text
     assert "Cohen’s κ" in text
-    assert "One turn against interactive evaluation" in text
+    assert "Single replies compared with interactive chats" in text
     assert "Bradley–Terry model with ties" in text
     assert "<script src" not in page
     said = io.StringIO()
@@ -326,13 +326,7 @@ def test_means_grades_and_labels_are_those_of_the_stored_ratings() -> None:
 def test_its_page_tells_of_items_and_nothing_of_conversations(reader_of_items: Client) -> None:
     study = make_graded()
     page = words_of(reader_of_items, "study_why", study.key, part="items")
-    for words in (
-        "6 items, each rated by 5 people",
-        "Labels of the items",
-        "Entailment",
-        "Means of the items on overall",
-        "i4",
-    ):
+    for words in ("6 items, each rated by 5 people", "Item labels", "Entailment", "Item means of overall", "i4"):
         assert words in page, words
     assert "#trajectories" not in page, "items have no course"
     answer = reader_of_items.get(reverse("dashboard:study_why", args=[study.key]) + "?part=trajectories")

@@ -96,7 +96,7 @@ def test_what_is_undefined_has_its_reason_and_partial_means_say_of_how_many(staf
     why = rows[f"Self-play {run.pk}"][2].reason
     assert why == "computed for 3 of 4 conversations; 1 conversation without a value"
     empty = rows[f"Self-play {bare.pk}"][2]
-    assert (empty.text, empty.reason) == ("–", "not computed for this run by the metric as it is now")
+    assert (empty.text, empty.reason) == ("–", "not computed for this run with the current version of the metric")
     Conversation.objects.filter(selfplay__run=bare).update(state=Conversation.State.FAILED)
     found = runs_compared(RunComparisonParams(columns=["words_bot"]))
     assert found.sides[0].means[0].interval.reason.code == "not_played"
@@ -118,7 +118,7 @@ def test_what_two_bots_said_to_each_other_is_left_out(staff: Client) -> None:
     found = runs_compared(RunComparisonParams())
     assert [(side.bot_id, side.n) for side in found.sides] == [("eliza", 2), ("parrot", 2)]
     assert all(one.n_measured == 2 for side in found.sides for one in side.means)
-    assertContains(staff.get(address()), "What two different bots said to each other is left out.")
+    assertContains(staff.get(address()), "Conversations between two different bots are excluded.")
     assertContains(staff.get(address()), "This is one run alone.")
     assert found.runs == [run]
 
@@ -157,7 +157,7 @@ def test_the_page_says_what_differs_leads_to_runs_and_keeps_what_is_chosen(staff
         ["9", "4", "1 line"],
         ["7", "6", "none"],
     ]
-    assert "Conversations of each: 4" in settings_table.note
+    assert "Conversations per bot: 4" in settings_table.note
     for name, value in (("run", older.pk), ("bot", "eliza"), ("column", "question_bot")):
         assert f'name="{name}" value="{value}" checked' in html
     assert 'name="column" value="words_bot" checked' not in html

@@ -228,7 +228,7 @@ def test_imported_conversations_are_told_by_their_words(tmp_path: Path, admin_cl
     assert "3 left out: in another language" in page
     chat = Conversation.objects.get(pk=rows[0].conversation_id)
     reader = admin_client.get(f"/dashboard/conversations/{chat.pk}/", follow=True).content.decode()
-    assert "left out: it holds for English, and this is in German" in reader
+    assert "excluded: valid for English, but this is in German" in reader
     out = tmp_path / "undefined.csv"
     call_command("export", "--study", study.key, "--what", "undefined", "--format", "csv", "--out", str(out))
     [line] = [

@@ -165,7 +165,7 @@ def test_results_exports_and_package(client: Client, tmp_path: Path) -> None:
     assert page.status_code == 200
     words = shown(page)
     assert "5 people chose the best and the worst reply 10 times, which implies 50 judgements of" in words
-    assert "How often a bot’s reply was the best or the worst" in words
+    assert "Best and worst replies by bot" in words
     assert "split-half reliability of" in words
 
     ratings = table_of(study, "ratings", ExportOptions())

@@ -174,7 +174,7 @@ def test_errors_are_results_exports_and_lines_of_the_reader(client: Client) -> N
     client.force_login(make_staff(*Right))
     page = client.get(reverse("dashboard:study_why", args=[study.key]), {"part": "items"})
     assert page.status_code == 200
-    assert "Errors of each bot" in page.content.decode()
+    assert "Errors by bot" in page.content.decode()
     chat = first.conversation
     page = client.get(reverse("dashboard:conversation", args=[chat.pk]), follow=True)
     assert page.status_code == 200

@@ -188,7 +188,7 @@ def test_results_exports_reader_and_package(browser: Client, address: str, tmp_p
     staff = signed_in(*Right)
     page = staff.get(reverse("dashboard:study_results", args=["k"]), {"part": "pairs"})
     assert page.status_code == 200
-    assert "Share of replies picked, by exchange" in page.content.decode()
+    assert "Share of picked replies by exchange" in page.content.decode()
     chat = Conversation.objects.order_by("slot__order").first()
     read = staff.get(reverse("dashboard:conversation", args=[chat.pk]), follow=True)
     assert read.status_code == 200

@@ -194,8 +194,8 @@ def test_the_result_tells_what_was_said_and_how_far_scores_keep_to_it(client: Cl
     address = reverse("dashboard:study_why", args=[study.key]) + "?part=items"
     page = shown(client.get(address))
     assert "In 5 of 6 ratings the score stands where" in page
-    assert "Compared with the reference replies" in page
-    assert "How much each question counts" in page
+    assert "Comparison with the reference replies" in page
+    assert "Question weights" in page
 
 
 def test_export_and_confab_read_keep_it(tmp_path: Any) -> None:

@@ -35,10 +35,10 @@ PAGES = {
     "study_results": "Clearly different in",
     "study_why ?part=agreement": "How the answers spread",
     "study_results ?part=comparisons": "How far apart are they?",
-    "study_why ?part=models": "What the ratings depend on",
-    "study_why ?part=raters": "Do raters agree?",
-    "study_why ?part=trajectories": "How conversations unfold",
-    "study_why ?part=correlations": "What moves together",
+    "study_why ?part=models": "Effects on the ratings",
+    "study_why ?part=raters": "Rater agreement",
+    "study_why ?part=trajectories": "Trajectories over the conversation",
+    "study_why ?part=correlations": "Correlations of ratings, metrics and bots",
 }
 
 
@@ -126,7 +126,7 @@ def test_a_failure_is_told_with_a_button_for_who_may_run_things(
     assert answer["Location"] == where
     assert "The result is being computed" in read(staff, where)
     do_all()
-    assert "What the ratings depend on" in read(staff, where)
+    assert "Effects on the ratings" in read(staff, where)
 
 
 def test_an_older_result_says_that_it_is_one(staff: Client, study: Study) -> None:

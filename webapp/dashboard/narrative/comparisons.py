@@ -80,7 +80,7 @@ def _distributions(frame: StudyFrame, means: BotMeans) -> NamedTable:
         bot, dimension = row
         distribution = means.rows[bot, dimension.key]
         n, digits = distribution.interval.n, digits_for(dimension.low, dimension.high)
-        reason = "one rating has no spread" if n else "no rating of this dimension"
+        reason = "a single rating has no spread" if n else "no ratings on this dimension"
         values = [distribution.interval.mean, distribution.sd, *distribution.quantiles] if n else [None] * 7
         return [count_cell(n), *(number_cell(value, digits, reason) for value in values)]
 
@@ -127,9 +127,9 @@ def comparisons_section(frame: StudyFrame, comparisons: StudyComparisons) -> Sec
                 f"{frame.headline.title}: the first bot’s mean minus the second’s, by least squares "
                 f"({name_comparison_test(compared)}, corrected for {phrases.pairs_text(compared.n_pairs)})."
             ),
-            marks="Row minus column; coloured where the two differ significantly.",
+            marks="Row minus column. Coloured cells: significant differences.",
             level=1 - compared.alpha,
-            note="Intervals of single differences are not widened for the number of pairs.",
+            note="The intervals are not corrected for the number of pairs.",
         )
     )
     sizes = [
@@ -195,13 +195,13 @@ def effects_table(row_title: str, rows: Iterable[tuple[str, EffectSizes | None]]
         (row_title, lambda row: Cell(row[0])),
         (("Standard deviations", level), cells(lambda sizes: sizes.standardised)),
         (("Share of the scale", level), cells(lambda sizes: sizes.share)),
-        (("Chance to be rated higher", level), cells(lambda sizes: sizes.superiority)),
+        (("Chance of a higher rating", level), cells(lambda sizes: sizes.superiority)),
         method=(
-            "Standard deviations: the difference in those of the two bots’ ratings. Share of the scale: the difference "
-            "of the whole scale, from the lowest to the highest answer. Chance to be rated higher: that a rating of "
-            "the first bot is above one of the second; ties count half, so no difference is 0.50. "
-            f"Intervals are clustered by {compared.units.replace('_', ' ')}, as the tests are, and not corrected for "
-            "the number of pairs."
+            "Standard deviations: the difference divided by the standard deviation of the two bots’ ratings. Share "
+            "of the scale: the difference divided by the range from the lowest to the highest answer. Chance of a "
+            "higher rating: the probability that a rating of the first bot exceeds one of the second. Ties count "
+            f"half, so 0.50 means no difference. Intervals are clustered by {compared.units.replace('_', ' ')}, like "
+            "the tests, and not corrected for the number of pairs."
         ),
     )
 
@@ -221,7 +221,7 @@ def _plan_table(frame: StudyFrame, compared: Comparisons) -> NamedTable:
             n = None if plan is None else plan.needed
         if n is None:
             reason = pair.reason or (None if plan is None else plan.reason)
-            return count_cell(None, reason_text(reason) or "no number would do")
+            return count_cell(None, reason_text(reason) or "no number is enough")
         return Cell(two_digits(n), raw=(n,))
 
     def now(pair: Comparison) -> Cell:
@@ -232,7 +232,7 @@ def _plan_table(frame: StudyFrame, compared: Comparisons) -> NamedTable:
     unit_title = _units_named(compared.units)
     return declared_table(
         "needed",
-        f"How many {'raters' if units == 'raters' else 'conversations'} each pair takes",
+        f"{'Raters' if units == 'raters' else 'Conversations'} needed for each pair",
         compared.pairs if compared.plans else (),
         ("Pair", lambda pair: Cell(f"{frame.title(pair.a)} − {frame.title(pair.b)}")),
         (f"{units.capitalize()} now", now),
@@ -240,22 +240,24 @@ def _plan_table(frame: StudyFrame, compared: Comparisons) -> NamedTable:
         (percent(1 - compared.alpha), lambda pair: span_cell(pair.low, pair.high, digits)),
         (f"More {units} needed" if is_always else f"{units.capitalize()} needed", needed),
         method=(
-            f"Further {unit_title.lower()} per bot that show the smallest difference of interest, "
-            f"{figure(compared.smallest, digits)}, by the always-valid test, if ratings go on to spread as they do now."
+            f"Additional {unit_title.lower()} per bot that the always-valid test needs to show the smallest "
+            f"difference of interest, {figure(compared.smallest, digits)}, if the spread of ratings stays the same."
             if is_always
-            else f"{unit_title} per bot that show the smallest difference of interest, "
-            f"{figure(compared.smallest, digits)}, with a power of {share(compared.power)} at p < "
-            f"{share(compared.alpha)} shared among {len(compared.plans)} pairs; errors are those of the test of just "
-            "these two bots."
+            else (
+                f"{unit_title} per bot needed to show the smallest difference of interest, "
+                f"{figure(compared.smallest, digits)}, with a power of {share(compared.power)} at p < "
+                f"{share(compared.alpha)} shared among {len(compared.plans)} pairs. Standard errors come from the "
+                "test of these two bots alone."
+            )
         ),
-        note="The observed difference makes no plan: it is as uncertain as the ratings were few.",
+        note="The plan does not use the observed difference, which is uncertain when there are few ratings.",
     )
 
 
 def _plans_one_look() -> str:
     return (
-        "The plan is for the fixed-sample test, in a study that is opened with this number. Without a planned number "
-        "you need more."
+        "The plan assumes the fixed-sample test, in a study opened with this planned number. Without a planned "
+        "number you need more."
     )
 
 
@@ -268,15 +270,15 @@ def planning_table(frame: StudyFrame, plan: RaterPlan, worth: PredictionWorth | 
     digits = digits_for(frame.headline.low, frame.headline.high)
     # A conversation has one bot, so nobody unnamed rates both.
     is_paired = plan.units != "conversations"
-    paired = ("Every rater rates both", lambda row: _need_cell(row.paired_least, row.paired))
-    predicted = ("with the prediction", lambda row: _need_cell(row.independent_least, row.independent, worth))
+    paired = ("Same raters for both", lambda row: _need_cell(row.paired_least, row.paired))
+    predicted = ("With the prediction", lambda row: _need_cell(row.independent_least, row.independent, worth))
     note = ""
     if plan.smallest is not None:
         note = f"The smallest difference of interest is {figure(plan.smallest, digits)} points. "
     if plan.detectable is not None:
         note += (
             f"With {by_units(plan.units, plan.n_fewest)} per bot, the fewest here, a difference of "
-            f"{figure(plan.detectable, digits)} points is shown with a chance of {percent(plan.power)}."
+            f"{figure(plan.detectable, digits)} points is detected with a probability of {percent(plan.power)}."
         )
     if worth is not None:
         note = f"{note} {_prediction(frame, worth)}".strip()
@@ -288,7 +290,7 @@ def planning_table(frame: StudyFrame, plan: RaterPlan, worth: PredictionWorth | 
         ("Difference", lambda row: number_cell(row.difference, digits)),
         ("Share of the scale", lambda row: Cell(f"{100 * row.share:.3g} %")),
         (
-            "Each bot its own raters" if is_paired else "Conversations needed",
+            "Separate raters per bot" if is_paired else "Conversations needed",
             lambda row: _need_cell(row.independent_least, row.independent),
         ),
         *([] if worth is None else [predicted]),
@@ -314,7 +316,7 @@ def _units_named(units: Units) -> str:
 def _need_cell(minimum: RaterNeed | None, maximum: RaterNeed | None, worth: PredictionWorth | None = None) -> Cell:
     """Show how many the pair takes that needs least, and the one that needs most."""
     if minimum is None or maximum is None:
-        return Cell("–", reason="the ratings of a bot do not vary")
+        return Cell("–", reason="all ratings of a bot are equal")
     numbers = [
         need.n if need.n is None or worth is None else worth.count_remaining(need.n) for need in (minimum, maximum)
     ]
@@ -326,9 +328,10 @@ def _need_cell(minimum: RaterNeed | None, maximum: RaterNeed | None, worth: Pred
 def _prediction(frame: StudyFrame, worth: PredictionWorth) -> str:
     """Say for which bots a prediction saves ratings, and what such a mean may not be used for."""
     return (
-        f"With the prediction: for further bots like {listed([frame.title(bot) for bot in worth.bots])}, from whose "
-        f"ratings the hybrid metric predicts them; it is worth about {two_digits(round(worth.ratings))} ratings a "
-        "bot (empirical Bayes). Such a mean never stands alone behind “A is better than B”."
+        f"With the prediction: for additional bots similar to {listed([frame.title(bot) for bot in worth.bots])}, "
+        "whose ratings the hybrid metric uses for its predictions. A prediction is worth about "
+        f"{two_digits(round(worth.ratings))} ratings per bot (empirical Bayes). Such a mean alone never supports “A "
+        "is better than B”."
     )
 
 
@@ -340,9 +343,9 @@ def _spreads(frame: StudyFrame, plan: RaterPlan, digits: int) -> str:
     if widest is narrowest:
         return f"The standard deviation of a rating is {figure(widest.sd, digits)}."
     return (
-        f"Fewest for {frame.title(narrowest.a)} and {frame.title(narrowest.b)}, whose ratings spread least "
-        f"(standard deviation {figure(narrowest.sd, digits)}), most for {frame.title(widest.a)} and "
-        f"{frame.title(widest.b)} ({figure(widest.sd, digits)})."
+        f"{frame.title(narrowest.a)} and {frame.title(narrowest.b)} need the fewest, because their ratings vary least "
+        f"(standard deviation {figure(narrowest.sd, digits)}). {frame.title(widest.a)} and {frame.title(widest.b)} "
+        f"need the most ({figure(widest.sd, digits)})."
     )
 
 
@@ -356,7 +359,7 @@ def headline_sentence(frame: StudyFrame, summary: StudySummary) -> str:
     digits = digits_for(frame.headline.low, frame.headline.high)
     question_text = "of all dimensions" if frame.headline.key == MEAN_KEY else frame.headline.title.lower()
     mean = f"{figure(estimate.mean, digits)} of {frame.headline.high:g}"
-    sentence = f"{best.bot.title} is rated best, with a mean {question_text} of {mean}"
+    sentence = f"{best.bot.title} is rated highest, with a mean {question_text} of {mean}"
     if estimate.low is None:
         return f"{sentence} ({reason_text(estimate.reason)})."
     level = percent(LEVEL if summary.means is None else summary.means.level)
@@ -374,13 +377,13 @@ def powered_section(frame: StudyFrame, powered: StudyPowered, predictor: str = "
     Args:
         predictor: name of the predictor; "" for the first.
     """
-    section = Section("powered", "What unrated conversations add")
+    section = Section("powered", "Gain from unrated conversations")
     means = powered.by.get(predictor) or powered.by.get(powered.first or "")
     if not powered.n_unrated:
-        section.missing.append("No finished conversation is without a rating.")
+        section.missing.append("All finished conversations are rated.")
     elif means is None:
         section.missing.append(
-            f"No metric of the {phrases.conversations_text(powered.n_unrated)} without a rating is computed yet."
+            f"Metrics have not been computed for the {phrases.conversations_text(powered.n_unrated)} without a rating."
         )
     if means is None:
         return section
@@ -388,9 +391,9 @@ def powered_section(frame: StudyFrame, powered: StudyPowered, predictor: str = "
     if means.gains:
         if means.unlike:
             section.caution = (
-                f"Rated and unrated conversations of {listed([frame.title(bot) for bot in means.unlike])} differ "
-                "beyond chance in what predicts. Where people chose what to rate, or left before they rated, report "
-                "the means of the ratings alone."
+                "The predictor differs significantly between rated and unrated conversations of "
+                f"{listed([frame.title(bot) for bot in means.unlike])}. If participants chose what to rate, or left "
+                "before rating, report the means of the ratings alone."
             )
         section.tables.append(_table(frame, means))
     return section
@@ -409,10 +412,10 @@ def _gain_sentence(means: PoweredMeans) -> str:
         )
         return f"Predictions by {predictor} cannot be used: {'; '.join(reasons) or 'no bot is rated'}."
     if not means.gains:
-        return f"Predictions by {predictor} gain nothing here: report the means of the ratings alone."
+        return f"Predictions by {predictor} do not help here. Report the means of the ratings alone."
     return (
-        f"Predictions by {predictor} of unrated conversations make the variances of the bots’ means "
-        f"{percent(means.saved)} smaller, as {percent(1 / (1 - means.saved) - 1)} more ratings would."
+        f"Predicting unrated conversations by {predictor} reduces the variance of the bots’ means by "
+        f"{percent(means.saved)}, as much as {percent(1 / (1 - means.saved) - 1)} more ratings would."
     )
 
 
@@ -426,12 +429,12 @@ def _table(frame: StudyFrame, means: PoweredMeans) -> NamedTable:
     }[means.units]
     clusters = {
         "raters": "clustered by rater",
-        "conversations": "clustered by conversation, for raters are not named",
-        "raters_and_conversations": "clustered by rater, or by conversation where no rater is named",
+        "conversations": "clustered by conversation, as there are no rater IDs",
+        "raters_and_conversations": "clustered by rater, or by conversation if there is no rater ID",
     }[means.units]
     return declared_table(
         "powered",
-        f"{frame.headline.title} with and without predictions of unrated conversations",
+        f"{frame.headline.title} with and without predictions for unrated conversations",
         [(bot, means.bots[bot]) for bot in frame.rated_bots if bot in means.bots],
         ("Bot", lambda row: named_cell(frame.bots, row[0])),
         ("Ratings", lambda row: count_cell(row[1].n)),
@@ -441,16 +444,17 @@ def _table(frame: StudyFrame, means: PoweredMeans) -> NamedTable:
         (("With predictions", ends), lambda row: mean_cells(row[1], digits)),
         (
             "Ratings saved",
-            lambda row: share_cell(row[1].saved, reason=reason_text(row[1].reason) or "the ratings do not vary"),
+            lambda row: share_cell(row[1].saved, reason=reason_text(row[1].reason) or "all ratings are equal"),
         ),
         method=(
             f"Prediction-powered means (PPI++; Angelopoulos, Duchi and Zrnic, 2023) by {_quote_predictor(means.by)}, "
-            f"with weights of its own for each bot. Both intervals by Student’s t, {clusters}. Ratings saved: the "
-            "share of the ratings that the same precision would do without; below 0 where predictions cost precision."
+            f"with separate weights for each bot. Both intervals use Student’s t, {clusters}. Ratings saved: the "
+            "share of ratings that could be omitted at the same precision. It is negative if predictions reduce "
+            "precision."
         ),
         note=(
-            "True where rated and unrated conversations were drawn alike. Choose what predicts before you look: the "
-            "best of many looks better than it is."
+            "Valid if rated and unrated conversations come from the same population. Choose the predictor before you "
+            "look at the results: the best of many looks better than it is."
         )
         + (f" {one_look()}" if keeps_always_valid(frame.study) else ""),
     )

@@ -21,12 +21,12 @@ def within_sentence(compared: Comparisons) -> str:
     if n is None:
         return ""
     if not n:
-        return "No condition has two raters of every bot, so that all ratings count together."
+        return "No condition has two raters for every bot, so all ratings are pooled."
     return plural(
         n,
-        "Bots are compared within %(n)s condition, the only one with two raters of every bot.",
-        "Bots are compared within %(n)s conditions, which weigh the same in every mean; a condition with fewer than "
-        "two raters of a bot is left out.",
+        "Bots are compared within %(n)s condition, the only one with two raters for every bot.",
+        "Bots are compared within %(n)s conditions, which have equal weight in every mean. Conditions with fewer "
+        "than two raters for a bot are excluded.",
     ) % {"n": n}
 
 
@@ -35,7 +35,7 @@ def conditions_section(frame: StudyFrame, conditions: ConditionResults) -> Secti
     section = Section("conditions", "Bots by condition")
     factors = frame.study.values.conditions.factors
     if not conditions.levels or conditions.dimension is None:
-        section.missing.append("No rated conversation has a condition.")
+        section.missing.append("None of the rated conversations has a condition.")
         return section
     factor_texts = (f"{factor.title} ({', '.join(level.title for level in factor.levels)})" for factor in factors)
     section.lead.append(f"The chats differ by {'; '.join(factor_texts)}.")
@@ -62,8 +62,8 @@ def _table(frame: StudyFrame, conditions: ConditionResults, dimension: RatingDim
         ("Bot", lambda bot: named_cell(frame.bots, bot)),
         *columns,
         method=(
-            f"Mean with {percent(level)} interval, for which whole raters are the units, and the number of rated "
-            "conversations. Conditions of other factors weigh the same."
+            f"Mean with {percent(level)} interval, clustered by rater, and number of rated conversations. The "
+            "conditions of other factors have equal weight."
         ),
     )
 
@@ -72,7 +72,7 @@ def _cell(level_result: LevelResult | None, dimension: RatingDimension, digits: 
     """Make the cell of a bot under a level; one without ratings says so."""
     n = level_result.n_conversations.get(bot, 0) if level_result is not None else 0
     if level_result is None or not n:
-        return Cell("–", reason="no rated conversation", raw=(None,))
+        return Cell("–", reason="no rated conversations", raw=(None,))
     interval = level_result.interval(bot, dimension.key)
     ends = f" {span(interval.low, interval.high, digits)}" if interval.low is not None else ""
     return Cell(

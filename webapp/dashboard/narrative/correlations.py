@@ -27,19 +27,20 @@ def correlations_section(frame: StudyFrame, correlations: StudyCorrelations) -> 
     fit = fit_by_id(correlations.fit) if correlations.fit is not None else None
     result = fit.result if fit is not None else None
     hybrid = HybridCorrelations(result) if result else None
-    section = Section("correlations", "What moves together")
+    section = Section("correlations", "Correlations of ratings, metrics and bots")
     titles = {question.key: question.title for question in frame.all_dimensions}
     section.missing.extend(_missing_of_hybrid(hybrid, correlations.fit))
     section.missing.extend(left_out_sentences(metrics_left_out(study=frame.study)))
     note = _note_of_hybrid(frame, hybrid, correlations.fit)
     if dimensions is None:
-        section.missing.append("Dimensions among themselves: there is only one.")
+        section.missing.append("Correlations between dimensions: the study has only one dimension.")
     else:
         section.lead.extend(_closest(dimensions, titles))
         section.figures.append(_dimensions_figure(frame, dimensions, titles))
     if metrics is None:
         section.missing.append(
-            "Ratings against metrics: none is computed yet. “Compute what is missing” on Prediction does it."
+            "Ratings against metrics: no metrics have been computed. Click “Compute what is missing” on the "
+            "Prediction page."
         )
     else:
         section.conclusion = _strongest(metrics, frame.headline)
@@ -47,15 +48,17 @@ def correlations_section(frame: StudyFrame, correlations: StudyCorrelations) -> 
         section.figures.append(_metrics_figure(frame, metrics, titles, note))
     if correlations.run is None:
         section.missing.append(
-            "Self-play against ratings: no finished self-play run has metrics for three of these bots."
+            "Self-play against ratings: this needs a finished self-play run with metrics for three of these bots."
         )
     if bots is None:
-        section.missing.append("Bots against bots: nothing is known of three rated bots.")
+        section.missing.append(
+            "Correlations over bots: this needs metrics or other data for at least three rated bots."
+        )
     else:
         section.figures.append(_bots_figure(frame, bots, titles, correlations.run, note))
         section.caution = (
-            f"Correlations over {phrases.bots_text(bots.n)} say little alone: their intervals are wide, and what "
-            "distinguishes the bots in one way distinguishes them in others."
+            f"Correlations over {phrases.bots_text(bots.n)} say little on their own: the intervals are wide, and bots "
+            "that differ in one respect usually differ in others."
         )
     return section
 
@@ -68,7 +71,7 @@ def _row_title(row: CorrelationRow, matrix: CorrelationMatrix, titles: Mapping[s
     if row.source == "hybrid_selfplay":
         return "Hybrid metric (self-play)"
     if row.source == "hybrid_chats":
-        return "Hybrid metric (rated chats)" if over_bots else "Hybrid metric, bot left out"
+        return "Hybrid metric (rated chats)" if over_bots else "Hybrid metric, leave-one-bot-out"
     if row.source == "bot":
         return f"{row.name} (of the bot)"
     title = metric_titles()[row.name]
@@ -85,7 +88,7 @@ def _closest(matrix: CorrelationMatrix, titles: Mapping[str, str]) -> list[str]:
         return []
     i, j = max(known, key=lambda key: known[key].r or 0)
     return [
-        f"{titles[matrix.rows[i].name]} and {titles[matrix.columns[j]].lower()} go together most closely, ρ = "
+        f"{titles[matrix.rows[i].name]} and {titles[matrix.columns[j]].lower()} correlate most strongly, ρ = "
         f"{share(known[i, j].r)}."
     ]
 
@@ -95,12 +98,12 @@ def _dimensions_figure(frame: StudyFrame, matrix: CorrelationMatrix, titles: Map
         [titles[key] for key in matrix.columns],
         dict(matrix.cells),
         id="dimensions",
-        title="Which ratings move together",
+        title="Correlations between ratings",
         method=_join_sentences(
             f"Spearman over {phrases.conversations_text(matrix.n)}, 95 % intervals by the jackknife over people.",
             controls_sentence(frame, left_out=False),
         ),
-        note="Raters who like one thing tend to like everything (the halo effect), which explains part of this.",
+        note="Part of this is the halo effect: raters who like one aspect tend to like everything.",
     )
 
 
@@ -109,11 +112,11 @@ def _strongest(matrix: CorrelationMatrix, headline: RatingDimension) -> str:
     strongest_rows = matrix.strongest(0)
     if not strongest_rows:
         return (
-            f"No correlation of a metric with {headline.title.lower()} is beyond chance, which does not show that "
-            "there is none."
+            f"No metric correlates significantly with {headline.title.lower()}, which does not prove that there is no "
+            "correlation."
         )
     row_texts = [f"{_row_title(row, matrix, {}).lower()} (ρ = {share(value.r)})" for row, value in strongest_rows]
-    return f"Of single chats, {listed(row_texts)} go most closely with {headline.title.lower()}."
+    return f"For single chats, {listed(row_texts)} correlate most strongly with {headline.title.lower()}."
 
 
 def _join_sentences(*sentences: str) -> str:
@@ -136,7 +139,10 @@ def _matrix_figure(
 
 
 def _metrics_figure(frame: StudyFrame, matrix: CorrelationMatrix, titles: Mapping[str, str], note: str) -> PageFigure:
-    alone = "A correlation over all bots may be a difference between bots alone; within bots it is about single chats."
+    alone = (
+        "A correlation over all bots may only reflect differences between bots. A correlation within bots is about "
+        "single chats."
+    )
     return _matrix_figure(
         frame,
         matrix,
@@ -146,7 +152,7 @@ def _metrics_figure(frame: StudyFrame, matrix: CorrelationMatrix, titles: Mappin
         "The table also has Pearson’s r within bots.",
         marks="Bold: p < .05 after Holm’s correction.",
         id="metrics-dimensions",
-        title="Which metrics go with which ratings?",
+        title="Correlations of metrics with ratings",
         symbol="ρ",
         other_coefficient=("r within bots", dict(matrix.within)),
         note=f"{alone} {note}".strip(),
@@ -158,8 +164,8 @@ def _bots_figure(
 ) -> PageFigure:
     played = "" if run is None else f" self-play run {run};"
     families = (
-        f"Two families of bots make everything correlate, and of {matrix.n_corrected} correlations one in twenty "
-        "passes p < .05 by chance."
+        f"Two families of bots are enough to make everything correlate. Of {matrix.n_corrected} correlations, one in "
+        "twenty has p < .05 by chance."
     )
     return _matrix_figure(
         frame,
@@ -169,7 +175,7 @@ def _bots_figure(
         f"{matrix.n_corrected} correlations. {_discovered(matrix)}",
         marks="Bold: p < .05 after Holm’s correction.",
         id="bots-dimensions",
-        title="Which figures of a bot go with its ratings?",
+        title="Correlations over bots",
         symbol="r",
         note_lead=_few(matrix.n),
         note=f"{families} {note}".strip(),
@@ -180,16 +186,16 @@ def _discovered(matrix: CorrelationMatrix) -> str:
     if not matrix.q:
         return ""
     return (
-        f"Found at a false discovery rate of 5 % (Benjamini and Hochberg, 1995): {matrix.n_discovered}; the table has "
-        "the rate of each, q."
+        f"Significant at a false discovery rate of 5 % (Benjamini and Hochberg, 1995): {matrix.n_discovered}. The "
+        "table shows the rate of each as q."
     )
 
 
 def _first(matrix: CorrelationMatrix, titles: Mapping[str, str]) -> tuple[list[int], str]:
     """Return the rows that are drawn first, and what that choice does."""
     return matrix.first_rows(), (
-        "Shown are the hybrid metric, where there is one, and the rows most closely related to "
-        f"{titles[matrix.columns[0]].lower()}: chosen for that, they look stronger than they are."
+        "The plot shows the hybrid metric, if there is one, and the rows most closely related to "
+        f"{titles[matrix.columns[0]].lower()}. Because they were selected for that, they look stronger than they are."
     )
 
 
@@ -198,19 +204,19 @@ def _few(n_bots: int) -> str:
     low, high = fisher_interval(0.5, n_bots) if n_bots > 3 else (None, None)
     if low is None or high is None:
         return f"Too few for an interval: {phrases.bots_text(n_bots)}."
-    return f"With {phrases.bots_text(n_bots)} an r of .50 may be anything from {share(low)} to {share(high)}."
+    return f"With {phrases.bots_text(n_bots)}, the interval of r = .50 goes from {share(low)} to {share(high)}."
 
 
 def _missing_of_hybrid(hybrid: HybridCorrelations | None, fit: int | None) -> list[str]:
     """Return the reason for missing rows of the hybrid metric; empty if none is missing."""
     if hybrid is None:
-        return ["The hybrid metric’s rows: none is fitted."]
+        return ["Hybrid metric: no fit yet."]
     if not hybrid.has_conversations:
-        return [f"The hybrid metric’s rows: fit {fit} has none of single conversations."]
+        return [f"Hybrid metric: fit {fit} has no predictions for single conversations."]
     if hybrid.n_bots < FEW_BOTS:
-        return [f"The hybrid metric’s rows over bots: {phrases.bots_text(hybrid.n_bots)}, too few."]
+        return [f"Hybrid metric over bots: {phrases.bots_text(hybrid.n_bots)}, which is too few."]
     if hybrid.n_selfplay < FEW_BOTS:
-        return [f"The hybrid metric’s row on self-play: fit {fit} was applied to no run with {FEW_BOTS} of its bots."]
+        return [f"Hybrid metric on self-play: fit {fit} was not applied to any run with {FEW_BOTS} of its bots."]
     return []
 
 

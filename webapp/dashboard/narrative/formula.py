@@ -34,9 +34,9 @@ def formula_section(frame: StudyFrame, model: FormulaModel) -> Section:
     section = Section("formula", f"Model by formula: {model.formula}")
     section.methods.append(f"The model is {model.kind}, for {phrases.ratings_text(model.n)}.")
     if model.n_dropped:
-        section.methods.append(f"{phrases.ratings_text(model.n_dropped)} left out for a missing value.")
+        section.methods.append(f"{phrases.ratings_text(model.n_dropped)} excluded because of a missing value.")
     if model.reason is not None:
-        section.missing.append(f"No model is fitted: {reason_text(model.reason)}.")
+        section.missing.append(f"No model was fitted: {reason_text(model.reason)}.")
         return section
     if model.caution is not None:
         section.caution = f"Caution: {reason_text(model.caution)}."
@@ -52,8 +52,7 @@ def formula_section(frame: StudyFrame, model: FormulaModel) -> Section:
     if keeps_always_valid(frame.study):
         section.methods.append(one_look())
     section.methods += [
-        f"Every rating has a {name} of its own, so that effects of {name} are part of what is left."
-        for name in model.merged
+        f"Every rating has a different {name}, so effects of {name} are part of the residual." for name in model.merged
     ]
     section.tables += _tables(frame, model, outcome)
     return section
@@ -73,7 +72,7 @@ def _effects_sentence(model: FormulaModel, outcome: str, alpha: float) -> str:
     significant_tests = [test for test in model.tests if test.p is not None and test.p < alpha]
     other_terms = [_term(test.term) for test in model.tests if test not in significant_tests]
     if not significant_tests:
-        return f"No effect on “{outcome}” is significant, which does not show that there is none."
+        return f"No effect on “{outcome}” is significant, which does not prove that there is none."
     effects_text = listed([f"{_term(test.term)} ({_format_test(test)})" for test in significant_tests])
     return f"“{outcome}” depends on {effects_text}{'; not shown: ' + listed(other_terms) if other_terms else ''}."
 
@@ -120,8 +119,7 @@ def _tables(frame: StudyFrame, model: FormulaModel, outcome: str) -> Iterator[Na
         if names == ["bot"] and levels:
             return named_cell(frame.bots, levels[0])
         return Cell(
-            ", ".join(_level(frame, *factor_level) for factor_level in zip(names, levels, strict=False))
-            or "by one more"
+            ", ".join(_level(frame, *factor_level) for factor_level in zip(names, levels, strict=False)) or "per unit"
         )
 
     def pair_of(difference: LevelDifference) -> Cell:
@@ -135,7 +133,7 @@ def _tables(frame: StudyFrame, model: FormulaModel, outcome: str) -> Iterator[Na
         ("Term", lambda test: Cell(_term(test.term))),
         ("F", lambda test: number_cell(test.f)),
         ("df", lambda test: count_cell(test.df1)),
-        ("error df", lambda test: number_cell(test.df2, 1, "variances are taken as known")),
+        ("error df", lambda test: number_cell(test.df2, 1, "variances are treated as known")),
         ("p", lambda test: p_cell(test.p, reason_text(test.reason))),
         method=_method(model),
     )
@@ -151,7 +149,7 @@ def _tables(frame: StudyFrame, model: FormulaModel, outcome: str) -> Iterator[Na
             ),
             ("p (Holm)", lambda difference: p_cell(difference.pair.p_holm)),
             ("Conclusion", lambda difference: Cell(_describe_difference(model, difference))),
-            method="Differences of the marginal means; p is corrected by Holm for the pairs of a factor.",
+            method="Differences of marginal means. p is corrected by Holm for all pairs of a factor.",
         )
         yield declared_table(
             "formula-sizes",
@@ -164,23 +162,24 @@ def _tables(frame: StudyFrame, model: FormulaModel, outcome: str) -> Iterator[Na
             ),
             (("Share of the scale", level), lambda difference: mean_cells(difference.effects.share, attribute="value")),
             (
-                ("Chance to be rated higher", level),
+                ("Chance of a higher rating", level),
                 lambda difference: mean_cells(difference.effects.superiority, attribute="value"),
             ),
             method=(
-                "Standard deviations: those of one rating, all random effects in it. Chance to be rated higher: of "
-                "normal answers with this standard deviation; no difference is 0.50."
+                "Standard deviations: the difference divided by the standard deviation of one rating, including all "
+                "random effects. Chance of a higher rating: for normally distributed answers with this standard "
+                "deviation; 0.50 means no difference."
             ),
         )
     yield declared_table(
         "formula-means",
-        "Marginal means" + (", in log odds against their average" if is_ordinal else ""),
+        "Marginal means" + (", in log odds relative to their average" if is_ordinal else ""),
         model.means,
         ("Term", lambda mean: Cell(_term(mean.term))),
         ("Level", lambda mean: cell_of(mean.term, mean.cell)),
         ((unit, level), lambda mean: mean_cells(mean, digits, attribute="estimate")),
         ("n", lambda mean: count_cell(mean.n)),
-        method="The levels of all other factors weigh the same; numbers are at their mean.",
+        method="The levels of all other factors have equal weight; numeric variables are at their mean.",
     )
     yield declared_table(
         "formula-effects",
@@ -189,23 +188,26 @@ def _tables(frame: StudyFrame, model: FormulaModel, outcome: str) -> Iterator[Na
         ("Term", lambda effect: Cell(_term(effect.term))),
         ("Level", lambda effect: cell_of(effect.term, effect.cell)),
         (("Effect", level), lambda effect: mean_cells(effect, attribute="estimate")),
-        method="Sum contrasts: how far a term moves its cell from what smaller terms say. Of a number, the slope.",
+        method=(
+            "Sum contrasts: the deviation of a cell from the prediction of lower-order terms. For numeric variables: "
+            "the slope."
+        ),
     )
     yield declared_table(
         "formula-variance",
-        "Parts of the variance",
+        "Variance components",
         model.components,
-        ("Part", lambda component: Cell(component.group or "What is left")),
-        ("Levels", lambda component: count_cell(component.n if component.group else None, "of single ratings")),
+        ("Part", lambda component: Cell(component.group or "Residual")),
+        ("Levels", lambda component: count_cell(component.n if component.group else None, "single ratings")),
         ("Standard deviation", lambda component: number_cell(component.sd)),
         (level, lambda component: span_cell(component.low, component.high, reason=reason_text(component.reason))),
         ("Share", lambda component: share_cell(component.share)),
-        method="Intervals are made on the logarithm of the standard deviation.",
+        method="Intervals are computed on the logarithm of the standard deviation.",
     )
     if model.thresholds:
         yield declared_table(
             "formula-thresholds",
-            "Thresholds between neighbouring answers",
+            "Thresholds between adjacent answers",
             list(zip(model.points, model.points[1:], model.thresholds, strict=False)),
             ("Between", lambda row: Cell(f"{row[0]:g} and {row[1]:g}")),
             ("Log odds", lambda row: number_cell(row[2])),
@@ -223,5 +225,5 @@ def _level(frame: StudyFrame, column: str, level: str) -> str:
 
 def _method(model: FormulaModel) -> str:
     if model.kind == "ordinal":
-        return "Cumulative logit with crossed random effects by Laplace’s approximation; Wald’s tests."
-    return "Linear mixed model by restricted maximum likelihood, sum contrasts; Satterthwaite’s degrees of freedom."
+        return "Cumulative logit model with crossed random effects (Laplace approximation); Wald tests."
+    return "Linear mixed model (restricted maximum likelihood, sum contrasts); Satterthwaite degrees of freedom."

@@ -38,7 +38,7 @@ from webapp.dashboard.narrative.phrases import NamedTable, feature_titles, liste
 from webapp.dashboard.narrative.verdicts import test_named
 
 CONDITIONS = ("within_condition", "several_conditions")
-"""Cautions that stand with the verdict."""
+"""Cautions shown together with the verdict."""
 MANY_BOTS = 30
 """From so many on a correlation over bots is not called one of few."""
 
@@ -128,22 +128,26 @@ def _cautions(result: Result) -> Iterator[str]:
     n = result["n_bots"]
     if not n:
         target = listed([name.replace("_", " ") for name in result["target"].split(",")])
-        yield f"There is no correlation to quote: no bot here is rated by what the fit predicts, {target}."
+        yield f"There is no correlation to report: no bot here has ratings of the target, {target}."
         return
     if n < FEW_BOTS:
         yield (
-            plural(n, "{n} bot is rated, and {few} are the fewest", "{n} bots are rated, and {few} are the fewest")
-            + " that say anything: any order of so few points can look like a line."
+            plural(
+                n,
+                "Only {n} bot is rated, and at least {few} are needed",
+                "Only {n} bots are rated, and at least {few} are needed",
+            )
+            + " for a meaningful correlation: so few points can lie on a line by chance."
         ).format(n=n, few=FEW_BOTS)
         return
     correlation = metric_level(result)
     r = correlation.get("r")
     if r is None:
-        yield f"There is no correlation to quote: {reason_text(correlation.get('reason'))}."
+        yield f"There is no correlation to report: {reason_text(correlation.get('reason'))}."
     elif r < 0:
-        yield "Below 0 it puts the bots in the wrong order."
+        yield "A negative correlation means that the bots are in the wrong order."
     if n < MANY_BOTS:
-        yield f"{n} bots are few: more bots would tell you more than more ratings."
+        yield f"{n} bots are few. More bots would be more informative than more ratings."
 
 
 def _tiles(result: Result) -> Iterator[Tile]:
@@ -158,7 +162,7 @@ def _tiles(result: Result) -> Iterator[Tile]:
         yield _answer("Better than length?", rival["passed"], explanation)
     null95, verdict = correlation.get("null95"), result.get("verdict")
     if null95 is not None:
-        explanation = f"Permuted ratings pass r {share(null95)} once in twenty fits."
+        explanation = f"With permuted ratings, one fit in twenty exceeds r = {share(null95)}."
         # The verdict asks Q² too, and r with one intercept for all folds.
         is_better = (
             verdict["standing"] != "chance" if isinstance(verdict, Mapping) else correlation["r"] > max(0.0, null95)
@@ -198,7 +202,7 @@ def _scale(result: Result) -> Ends:
 def _figures(result: Result, bots: Bots, link: Callable[[str], str], target: str) -> Iterator[PageFigure]:
     """Yield the plots of the predictions and of the weights."""
     x_title = f"Rank by people, {target}" if ranks_only(result) else f"Human mean of {target}"
-    on_line = "A point on the dashed line is predicted as people rated it."
+    on_line = "On the dashed line, the prediction equals the human mean."
     scale = _scale(result)
     points = _points(result, bots, link, "predicted")
     played = _points(result, bots, link, "predicted_selfplay")
@@ -213,12 +217,12 @@ def _figures(result: Result, bots: Bots, link: Callable[[str], str], target: str
         yield scatter_figure(
             points,
             id="scatter",
-            title="Does it predict what people said?",
-            method="Each bot predicted by a fit that never saw it."
-            + (" Places among the rated bots, 1 is best." if ranks_only(result) else ""),
+            title="Predicted and human ratings",
+            method="Each bot is predicted by a fit that excludes its ratings."
+            + (" Ranks among the rated bots; 1 is best." if ranks_only(result) else ""),
             marks=_scatter_marks(result),
             x_title=x_title,
-            y_title="Rank predicted" if ranks_only(result) else "Predicted, bot left out",
+            y_title="Rank predicted" if ranks_only(result) else "Predicted, leave-one-bot-out",
             note=f"{on_line} {raters_in_words(result)}".strip(),
             scale=scale,
             other_values=all_values,
@@ -227,8 +231,8 @@ def _figures(result: Result, bots: Bots, link: Callable[[str], str], target: str
         yield scatter_figure(
             rated,
             id="scatter-selfplay",
-            title="And from self-play?",
-            method="The same fits applied to conversations of each bot with itself.",
+            title="Prediction from self-play",
+            method="The same fits, applied to each bot’s conversations with itself.",
             marks=_scatter_marks(result),
             x_title=x_title,
             y_title="Rank predicted from self-play" if ranks_only(result) else "Predicted from self-play",
@@ -252,13 +256,12 @@ def _figures(result: Result, bots: Bots, link: Callable[[str], str], target: str
         titles = short_titles(feature_titles([weight.title for weight in weights]))
         yield weights_figure(
             [replace(weight, title=title) for weight, title in zip(weights, titles, strict=True)],
-            title="What it looks at",
-            method="Mean weight, in points of the rating per standard deviation of the feature, with 90 % interval "
-            "over folds.",
-            marks="Hollow: includes 0.",
+            title="Feature weights",
+            method="Mean weight with 90 % interval over folds, in rating points per standard deviation of the feature.",
+            marks="Hollow: the interval includes 0.",
             unit=WEIGHT_UNIT,
             id="weights",
-            note="Folds share most of their data, so the interval shows how steady a weight is, not how certain.",
+            note="Folds share most of their data, so the interval shows how stable a weight is, not how certain.",
         )
 
 
@@ -281,8 +284,8 @@ def _scatter_marks(result: Result) -> str:
         return ""
     if any(bot.get("interval95") for bot in result["bots"].values()):
         return (
-            "Horizontal lines: 90 % intervals of people’s means. Vertical lines: 90 % intervals of the true means that "
-            "the fit expects."
+            "Horizontal lines: 90 % intervals of people’s means. Vertical lines: 90 % prediction intervals of the "
+            "true means."
         )
     return "Lines: 90 % intervals of people’s means."
 
@@ -291,15 +294,15 @@ def _unrated_method(result: Result) -> str:
     """Describe the predictions of bots without ratings, and any intervals that the fit refuses."""
     method = "Predicted from self-play by the fit on all rated bots"
     if any(bot.get("selfplay") for bot in result["bots"].values()):
-        method += ", with 90 % intervals of where the true mean is expected."
+        method += ", with 90 % prediction intervals of the true mean."
     else:
         method += (
-            ". 90 % intervals of the prediction itself, were other conversations and bots drawn: people’s mean can lie "
-            "far outside."
+            ". The 90 % intervals describe how the prediction varies with other conversations and bots. The human "
+            "mean can be far outside."
         )
     unrated = [bot for bot in result["bots"].values() if bot["human_mean"] is None]
     if any(is_unchecked(reason) for bot in unrated for reason in bot.get("reasons", [])):
-        method += " Where too few rated bots have self-play there is none: only the order counts."
+        method += " There is no interval if too few rated bots have self-play; then only the order is meaningful."
     return method
 
 

@@ -45,10 +45,10 @@ def hybrid_section(frame: StudyFrame) -> Section:
     dimensions = {dimension.key: dimension.title for dimension in frame.dimensions}
     section = Section("hybrid", "Hybrid metric")
     if not fits:
-        exclusion_text = " without the people who are left out here" if excluded_flags else ""
+        exclusion_text = " without the participants excluded here" if excluded_flags else ""
         options = f" --without {','.join(excluded_flags)}" if excluded_flags else ""
         section.missing.append(
-            f"No hybrid metric has been fitted{exclusion_text}; run `{settings.CONFAB_PROGRAM} fit_hybrid --study "
+            f"There is no hybrid-metric fit{exclusion_text} yet. Run `{settings.CONFAB_PROGRAM} fit_hybrid --study "
             f"{frame.study.key}{options}`."
         )
     drawn_weights: set[tuple[str, str, str]] = set()
@@ -103,12 +103,12 @@ def _sentence(name: str, view: HybridView, result: Mapping[str, Any]) -> str:
         return f"{name}: {view.caution}"
     r, interval, chance = (cell.text for cell in correlation_cells(correlation))
     over = phrases.bots_text(result["n_bots"])
-    return f"{name}: r = {r} {interval} over {over}; chance passes {chance} once in twenty. {view.pairs}"
+    return f"{name}: r = {r} {interval} over {over}; by chance r exceeds {chance} once in twenty. {view.pairs}"
 
 
 _SEVERAL = (
-    "The best of several fits looks better than it is: decide which one you report before you look, or test it on bots "
-    "that none of them has seen."
+    "The best of several fits looks better than it is. Decide which one to report before you look, or test it on "
+    "bots that were not used in any fit."
 )
 
 
@@ -123,11 +123,11 @@ def fits_table(fits: Sequence[HybridFit], link: Callable[[HybridFit], str], *, s
     has_played = any(result.get("bot_level_selfplay") for _, result in rows)
     return declared_table(
         "fits",
-        "Fits beside one another",
+        "Comparison of fits",
         rows,
         ("Fit", lambda row: Cell(str(row[0].pk), link(row[0]))),
         (
-            "What",
+            "Settings",
             lambda row: Cell(
                 f"{row[0].study.name}: {_describe_params(row[0])}" if several else _describe_params(row[0])
             ),
@@ -139,15 +139,18 @@ def fits_table(fits: Sequence[HybridFit], link: Callable[[HybridFit], str], *, s
         ("Q²", lambda row: _value_cell(row[1], "value")),
         ("null, 95 %", lambda row: _value_cell(row[1], "null95")),
         ("Strongest rival", lambda row: _rival_cells(row[1])[0]),
-        ("Errors, times", lambda row: _rival_cells(row[1])[1]),
+        ("Error ratio", lambda row: _rival_cells(row[1])[1]),
         ("95 %", lambda row: _rival_cells(row[1])[2]),
         *[
             ("r, self-play", lambda row: correlation_cells(metric_level(row[1], "bot_level_selfplay"))[0]),
             ("95 %", lambda row: correlation_cells(metric_level(row[1], "bot_level_selfplay"))[1]),
         ][: 2 * has_played],
-        method="Each bot predicted without its own ratings. Null: what permuted ratings pass once in twenty fits. Q²: "
-        "the gain over the mean of the other bots, 1 is perfect, 0 is none. Errors, times: of the fit over those of "
-        "the rival that is hardest to beat; clearly better where the interval is below 1.",
+        method=(
+            "Each bot is predicted without its own ratings. Null: the value exceeded by permuted ratings in one fit "
+            "of twenty. Q²: the gain over predicting the mean of the other bots (1: perfect, 0: no gain). Error "
+            "ratio: errors of the fit divided by those of the strongest rival. The fit is clearly better if the "
+            "whole interval is below 1."
+        ),
         note=_SEVERAL if len(fits) > 1 else "",
     )
 
@@ -155,14 +158,14 @@ def fits_table(fits: Sequence[HybridFit], link: Callable[[HybridFit], str], *, s
 def _value_cell(result: Mapping[str, Any], key: str) -> Cell:
     correlation = metric_level(result)
     q2 = result.get("q2") or {} if correlation.get("r") is not None else correlation
-    return share_cell(q2.get(key), reason=reason_text(q2.get("reason")) or "not told by this fit")
+    return share_cell(q2.get(key), reason=reason_text(q2.get("reason")) or "not reported by this fit")
 
 
 def _rival_cells(result: Mapping[str, Any]) -> list[Cell]:
     """Make the cells of the rival's name, the ratio of errors and its interval."""
     rival = rival_of(result)
     if rival is None:
-        reason = reason_text(metric_level(result).get("reason")) or "no rival was fitted"
+        reason = reason_text(metric_level(result).get("reason")) or "no rival fitted"
         return [Cell("–", reason=reason), number_cell(None, reason=reason), span_cell(None, None, reason=reason)]
     return [rival_cell(rival["name"]), number_cell(rival["error_ratio"]), ends_cell(rival["ci95"])]
 
@@ -212,16 +215,18 @@ def runs_table(
 
     table = declared_table(
         "runs",
-        "What self-play predicts, run by run",
+        "Predictions from self-play, by run",
         sorted(names, key=lambda bot: bots[bot].slot if bot in bots else len(bots) + 1),
         ("Bot", lambda bot: bot_cell(bot, bots)),
-        ("People", lambda bot: number_cell(human(bot), reason="it has no ratings")),
+        ("People", lambda bot: number_cell(human(bot), reason="no ratings")),
         *(
             (f"run {fit.run_id}, fit {fit.pk}", make_prediction_column(predictions))
             for fit, predictions in zip(newest.values(), by_fit, strict=True)
         ),
-        method="The rating that the newest fit of each run predicts from the bot’s conversations with itself, with the "
-        "90 % interval named on the fit’s page; bots that were rated are predicted without their ratings.",
+        method=(
+            "Rating predicted by the newest fit of each run from the bot’s conversations with itself. The fit’s page "
+            "explains the 90 % interval. Rated bots are predicted without their own ratings."
+        ),
     )
     runs = {fit.run_id: fit.run for fit in newest.values() if fit.run is not None}
     return table, [(f"run {pk}", link(run)) for pk, run in runs.items()]
@@ -230,9 +235,11 @@ def runs_table(
 def _prediction_cell(prediction: Mapping[str, Any]) -> Cell:
     value, ends = prediction.get("predicted_selfplay"), prediction.get("predicted_selfplay_ci90")
     if (rank := prediction.get("rank_selfplay")) is not None:
-        return Cell(f"rank {rank}", reason="the fit is of another study: it gives ranks and no values", raw=(rank,))
+        return Cell(
+            f"rank {rank}", reason=("the fit comes from another study, so it gives ranks but no values"), raw=(rank,)
+        )
     if value is None:
-        return Cell("–", reason="no self-play of this bot in the run")
+        return Cell("–", reason="the run has no self-play of this bot")
     if not ends:
         return Cell(figure(value), reason="no interval for this bot", raw=(value,))
     return Cell(f"{figure(value)} {span(*ends)}", raw=(value,))
@@ -267,10 +274,7 @@ def studies_table(studies: Sequence[ComparedStudy]) -> NamedTable | None:
         ]
 
     level = percent(studies[0].comparisons.means.level)
-    note = (
-        "Other people rated in each study, perhaps of other conversations: compare who is above whom, not means with "
-        "means."
-    )
+    note = "Raters, and possibly conversations, differ between studies. Compare the order of the bots, not their means."
     return declared_table(
         "studies",
         "The same bots in several studies",
@@ -314,6 +318,7 @@ def _agreement_sentence(first: ComparedStudy, second: ComparedStudy) -> str:
     ]
     n_same = sum(same_order)
     return (
-        f"{first.frame.study.name} and {second.frame.study.name} tell {phrases.pairs_text(len(same_order))} of the "
-        f"same bots apart both: {n_same} in the same order, {len(same_order) - n_same} in the contrary one."
+        f"Significant in both {first.frame.study.name} and {second.frame.study.name}: "
+        f"{phrases.pairs_text(len(same_order))} of bots, {n_same} in the same order, {len(same_order) - n_same} in "
+        "opposite order."
     )

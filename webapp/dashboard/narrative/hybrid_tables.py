@@ -51,7 +51,7 @@ def metric_level(result: Result, level: str = "bot_level") -> Result:
         level: of a fit's document, `bot_level` or `bot_level_selfplay`.
     """
     if not result.get(level):
-        return {"reason": "it was applied to no self-play"}
+        return {"reason": "not applied to self-play"}
     n = result["n_bots"] if level == "bot_level" else selfplay_bots(result)
     if n < FEW_BOTS:
         return {"reason": f"too few: {phrases.bots_text(n)}"}
@@ -76,8 +76,8 @@ def correlation_cells(correlation: Result) -> list[Cell]:
     reason = reason_text(correlation.get("reason"))
     return [
         share_cell(correlation.get("r"), reason=reason),
-        ends_cell(correlation.get("ci95"), reason or "not told by this fit", shares=True),
-        share_cell(correlation.get("null95"), reason=reason or "not told by this fit"),
+        ends_cell(correlation.get("ci95"), reason or "not reported by this fit", shares=True),
+        share_cell(correlation.get("null95"), reason=reason or "not reported by this fit"),
     ]
 
 
@@ -104,7 +104,7 @@ def predictors_table(result: Result) -> NamedTable | None:
         return None
     return declared_table(
         "predictors",
-        "Compared with the length of conversations",
+        "Comparison with conversation length",
         rows,
         ("Predictor", lambda row: rival_cell(row[0])),
         ("Over", lambda row: Cell(row[1])),
@@ -113,13 +113,15 @@ def predictors_table(result: Result) -> NamedTable | None:
         ("null, 95 %", lambda row: correlation_cells(row[2])[2]),
         ("Q²", lambda row: share_cell(row[3].get("q2"))),
         ("Mean error", lambda row: number_cell(row[3].get("mae"))),
-        ("Errors, times", lambda row: number_cell((row[3].get("error_ratio") or {}).get("value"))),
+        ("Error ratio", lambda row: number_cell((row[3].get("error_ratio") or {}).get("value"))),
         ("95 %", lambda row: ends_cell((row[3].get("error_ratio") or {}).get("ci95"))),
-        method=f"{'Held against the ratings given now. ' if is_given(result) else ''}Each bot predicted without its "
-        f"own ratings. r of the metric by {intercept_in_words(result)}, of the "
-        "others by one for all folds. Null: what permuted ratings pass once in twenty fits. Errors, times: root mean "
-        "square error of the metric over that of this predictor; clearly better where the interval is below 1. In "
-        "self-play there is no participant, so the bot’s own turns count.",
+        method=(
+            f"{'Compared with the current ratings. ' if is_given(result) else ''}Each bot is predicted without its "
+            f"own ratings. r of the metric uses {intercept_in_words(result)}, r of the others one intercept for all "
+            "folds. Null: the value exceeded by permuted ratings in one fit of twenty. Error ratio: root mean square "
+            "error of the metric divided by that of this predictor. The metric is clearly better if the whole "
+            "interval is below 1. Self-play has no participant, so the bot’s own turns count."
+        ),
     )
 
 
@@ -133,9 +135,9 @@ def checks_table(result: Result, bots: Bots) -> NamedTable | None:
         "Checks",
         checks,
         ("Check", lambda check: Cell(check[0])),
-        ("Found", lambda check: Cell(check[1])),
+        ("Value", lambda check: Cell(check[1])),
         ("Meaning", lambda check: Cell(check[2])),
-        method="What the correlation over bots hangs on.",
+        method="Checks of the correlation over bots.",
     )
 
 
@@ -149,10 +151,10 @@ def _checks(result: Result, bots: Bots) -> Iterator[Check]:
             pearson = fit_levels["bot_level"]["pearson"]
             yield f"r, {INTERCEPTS[kind]}", share(pearson.get("r")), _chance(pearson.get("null95"))
     if ceiling := result.get("ceiling"):
-        reason = reason_text(ceiling.get("reason")) or "People’s means agree with themselves that well."
-        yield "r that perfect predictions would reach", share(ceiling["best_r"]), reason
+        reason = reason_text(ceiling.get("reason")) or "Limited by the reliability of the human means."
+        yield "Highest possible r (perfect predictions)", share(ceiling["best_r"]), reason
     if over := result.get("bot_level_ci95_over_conversations"):
-        yield "r, other conversations of these bots", span(*over, shares=True), "95 % interval, of the same bots."
+        yield "r for other conversations of these bots", span(*over, shares=True), "95 % interval for the same bots."
     if within := result.get("within_group"):
         yield "r within groups of bots", share(within.get("r")), reason_text(within.get("reason"))
     for level, influence, title in (
@@ -164,7 +166,7 @@ def _checks(result: Result, bots: Bots) -> Iterator[Check]:
         bot = most_influential(changes)
         if bot is not None and r is not None:
             title = title.format(bot=bots[bot].title if bot in bots else bot)
-            yield title, share(r + changes[bot]), "The bot whose leaving changes r most."
+            yield title, share(r + changes[bot]), "The bot whose exclusion changes r most."
     if (result.get("q2") or {}).get("value") is not None:  # fits of earlier versions predict no values
         yield from _value_checks(result)
 
@@ -173,46 +175,50 @@ def _value_checks(result: Result) -> Iterator[Check]:
     """Yield checks of the predicted values."""
     q2, slope = result["q2"], result["slope"]
     yield (
-        "Q², values predicted against the mean of the other bots",
+        "Q², predicted values compared with the mean of the other bots",
         share(q2["value"]),
         _chance(q2["null95"]) or NO_Q2_CHANCE,
     )
-    mean_error = f"The mean of the other bots is off by {figure(result['mae_of_mean'])}."
+    mean_error = f"Predicting the mean of the other bots has an error of {figure(result['mae_of_mean'])}."
     yield "Mean absolute error", figure(result["mae"]), mean_error
     if slope["value"] is not None:
-        above = "Above 1, differences are predicted too small."
-        yield "Slope of human on predicted means", share(slope["value"]), _with_ends(above, slope)
+        above = "Above 1, the predicted differences are too small."
+        yield "Slope of human means on predicted means", share(slope["value"]), _with_ends(above, slope)
     if inside := result["coverage95"]:
         n_inside = f"{inside['inside']} of {inside['of']}"
-        yield "Bots inside their own 95 % interval", n_inside, "Each predicted without its ratings."
+        yield "Bots inside their own 95 % interval", n_inside, "Each bot is predicted without its own ratings."
     for name, title, meaning in (
         (
             "partial_r",
-            "r given the length of conversations",
-            "What is left when turns and words, as logarithms, are taken into account.",
+            "Partial r, controlling for conversation length",
+            "Controls for the logarithms of turns and words.",
         ),
         (
             "within_bots",
-            "r of conversations within bots",
-            "Of single conversations with their ratings, each less its bot’s mean.",
+            "r of single conversations within bots",
+            "Predictions and ratings of single conversations, each minus the bot’s mean.",
         ),
     ):
         partial = result[name] or {}
         if partial.get("r") is not None:
             yield title, share(partial["r"]), _with_ends(meaning, partial)
     if worth := result.get("ratings_worth"):
-        yield "What a prediction is worth, median over bots", *_describe_worth(worth)
+        yield "Worth of a prediction in ratings, median over bots", *_describe_worth(worth)
     for name, block in result["block_shares"].items():
-        title = f"Share of the block “{name}” in what differs between bots"
-        meaning = f"By another prior {percent(block['share_flat_prior'])}: with few bots it depends on the prior."
+        title = f"Share of block “{name}” in the variance between bots"
+        meaning = (
+            f"With another prior {percent(block['share_flat_prior'])}: with few bots the share depends on the prior."
+        )
         yield title, percent(block["share"]), meaning
 
 
-NO_Q2_CHANCE = "What chance passes was not computed: ratings of an applied fit cannot be permuted. Above 0 counts."
+NO_Q2_CHANCE = (
+    "There is no chance level, because the ratings of an applied fit cannot be permuted. Any Q² above 0 is a gain."
+)
 
 
 def _chance(null95: float | None) -> str:
-    return "" if null95 is None else f"Chance passes {share(null95)} once in twenty."
+    return "" if null95 is None else f"By chance, the value exceeds {share(null95)} once in twenty."
 
 
 def _with_ends(text: str, estimate: Result) -> str:
@@ -233,7 +239,7 @@ def _describe_worth(worth: Result) -> tuple[str, str]:
         ends = "" if low is None else f" (95 %: at least {low:.0f})"
         if low is not None and high is not None:
             ends = f" (95 %: {low:.0f} to {high:.0f})"
-        by_error_text = f"By its errors {worth['by_error']:.0f}{ends}."
+        by_error_text = f"Estimated from its errors: {worth['by_error']:.0f}{ends}."
     return phrases.ratings_text(round(worth["stated"])), by_error_text
 
 
@@ -243,7 +249,7 @@ def _penalties(result: Result) -> Iterator[Check]:
     if penalties:
         low, high = min(penalties), max(penalties)
         penalty_text = f"{low:g}" if low == high else f"{low:g} – {high:g}"
-        yield "Penalty", penalty_text, "Per conversation; chosen in each fold without its bot."
+        yield "Penalty", penalty_text, "Per conversation, selected in each fold without the left-out bot."
 
 
 def combined_table(result: Result, bots: Bots) -> NamedTable | None:
@@ -252,13 +258,13 @@ def combined_table(result: Result, bots: Bots) -> NamedTable | None:
     if not known:
         return None
     note = (
-        "It holds for bots like the others. Such a mean never stands alone behind “A is better than B”: that needs the "
-        "ratings of both."
+        "Valid for bots similar to the others. Such a mean alone never supports “A is better than B”, which needs "
+        "ratings of both bots."
     )
     if contradicted := [bot_cell(bot, bots).text for bot, combined_mean in known.items() if combined_mean["conflict"]]:
         note += (
             f" Ratings and prediction contradict each other for {', '.join(contradicted)}, by more than {CONFLICT} "
-            "standard errors: neither interval can be trusted there; collect more ratings."
+            "standard errors. Neither of these intervals can be trusted; collect more ratings."
         )
     return declared_table(
         "hybrid-combined",
@@ -270,8 +276,10 @@ def combined_table(result: Result, bots: Bots) -> NamedTable | None:
         ("With the prediction", lambda row: number_cell(row[1]["mean"])),
         ("95 %", lambda row: span_cell(*row[1]["ci95"])),
         ("Worth, in ratings", lambda row: number_cell(row[1]["ratings_worth"], 0)),
-        method="Empirical Bayes: each bot predicted by the others, weighed with its own ratings by their precision. "
-        "Worth: how many further ratings would narrow the interval as much.",
+        method=(
+            "Empirical Bayes: the prediction from the other bots and the bot’s own ratings, weighted by their "
+            "precision. Worth: number of additional ratings that would narrow the interval by the same amount."
+        ),
         note=note,
     )
 
@@ -299,23 +307,34 @@ def expected_table(result: Result, bots: Bots, scale: Ends = None) -> NamedTable
         prediction.get("interval95") or prediction.get("selfplay") for prediction in result["bots"].values()
     )
     interval = (
-        "The first interval is of the bot’s true mean, the second of the mean of so many further ratings."
+        (
+            "The first interval is for the bot’s true mean, the second for the mean of the given number of "
+            "additional ratings."
+        )
         if is_of_true_mean
-        else "The interval is of the mean of as many ratings as the bot has, by how far the predictions of the other "
-        "bots are off."
+        else (
+            "The interval is for the mean of as many ratings as the bot has. It is estimated from the prediction "
+            "errors of the other bots."
+        )
     )
-    method = f"Each bot without its own ratings, by the intercept of its fold. {interval} {raters_in_words(result)}"
+    method = (
+        f"Each bot is predicted without its own ratings, with the intercept of its fold. {interval} "
+        f"{raters_in_words(result)}"
+    )
     return declared_table(
         "hybrid-expected",
-        "Where each bot’s mean is expected",
+        "Expected mean of each bot",
         rows,
         ("Bot", lambda row: bot_cell(row[0], bots)),
         ("Talking to", lambda row: Cell(row[1])),
         ("Human mean", lambda row: number_cell(row[2])),
         ("Predicted", lambda row: _predicted_cell(row[3].get("predicted_fold"), row[4], scale)),
-        ("95 %, true mean", lambda row: ends_cell(row[3].get("interval95"), row[4] or "this preset states none")),
-        ("95 %, further ratings", lambda row: ends_cell(row[3].get("interval95_new"), row[4])),
-        ("Further ratings", lambda row: phrases.count_cell(row[3].get("n_new"), row[4])),
+        (
+            "95 %, true mean",
+            lambda row: ends_cell(row[3].get("interval95"), row[4] or ("this preset gives no such interval")),
+        ),
+        ("95 %, additional ratings", lambda row: ends_cell(row[3].get("interval95_new"), row[4])),
+        ("Additional ratings", lambda row: phrases.count_cell(row[3].get("n_new"), row[4])),
         method=method.strip(),
         note=" ".join(notes),
     )
@@ -337,11 +356,11 @@ def is_unchecked(reason: Mapping[str, Any] | str) -> bool:
 
 def raters_in_words(result: Result) -> str:
     """Say of which ratings the human means are, and that they are less the habits of their raters; empty if neither."""
-    given_note = "Human means are of the ratings given now, not of those fitted to." if is_given(result) else ""
+    given_note = "Human means use the current ratings, not those of the fit." if is_given(result) else ""
     is_adjusted = any("adjusted_mean" in bot for bot in result["bots"].values())
     if not is_adjusted or (result.get("pairs") or {}).get("clusters") == "conversations":
         return given_note
-    return f"{given_note} Human means less the habits of their raters.".strip()
+    return f"{given_note} Human means are adjusted for rater effects.".strip()
 
 
 def is_given(result: Result) -> bool:
@@ -360,18 +379,20 @@ def ranks_table(result: Result, bots: Bots) -> NamedTable | None:
     last = len(result["bots"]) + 1
     return declared_table(
         "hybrid-ranks",
-        "The order of the predictions",
+        "Ranks of the predictions",
         sorted(result["bots"].items(), key=lambda row: [row[1].get(key) or last for key in keys]),
         ("Bot", lambda row: bot_cell(row[0], bots)),
-        ("Human mean", lambda row: number_cell(row[1]["human_mean"], reason="it has no ratings")),
+        ("Human mean", lambda row: number_cell(row[1]["human_mean"], reason="no ratings")),
         *((titles[key], partial(_rank_cell, key)) for key in keys),
-        method="Places by the predictions, 1 is best. The fit is of another study, so the values that it predicts mean "
-        "nothing here and are not shown.",
+        method=(
+            "Ranks of the predictions; 1 is best. The fit comes from another study, so its predicted values are "
+            "meaningless here and are not shown."
+        ),
     )
 
 
 def _rank_cell(key: str, row: tuple[str, Result]) -> Cell:
-    return phrases.count_cell(row[1].get(key), "it could not be predicted")
+    return phrases.count_cell(row[1].get(key), "no prediction possible")
 
 
 def influence_table(result: Result, bots: Bots) -> NamedTable | None:
@@ -386,20 +407,23 @@ def influence_table(result: Result, bots: Bots) -> NamedTable | None:
     if influence["conversations"]:
         first = influence["conversations"][0]
         notes.append(
-            f"The single conversation that moves the fit most is {first['conversation']}, of "
+            f"The most influential single conversation is {first['conversation']}, of "
             f"{bot_cell(first['bot'], bots).text}: Cook’s distance {figure(first['cooks_distance'])}."
         )
     return declared_table(
         "hybrid-carrying",
-        "Which bots carry the fit",
+        "Influence of each bot on the fit",
         sorted(influence["bots"].items(), key=lambda row: -(row[1]["cooks_distance"] or 0.0)),
         ("Bot", lambda row: bot_cell(row[0], bots)),
         ("Cook’s distance", lambda row: number_cell(row[1]["cooks_distance"])),
-        ("Of the leverage", lambda row: _percent_cell(row[1]["leverage"])),
-        ("Of the conversations", lambda row: _percent_cell(row[1]["n"] / influence["n"])),
-        method="Of the fit on all rated conversations, by statsmodels. Leverage: how much the features alone give a "
-        "bot’s ratings to say; above its share of conversations, it is unlike the others. Cook’s distance: how far "
-        "predictions move without the bot, in squared standard errors for each coefficient.",
+        ("Share of leverage", lambda row: _percent_cell(row[1]["leverage"])),
+        ("Share of conversations", lambda row: _percent_cell(row[1]["n"] / influence["n"])),
+        method=(
+            "For the fit on all rated conversations, by statsmodels. Leverage: potential influence of a bot’s "
+            "ratings, given its features alone. A leverage above the share of conversations means that the bot is "
+            "unlike the others. Cook’s distance: change of the predictions without the bot, in squared standard "
+            "errors per coefficient."
+        ),
         note=" ".join(notes),
     )
 
@@ -415,13 +439,16 @@ def selfplay_table(result: Result) -> NamedTable | None:
         return None
     return declared_table(
         "hybrid-shifts",
-        "How self-play differs from conversations with people",
+        "Differences between self-play and conversations with people",
         shifts.items(),
         ("Block", lambda row: Cell(row[0])),
-        ("Self-play differs by", lambda row: share_cell(row[1]["shift"])),
-        ("Furthest rated bot", lambda row: share_cell(row[1]["widest"])),
-        method="Standard deviations within bots, root mean square over a block’s columns; the furthest rated bot from "
-        "the centre of all, with people. There is no participant in self-play: turns of both sides are averaged.",
+        ("Difference of self-play", lambda row: share_cell(row[1]["shift"])),
+        ("Most distant rated bot", lambda row: share_cell(row[1]["widest"])),
+        method=(
+            "In standard deviations within bots, root mean square over the columns of a block. Most distant rated "
+            "bot: distance from the centre of all bots, in conversations with people. Self-play has no participant, "
+            "so the turns of both sides are averaged."
+        ),
         note=" ".join(_selfplay_values(result.get("values_selfplay"))),
     )
 
@@ -432,15 +459,15 @@ def _selfplay_values(values: Result | None) -> Iterator[str]:
         return
     if values["q2"]["value"] is not None:
         q2, error = share(values["q2"]["value"]), figure(values["mae"])
-        yield f"From self-play Q² is {q2}, and the mean absolute error {error}."
+        yield f"From self-play, Q² is {q2} and the mean absolute error is {error}."
     if values["coverage95"]:
-        yield "{inside} of {of} bots lie in their 95 % intervals.".format(**values["coverage95"])
+        yield "{inside} of {of} bots are within their 95 % intervals.".format(**values["coverage95"])
     if values["added_variance"] is None:
-        yield "Too few bots have ratings and self-play to see how far such predictions err."
+        yield "Too few bots have both ratings and self-play to estimate the errors of these predictions."
     else:
         yield (
-            "Intervals are widened by what the errors of the other rated bots on self-play show: a standard deviation "
-            f"of {figure(values['added_variance'] ** 0.5)} over all."
+            "Intervals are widened by the errors of the other rated bots on self-play, an overall standard deviation "
+            f"of {figure(values['added_variance'] ** 0.5)}."
         )
 
 
@@ -463,7 +490,7 @@ def dimensions_table(result: Result, titles: Mapping[str, str]) -> NamedTable | 
 
     return declared_table(
         "hybrid-dimensions",
-        "With every rating",
+        "Correlation with each rating dimension",
         dimensions,
         ("Dimension", lambda name: Cell(titles.get(name, name.replace("_", " ").capitalize()))),
         *(
@@ -476,5 +503,5 @@ def dimensions_table(result: Result, titles: Mapping[str, str]) -> NamedTable | 
         ),
         ("ρ, conversations", lambda name: correlation_cells((chats.get(name) or {}).get("spearman") or {})[0]),
         ("r, within bots", lambda name: correlation_cells((chats.get(name) or {}).get("within_bots") or {})[0]),
-        method=f"Predictions of {target} against each rating, {intercept_in_words(result)}.",
+        method=f"Predictions of {target} correlated with each rating dimension, {intercept_in_words(result)}.",
     )

@@ -14,12 +14,12 @@ from webapp.jobs.selectors.metrics import language_name
 StoredFinding = Mapping[str, Any]
 """A finding as `Finding.to_json` wrote it."""
 
-INTERCEPTS = {"common": "one intercept for all folds", "fold": "an intercept for each fold"}
+INTERCEPTS = {"common": "one intercept for all folds", "fold": "a separate intercept for each fold"}
 RIVALS = {
     "log_turns": "the number of turns",
-    "log_words": "the words of a message",
-    "log_turns_and_words": "turns and words together",
-    "group": "the group that a bot is of",
+    "log_words": "the number of words per message",
+    "log_turns_and_words": "turns and words combined",
+    "group": "the bot’s group",
 }
 _STANDINGS = {
     "ranking": CLEARLY_BETTER.format(other="the length of conversations"),
@@ -28,11 +28,13 @@ _STANDINGS = {
     "chance": "not better than chance",
 }
 _USES = {
-    "ranking": "The fit can rank further bots of the same kind, with the same task and the same sort of participants. "
-    "It cannot judge single conversations, other kinds of bots, or bots trained to please the metric.",
-    "unsettled": "Do not rank bots by it yet: rate more bots first.",
-    "baseline": "Use the count instead.",
-    "chance": "Do not use it in place of people’s ratings.",
+    "ranking": (
+        "The fit can rank additional bots of the same kind, with the same task and similar participants. It cannot "
+        "assess single conversations, other kinds of bots, or bots trained to optimise the metric."
+    ),
+    "unsettled": "Do not use it to rank bots yet; collect ratings of more bots first.",
+    "baseline": "Use that count instead.",
+    "chance": "Do not use it instead of human ratings.",
 }
 
 
@@ -48,11 +50,11 @@ def verdict_text(verdict: StoredFinding | str | None) -> str:
     first, verdict_code, selfplay = verdict["findings"][0], verdict["standing"], verdict["standing_selfplay"]
     if verdict_code == "undefined":
         reason = reason_text(first["reason"]) if first["n_bots"] else "no bot is rated"
-        return f"Not known: there is no correlation over bots to judge{': ' if reason else ''}{reason}."
+        return f"Not known: there is no correlation over bots{': ' if reason else ''}{reason}."
     if verdict_code == "few_bots":
         return (
             f"Not yet known: only {phrases.bots_text(first['n_bots'])} rated. So few points can lie on a line by "
-            "chance, whatever r is; nothing about other bots follows from this fit."
+            "chance, whatever r is. This fit supports no conclusion about other bots."
         )
     verdict_code, sentence = _render_verdict("The prediction is", verdict_code, verdict["findings"])
     text = f"{sentence} {_USES[verdict_code]}"
@@ -72,51 +74,74 @@ def _render_verdict(subject: str, verdict_code: str, findings: Sequence[StoredFi
     if rival and rival["ci95"] and verdict_code != "chance":
         ends = " to ".join(map(figure, rival["ci95"]))
         ratio = figure(rival["error_ratio"])
-        sentence += f" Its errors are {ratio} times those of a prediction by {name} (95 % interval {ends})."
+        sentence += f" Its errors are {ratio} times those of predictions from {name} (95 % interval {ends})."
     return verdict_code, sentence
 
 
 _CAUTIONS = {
-    "other_study": "Fitted to another study, {study}: only the order of the predictions counts, not their values, for "
-    "what ratings mean differs between studies. Bots have ranks here and no values.",
-    "other_study:none": "It is unknown to which study this was fitted, and ratings mean different things in different "
-    "studies. So only the order of the predictions counts: bots have ranks here and no values.",
-    "same_instrument": "Fitted to another study, {study}, which was declared to use the same instrument; titles, "
-    "scales and labels were compared. So bots have values here, and everything is of the ratings given now.",
-    "given_ratings": "A kept fit, of {n_fitted}, is applied here. Human means, correlations and pairs are of the "
-    "ratings given now, of {n_given}, and not of those that it was fitted to. Weights, folds and shares of blocks are "
-    "of the fit.",
-    "rivals_not_kept": "The fit was kept by an earlier version, without the lengths fitted to the same ratings. "
-    "Whether it predicts better than lengths is not compared.",
-    "scale_unknown:both": "On which scale the fit’s ratings were given is not known, nor that of the ratings here, so "
-    "nothing says whether they are the same.",
-    "scale_unknown:fit": "On which scale the fit’s ratings were given is not known, so nothing says whether it is the "
-    "one of the ratings here.",
-    "scale_unknown:ratings": "On which scale the ratings here were given is not known, so nothing says whether it is "
-    "the one of the fit.",
-    "selfplay_shift": "In {block}, self-play lies {shift} standard deviations from conversations with people, and no "
-    "rated bot more than {widest} from the others: predictions from self-play are extrapolations.",
-    "few_bots": "Only {n_bots} rated: too few for a correlation over bots to mean much.",
-    "few_bots:none": "No bot is rated here: nothing shows whether the order is right.",
-    "fold_intercept": "Each fold has its own intercept, which carries the left-out bot’s mean with a minus sign: "
-    "features that say nothing correlate at nearly −1. Compare with the common intercept.",
-    "constant_features": "Constant in at least one fold and dropped there: {features}.",
-    "other_language": "Left out, since they do not hold for the language of the conversations ({languages}): "
-    "{features}.",
-    "within_condition": "Only conversations with {levels} count: nothing follows for other conditions.",
-    "several_conditions": "Conversations of {n_conditions} conditions are mixed here.",
-    "collinear": "Features are nearly collinear (condition number up to {condition}): single weights mean little.",
-    "collinear:none": "A feature is a sum of others (the condition number is infinite): single weights mean little.",
-    "partly_rated": "Counted as unrated, for lack of a rating of one of the target dimensions: {n_conversations}.",
-    "undefined_features": "Left out of the fit for an undefined feature: {n_conversations}.",
+    "other_study": (
+        "Fitted to another study, {study}. Ratings mean different things in different studies, so only the order of "
+        "the predictions is meaningful. Bots have ranks here but no values."
+    ),
+    "other_study:none": (
+        "The study of this fit is unknown. Ratings mean different things in different studies, so only the order of "
+        "the predictions is meaningful. Bots have ranks here but no values."
+    ),
+    "same_instrument": (
+        "Fitted to another study, {study}, which was declared to use the same instrument; titles, scales and labels "
+        "were compared. Bots therefore have values here. All results use the current ratings."
+    ),
+    "given_ratings": (
+        "A stored fit, based on {n_fitted}, is applied here. Human means, correlations and pairs use the current "
+        "ratings, of {n_given}, not those of the fit. Weights, folds and shares of blocks come from the fit."
+    ),
+    "rivals_not_kept": (
+        "The fit was stored by an earlier version, without a length baseline for the same ratings. It cannot be "
+        "compared with conversation length."
+    ),
+    "scale_unknown:both": "The rating scales of the fit and of this study are unknown, so they may differ.",
+    "scale_unknown:fit": "The rating scale of the fit is unknown, so it may differ from the scale used here.",
+    "scale_unknown:ratings": "The rating scale of this study is unknown, so it may differ from the scale of the fit.",
+    "selfplay_shift": (
+        "In {block}, self-play differs from conversations with people by {shift} standard deviations, and no rated "
+        "bot differs from the others by more than {widest}. Predictions from self-play are therefore extrapolations."
+    ),
+    "few_bots": "Only {n_bots} rated, which is too few for a meaningful correlation over bots.",
+    "few_bots:none": "No bot is rated here, so the order cannot be checked.",
+    "fold_intercept": (
+        "Each fold has its own intercept, which contains the left-out bot’s mean with a negative sign. Uninformative "
+        "features therefore correlate at nearly −1. Compare with the common intercept."
+    ),
+    "constant_features": "Dropped in at least one fold because they are constant there: {features}.",
+    "other_language": (
+        "Excluded because they are not valid for the language of the conversations ({languages}): {features}."
+    ),
+    "within_condition": (
+        "Only conversations with {levels} are included; the fit supports no conclusion about other conditions."
+    ),
+    "several_conditions": "The fit pools conversations of {n_conditions} conditions.",
+    "collinear": (
+        "The features are nearly collinear (condition number up to {condition}), so single weights are hardly "
+        "interpretable."
+    ),
+    "collinear:none": (
+        "One feature is a linear combination of others (infinite condition number), so single weights are hardly "
+        "interpretable."
+    ),
+    "partly_rated": "Treated as unrated because a rating of a target dimension is missing: {n_conversations}.",
+    "undefined_features": "Excluded from the fit because of an undefined feature: {n_conversations}.",
     "extrapolation": "The prediction of {bot} is an extrapolation: its means of {features} are more than {deviations} "
     "standard deviations from the conversations of the fit.",
     "extrapolation:one": "The prediction of {bot} is an extrapolation: its mean {features} is more than {deviations} "
     "standard deviations from the conversations of the fit.",
-    "beyond_scale": "{bots} are predicted beyond the rating scale of {low} to {high}: a straight line does not end "
-    "where ratings do. Read them as places in the order, and not as ratings.",
-    "beyond_scale:one": "{bots} is predicted beyond the rating scale of {low} to {high}: a straight line does not end "
-    "where ratings do. Read it as a place in the order, and not as a rating.",
+    "beyond_scale": (
+        "The predictions for {bots} are outside the rating scale of {low} to {high}, which a linear fit does not "
+        "respect. Interpret them as ranks, not as ratings."
+    ),
+    "beyond_scale:one": (
+        "The prediction for {bots} is outside the rating scale of {low} to {high}, which a linear fit does not "
+        "respect. Interpret it as a rank, not as a rating."
+    ),
 }
 _MAY_LACK = {"other_study": "study", "few_bots": "n_bots", "collinear": "condition"}
 _COUNTED = {"extrapolation": "features", "beyond_scale": "bots"}

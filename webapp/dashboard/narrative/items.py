@@ -32,18 +32,18 @@ from webapp.results.item_results import StudyItems
 from webapp.results.study_data import StudyFrame
 
 MOST_ITEMS = 200
-"""A page lists so many items; all of them are in the exported table item_means."""
+"""Maximum number of items on a page. The exported table item_means has all items."""
 
 
 def items_section(frame: StudyFrame, items: StudyItems) -> Section:
     """Return the items' means, and grades where the protocol has them."""
-    section = Section("items", "The items")
+    section = Section("items", "Items")
     if items.errors is not None:
         section.title = "Errors in the replies"
         section.lead += [
-            f"Two raters of a reply mark the same characters with F1 = {_format_agreement(items.errors.overlap)}.",
-            f"With regard to the kind of error it is {_format_agreement(items.errors.same_category)}.",
-            f"Their scores agree with Krippendorff’s α = {_format_agreement(items.errors.alpha)}.",
+            f"Agreement of two raters on the marked characters: F1 = {_format_agreement(items.errors.overlap)}.",
+            f"If the kind of error must match as well, F1 is {_format_agreement(items.errors.same_category)}.",
+            f"Agreement of the scores: Krippendorff’s α = {_format_agreement(items.errors.alpha)}.",
         ]
         section.tables.append(_errors_table(items.errors, frame.bots))
         return section
@@ -51,7 +51,7 @@ def items_section(frame: StudyFrame, items: StudyItems) -> Section:
         return section
     if items.approval is not None:
         section.title = "What people chose"
-        section.lead.append(f"{phrases.people_text(items.approval.n_people)} chose.")
+        section.lead.append(f"{phrases.people_text(items.approval.n_people)} made a choice.")
         section.tables.append(_approval_table(items.approval, frame.all_dimensions))
         return section
     section.lead.append(_raters_sentence(items.means))
@@ -76,17 +76,17 @@ def items_section(frame: StudyFrame, items: StudyItems) -> Section:
 def _errors_table(errors: ErrorResults, bots: Mapping[str, BotInfo]) -> NamedTable:
     return declared_table(
         "errors",
-        "Errors of each bot",
+        "Errors by bot",
         errors.bots,
         ("Bot", lambda bot: named_cell(bots, bot.bot)),
         ("Replies", lambda bot: count_cell(bot.n_replies)),
         ("Ratings", lambda bot: count_cell(bot.n_ratings)),
         ([name.capitalize() for name in SEVERITIES], lambda bot: [number_cell(bot.per_reply[n]) for n in SEVERITIES]),
         (("Score", percent(LEVEL)), lambda bot: mean_cells(bot.score)),
-        (("In 100 words", percent(LEVEL)), lambda bot: mean_cells(bot.per_100_words)),
+        (("Per 100 words", percent(LEVEL)), lambda bot: mean_cells(bot.per_100_words)),
         method=(
-            "Errors of each severity in a rating of a reply, on average. The score is minus the sum of their weights "
-            "(MQM); in 100 words it is the ratio of the sums. 90 % intervals over raters and replies."
+            "Average number of errors per rating of a reply, by severity. The score is minus the sum of the error "
+            "weights (MQM); per 100 words it is a ratio of sums. 90 % intervals over raters and replies."
         ),
     )
 
@@ -104,17 +104,17 @@ def _raters_sentence(means: ItemMeans) -> str:
 
 def _bound_sentence(bound: HumanBound) -> str:
     if bound.average is None:
-        return f"How well one rater’s answers predict another’s is not known: {reason_text(bound.reason)}."
+        return f"The correlation between two raters is not known: {reason_text(bound.reason)}."
     return (
-        f"One rater’s answers predict another’s with r = {share(bound.average)} on average, and "
-        f"{share(bound.highest)} at best: what a metric of single replies can be expected to reach."
+        f"Two raters correlate with r = {share(bound.average)} on average and {share(bound.highest)} at most. A "
+        "metric of single replies can be expected to reach the same."
     )
 
 
 def _ties_sentence(grades: Grades) -> str:
     return (
-        f"{grades.n_ties:,} of {len(grades.items):,} items have no single most frequent grade; the lowest of the most "
-        f"frequent counts. By the mean rating {grades.n_same_label:,} of them get the same label."
+        f"{grades.n_ties:,} of {len(grades.items):,} items have several most frequent grades; the lowest of them is "
+        f"used. {grades.n_same_label:,} of these items get the same label from the mean rating."
     )
 
 
@@ -122,14 +122,14 @@ def _labels_table(grades: Grades, bots: Mapping[str, BotInfo]) -> NamedTable:
     labels = [title for label in get_args(Label) for title in (label.capitalize(), "90 %")]
     return declared_table(
         "labels",
-        "Labels of the items",
+        "Item labels",
         grades.bots,
         ("Model", lambda bot: named_cell(bots, bot.bot)),
         ("Items", lambda bot: count_cell(bot.n_items)),
         (labels, lambda bot: [cell for label_share in bot.labels for cell in mean_cells(label_share, shares=True)]),
         method=(
-            "Share of a model’s items by the majority’s grade: the two highest grades are entailment, the one below "
-            "them neutral, the lowest contradiction. 90 % intervals over items."
+            "Share of a model’s items by majority grade. The two highest grades are entailment, the next is neutral, "
+            "the lowest is contradiction. 90 % intervals over items."
         ),
     )
 
@@ -137,7 +137,7 @@ def _labels_table(grades: Grades, bots: Mapping[str, BotInfo]) -> NamedTable:
 def _grades_table(grades: Grades, bots: Mapping[str, BotInfo]) -> NamedTable:
     return declared_table(
         "grades",
-        "Items by the majority’s grade",
+        "Items by majority grade",
         grades.bots,
         ("Model", lambda bot: named_cell(bots, bot.bot)),
         ([f"{level:g}" for level in grades.levels], lambda bot: [*map(count_cell, bot.grades)]),
@@ -146,8 +146,8 @@ def _grades_table(grades: Grades, bots: Mapping[str, BotInfo]) -> NamedTable:
 
 def _reference_sentences(ratings: ReferenceRatings) -> list[str]:
     sentences = [
-        f"In {ratings.n_kept_rule:,} of {ratings.n_ratings:,} ratings the score stands where the rater’s “better”, "
-        f"“same” or “worse” says, and in {ratings.n_contradicting:,} on the other side of the reference reply."
+        f"In {ratings.n_kept_rule:,} of {ratings.n_ratings:,} ratings the score agrees with the rater’s “better”, "
+        f"“same” or “worse”. In {ratings.n_contradicting:,} it is on the opposite side of the reference reply."
     ]
     if ratings.revised_by is not None:
         sentences.append(
@@ -161,15 +161,15 @@ def _reference_table(ratings: ReferenceRatings, bots: Mapping[str, BotInfo]) -> 
     directions = ("Worse", "90 %", "Same", "90 %", "Better", "90 %")
     return declared_table(
         "beside-reference",
-        "Compared with the reference replies",
+        "Comparison with the reference replies",
         ratings.bots,
         ("Model", lambda bot: named_cell(bots, bot.bot)),
         (("Overall", "90 %"), lambda bot: mean_cells(bot.overall)),
         (("Above the reference reply", "90 %"), lambda bot: mean_cells(bot.above)),
         (directions, lambda bot: [cell for direction in bot.directions for cell in mean_cells(direction, shares=True)]),
         ("n", lambda bot: count_cell(bot.n_ratings)),
-        method="Overall is the weighted mean of the questions that an item is asked. 90 % intervals over raters.",
-        note="Raters saw the reference reply’s score, so do not compare these numbers with others.",
+        method="Overall: weighted mean of an item’s questions. 90 % intervals over raters.",
+        note="Raters saw the score of the reference reply, so these numbers cannot be compared with others.",
     )
 
 
@@ -177,19 +177,19 @@ def _weights_table(items: StudyItems, dimensions: Mapping[str, RatingDimension])
     assert items.beside is not None
     return declared_table(
         "weights",
-        "How much each question counts",
+        "Question weights",
         items.beside.weights.items(),
         ("Dimension", lambda row: Cell(dimensions[row[0]].title)),
         ("Weight", lambda row: share_cell(row[1], 3)),
-        method=f"By what people chose in the study {items.weights_from}: softmax of the shares."
+        method=f"Softmax of the shares chosen in study {items.weights_from}."
         if items.weights_from
-        else "All count alike.",
+        else "All questions have equal weight.",
     )
 
 
 def _approval_table(approval: Approval, dimensions: Sequence[RatingDimension]) -> NamedTable:
     titles = {dimension.key: dimension.title for dimension in dimensions}
-    alone = "one person: no interval"
+    alone = "a single participant, so no interval"
     return declared_table(
         "approval",
         "What people chose",
@@ -200,8 +200,8 @@ def _approval_table(approval: Approval, dimensions: Sequence[RatingDimension]) -
         ("95 %", lambda option: span_cell(option.weight_low, option.weight_high, 3, shares=True, reason=alone)),
         ("n", lambda option: count_cell(option.n)),
         method=(
-            "Share of people who chose it, with Wilson’s interval; the weights are the softmax of the shares, their "
-            "intervals over people."
+            "Share of participants who chose the option, with Wilson interval. The weights are the softmax of the "
+            "shares, with intervals over participants."
         ),
     )
 
@@ -214,7 +214,7 @@ def _sets_table(item_sets: ItemSets, dimensions: Mapping[str, RatingDimension]) 
 
     return declared_table(
         "item-sets",
-        "How far raters agree on each set of items" if several else "How far raters agree",
+        "Rater agreement by set of items" if several else "Rater agreement",
         item_sets.sets,
         *([("Set", lambda agreement: Cell(agreement.items or "no name"))] if several else []),
         ("Dimension", lambda agreement: Cell(title(agreement))),
@@ -225,25 +225,29 @@ def _sets_table(item_sets: ItemSets, dimensions: Mapping[str, RatingDimension]) 
         (("Gwet’s AC", "95 %"), lambda agreement: mean_cells(agreement.gwet, attribute="value", shares=True)),
         (("Cohen’s κ", "95 %"), lambda agreement: mean_cells(agreement.cohen, attribute="value", shares=True)),
         method=(
-            "Items with two ratings or more. Krippendorff’s α is nominal for two answers, ordinal for few and of "
-            "intervals for a slider. Gwet’s AC is AC1 for two answers, else AC2 by linear weights. Cohen’s κ is that "
-            "of the two raters, or the median over pairs of more, weighted by distance unless there are two answers. "
-            "95 % intervals over items by the jackknife, of a median by resampling."
+            "Items with at least two ratings. Krippendorff’s α is nominal for two answers, ordinal for few answers "
+            "and interval for a slider. Gwet’s AC is AC1 for two answers, otherwise AC2 with linear weights. Cohen’s "
+            "κ is that of the two raters, or the median over pairs if there are more, weighted by distance unless "
+            "there are two answers. 95 % intervals over items by the jackknife; for a median by resampling."
         ),
-        note="A set is what one file or data set brought, or what was drawn from one study or run." if several else "",
+        note=("A set consists of the items of one file or data set, or the items drawn from one study or run.")
+        if several
+        else "",
     )
 
 
 def _bounds_table(means: ItemMeans, dimensions: Mapping[str, RatingDimension]) -> NamedTable:
     return declared_table(
         "human-bound",
-        "What one rater’s answers predict of another’s",
+        "Correlation between raters",
         means.dimensions,
         ("Dimension", lambda row: Cell(dimensions[row.dimension].title)),
         ("Average r", lambda row: share_cell(row.bound.average, 2, reason_text(row.bound.reason))),
         ("Highest r", lambda row: share_cell(row.bound.highest, 2, reason_text(row.bound.reason))),
         ("Pairs of raters", lambda row: count_cell(row.bound.n_pairs)),
-        method=f"Pearson’s r of two raters over the items that both rated, {means.dimensions[0].bound.least} at least.",
+        method=(
+            f"Pearson’s r of two raters over the items that both rated (at least {means.dimensions[0].bound.least})."
+        ),
     )
 
 
@@ -258,20 +262,20 @@ def _items_table(
     note = ""
     if len(shown_items) < len(dimension_items.items):
         note = (
-            f"The best and the worst {len(shown_items)} of {len(dimension_items.items):,}; all of them are in the "
-            "exported table item_means."
+            f"The {len(shown_items)} best and worst of {len(dimension_items.items):,} items. The exported table "
+            "item_means has all items."
         )
     return declared_table(
         "item-means",
-        f"Means of the items on {dimension.title.lower()}",
+        f"Item means of {dimension.title.lower()}",
         shown_items,
         ("Item", lambda item_mean: Cell(item_mean.item)),
         ("Model", lambda item_mean: named_cell(bots, item_mean.bot)),
         (
             ("Mean", percent(LEVEL)),
-            lambda item_mean: mean_cells(item_mean, digits, reason="one rating, or all the same"),
+            lambda item_mean: mean_cells(item_mean, digits, reason="only one rating, or equal ratings"),
         ),
         ("n", lambda item_mean: count_cell(item_mean.n)),
-        method="90 % intervals over the raters of an item, on the scale.",
+        method="On the rating scale, with 90 % intervals over the raters of an item.",
         note=note,
     )

@@ -132,7 +132,7 @@ def pair_methods_section(frame: StudyFrame) -> Section:
     section = Section("methods", "Data and methods")
     always = keeps_always_valid(frame.study)
     intervals = (
-        "always-valid, over raters and items, as results could be watched while the study was open"
+        "always-valid, over raters and items, because results were visible while the study was open"
         if always
         else "Wilson’s, with the effective number of judgements of raters as clusters (Korn and Graubard, 1998)"
     )
@@ -148,14 +148,13 @@ def pair_methods_section(frame: StudyFrame) -> Section:
         f"Study {study.key} (protocol {study.protocol}, version {study.version.number}) has "
         f"{phrases.ratings_text(frame.facts.n_ratings)} of pairs of bots by "
         f"{phrases.people_text(frame.facts.n_raters)}, on {phrases.dimensions_text(len(frame.dimensions))}. Intervals "
-        f"of shares are {intervals}. Which of two bots is preferred is told by {test}, corrected by Holm (1979) for "
+        f"of shares are {intervals}. The preferred bot of a pair is decided by {test}, corrected by Holm (1979) for "
         f"all pairs of a question at p < {share(alpha)}. Strengths are those of a Bradley–Terry model with ties "
-        "(Davidson, 1970), with raters as units and comparisons of two bots corrected by Holm. Agreement is the median "
-        "of Cohen’s κ over pairs of raters with "
-        f"{study.values.judging.kappa_items} shared items or more."
+        "(Davidson, 1970), with raters as clusters and pairwise comparisons corrected by Holm. Agreement is the "
+        f"median of Cohen’s κ over pairs of raters with {study.values.judging.kappa_items} shared items or more."
     )
     if frame.include_synthetic:
-        data_sentence += " Scripted participants are counted."
+        data_sentence += " Scripted participants are included."
     section.lead += [data_sentence, _software_sentence()]
     section.tables += [_bots(frame), _questions(frame), _environment()]
     return section
@@ -170,23 +169,23 @@ def _data_sentence(frame: StudyFrame) -> str:
         f"Study {study.key} (protocol {protocol}, rubric {study.rubric.name}, version {study.rubric.version}) has "
         f"{phrases.ratings_text(frame.facts.n_ratings)} of {rated(frame.facts.n_conversations)} with "
         f"{phrases.bots_text(len(frame.rated_bots))} by "
-        f"{phrases.people_text(n_raters) if n_raters else 'people who are not named in the data'}, on "
+        f"{phrases.people_text(n_raters) if n_raters else 'raters without IDs in the data'}, on "
         f"{phrases.dimensions_text(len(frame.dimensions))}."
     )
     if frame.headline.key == MEAN_KEY:
         sentence += (
-            " No question is about the whole, so bots are ranked by the mean of all dimensions (complete ratings only)."
+            " There is no overall question, so bots are ranked by the mean of all dimensions (complete ratings only)."
         )
     if controls:
         sentence += (
-            f" Controls made to be bad ({', '.join(controls)}) are shown hollow. They are left out of rankings, models "
-            "and correlations with metrics; they are in the correlations of questions with one another."
+            f" Controls made to be bad ({', '.join(controls)}) have hollow marks. They are excluded from rankings, "
+            "models and correlations with metrics, but included in correlations between questions."
         )
     if frame.include_synthetic:
-        sentence += " Scripted participants are counted."
+        sentence += " Scripted participants are included."
     if frame.excluded_flags:
         rules = " ".join(str(flag_kinds.get(name).rule) for name in frame.excluded_flags)
-        sentence += " " + f"People with one of these flags are left out: {rules}"
+        sentence += " " + f"Participants with one of these flags are excluded: {rules}"
     return sentence
 
 
@@ -195,25 +194,25 @@ def _statistics_sentence(frame: StudyFrame) -> str:
     return (
         f"Intervals of means are {percent(interval_level(level))} score intervals of a quasi-likelihood with the "
         "variance function (μ − a)(b − μ) on a scale from a to b (Papke and Wooldridge, 1996), Wilson’s for shares. "
-        "Their variance is clustered by rater (by conversation where raters are not named) with the correction CR2 and "
-        "held against Student’s t with Satterthwaite’s degrees of freedom (Imbens and Kolesár, 2016). Pairs of bots "
-        "are compared by generalised least squares: y = μ(bot) + u(rater) + e, with Var(u) = τ² and Var(e) = σ² by "
-        "restricted maximum likelihood, and m = M XᵀWy, M = (XᵀWX)⁻¹, W = V⁻¹ (conversations take the place of "
-        "raters where these are not named). The errors of m do not rest on that model: they are clustered by rater "
-        "with the correction CR2, M Σ XᵀWAeeᵀAᵀWX M (Bell and McCaffrey, 2002; Pustejovsky and Tipton, 2018), and "
-        "differences are held against Student’s t with Satterthwaite’s degrees of freedom, each bot having a spread "
-        "of its own; without repeated raters that is Welch’s test. Where several people rate the same things, the "
-        "largest variance over raters, things and both counts (Cameron, Gelbach and Miller, 2011). p-values are "
-        f"corrected by Holm (1979) for all pairs at p < {share(order_alpha(level))}. That fixed-sample test decides "
-        "about imported data and once a study has the size that it was opened with; else confidence sequences of a "
-        "normal mixture around the same estimates decide (Robbins, 1970; Waudby-Smith et al., 2024), which hold at "
-        "all looks together, and intervals of means are of the same kind. "
-        "The mixed model has bots fixed and raters random (restricted maximum likelihood; Pinheiro and Bates, "
-        "2000); the ordinal model has proportional odds (McCullagh, 1980) with errors clustered by rater. Analysis "
-        "of variance uses type III sums of squares. Agreement is Krippendorff’s α and intraclass correlations of "
-        f"form 1 (Shrout and Fleiss, 1979). Scores on a rater’s own scale take raters with at least {MIN_RATINGS} "
-        f"ratings. Trajectories follow Ghandeharioun et al. (2019): the {N_EXTREME} best and worst conversations, "
-        f"ties drawn with seed {SEED}. Undefined values are left out of every mean, never counted as 0."
+        "Their variance is clustered by rater (by conversation if there are no rater IDs) with the CR2 correction "
+        "and compared with Student’s t with Satterthwaite’s degrees of freedom (Imbens and Kolesár, 2016). Pairs of "
+        "bots are compared by generalised least squares: y = μ(bot) + u(rater) + e, with Var(u) = τ² and Var(e) = σ² "
+        "by restricted maximum likelihood, and m = M XᵀWy, M = (XᵀWX)⁻¹, W = V⁻¹ (conversations instead of raters if "
+        "there are no rater IDs). The errors of m do not depend on that model: they are clustered by rater with the "
+        "CR2 correction, M Σ XᵀWAeeᵀAᵀWX M (Bell and McCaffrey, 2002; Pustejovsky and Tipton, 2018), and differences "
+        "are compared with Student’s t with Satterthwaite’s degrees of freedom, with a separate variance for each "
+        "bot; without repeated raters this is Welch’s test. If several people rate the same items, the largest "
+        "variance over raters, items and both is used (Cameron, Gelbach and Miller, 2011). p-values are corrected by "
+        f"Holm (1979) for all pairs at p < {share(order_alpha(level))}. This fixed-sample test applies to imported "
+        "data, and to a study that has reached its planned size. Otherwise confidence sequences of a normal mixture "
+        "around the same estimates decide (Robbins, 1970; Waudby-Smith et al., 2024), which are valid at any number "
+        "of looks, and intervals of means are of the same kind. The mixed model has bots fixed and raters random "
+        "(restricted maximum likelihood; Pinheiro and Bates, 2000); the ordinal model has proportional odds "
+        "(McCullagh, 1980) with errors clustered by rater. Analysis of variance uses type III sums of squares. "
+        "Agreement is Krippendorff’s α and intraclass correlations of form 1 (Shrout and Fleiss, 1979). Scores on a "
+        f"rater’s own scale include raters with at least {MIN_RATINGS} ratings. Trajectories follow Ghandeharioun et "
+        f"al. (2019): the {N_EXTREME} best and worst conversations, ties drawn with seed {SEED}. Undefined values are "
+        "excluded from every mean and never counted as 0."
     )
 
 
@@ -224,7 +223,7 @@ def _software_sentence() -> str:
 def _bots(frame: StudyFrame) -> NamedTable:
     return declared_table(
         "bot-identities",
-        "Bots as they were",
+        "Bot versions",
         bot_versions(frame.study),
         (
             "Bot",
@@ -253,7 +252,7 @@ def _metrics(versions: Sequence[tuple[MetricVersion, bool]]) -> NamedTable:
         ("Parameters", lambda row: Cell(_format_params(row[0].params))),
     )
     if not versions:
-        metrics_table.table.rows.append([Cell("–", reason="no metric is computed yet"), *[Cell("–")] * 4])
+        metrics_table.table.rows.append([Cell("–", reason="no metrics computed yet"), *[Cell("–")] * 4])
     return metrics_table
 
 
@@ -279,7 +278,7 @@ def _fits(fits: Sequence[HybridFit]) -> NamedTable:
         ("Preset", lambda fit: Cell(str(fit.request.get("preset")))),
         ("Target", lambda fit: Cell(", ".join(fit.request.get("targets") or ()))),
         ("Intercept", lambda fit: Cell(str(fit.request.get("intercept")))),
-        ("Bots left out", lambda fit: Cell(", ".join(fit.request.get("exclude_bots") or ()) or "–")),
+        ("Excluded bots", lambda fit: Cell(", ".join(fit.request.get("exclude_bots") or ()) or "–")),
         *[("Condition", lambda fit: Cell(fit_condition(fit) or "all"))] * any(map(fit_condition, fits)),
         ("Version", lambda fit: Cell(str((fit.result or {}).get("identity", {}).get("version", "–")))),
         ("Made", lambda fit: Cell(f"{fit.ended_at:%Y-%m-%d %H:%M} UTC" if fit.ended_at else "–")),
@@ -289,12 +288,15 @@ def _fits(fits: Sequence[HybridFit]) -> NamedTable:
 def _questions(frame: StudyFrame) -> NamedTable:
     return declared_table(
         "questions",
-        "What raters were asked",
+        "Questions to raters",
         frame.study.rubric.dimensions.all(),
         ("Dimension", lambda dimension: Cell(title_as_given(dimension))),
         ("Question", lambda dimension: Cell(dimension.question)),
         ("Scale", lambda dimension: Cell(f"{dimension.scale[0]:g} … {dimension.scale[1]:g}")),
-        ("Ends", lambda dimension: Cell(" … ".join(filter(None, (dimension.low_label, dimension.high_label))) or "–")),
+        (
+            ("Endpoints"),
+            lambda dimension: Cell(" … ".join(filter(None, (dimension.low_label, dimension.high_label))) or "–"),
+        ),
     )
 
 

@@ -34,10 +34,10 @@ from webapp.results.study_data import StudyFrame
 
 def models_section(frame: StudyFrame, models: RatingModels) -> Section:
     """Return the three models in words and tables; they leave out bots made to be bad."""
-    section = Section("models", "What the ratings depend on")
+    section = Section("models", "Effects on the ratings")
     section.missing.extend(_unused(finding, frame) for finding in models.unused)
     if models.factorial is None or models.mixed is None or models.ordinal is None:
-        section.missing.append("Fewer than two bots are rated, so there is nothing to model.")
+        section.missing.append("A model needs at least two rated bots.")
         return section
     _add_factorial(section, models.factorial, models, frame.headline)
     if models.mixed.reason is not None:
@@ -56,11 +56,11 @@ def models_section(frame: StudyFrame, models: RatingModels) -> Section:
 
 def _unused(finding: Finding, frame: StudyFrame) -> str:
     if finding.code == "factor_unknown":
-        reason = f"it is unknown for {listed([frame.title(bot) for bot in finding.values['bots']])}"
+        reason = f"its value is unknown for {listed([frame.title(bot) for bot in finding.values['bots']])}"
     elif finding.code == "factor_constant":
-        reason = "all bots are alike in it"
+        reason = "all bots have the same value"
     else:
-        reason = f"{finding.values['most']} factors are analysed"
+        reason = f"at most {finding.values['most']} factors are analysed"
     return f"Factor “{finding.values['factor']}” is not used: {reason}."
 
 
@@ -71,8 +71,8 @@ def _add_factorial(
         section.missing.append(f"Analysis of variance by the factors: {reason_text(factorial.factors_reason)}.")
     elif not factorial.factors:
         section.missing.append(
-            "No factors of the bots’ making are known, so bots are compared one by one. Upload a "
-            "table of bots with columns of words (architecture, corpus, EI) to analyse them."
+            "There are no known factors of the bots, so bots are compared individually. To analyse factors, upload a "
+            "table of bots with text columns (architecture, corpus, EI)."
         )
     if not factorial.table.terms:
         reason = reason_text(factorial.table.reason)
@@ -97,7 +97,7 @@ def _effects_sentence(factorial: FactorialModel, outcome: str) -> str:
     ]
     other_terms = [_term(table.term(name)) for name in factorial.other_terms]
     if not effect_texts:
-        return f"No effect on the {outcome} is significant, which does not show that there is none."
+        return f"No effect on the {outcome} is significant, which does not prove that there is none."
     if not other_terms:
         return f"The {outcome} depends on {listed(effect_texts)}."
     return f"The {outcome} depends on {listed(effect_texts)}; not shown: {listed(other_terms)}."
@@ -134,12 +134,14 @@ def _anova_table(factorial: FactorialModel, models: RatingModels, outcome: str) 
             percent(models.level),
             lambda term: span_cell(term.low, term.high, 3, shares=True, reason=reason or reason_text(table.eta_reason)),
         ),
-        method=f"Type III sums of squares, sum-to-zero contrasts. {_interactions(factorial)} "
-        f"{phrases.ratings_text(table.n)}, {table.n_dropped} left out for a missing value.",
+        method=(
+            f"Type III sums of squares, sum-to-zero contrasts. {_interactions(factorial)} "
+            f"{phrases.ratings_text(table.n)}, {table.n_dropped} excluded because of a missing value."
+        ),
         note=_anova_note(models) if table.eta_reason else "Ratings count as independent.",
     )
     residual = [Cell("Residual"), number_cell(table.residual_ss, 1), count_cell(table.residual_df)]
-    named_table.table.rows.append([*residual, *[Cell("–", reason="what the terms leave")] * 5])
+    named_table.table.rows.append([*residual, *[Cell("–", reason="not explained by the terms")] * 5])
     return named_table
 
 
@@ -147,10 +149,10 @@ def _anova_note(models: RatingModels) -> str:
     """Describe the tests of terms for ratings that are not independent."""
     whose = "Raters gave several ratings each"
     if models.n_unnamed:
-        whose = "There are several ratings by a rater, or of a chat where no rater is named"
+        whose = "Some raters, or chats without a rater ID, have several ratings"
     return (
-        f"{whose}, so every term is tested on the bots’ means by generalised least squares, with errors clustered by "
-        "these. Sums of squares and partial η² only describe the ratings."
+        f"{whose}, so every term is tested on the bots’ means by generalised least squares with clustered errors. "
+        "Sums of squares and partial η² are descriptive only."
     )
 
 
@@ -159,20 +161,20 @@ def _interactions(factorial: FactorialModel) -> str:
     if factorial.max_order is None:
         return "All interactions."
     if factorial.max_order == 1:
-        return "Main effects only: not every combination of levels is rated."
-    return f"Interactions of up to {factorial.max_order} factors: not every combination of levels is rated."
+        return "Main effects only, because some combinations of levels have no ratings."
+    return f"Interactions of up to {factorial.max_order} factors, because some combinations of levels have no ratings."
 
 
 def _marginals(table: Anova, level: float) -> NamedTable:
     return declared_table(
         "marginals",
-        "Means of the levels, all cells counting alike",
+        "Means of the levels, with equal weight for all cells",
         table.marginals,
         ("Factor", lambda marginal: Cell(marginal.factor)),
         ("Level", lambda marginal: Cell(marginal.level)),
         (("Mean", percent(level)), lambda marginal: mean_cells(marginal, 1)),
         ("n", lambda marginal: count_cell(marginal.n)),
-        method="Of the bots’ means by generalised least squares, by which bots are compared.",
+        method="Computed from the bots’ means by generalised least squares, which also underlie the comparisons.",
     )
 
 
@@ -180,7 +182,7 @@ def _mixed_sentence(model: MixedModel, headline: RatingDimension) -> str:
     return (
         f"With raters as a random effect the test of differences between bots in {headline.title.lower()} has "
         f"F({model.df1}, {model.df2}) = {figure(model.f)}, {probability(model.p)}; {percent(model.rater_share)} of "
-        "the variance around the bots’ means lies between raters."
+        "the variance around the bots’ means is between raters."
     )
 
 
@@ -190,18 +192,20 @@ def _mixed_table(model: MixedModel, models: RatingModels, frame: StudyFrame) -> 
     raters = "Raters or chats" if models.n_unnamed else "Raters"
     return declared_table(
         "mixed",
-        f"{frame.headline.title} as the average rater would see it",
+        f"{frame.headline.title} for the average rater",
         sorted(model.bots, key=lambda bot: -bot.mean),
         ("Bot", lambda bot: named_cell(frame.bots, bot.bot)),
         (("Mean", percent(models.level)), lambda bot: mean_cells(bot, digits)),
         ("Plain mean", lambda bot: number_cell(bot.raw_mean, digits)),
         ("n", lambda bot: count_cell(bot.n)),
         (raters, lambda bot: count_cell(bot.n_raters)),
-        method=f"Bots fixed, raters random, restricted maximum likelihood; {phrases.ratings_text(model.n)} by "
-        f"{listed(list(_by_whom(models)))}; sd of raters {figure(model.rater_sd, digits)}, of what is left "
-        f"{figure(model.residual_sd, digits)}; raters’ share {share(model.rater_share)} [{share(model.share_low)}, "
-        f"{share(model.share_high)}].",
-        note="The variance between raters is estimated as 0, which does not show that raters are alike."
+        method=(
+            "Fixed effects of bots, random effects of raters, restricted maximum likelihood; "
+            f"{phrases.ratings_text(model.n)} by {listed(list(_by_whom(models)))}; SD of raters "
+            f"{figure(model.rater_sd, digits)}, residual SD {figure(model.residual_sd, digits)}; share of raters "
+            f"{share(model.rater_share)} [{share(model.share_low)}, {share(model.share_high)}]."
+        ),
+        note="The variance between raters is estimated as 0, which does not prove that raters are equal."
         if model.raters_are_alike
         else "",
     )
@@ -213,8 +217,8 @@ def _by_whom(models: RatingModels) -> Iterator[str]:
         yield phrases.raters_text(models.n_raters)
     if models.n_unnamed:
         n = models.n_unnamed
-        which = plural(n, "which counts", "each of which counts")
-        yield f"no rater named in {phrases.conversations_text(n)}, {which} as a rater"
+        which = plural(n, "counted", "each counted")
+        yield f"{phrases.conversations_text(n)} without a rater ID, {which} as a rater"
 
 
 def _ordinal_table(model: OrdinalModel, models: RatingModels, frame: StudyFrame) -> NamedTable:
@@ -222,14 +226,14 @@ def _ordinal_table(model: OrdinalModel, models: RatingModels, frame: StudyFrame)
     above_best = models.above_best
     return declared_table(
         "ordinal",
-        "The same without taking the points of the scale for equal steps",
+        "Ordinal model, without equal steps on the scale",
         order,
         ("Bot", lambda bot: named_cell(frame.bots, bot.bot)),
         ("Log odds", lambda bot: number_cell(bot.effect)),
         (percent(models.level), lambda bot: span_cell(bot.low, bot.high)),
         (
-            f"Chance to be rated above {frame.title(order[0].bot)}",
-            lambda bot: share_cell(above_best.get(bot.bot), 2, "the bot itself"),
+            f"Chance of a rating above {frame.title(order[0].bot)}",
+            lambda bot: share_cell(above_best.get(bot.bot), 2, "the reference bot"),
         ),
         ("n", lambda bot: count_cell(bot.n)),
         method=" ".join(_ordinal_method(model, models, frame.headline)),
@@ -238,11 +242,11 @@ def _ordinal_table(model: OrdinalModel, models: RatingModels, frame: StudyFrame)
 
 
 def _ordinal_method(model: OrdinalModel, models: RatingModels, headline: RatingDimension) -> Iterator[str]:
-    yield f"Proportional odds of {headline.title.lower()}; log odds against the average bot; {_wald_test(model)}."
+    yield f"Proportional odds of {headline.title.lower()}; log odds relative to the average bot; {_wald_test(model)}."
     if models.rounded:
         yield "Answers are rounded to whole points."
     if model.n_raters is not None:
-        yield f"Errors are clustered by rater, of {phrases.raters_text(model.n_raters)}."
+        yield f"Errors are clustered by rater ({phrases.raters_text(model.n_raters)})."
 
 
 def _wald_test(model: OrdinalModel) -> str:
@@ -262,8 +266,8 @@ def _odds_note(model: OrdinalModel, models: RatingModels) -> str:
     """Report the test of proportional odds; "" if it cannot be tested."""
     if models.odds_are_proportional is None:
         return ""
-    verdict = "nothing speaks against proportional odds"
+    verdict = "no evidence against proportional odds"
     if not models.odds_are_proportional:
-        verdict = "the odds are not proportional, so read the log odds as averages"
+        verdict = "the odds are not proportional, so interpret the log odds as averages"
     p = probability(model.deviance_p)
     return f"Deviance {figure(model.deviance, 1)} on {model.deviance_df} df, {p}: {verdict}."

@@ -44,7 +44,7 @@ Titles = Mapping[str, str]
 
 def pairs_section(study: Study, pair_results: PairResults, titles: Titles, bots: Bots) -> Section:
     """Return wins, ties and losses of every two bots, agreement and strengths."""
-    section = Section("pairs", "Which reply people preferred")
+    section = Section("pairs", "Preferred replies")
     leading = next(iter(titles))
     section.lead.append(pairs_conclusion(pair_results, titles, bots))
     people, ends = phrases.people_text(pair_results.n_raters), pair_results.best_worst
@@ -57,10 +57,12 @@ def pairs_section(study: Study, pair_results: PairResults, titles: Titles, bots:
     alpha = share(1 - pair_results.level)
     section.methods.append(
         f"An always-valid test decides which bot is preferred, corrected by Holm, p < {alpha}, with intervals that "
-        "hold however often you look. Closing the study changes no verdict."
+        "remain valid however often you look. Closing the study does not change the verdicts."
         if pair_results.test == "always"
-        else "A fixed-sample test decides which bot is preferred, corrected by Holm for all pairs of bots, p < "
-        f"{alpha}; errors are clustered by rater and by what was compared."
+        else (
+            "A fixed-sample test decides which bot is preferred, corrected by Holm for all pairs of bots, p < "
+            f"{alpha}; errors are clustered by rater and by compared item."
+        )
     )
     section.methods += smallest_sentences(study, pair_results.smallest_difference)
     leading_outcomes = [outcome for outcome in pair_results.outcomes if outcome.question == leading]
@@ -75,18 +77,18 @@ def pairs_section(study: Study, pair_results: PairResults, titles: Titles, bots:
     if ends is not None:
         section.lead.append(_reliability_sentence(ends, pair_results.level))
         section.methods.append(
-            "A choice orders five of six pairs of replies; of the two that are neither the best nor the worst nothing "
-            "is known. Judgements that one choice implies depend on each other, so whole raters are the units."
+            "A choice orders five of six pairs of replies; the order of the two middle replies stays unknown. "
+            "Judgements implied by one choice depend on each other, so intervals are clustered by rater."
         )
         section.tables.append(_best_worst_table(ends, pair_results, bots))
     if pair_results.strengths.reason is None:
         section.tables.append(_strengths_table(pair_results, titles[leading], bots))
     else:
         reason = reason_text(pair_results.strengths.reason)
-        section.missing.append(f"Strengths of the bots: {reason}.")
+        section.missing.append(f"Bot strengths: {reason}.")
     kappas = _kappas_table(
         "pair-kappas",
-        "Do people agree on single pairs?",
+        "Agreement on single pairs",
         [(titles[kappa.question], "Single replies", kappa) for kappa in pair_results.kappas],
         pair_results.level,
     )
@@ -128,7 +130,7 @@ def protocols_section(study: Study, page: PairPage) -> Section | None:
         return None
     one_turn, interactive = (study, page.compared_study) if compares_pairs(study) else (page.compared_study, study)
     bots = study_bots(interactive)
-    section = Section("one-turn", "One turn against interactive evaluation")
+    section = Section("one-turn", "Single replies compared with interactive chats")
     section.lead.append(
         f"“{one_turn.name}” compares single replies of {phrases.bots_text(len(comparison.bots))}; "
         f"in “{interactive.name}” people chatted with them."
@@ -136,7 +138,7 @@ def protocols_section(study: Study, page: PairPage) -> Section | None:
     questions = list(dict.fromkeys(row.question for row in comparison.rows))
     section.points += [_agreement_sentence(comparison, key, titles[key]) for key in questions]
     if not comparison.rows:
-        section.missing.append("No two bots have both ratings of chats and compared replies yet.")
+        section.missing.append("Two bots are needed that have both rated chats and compared replies.")
         return section
     section.tables.append(_protocols_table(comparison, titles, bots))
     kappas = [
@@ -147,10 +149,10 @@ def protocols_section(study: Study, page: PairPage) -> Section | None:
         if kappa.question == key
     ]
     note = (
-        "Of chats, an item is a pair of bots, and the answer which of the two a person rated higher, or both the "
-        "same: so both ways of asking answer the same question."
+        "For chats, an item is a pair of bots, and the answer is the bot that the participant rated higher, or a "
+        "tie. So both protocols answer the same question."
     )
-    table = _kappas_table("protocol-kappas", "Agreement by each way of asking", kappas, comparison.level)
+    table = _kappas_table("protocol-kappas", "Agreement by protocol", kappas, comparison.level)
     section.tables.append(replace(table, note=note))
     return section
 
@@ -166,9 +168,9 @@ def _outcome_sentence(outcome: PairOutcome, bots: Bots, smallest: float) -> str:
             verdict = f"{a} and {b} {equality_clause(smallest)}"
         elif outcome.ahead.low is not None:
             ends = f"from {figure(outcome.ahead.low)} to {figure(outcome.ahead.high)}"
-            verdict += f", and the share for {a} less that for {b} may be {ends}"
+            verdict += f", and the share for {a} minus the share for {b} may be anywhere {ends}"
     wins, losses, ties = (percent(part.mean) for part in (outcome.wins, outcome.losses, outcome.ties))
-    return f"{verdict}: {a} wins {wins}, {b} wins {losses}, the same {ties}."
+    return f"{verdict}: {a} wins {wins}, {b} wins {losses}, ties {ties}."
 
 
 def _kappa_sentence(kappa: Kappa, titles: Titles) -> str:
@@ -176,25 +178,25 @@ def _kappa_sentence(kappa: Kappa, titles: Titles) -> str:
     if kappa.found.value is None:
         return f"Agreement on {name} is undefined: {reason_text(kappa.found.reason)}."
     return (
-        f"Two people agree on {name} by Cohen’s κ = {share(kappa.found.value)} "
-        f"{span(kappa.found.low, kappa.found.high, shares=True)} in the median."
+        f"Median agreement of two raters on {name}: Cohen’s κ = {share(kappa.found.value)} "
+        f"{span(kappa.found.low, kappa.found.high, shares=True)}."
     )
 
 
 def _agreement_sentence(comparison: ProtocolComparison, key: str, title: str) -> str:
     n = comparison.count(key)
     return (
-        f"{title}: of {phrases.pairs_text(sum(n.values()))} of bots, both ways put {n['same']} in the same order and "
-        f"{n['contrary']} in contrary orders; {n['one_turn']} differ significantly in single replies alone, "
-        f"{n['interactive']} in chats alone, {n['neither']} in neither."
+        f"{title}: of {phrases.pairs_text(sum(n.values()))} of bots, both protocols order {n['same']} the same way "
+        f"and {n['contrary']} in opposite ways. {n['one_turn']} differ significantly only in single replies, "
+        f"{n['interactive']} only in chats, {n['neither']} in neither."
     )
 
 
 def _outcomes_table(pair_results: PairResults, titles: Titles, bots: Bots) -> NamedTable:
     level = percent(pair_results.level)
-    intervals, test = ("over raters", "of one look")
+    intervals, test = ("over raters", "fixed-sample")
     if pair_results.is_collecting:
-        intervals, test = ("that allow for looking at any time", "always valid")
+        intervals, test = ("valid at any time", "always-valid")
     return declared_table(
         "outcomes",
         "Wins, ties and losses",
@@ -204,8 +206,10 @@ def _outcomes_table(pair_results: PairResults, titles: Titles, bots: Bots) -> Na
         (("Same", level), lambda outcome: mean_cells(outcome.ties, shares=True)),
         (("B wins", level), lambda outcome: mean_cells(outcome.losses, shares=True)),
         ("p, Holm", lambda outcome: p_cell(outcome.p_holm, reason_text(outcome.ahead.reason))),
-        method=f"Shares of judgements; {level} intervals {intervals}; p: {test}, that as many prefer A as B, "
-        "corrected by Holm for the pairs of a question.",
+        method=(
+            f"Shares of judgements; {level} intervals {intervals}. p: {test} test of equal preference for A and B, "
+            "corrected by Holm for the pairs of a question."
+        ),
     )
 
 
@@ -220,7 +224,7 @@ def _ambiguous_table(pair_results: PairResults, titles: Titles, bots: Bots) -> N
         ("Ambiguous", lambda outcome: count_cell(outcome.n_ambiguous)),
         ("A wins", lambda outcome: share_cell(outcome.clear.mean, 2, reason_text(outcome.clear.reason))),
         ("Same", lambda outcome: share_cell(outcome.clear_ties.mean, 2, reason_text(outcome.clear_ties.reason))),
-        method="A pair is ambiguous where its two most frequent answers are as frequent as each other.",
+        method="A pair is ambiguous if its two most frequent answers are equally frequent.",
     )
 
 
@@ -240,22 +244,21 @@ def _strengths_table(pair_results: PairResults, title: str, bots: Bots) -> Named
         return [_rank_cell(*style_ranks[bot]), number_cell(same.strength), span_cell(same.low, same.high)]
 
     method = (
-        f"Bradley–Terry model with ties (Davidson, 1970), against the average bot; {level} intervals with whole "
-        "raters as units. A range of ranks holds every place that comparisons of two bots, corrected by Holm, "
-        "leave open."
+        f"Bradley–Terry model with ties (Davidson, 1970), relative to the average bot; {level} intervals clustered by "
+        "rater. A range of ranks contains all ranks that the pairwise comparisons, corrected by Holm, leave open."
     )
     if pair_results.is_collecting:
         method = f"{method} {one_look()}"
     return declared_table(
         "strengths",
-        f"Strength of the bots by {title.lower()}",
+        f"Bot strengths in {title.lower()}",
         sorted(pair_results.strengths.bots, key=lambda bot: (-bot.strength, bot.bot)),
         ("Bot", lambda bot: named_cell(bots, bot.bot)),
         ("Rank", lambda bot: _rank_cell(*ranks[bot.bot])),
         ("Log odds", lambda bot: number_cell(bot.strength)),
         (level, lambda bot: span_cell(bot.low, bot.high)),
         *(
-            [(("Rank, style equal", "Log odds, style equal", level), lambda bot: style_equal(bot.bot))]
+            [(("Rank, equal style", "Log odds, equal style", level), lambda bot: style_equal(bot.bot))]
             if style_fit
             else []
         ),
@@ -268,7 +271,7 @@ def _strengths_table(pair_results: PairResults, title: str, bots: Bots) -> Named
 def _reliability_sentence(ends: BestWorst, level: float) -> str:
     reliability = ends.reliability
     if reliability.mean is None:
-        return f"The reliability of the scores of replies is undefined: {reason_text(reliability.reason)}."
+        return f"The reliability of the reply scores is undefined: {reason_text(reliability.reason)}."
     scores = phrases.replies_text(ends.n_replies)
     words = f"The scores of {scores} have a split-half reliability of {share(reliability.mean)}"
     if reliability.low is None:
@@ -280,16 +283,18 @@ def _reliability_sentence(ends: BestWorst, level: float) -> str:
 def _best_worst_table(ends: BestWorst, pair_results: PairResults, bots: Bots) -> NamedTable:
     table = declared_table(
         "best-worst",
-        "How often a bot’s reply was the best or the worst",
+        "Best and worst replies by bot",
         ends.scores,
         ("Bot", lambda bot_score: named_cell(bots, bot_score.bot)),
-        (("Best less worst", percent(pair_results.level)), lambda bot_score: mean_cells(bot_score.score)),
+        (("Best minus worst", percent(pair_results.level)), lambda bot_score: mean_cells(bot_score.score)),
         (
             ("Shown", "Best", "Worst"),
             lambda bot_score: [*map(count_cell, (bot_score.n_shown, bot_score.n_best, bot_score.n_worst))],
         ),
-        method="Of a bot’s replies that people saw, the share that was the best less the share that was the worst, "
-        f"from −1 to 1; {percent(pair_results.level)} intervals with whole raters as units.",
+        method=(
+            "Share of a bot’s displayed replies chosen as best minus the share chosen as worst, from −1 to 1; "
+            f"{percent(pair_results.level)} intervals clustered by rater."
+        ),
     )
     return replace(table, note=one_look()) if pair_results.is_collecting else table
 
@@ -297,15 +302,17 @@ def _best_worst_table(ends: BestWorst, pair_results: PairResults, bots: Bots) ->
 def _picks_table(pair_results: PairResults, bots: Bots) -> NamedTable:
     table = declared_table(
         "picks",
-        "Share of replies picked, by exchange",
+        "Share of picked replies by exchange",
         pair_results.picks,
         ("Exchange", lambda pick: Cell(_exchange_text(pick.exchange), raw=(pick.exchange,))),
         ("Bot", lambda pick: named_cell(bots, pick.bot)),
         (("Picked", percent(pair_results.level)), lambda pick: mean_cells(pick.share, shares=True)),
         ("Replies", lambda pick: count_cell(pick.share.n)),
-        method="Of a bot's replies that were compared, the share that was picked; equal replies count as half. "
-        f"{percent(pair_results.level)} intervals with whole participants as units. Later replies follow those that "
-        "were picked before, so exchanges are not independent of each other.",
+        method=(
+            f"Share of a bot's compared replies that were picked; ties count as half. {percent(pair_results.level)} "
+            "intervals clustered by participant. Later replies depend on the earlier picks, so exchanges are not "
+            "independent."
+        ),
     )
     return replace(table, note=one_look()) if pair_results.is_collecting else table
 
@@ -329,7 +336,7 @@ def _style_note(style_fit: BradleyTerry, level: str) -> str:
         for effect in style_fit.controls
     )
     return (
-        "Style equal: between replies of the same length and as much markup, as people prefer long and marked-up "
+        "Equal style: the comparison holds length and markup constant, because people prefer long and marked-up "
         f"replies from any bot. {effects} ({level} intervals)."
     )
 
@@ -341,44 +348,48 @@ def _kappas_table(table_id: str, title: str, rows: Sequence[tuple[str, str, Kapp
         title,
         rows,
         ("Question", lambda row: Cell(row[0])),
-        ("Way of asking", lambda row: Cell(row[1])),
+        ("Protocol", lambda row: Cell(row[1])),
         (("κ", percent(level)), lambda row: mean_cells(row[2].found, attribute="value", shares=True)),
         ("Items", lambda row: count_cell(row[2].found.n_items)),
         ("Answers", lambda row: count_cell(row[2].found.n_ratings)),
         ("Pairs of raters", lambda row: count_cell(row[2].n_pairs)),
-        method=f"Median of Cohen’s κ over pairs of raters with {' or '.join(map(str, shared))} shared items or more; "
-        "intervals over items.",
+        method=(
+            f"Median of Cohen’s κ over pairs of raters with at least {' or '.join(map(str, shared))} shared items; "
+            "intervals over items."
+        ),
     )
 
 
 def _protocols_table(comparison: ProtocolComparison, titles: Titles, bots: Bots) -> NamedTable:
     level = percent(comparison.level)
     one_turn, chats = (
-        "the always-valid test, as more are to come" if test == "always" else "the fixed-sample test"
+        "the always-valid test, because the study still collects" if test == "always" else "the fixed-sample test"
         for test in comparison.tests
     )
     return declared_table(
         "one-turn",
-        "The same bots by both ways of asking",
+        "The same bots in both protocols",
         comparison.rows,
         (("Question", "A", "B"), lambda row: _pair_cells(row, titles, bots)),
-        (("One turn", level), lambda row: mean_cells(row.one_turn, shares=True)),
+        (("Single replies", level), lambda row: mean_cells(row.one_turn, shares=True)),
         (("Chats", level), lambda row: mean_cells(row, attribute="difference")),
         ("Significant in", lambda row: Cell(_verdict(row))),
-        method="One turn: share of comparisons that A wins less that of those that B wins. Chats: mean rating of A "
-        f"less that of B. {level} intervals, not corrected for the number of pairs. Significant: corrected by "
-        f"Holm for all pairs of a question, p < {share(1 - comparison.level)}; single replies by {one_turn}, chats by "
-        f"{chats}.",
+        method=(
+            "Single replies: share of comparisons won by A minus the share won by B. Chats: mean rating of A minus "
+            f"that of B. {level} intervals, not corrected for the number of pairs. Significant: p < "
+            f"{share(1 - comparison.level)}, corrected by Holm for all pairs of a question. Single replies are tested "
+            f"by {one_turn}, chats by {chats}."
+        ),
     )
 
 
 def _verdict(row: ProtocolPair) -> str:
     one_turn, chats = row.signs
     if one_turn and chats:
-        return "both, the same" if one_turn == chats else "both, contrary"
+        return "both, same order" if one_turn == chats else "both, opposite order"
     if one_turn:
-        return "one turn alone"
-    return "chats alone" if chats else "neither"
+        return "single replies only"
+    return "chats only" if chats else "neither"
 
 
 def _title(bots: Bots, bot: str) -> str:

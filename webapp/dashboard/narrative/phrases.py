@@ -255,8 +255,8 @@ def direction_sentences(dimensions: Iterable[RatingDimension]) -> list[str]:
     if not unknown:
         return []
     return [
-        f"It is not known whether a high answer to {listed(unknown)} is good; analyses count it as good. "
-        "The study’s settings have the direction of every question."
+        f"The direction of {listed(unknown)} is unknown; analyses assume that high answers are good. You can set the "
+        "direction of each question in the study’s settings."
     ]
 
 
@@ -271,7 +271,7 @@ def controls_sentence(frame: StudyFrame, *, left_out: bool) -> str:
     """Name what was done with rated controls; empty without any."""
     if not frame.controls:
         return ""
-    return "Controls are left out." if left_out else "Controls are in."
+    return "Controls are excluded." if left_out else "Controls are included."
 
 
 def two_digits(n: int) -> str:
@@ -331,35 +331,34 @@ def glossary_terms() -> list[tuple[str, str]]:
             "Significant difference",
             (
                 "Two bots differ significantly if a test of their mean ratings says so. The test is generalised "
-                "least squares with raters as a random effect and errors clustered by rater. It equals Welch’s "
-                "test if every rater rates once, and the paired t test if every rater rates both. P values are "
-                "corrected by Holm for all pairs of the study at the study's level. In a study that "
-                "was open here, an always-valid test takes its place until the planned size is reached: you may "
-                "look at it at any time, but it needs a clearer difference (confidence sequences of a normal mixture; "
-                "Robbins, 1970)."
+                "least squares with raters as a random effect and errors clustered by rater. It equals Welch’s test "
+                "if every rater rates once, and the paired t test if every rater rates both. P values are corrected "
+                "by Holm for all pairs of the study at the study's level. A study that collects data here uses an "
+                "always-valid test instead until it reaches its planned size. You may look at that test at any time, "
+                "but it needs a larger difference (confidence sequences of a normal mixture; Robbins, 1970)."
             ),
         ),
         (
             "Equal for practical purposes",
             (
                 "Two bots are equal for practical purposes if the 90 % interval of their difference lies within the "
-                "smallest difference of interest on both sides of 0 (two one-sided tests, p < .05; Schuirmann, 1987). "
-                "The study names that difference before people take part; it is a tenth of the scale if it names none. "
-                "Bots that do not differ significantly are not therefore equal: often the ratings are too few."
+                "smallest difference of interest on both sides of 0 (two one-sided tests, p < .05; Schuirmann, "
+                "1987). The study defines that difference in advance; the default is a tenth of the scale. Bots that "
+                "do not differ significantly are not necessarily equal: often there are too few ratings."
             ),
         ),
         (
             "Raters",
             (
-                "All ratings with one rater ID are by one rater. Ratings without a rater ID are treated as one "
-                "rater per conversation. So are ratings by a position such as “slot 1”."
+                "Ratings with the same rater ID are by the same rater. Without rater IDs, each conversation counts "
+                "as one rater. IDs that are only positions, such as “slot 1”, are treated as missing."
             ),
         ),
         (
             "Intercept",
             (
-                "Where the line of a hybrid fit starts. One intercept for all folds is preferred: with one for each "
-                "fold, as in the paper, features that say nothing correlate at nearly −1 with the ratings."
+                "Constant term of a hybrid fit. One intercept for all folds is preferred. With one per fold, as in "
+                "the paper, uninformative features correlate at nearly −1 with the ratings."
             ),
         ),
     ]

@@ -29,9 +29,9 @@ from webapp.studies.selectors import judges_items
 _RULES = {
     "flat": "The same answer to all questions",
     "narrow": "Hardly any variation",
-    "disagrees": "Opposite to the other raters",
+    "disagrees": "Disagrees with the other raters",
     "too_fast": "Faster than reading allows",
-    "contradicts": "Affirms opposite statements",
+    "contradicts": "Agrees with opposite statements",
     "control": "Control not rated lower",
 }
 
@@ -52,7 +52,7 @@ def raters_section(frame: StudyFrame, analysis: RaterAnalysis, *, names: bool = 
     Args:
         names: whether to list flagged raters one by one (a report gives their numbers only).
     """
-    section = Section("raters", "The raters")
+    section = Section("raters", "Raters")
     section.lead.extend(agreement_sentences(frame, analysis.agreement))
     section.tables.append(agreement_table(frame, analysis.agreement))
     if analysis.own_scales.reason is not None:
@@ -86,12 +86,12 @@ def answers_section(
     format_count = phrases.items_text if each == "item" else phrases.conversations_text
     if shared.n_conversations:
         section.lead += [
-            f"Two raters of the same {each} differ by {figure(shared.difference)} points of "
-            f"{dimension.title.lower()} on average; any two ratings differ by {figure(shared.by_chance)}.",
-            f"Rated by more than one: {format_count(shared.n_conversations)}.",
+            f"Two raters of the same {each} differ by {figure(shared.difference)} points of {dimension.title.lower()} "
+            f"on average, and two random ratings by {figure(shared.by_chance)}.",
+            f"Rated by several raters: {format_count(shared.n_conversations)}.",
         ]
     else:
-        section.missing.append(f"Every {each} was rated by one rater, so raters cannot be compared.")
+        section.missing.append(f"Every {each} has only one rater, so raters cannot be compared.")
     section.figures.append(answers_figure(answers, dimension, frame.bots, link))
     return section
 
@@ -103,15 +103,15 @@ def _thing(frame: StudyFrame) -> str:
 def agreement_table(frame: StudyFrame, agreement: RaterAgreement) -> NamedTable:
     """Return each coefficient that fits, for each dimension; the others say why they do not."""
     titles = {dimension.key: dimension.title for dimension in frame.all_dimensions}
-    note = "0 is what chance gives, 1 is full agreement. Gwet’s AC does not fall where nearly all answers are the same."
+    note = "0 is chance agreement, 1 is full agreement. Gwet’s AC does not drop when nearly all answers are equal."
     if not judges_items(frame.study):
         note += (
-            " The same bot is another chat for every rater, so agreement about bots is lower than agreement about "
-            "one and the same chat would be."
+            " Each rater had a different chat with the bot, so agreement about bots is lower than agreement about "
+            "the same chat would be."
         )
     return declared_table(
         "agreement",
-        "Do raters agree?",
+        "Rater agreement",
         agreement.coefficients,
         ("Dimension", lambda coefficient: Cell(titles[coefficient.dimension])),
         ("Coefficient", lambda coefficient: Cell(_coefficient_name(coefficient))),
@@ -122,8 +122,10 @@ def agreement_table(frame: StudyFrame, agreement: RaterAgreement) -> NamedTable:
         (("Value", "95 %"), lambda coefficient: mean_cells(coefficient.found, attribute="value", shares=True)),
         ("Items", lambda coefficient: count_cell(coefficient.found.n_items)),
         ("Ratings", lambda coefficient: count_cell(coefficient.found.n_ratings)),
-        method="95 % intervals over items by the jackknife, of a median by resampling; of intraclass correlations "
-        "by the F distribution.",
+        method=(
+            "95 % intervals over items by the jackknife, for a median by resampling, for intraclass correlations by "
+            "the F distribution."
+        ),
         note=note,
     )
 
@@ -142,12 +144,12 @@ def agreement_sentences(frame: StudyFrame, agreement: RaterAgreement) -> list[st
     if same.value is not None:
         ends = span(same.low, same.high, shares=True)
         return [f"Raters of the same {thing} agree on {name} by Krippendorff’s α = {share(same.value)} {ends}."]
-    sentences = [f"Agreement on single {thing}s is undefined: hardly any is rated by more than one person."]
+    sentences = [f"Agreement on single {thing}s is undefined, because hardly any has several raters."]
     single, many = agreement.one_rater, agreement.reliability_of_bots
     if single.value is not None and many.value is not None:
         sentences.append(
-            f"About the bots, one rater’s view of {name} has a reliability of {share(single.value)} "
-            f"{span(single.low, single.high, shares=True)}; the mean of all raters of a bot has {share(many.value)}."
+            f"For the bots, a single rating of {name} has a reliability of {share(single.value)} "
+            f"{span(single.low, single.high, shares=True)}. The mean over all raters of a bot has {share(many.value)}."
         )
     return sentences
 
@@ -157,12 +159,12 @@ def _own_sentence(own_scales: OwnScales) -> str:
     if rho is None:
         order = "the order of the bots cannot be compared."
     elif rho > 0.9999:
-        order = "the bots come out in the same order."
+        order = "the bots are in the same order."
     else:
-        order = f"the bots come out in {'nearly the same' if rho > 0.8 else 'another'} order (ρ = {share(rho)})."
+        order = f"the bots are in {'nearly the same' if rho > 0.8 else 'a different'} order (ρ = {share(rho)})."
     return (
-        f"{phrases.raters_text(own_scales.n_raters)} gave at least {own_scales.least} ratings, {own_scales.n_used:,} "
-        f"of {own_scales.n_ratings:,} in all; on their own scales {order}"
+        f"{phrases.raters_text(own_scales.n_raters)} gave at least {own_scales.least} ratings ({own_scales.n_used:,} "
+        f"of {own_scales.n_ratings:,}). On their own scales, {order}"
     )
 
 
@@ -170,42 +172,46 @@ def _own_table(frame: StudyFrame, own_scales: OwnScales) -> NamedTable:
     digits = digits_for(frame.headline.low, frame.headline.high)
     return declared_table(
         "zscores",
-        "On each rater’s own scale",
+        "Standardised within raters",
         own_scales.bots,
         ("Bot", lambda bot: named_cell(frame.bots, bot.bot)),
         ("Mean", lambda bot: number_cell(bot.mean, digits)),
         (("z-score", percent(LEVEL)), lambda bot: mean_cells(bot.own)),
         ("n", lambda bot: count_cell(bot.own.n)),
         method=(
-            "Each rating minus its rater’s mean, over its rater’s standard deviation; raters with at least "
+            "Each rating minus the rater’s mean, divided by the rater’s standard deviation; raters with at least "
             f"{own_scales.least} ratings. Mean over the dimensions."
         ),
-        note=f"Left out, most for having rated less: {phrases.raters_text(own_scales.n_left_out)}.",
+        note=f"Excluded, mostly because of fewer ratings: {phrases.raters_text(own_scales.n_left_out)}.",
     )
 
 
 def _screening_sentence(screening: Screening) -> str:
     n = f"{len(screening.flagged):,} of {phrases.raters_text(screening.n_raters)}"
-    return f"Rater filters would flag {n}; no rater is excluded from any number here."
+    return f"Rater filters would flag {n}. No results on this page exclude any rater."
 
 
 def _rules_table(screening: Screening) -> NamedTable:
     return declared_table(
         "filters",
-        "What rater filters would flag",
+        "Results of the rater filters",
         screening.rules,
         ("Rule", lambda rule: Cell(_RULES.get(rule.rule, rule.rule))),
         ("Flagged", lambda rule: count_cell(rule.n_flagged)),
         ("Passed", lambda rule: count_cell(rule.n_passed)),
         (
-            "Cannot judge",
+            "Not applicable",
             lambda rule: Cell(f"{rule.n_undecided:,}", reason=reason_text(rule.reason), raw=(rule.n_undecided,)),
         ),
         ("Threshold", lambda rule: Cell(f"{rule.threshold:.2g}", raw=(rule.threshold,))),
-        method=f"One rule is enough to be flagged. Judged from {screening.least_conversations} conversations or "
-        f"{screening.least_bots} bots on.",
-        note="Decide on the rules before looking at results: leaving raters out for what they say of the bots can "
-        "produce any result.",
+        method=(
+            f"One rule is enough to flag a rater. The rules apply from {screening.least_conversations} conversations "
+            f"or {screening.least_bots} bots."
+        ),
+        note=(
+            "Choose the rules before looking at results. Excluding raters because of their opinions of the bots can "
+            "produce any result."
+        ),
     )
 
 
@@ -214,14 +220,14 @@ def _unflagged_table(frame: StudyFrame, screening: Screening) -> NamedTable:
     digits = digits_for(frame.headline.low, frame.headline.high)
     return declared_table(
         "unflagged",
-        "What leaving them out would change",
+        "Results without the flagged raters",
         screening.bots,
         ("Bot", lambda bot: named_cell(frame.bots, bot.bot)),
         ("All raters", lambda bot: number_cell(bot.mean, digits)),
         ("n", lambda bot: count_cell(bot.n)),
-        (("Without the flagged", percent(LEVEL)), lambda bot: mean_cells(bot.kept, digits)),
+        (("Without flagged raters", percent(LEVEL)), lambda bot: mean_cells(bot.kept, digits)),
         ("n", lambda bot: count_cell(bot.kept.n)),
-        ("Flagged only", lambda bot: number_cell(bot.flagged, digits, "none of them rated it")),
+        ("Flagged raters only", lambda bot: number_cell(bot.flagged, digits, "no ratings by flagged raters")),
         ("n", lambda bot: count_cell(bot.n_flagged)),
     )
 
@@ -229,9 +235,9 @@ def _unflagged_table(frame: StudyFrame, screening: Screening) -> NamedTable:
 def _flagged(flagged: Sequence[RaterVerdict]) -> NamedTable:
     return declared_table(
         "flagged",
-        "Raters who would be flagged",
+        "Raters flagged by the filters",
         flagged,
         ("Rater", lambda verdict: Cell(verdict.rater[:8])),
         ("Ratings", lambda verdict: count_cell(verdict.n)),
-        ("Why", lambda verdict: Cell("; ".join(reason_text(reason) for reason in verdict.reasons))),
+        ("Reason", lambda verdict: Cell("; ".join(reason_text(reason) for reason in verdict.reasons))),
     )

@@ -29,7 +29,7 @@ _STANDINGS = {
     "weaker": "Weaker than people",
     "stronger": "Stronger than people",
     "not_as_people": "Not as people",
-    "people_unclear": "People unclear",
+    "people_unclear": "Human slope unclear",
 }
 _SOURCES = {"people": "people", "simulated": "simulated", "selfplay": "self-play"}
 _FEATURES = {"vectors": "Sentence vectors", "traits": "The eight traits"}
@@ -37,8 +37,8 @@ _FITS = {"log_turns": "Number of turns", "log_words": "Number of words"}
 _PARTS = {"traits": "Traits", "tests": "Classifiers", "reactions": "Reactions", "predictions": "Predictions"}
 _LEFT_OUT = {
     "bots": "a bot",
-    "bots_and_persons": "a bot, and a fifth of the persons",
-    "conversations": "a fifth of the persons",
+    "bots_and_persons": "a bot and a fifth of the people",
+    "conversations": "a fifth of the people",
 }
 _INTERVAL = "95 % interval"
 
@@ -54,26 +54,29 @@ def realism_section(realism: RealismResult, bots: Mapping[str, BotInfo], *, text
     section.lead = [realism.verdict.sentence, realism.verdict.change]
     chats = pluralise(realism.n_people, "chat")
     section.lead.append(
-        f"{chats} of people and {realism.n_simulated:,} simulated are compared, of "
+        f"The comparison includes {chats} of people and {realism.n_simulated:,} simulated ones, with "
         f"{pluralise(len(realism.bots), 'bot')}."
     )
-    section.lead.append(f"People’s chats are by {pluralise(realism.n_persons, 'named person')}.")
+    section.lead.append(f"The human chats are by {pluralise(realism.n_persons, 'identified participant')}.")
     if realism.n_nameless:
-        section.lead[-1] += f" The person is unknown for {pluralise(realism.n_nameless, 'chat')}."
+        section.lead[-1] += f" {pluralise(realism.n_nameless, 'chat')} without a known participant."
     if realism.is_within:
         section.caution = (
-            "The bots could not be talked to again. Each simulated message stands in the place of a person’s in a "
-            "stored chat, and the bot’s next reply is to the person’s message."
+            "These bots cannot chat again. Each simulated message replaces a human message in a stored chat, but the "
+            "bot’s next reply still answers the human message."
         )
     section.methods = [
-        "Persons are the unit of resampling; a chat of an unknown person counts as a person. Each bot weighs the same.",
-        "Distances are Wasserstein’s in people’s standard deviations; they are compared with those of two random "
-        "halves of people.",
-        "A classifier is trained without the bot and the persons that it is tested on, and without their texts.",
-        "The definitions stand in docs/background/simulated_participants.md.",
+        (
+            "Resampling is by participant; a chat of an unknown participant counts as one participant. All bots have "
+            "equal weight."
+        ),
+        "Distances are Wasserstein distances in standard deviations of people. They are compared with the distance "
+        "between two random halves of people.",
+        "Each classifier is trained without the bots, people and texts that it is tested on.",
+        "See docs/background/simulated_participants.md for definitions.",
     ]
     section.missing = [f"{_PARTS.get(part, part)}: {reason_text(reason)}." for part, reason in realism.missing.items()]
-    section.missing += [f"{bot} is left out: {reason_text(reason)}." for bot, reason in realism.left_out.items()]
+    section.missing += [f"{bot} is excluded: {reason_text(reason)}." for bot, reason in realism.left_out.items()]
     if realism.traits:
         section.tables.append(_traits(realism.traits))
     if realism.tests:
@@ -98,27 +101,27 @@ def _traits(rows: tuple[TraitDistance, ...]) -> NamedTable:
         rows,
         ("Trait", lambda trait: Cell(TRAITS[trait.trait])),
         ("Quantity", lambda trait: Cell(trait.title)),
-        ("Of a", lambda trait: Cell("turn" if trait.level == "turn" else "chat")),
+        ("Unit", lambda trait: Cell("turn" if trait.level == "turn" else "chat")),
         ("People", lambda trait: number_cell(trait.people)),
         ("Simulated", lambda trait: number_cell(trait.simulated)),
         (("Distance", _INTERVAL), lambda trait: _effect(trait.distance)),
         ("Two halves of people", lambda trait: number_cell(trait.halves)),
         ("Result", lambda trait: Cell(_STANDINGS[trait.standing])),
-        method="Distance of the distributions, in people’s standard deviations.",
+        method="Distance between the distributions, in standard deviations of people.",
     )
 
 
 def _tests(rows: tuple[TwoSampleTest, ...]) -> NamedTable:
     return declared_table(
         "simulated-classifiers",
-        "How well classifiers separate simulated chats from people’s",
+        "Classifiers of simulated and human chats",
         rows,
-        ("Reads", lambda test: Cell(_FEATURES[test.features])),
+        ("Input", lambda test: Cell(_FEATURES[test.features])),
         (("AUC", _INTERVAL), lambda test: _effect(test.auc, shares=True)),
         ("Chats of people", lambda test: count_cell(test.n_people)),
         ("Simulated chats", lambda test: count_cell(test.n_simulated)),
-        ("Left out of training", lambda test: Cell(_LEFT_OUT[test.folds])),
-        method="0.5 is chance: the classifier cannot separate them. 1 separates every chat.",
+        ("Excluded from training", lambda test: Cell(_LEFT_OUT[test.folds])),
+        method="0.5 is chance level: the classifier cannot separate the chats. 1 means that it separates all of them.",
     )
 
 
@@ -126,11 +129,11 @@ def _giveaways(tests: tuple[TwoSampleTest, ...], bots: Mapping[str, BotInfo]) ->
     rows = [(test, turn) for test in tests for turn in test.giveaways]
     return declared_table(
         "simulated-giveaways",
-        "Turns that classifiers recognise as simulated",
+        "Turns recognised as simulated",
         rows,
         ("Message", lambda row: Cell(row[1].text, reason=f"after “{row[1].before}”" if row[1].before else "")),
         ("Bot", lambda row: named_cell(bots, row[1].bot)),
-        ("Read by", lambda row: Cell(_FEATURES[row[0].features])),
+        ("Classifier", lambda row: Cell(_FEATURES[row[0].features])),
         ("Log odds", lambda row: number_cell(row[1].score)),
         ("Chats", lambda row: count_cell(row[1].n)),
     )
@@ -147,24 +150,24 @@ def _reactions(realism: RealismResult) -> NamedTable:
         (("Difference", _INTERVAL), lambda reaction: _effect(reaction.difference)),
         ("Bots", lambda reaction: count_cell(reaction.n_bots)),
         ("Result", lambda reaction: Cell(_STANDINGS[reaction.standing])),
-        method="Slope on the bots’ mean rating by people, in standard deviations of both.",
-        note="“People unclear”: people’s own slope may be 0, so there is nothing to repeat.",
+        method="Slope of the reaction on the bots’ mean human rating, in standard deviations of both.",
+        note="“Human slope unclear”: the human slope may be 0, so there is nothing to reproduce.",
     )
 
 
 def _predictions(rows: tuple[BotPrediction, ...]) -> NamedTable:
     return declared_table(
         "simulated-predictions",
-        "What predicts people’s ratings of a bot",
+        "Predictors of human bot ratings",
         rows,
-        ("Predicts by", lambda prediction: Cell(_FITS.get(prediction.fit, prediction.fit))),
+        ("Predictor", lambda prediction: Cell(_FITS.get(prediction.fit, prediction.fit))),
         ("Fitted on", lambda prediction: Cell(_SOURCES[prediction.fitted_on])),
         ("Applied to", lambda prediction: Cell(_SOURCES[prediction.applied_to])),
         ("Bots", lambda prediction: count_cell(prediction.n_bots, reason_text(prediction.reason))),
         (("r", _INTERVAL), lambda prediction: _effect(prediction.r, shares=True)),
         ("r by chance, 95 %", lambda prediction: share_cell(prediction.r_null95)),
         (("Q²", _INTERVAL), lambda prediction: _effect(prediction.q2)),
-        (("Pairs in people’s order", _INTERVAL), lambda prediction: _effect(prediction.accuracy, shares=True)),
-        (("Errors over self-play’s", _INTERVAL), lambda prediction: _effect(prediction.selfplay_ratio)),
-        method="Each bot is predicted without its own ratings; the target is people’s mean rating of the bot.",
+        (("Pairs in the human order", _INTERVAL), lambda prediction: _effect(prediction.accuracy, shares=True)),
+        (("Error ratio to self-play", _INTERVAL), lambda prediction: _effect(prediction.selfplay_ratio)),
+        method="Each bot is predicted without its own ratings. The target is its mean human rating.",
     )

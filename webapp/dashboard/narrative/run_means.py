@@ -20,7 +20,7 @@ from webapp.jobs.models import SelfPlayRun
 from webapp.search.run_comparison import LEVEL, RunMean, RunMeasure, RunsCompared, Side, settings_of
 
 _SMALL = 1.0
-"""Of numbers below it three decimals are told."""
+"""Numbers below this value have three decimals."""
 
 
 def means_table(comparison: RunsCompared) -> NamedTable:
@@ -33,15 +33,15 @@ def means_table(comparison: RunsCompared) -> NamedTable:
     ]
     return declared_table(
         "run-means",
-        "Bots, run by run",
+        "Bots by run",
         comparison.sides,
         ("Bot", lambda side: Cell(side.bot_id, slot=slots[side.bot_id])),
         ("Run", lambda side: Cell(run_title(side.run), reverse("dashboard:run", args=[side.run.pk]))),
         *measures,
         ("Conversations", _n_cell),
         method=(
-            f"Mean over a bot’s conversations with itself, with its {percent(LEVEL)} interval, for which each "
-            "conversation is one draw. Metrics as they are now."
+            f"Mean over a bot’s conversations with itself, with {percent(LEVEL)} interval over conversations. Current "
+            "versions of the metrics."
         ),
         note=" ".join(_cautions(comparison)),
     )
@@ -63,14 +63,14 @@ def settings_table(comparison: RunsCompared) -> NamedTable:
     ]
     return declared_table(
         "run-settings",
-        "In what the runs differ",
+        "Differences between the runs",
         run_settings,
         ("Run", lambda row: Cell(run_title(row[0]), reverse("dashboard:run", args=[row[0].pk]))),
         ("Started", lambda row: Cell(date_format(row[0].created_at, "j M Y H:i"))),
         ("State", lambda row: Cell(str(row[0].get_state_display()))),
         *[(_SETTINGS[name], partial(_setting_of, name)) for name in comparison.differ],
         *[(f"Version of {bot}", partial(version_cell, bot)) for bot in comparison.versions_differ],
-        note=f"Alike in all of them. {'; '.join(shared_settings)}." if shared_settings else "",
+        note=f"Same in all runs. {'; '.join(shared_settings)}." if shared_settings else "",
     )
 
 
@@ -86,18 +86,15 @@ def run_title(run: SelfPlayRun) -> str:
 def _cautions(comparison: RunsCompared) -> list[str]:
     """Compose the cautions on conclusions from the means."""
     cautions = [
-        (
-            "Nothing is tested here: of many means side by side some lie far apart by chance, and the more bots and "
-            "metrics are looked at, the more of them do."
-        )
+        ("This table has no significance tests. With many bots and metrics, some means differ a lot by chance.")
     ]
     if comparison.repeated:
         cautions.append(
-            f"{listed(comparison.repeated)}: deterministic, and two runs have one seed, length and version, so they "
-            "hold the same conversations and are no evidence of their own."
+            f"{listed(comparison.repeated)}: deterministic, and two runs share seed, length and version. Their "
+            "conversations are identical, so they are not independent evidence."
         )
     if any(run.plan.get("pairs") == "all" for run in comparison.runs):
-        cautions.append("What two different bots said to each other is left out.")
+        cautions.append("Conversations between two different bots are excluded.")
     return cautions
 
 
@@ -147,9 +144,9 @@ def _gap_reasons(run_mean: RunMean, n: int) -> list[str]:
 
 _SETTINGS = {
     "seed": "Seed",
-    "conversations": "Conversations of each",
+    "conversations": "Conversations per bot",
     "turns": "Turns",
-    "pairs": "Who with whom",
+    "pairs": "Pairing",
     "openers": "Openers",
     "study": "Filters of study",
 }
@@ -162,7 +159,7 @@ def _setting_cell(name: str, value: Any) -> Cell:
     if name in _NUMBERS:
         return Cell(str(value), raw=(value,))
     if name == "pairs":
-        return Cell("all with all" if value == "all" else "themselves")
+        return Cell("all pairs" if value == "all" else "themselves")
     if name == "openers":
         n = len(value)
         return Cell(plural(n, "%(n)s line", "%(n)s lines") % {"n": n} if n else "none")

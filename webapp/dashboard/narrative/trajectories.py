@@ -28,13 +28,13 @@ from webapp.results.compute import StudyTrajectories, point_ratings, study_point
 from webapp.results.study_data import StudyFrame
 
 MOST = 500
-"""So many conversations behind a point are listed."""
+"""Maximum number of conversations listed for a point."""
 
 
 def trajectories_section(frame: StudyFrame, trajectories: StudyTrajectories) -> Section:
     """Return Figures 3 and 4 of the paper on a study; controls are left out of the best and worst alone."""
     best_worst, by_trait = trajectories.best_worst, trajectories.by_trait
-    section = Section("trajectories", "How conversations unfold")
+    section = Section("trajectories", "Trajectories over the conversation")
     best_worst_panels, by_trait_panels = with_shared_axes(_panels(frame, best_worst), _panels(frame, by_trait))
     grouping = best_worst.grouping
     if not grouping.groups:
@@ -49,8 +49,8 @@ def trajectories_section(frame: StudyFrame, trajectories: StudyTrajectories) -> 
     grouping = by_trait.grouping
     if not grouping.trait:
         section.missing.append(
-            "Plain against EI: no bot here is known to be one or the other. A table of bots with a column "
-            "“EI” (plain, EI) would tell."
+            "Plain against EI: unknown for these bots. Upload a table of bots with a column “EI” (plain, EI) to see "
+            "this comparison."
         )
     elif len(grouping.groups) < 2:
         section.missing.append(f"{grouping.trait}: only one kind of bot has rated conversations.")
@@ -67,11 +67,11 @@ def _best_worst_figure(frame: StudyFrame, trajectory: TrajectoryResult, panels: 
     return lines_figure(
         panels,
         id=grouping.kind,
-        title="What sets the best conversations apart?",
+        title="Best and worst conversations by exchange",
         method=(
             f"The {phrases.conversations_text(n)} rated highest and the {n} rated lowest by {headline.title.lower()} "
-            f"({figure(grouping.lowest_best, digits)} and above, {figure(grouping.highest_worst, digits)} and "
-            "below); mean over those that reach the exchange, 90 % intervals. "
+            f"({figure(grouping.lowest_best, digits)} and above, {figure(grouping.highest_worst, digits)} and below). "
+            "Mean over the conversations that reach the exchange, with 90 % intervals. "
             f"{controls_sentence(frame, left_out=True)}"
         ).strip(),
         note_lead=verdict_sentence(trajectory),
@@ -82,19 +82,21 @@ def _best_worst_figure(frame: StudyFrame, trajectory: TrajectoryResult, panels: 
 
 def _note_best_worst(grouping: Grouping) -> str:
     note = (
-        "The rows of figures under each plot say how many conversations a point stands for; people who chat on "
-        "differ from those who leave."
+        "The numbers under each plot count the conversations per point. People who continue chatting differ from "
+        "those who leave."
     )
     if max(grouping.n_tied) < 2:
         return note
     best, worst = grouping.n_tied
     ties = f"{best} and {phrases.conversations_text(worst)}"
-    return f"{note} Ties at the borders ({ties}) were drawn by seed {SEED}."
+    return f"{note} Ties at the cut-offs ({ties}) were drawn at random (seed {SEED})."
 
 
 def _by_trait_figure(frame: StudyFrame, trajectory: TrajectoryResult, panels: list[LinePanel]) -> PageFigure:
     grouping = trajectory.grouping
-    sample_note = "" if grouping.n_drawn is None else f" {grouping.n_drawn} conversations drawn by seed {SEED}."
+    sample_note = (
+        "" if grouping.n_drawn is None else (f" {grouping.n_drawn} conversations drawn at random (seed {SEED}).")
+    )
     method = (
         f"Rated conversations by the bot’s {grouping.trait}; mean and 90 % interval.{sample_note} "
         f"{controls_sentence(frame, left_out=False)}"
@@ -102,12 +104,12 @@ def _by_trait_figure(frame: StudyFrame, trajectory: TrajectoryResult, panels: li
     return lines_figure(
         panels,
         id=grouping.kind,
-        title=f"Does “{grouping.trait}” change how people talk?",
+        title=f"Conversations by “{grouping.trait}”",
         method=method,
         note_lead=verdict_sentence(trajectory),
         note=(
-            "Conversations are the unit, so bots with more of them weigh more; a difference here may be that of single "
-            "bots."
+            "The unit is the conversation, so bots with more conversations have more weight. A difference may come "
+            "from single bots."
         ),
         x_title="exchange",
     )
@@ -167,8 +169,8 @@ def _statement(panel: LinePanel, contrast: GroupContrast) -> str:
         gap = f", difference {figure(contrast.difference, digits)} {ends}"
     first, second = (group.title for group in panel.groups[:2])
     return (
-        f"{panel.title}: {figure(contrast.first, digits)} ({first}), {figure(contrast.second, digits)} ({second})"
-        f"{gap}; intervals apart at {contrast.n_apart} of {contrast.n_compared} exchanges."
+        f"{panel.title}: {figure(contrast.first, digits)} ({first}), {figure(contrast.second, digits)} "
+        f"({second}){gap}; intervals do not overlap at {contrast.n_apart} of {contrast.n_compared} exchanges."
     )
 
 
@@ -183,7 +185,7 @@ def verdict_sentence(trajectory: TrajectoryResult) -> str:
         for direction, words in (
             ("higher", "higher in {}"),
             ("lower", "lower in {}"),
-            ("none", "no difference shown in {}"),
+            ("none", "no significant difference in {}"),
         )
         if titles_by_direction[direction]
     ]
@@ -192,7 +194,7 @@ def verdict_sentence(trajectory: TrajectoryResult) -> str:
     first, second = (group_title(trajectory.grouping, place) for place in (0, 1))
     return (
         f"{first[:1].upper()}{first[1:]} against {second}: {'; '.join(parts)} (means of conversations, errors "
-        f"clustered by person, p < {share(1 - trajectory.level)} by Holm’s correction)."
+        f"clustered by participant, p < {share(1 - trajectory.level)} with Holm’s correction)."
     )
 
 
@@ -221,6 +223,6 @@ def point_table(
         ("Bot", lambda pk: bot_cell(frame.bots[means[pk][0]])),
         (headline.title, lambda pk: number_cell(means[pk][1], digits)),
         (column_title(column), lambda pk: number_cell(values[pk])),
-        method=f"{phrases.conversations_text(len(values))}, the highest values first.",
-        note=f"The first {MOST} are listed." if len(values) > MOST else "",
+        method=f"{phrases.conversations_text(len(values))}, highest values first.",
+        note=f"Only the first {MOST} are shown." if len(values) > MOST else "",
     )

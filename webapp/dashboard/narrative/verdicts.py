@@ -16,9 +16,9 @@ from webapp.studies.selectors import level_agreed, smallest_difference_agreed
 
 CLEARLY_BETTER, CLEARLY_WORSE = "clearly better than {other}", "clearly worse than {other}"
 NOT_YET_KNOWN = "not yet known"
-"""The words of all conclusions: of leaderboards, and of predictions beside the length of conversations."""
+"""Wording of all conclusions, on leaderboards and in comparisons of predictions with conversation length."""
 _NAMED = 3
-"""Of more bots than these the last are counted and not named."""
+"""Maximum number of bots named in a sentence; the rest are counted."""
 
 
 def pair_verdict(pair: Comparison, compared: Comparisons, titles: Mapping[str, str], digits: int) -> str:
@@ -45,7 +45,10 @@ def pair_verdict(pair: Comparison, compared: Comparisons, titles: Mapping[str, s
         low, high = (None, None) if low is None or high is None else (-high, -low)
     rated = f"{a} is rated higher than {b}, difference {figure(gap, digits)} {span(low, high, digits)}"
     if compared.is_equal(pair):
-        return f"{rated}; yet the two are equal for practical purposes (within ± {figure(compared.smallest, digits)})."
+        return (
+            f"{rated}. Nevertheless, the two are equal for practical purposes (within ± "
+            f"{figure(compared.smallest, digits)})."
+        )
     return f"{rated}."
 
 
@@ -65,8 +68,8 @@ def pair_counts_sentence(
         pairs = equal[0] if len(equal) == 1 else phrases.pairs_text(len(equal))
         n_both = n_clear + len(equal) + n_unknown - n_pairs
         which = "" if len(equal) == 1 else "all " if n_both == len(equal) else f"{n_both} of them "
-        both_note = f" ({which}clearly different as well)" if n_both else ""
-        sentences.append(f"Equal for practical purposes, as they differ by less than {smallest}: {pairs}{both_note}.")
+        both_note = f" ({which}also clearly different)" if n_both else ""
+        sentences.append(f"Equal for practical purposes (difference below {smallest}): {pairs}{both_note}.")
     if n_unknown:
         sentences.append(f"{NOT_YET_KNOWN.capitalize()}: {phrases.pairs_text(n_unknown)}.")
     return " ".join(sentences)
@@ -89,7 +92,7 @@ def question_counts_sentence(clear: Sequence[str], equal: Sequence[str], unknown
 
 def equality_clause(smallest: float | None, digits: int = 2) -> str:
     """Say that two are equal, the end of a sentence about them."""
-    return f"are equal for practical purposes, as they differ by less than {figure(smallest, digits)}"
+    return f"are equal for practical purposes, with a difference below {figure(smallest, digits)}"
 
 
 def smallest_sentences(study: Study, smallest: float | None, digits: int = 2) -> list[str]:
@@ -100,22 +103,22 @@ def smallest_sentences(study: Study, smallest: float | None, digits: int = 2) ->
     """
     if smallest is None:
         return [
-            "The scale of these ratings is not known, so no interval is held to it, and no bots are called equal: "
-            "give the scale, or name the smallest difference of interest in the settings."
+            "The rating scale is unknown, so intervals are not limited to it and no bots are called equal. Set the "
+            "scale, or the smallest difference of interest, in the settings."
         ]
     sentences = [
-        f"Two bots are equal for practical purposes where the 90 % interval of their difference (1 − 2α, α = .05) lies "
+        "Two bots are equal for practical purposes if the 90 % interval of their difference (1 − 2α, α = .05) is "
         f"within ± {figure(smallest, digits)}, the smallest difference of interest (two one-sided tests, p < .05, not "
         "corrected for the number of pairs)."
     ]
     level, level_before = study.values.quotas.level, level_agreed(study)
     if level != level_before:
         before, after = (
-            "that of earlier versions" if confidence_level is None else percent(confidence_level)
+            "the level of earlier versions" if confidence_level is None else percent(confidence_level)
             for confidence_level in (level_before, level)
         )
         sentences.append(
-            f"The confidence level was changed after people had begun to take part: from {before} to {after}."
+            f"The confidence level was changed after the first participants had started: from {before} to {after}."
         )
     now, agreed = study.values.quotas.smallest_difference, smallest_difference_agreed(study)
     if now != agreed:
@@ -123,8 +126,8 @@ def smallest_sentences(study: Study, smallest: float | None, digits: int = 2) ->
             "a tenth of the scale" if difference is None else f"{difference:g}" for difference in (agreed, now)
         )
         sentences.append(
-            f"The smallest difference of interest was changed after people had begun to take part: from {before} to "
-            f"{after}."
+            f"The smallest difference of interest was changed after the first participants had started: from {before} "
+            f"to {after}."
         )
     return sentences
 
@@ -158,9 +161,9 @@ def _need(pair: Comparison, compared: Comparisons, titles: tuple[str, str], digi
     """Say from where to where the difference may be, and how many ratings show the smallest of interest."""
     need, plan = compared.need(pair), compared.plan(pair.a, pair.b)
     n_more, smallest = compared.more.get((pair.a, pair.b)), figure(compared.smallest, digits)
-    sentence = f"Which of them is better is {NOT_YET_KNOWN}"
+    sentence = f"It is {NOT_YET_KNOWN} which is better"
     if pair.low is not None and pair.high is not None and pair.low * pair.high > 0:
-        sentence = f"Corrected for all pairs, which of them is better is {NOT_YET_KNOWN}"
+        sentence = f"After correction for all pairs, it is {NOT_YET_KNOWN} which is better"
     if pair.low is not None:
         sentence = f"{sentence}: {_from_to(pair, titles, digits)}"
     if need == "more" and n_more is not None:
@@ -173,12 +176,14 @@ def _need(pair: Comparison, compared: Comparisons, titles: tuple[str, str], digi
 def _from_to(pair: Comparison, titles: tuple[str, str], digits: int) -> str:
     """Say between which ends the difference may lie: no difference shown is not a difference of none."""
     a, b = titles
-    return f"the difference, {a} less {b}, may be from {figure(pair.low, digits)} to {figure(pair.high, digits)}"
+    return (
+        f"the difference, {a} minus {b}, may be anywhere from {figure(pair.low, digits)} to {figure(pair.high, digits)}"
+    )
 
 
 def one_look() -> str:
     """Return the caution about one-look intervals in a study whose test is always-valid."""
-    return "The intervals hold for one look, when the study has all its ratings."
+    return "The intervals are valid only for a single look, once the study has all its ratings."
 
 
 def intervals_sentence(subject: str, test: str, level: float) -> str:
@@ -189,8 +194,8 @@ def intervals_sentence(subject: str, test: str, level: float) -> str:
     """
     if test == "always":
         return (
-            f"{subject} with {percent(level)} interval that holds however often you look, as the test of differences "
-            "does."
+            f"{subject} with {percent(level)} interval. Like the tests, the intervals remain valid however often you "
+            "look."
         )
     return f"{subject} with {percent(level)} interval; the fixed-sample test decides which bots differ."
 
@@ -210,33 +215,36 @@ def deciding_sentences(compared: Comparisons) -> list[str]:
     """Describe the test that decides which bot is better, and the means that it compares."""
     if compared.test == "always":
         test_sentence = (
-            "The always-valid test decides which bot is better: looking early or often does not add to its errors, and "
-            "closing the study changes no verdict. A study has the fixed-sample test instead once it reaches the "
-            "number of people that it was opened with."
+            "An always-valid test decides which bot is better. Looking early or often does not increase its error "
+            "rate, and closing the study does not change the verdicts. The fixed-sample test replaces it once the "
+            "study reaches its planned number of participants."
         )
     else:
         test_sentence = (
-            "The fixed-sample test decides which bot is better, as the study has its planned number, or was not open "
-            "here."
+            "The fixed-sample test decides which bot is better, because the study has its planned number of "
+            "participants or did not collect data here."
         )
     means_sentence = {
         "raters": "It compares means by generalised least squares with raters as a random effect; errors are "
         "clustered by rater.",
         "conversations": (
-            "It compares means by generalised least squares with conversations as a random effect, for raters are not "
-            "named; errors are clustered by conversation."
+            "It compares means by generalised least squares with conversations as a random effect, as there are no "
+            "rater IDs; errors are clustered by conversation."
         ),
         "raters_and_conversations": (
-            "It compares means by generalised least squares with raters, or conversations where no rater is named, "
-            "as a random effect; errors are clustered by them."
+            "It compares means by generalised least squares with raters, or conversations without a rater ID, as a "
+            "random effect; errors are clustered by them."
         ),
     }[compared.units]
     sentences = [test_sentence, means_sentence]
     if compared.rater_share > 0:
         sentences.append(
-            "So a difference may be another than that of the plain means: who is strict or kind is taken out."
+            (
+                "A difference can therefore deviate from that of the plain means: it is adjusted for strict and "
+                "lenient raters."
+            )
             if compared.units == "raters"
-            else "So a difference may be another than that of the plain means."
+            else "A difference can therefore deviate from that of the plain means."
         )
     return sentences
 
@@ -258,7 +266,7 @@ def overall_verdict(compared: Comparisons, titles: Mapping[str, str]) -> str:
     if not compared.n_pairs:
         return f"No two bots can be compared yet: {untested_reasons(compared)}."
     if len(compared.order) < 2:
-        return "Only one bot is rated besides controls, so no bot is first."
+        return "Only one bot is rated, apart from controls, so there is no ranking."
     best = titles.get(compared.order[0], compared.order[0])
     close = compared.as_good_as_best()
     if not close:

@@ -169,7 +169,7 @@ def test_every_page_tells_the_numbers_of_the_command(
 
     # Raters: people who are named, on every page alike.
     assert f"Raters {N_RATERS} " in overview
-    by = f"by {N_RATERS} raters and no rater named in {N_UNNAMED * 7} conversations"
+    by = f"by {N_RATERS} raters and {N_UNNAMED * 7} conversations without a rater ID"
     assert by in models
     assert by in told
     assert f"{N_RATERS} people rated" in told
@@ -178,7 +178,7 @@ def test_every_page_tells_the_numbers_of_the_command(
     best = next(bot for bot in summary.bots if bot.bot.bot_id == data.rated_bots[0])
     found = best.intervals["quality"]
     assert (
-        f"{best.bot.title} is rated best, with a mean quality of {figure(found.mean)} of 7, 95 % interval "
+        f"{best.bot.title} is rated highest, with a mean quality of {figure(found.mean)} of 7, 95 % interval "
         f"{figure(found.low)} to {figure(found.high)}." in told
     )
 
@@ -324,7 +324,7 @@ def test_the_hybrid_metric_stands_in_the_matrices_with_every_dimension(study: St
         assert [
             rows["Hybrid metric (rated chats)", title],
             rows["Hybrid metric (self-play)", title],
-            shown_in["metrics-dimensions"]["Hybrid metric, bot left out", title],
+            shown_in["metrics-dimensions"]["Hybrid metric, leave-one-bot-out", title],
         ] == shown
         assert [table[title][1], table[title][3], table[title][5]] == shown
 
@@ -383,10 +383,10 @@ def test_the_newest_fit_leads_everywhere_and_names_its_intercept(
     r = share(result["bot_level"]["pearson"]["r"])
     common = share(result["intercepts"]["common"]["bot_level"]["pearson"]["r"])
     hybrid, told = read(staff, "study_prediction"), report(tmp_path)
-    assert "95 % interval over 7 bots, an intercept for each fold." in hybrid
+    assert "95 % interval over 7 bots, a separate intercept for each fold." in hybrid
     assert f"Hybrid metric bots {r} " in hybrid
     assert f"r, one intercept for all folds {common} " in hybrid
-    assert "r over 7 bots, an intercept for each fold" in told
+    assert "r over 7 bots, a separate intercept for each fold" in told
     assert matrices(study)["bots-dimensions"]["Hybrid metric (rated chats)", "Quality"] == r
 
 

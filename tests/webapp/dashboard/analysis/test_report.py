@@ -254,7 +254,7 @@ def test_every_reader_is_told_the_same(staff: Client, half_rated: Study, tmp_pat
 
 def test_where_everything_is_rated_there_is_nothing_to_add(staff: Client, study: Study, tmp_path: Path) -> None:
     where = reverse("dashboard:study_why", args=[study.key]) + "?part=powered"
-    assert "No finished conversation is without a rating." in staff.get(where).content.decode()
+    assert "All finished conversations are rated." in staff.get(where).content.decode()
     path = tmp_path / "report.html"
     call_command("report", "--study", study.key, "--output", str(path), stdout=StringIO())
     assert 'id="powered"' not in path.read_text()

@@ -172,8 +172,8 @@ CONCLUSIONS = (
     "Rater filters would flag",
     "Every conversation was rated by one rater",
     "Best 24 against worst 24",
-    "go most closely with quality",
-    "No finished conversation is without a rating.",
+    "correlate most strongly with quality",
+    "All finished conversations are rated.",
 )
 
 
@@ -204,7 +204,7 @@ def test_a_conclusion_names_questions_and_bots_as_they_are_called_now(staff: Cli
     page = reverse("dashboard:study_why", args=[study.key])
     assert "Excellence" not in staff.get(page, {"synthetic": "1"}).content.decode()
     study.rubric.dimensions.filter(key="quality").update(title="Excellence")
-    assert "go most closely with excellence" in flat(staff.get(page, {"synthetic": "1"}).content.decode())
+    assert "correlate most strongly with excellence" in flat(staff.get(page, {"synthetic": "1"}).content.decode())
     key = AnalysisKey(study, "models")
     as_it_was = key.state.digest, key.with_part("raters").state.digest
     study.rubric.dimensions.filter(key="quality").update(low_label="worst")
@@ -262,7 +262,7 @@ def test_a_point_of_a_trajectory_has_a_page(staff: Client, study: Study) -> None
     assert f'<a href="{address}"' in page.content.decode()
     html = staff.get(address).content.decode()
     assert "Words, participant, exchange 1: best 24" in html
-    assert "24 conversations, the highest values first." in html
+    assert "24 conversations, highest values first." in html
     assert html.count("/dashboard/conversations/") == 24
     for wrong in (["best-worst", "words_user", 0, 99], ["other", "words_user", 0, 1]):
         assert staff.get(reverse("dashboard:study_point", args=[study.key, *wrong])).status_code == 404

@@ -77,9 +77,9 @@ def test_factors_that_take_no_part_say_why() -> None:
     }
     section = told(rating_models(ratings(), factors))
     assert section.missing == [
-        "Factor “size” is not used: it is unknown for C and D.",
-        "Factor “language” is not used: all bots are alike in it.",
-        "Factor “decoder” is not used: 3 factors are analysed.",
+        "Factor “size” is not used: its value is unknown for C and D.",
+        "Factor “language” is not used: all bots have the same value.",
+        "Factor “decoder” is not used: at most 3 factors are analysed.",
     ]
     assert "Main effects only" in table(section, "anova").method
 
@@ -105,7 +105,7 @@ def test_effects_shown_and_not_shown_stand_in_one_sentence() -> None:
         ),
     )
     assert told(flat).lead[0] == (
-        "No effect on the sum of the 2 ratings is significant, which does not show that there is none."
+        "No effect on the sum of the 2 ratings is significant, which does not prove that there is none."
     )
 
 
@@ -113,10 +113,10 @@ def test_models_that_cannot_be_fitted_say_why() -> None:
     every = ratings()
     one = every.select(every.rater == "w3")
     section = told(rating_models(one))
-    assert "Mixed model: one rater only: nothing can be said about others." in section.missing
-    assert "Ordinal model: 1 rater: too few to judge 4 bots by." in section.missing
+    assert "Mixed model: only one rater, so there is no conclusion about others." in section.missing
+    assert "Ordinal model: too few raters (1 rater) to compare 4 bots." in section.missing
     alone = told(rating_models(every.select(every.bot == "a")))
-    assert alone.missing[-1] == "Fewer than two bots are rated, so there is nothing to model."
+    assert alone.missing[-1] == "A model needs at least two rated bots."
     assert alone.tables == []
 
 
@@ -169,9 +169,9 @@ def test_a_negative_reliability_has_two_digits_and_a_true_minus(found_of_raters:
     ("rho", "words"),
     [
         (None, "on their own scales the order of the bots cannot be compared."),
-        (1.0, "on their own scales the bots come out in the same order."),
-        (0.9, "on their own scales the bots come out in nearly the same order (ρ = .90)."),
-        (0.2, "on their own scales the bots come out in another order (ρ = .20)."),
+        (1.0, "On their own scales, the bots are in the same order."),
+        (0.9, "On their own scales, the bots are in nearly the same order (ρ = .90)."),
+        (0.2, "On their own scales, the bots are in a different order (ρ = .20)."),
     ],
 )
 def test_every_order_on_own_scales_has_its_sentence(
@@ -185,16 +185,16 @@ def test_every_order_on_own_scales_has_its_sentence(
 
 def test_the_flagged_are_named_with_their_reasons_or_only_counted(found_of_raters: RaterAnalysis) -> None:
     section = told_of_raters(found_of_raters)
-    assert section.lead[-1] == ("Rater filters would flag 1 of 13 raters; no rater is excluded from any number here.")
+    assert section.lead[-1] == ("Rater filters would flag 1 of 13 raters. No results on this page exclude any rater.")
     (row,) = table(section, "flagged").table.rows
     assert (row[0].text, row[1].text) == ("idle-idl", "5")
     reasons = row[2].text.split("; ")
-    assert "one answer to all questions in 100 % of 5 conversations" in reasons
+    assert "the same answer to all questions in 100 % of 5 conversations" in reasons
     assert "answers vary by 0.0 % of the scale (standard deviation)" in reasons
     assert any(why.startswith("control rated 4.00, real bots 4.00: not clearly lower (p = ") for why in reasons)
     rules = {row[0].text: row for row in table(section, "filters").table.rows}
     assert rules["Faster than reading allows"][3].text == "13"
-    assert rules["Faster than reading allows"][3].reason == "no times given"
+    assert rules["Faster than reading allows"][3].reason == "no times specified"
     bots = {row[0].text: row for row in table(section, "unflagged").table.rows}
     assert bots["A"][6].text == figure(4.0)
     assert [one.id for one in told_of_raters(found_of_raters, names=False).tables] == [
@@ -205,8 +205,8 @@ def test_the_flagged_are_named_with_their_reasons_or_only_counted(found_of_rater
 def test_without_names_there_are_neither_scales_nor_filters() -> None:
     section = told_of_raters(analysed(frame().assign(rater=None)))
     assert section.missing == [
-        "Scores on each rater’s own scale: no rater is named in the data.",
-        "Rater filters: no rater is named in the data.",
+        "Scores on each rater’s own scale: the data have no rater IDs.",
+        "Rater filters: the data have no rater IDs.",
     ]
 
 
@@ -260,15 +260,15 @@ def test_the_verdict_names_measures_by_direction() -> None:
         ["words_user", "sentiment_user", "votes"],
     )
     assert verdict_sentence(found) == (
-        "Best 4 against worst 4: higher in “words, participant”; no difference shown in “sentiment, participant” "
-        "(means of conversations, errors clustered by person, p < .10 by Holm’s correction)."
+        "Best 4 against worst 4: higher in “words, participant”; no significant difference in “sentiment, "
+        "participant” (means of conversations, errors clustered by participant, p < .10 with Holm’s correction)."
     )
     nothing = trajectories(Grouping("by-trait", reason=Reason("no_trait", "none is known", traits="EI")), {}, [])
     quality = RatingDimension("quality", "Quality", 1, 7)
     section = trajectories_section(frame_of({}, quality), StudyTrajectories(found, nothing))
     (figure,) = section.figures
     assert "(5.00 and above, 3.00 and below)" in figure.method
-    assert "Ties at the borders (2 and 1 conversation) were drawn" in figure.note
+    assert "Ties at the cut-offs (2 and 1 conversation) were drawn" in figure.note
     assert section.points[0].startswith("Words, participant: ")
     assert "no bot here is known" in section.missing[0]
     votes = trajectories(GROUPS, {"votes": {pk: [None] * 5 for pk in "abcdefgh"}}, ["votes"])
@@ -280,9 +280,9 @@ def test_the_verdict_names_measures_by_direction() -> None:
     ("n_clear", "equal", "n_unknown", "said"),
     [
         (3, ["a and b", "b and c"], 1, "2 pairs."),
-        (4, ["a and b", "b and c"], 1, "2 pairs (1 of them clearly different as well)."),
-        (5, ["a and b", "b and c"], 1, "2 pairs (all clearly different as well)."),
-        (5, ["a and b"], 1, "a and b (clearly different as well)."),
+        (4, ["a and b", "b and c"], 1, "2 pairs (1 of them also clearly different)."),
+        (5, ["a and b", "b and c"], 1, "2 pairs (all also clearly different)."),
+        (5, ["a and b"], 1, "a and b (also clearly different)."),
     ],
 )
 def test_pairs_that_are_both_are_counted_once(n_clear: int, equal: list[str], n_unknown: int, said: str) -> None:
@@ -316,26 +316,27 @@ def compared(order: list[str], pairs: list[Comparison], plans: list[PairPlan] | 
         (
             pair("a", "b", 0.1, ordered=False),
             plan(107),
-            "Ann and Bob do not differ significantly with 40 raters each. Which of them is better is not yet known: "
-            "the difference, Ann less Bob, may be from −0.20 to 0.40. About 110 each would show a difference of 0.35.",
+            "Ann and Bob do not differ significantly with 40 raters each. It is not yet known which is better: the "
+            "difference, Ann minus Bob, may be anywhere from −0.20 to 0.40. About 110 each would show a difference "
+            "of 0.35.",
         ),
         (
             pair("a", "b", 0.1, ordered=False),
             plan(20_000, 40, 38),
-            "Ann and Bob do not differ significantly with 38 and 40 raters. Which of them is better is not yet known: "
-            "the difference, Ann less Bob, may be from −0.20 to 0.40.",
+            "Ann and Bob do not differ significantly with 38 and 40 raters. It is not yet known which is better: the "
+            "difference, Ann minus Bob, may be anywhere from −0.20 to 0.40.",
         ),
         (
             pair("a", "b", 0.0, ordered=False),
             plan(107),
-            "Ann and Bob are equal for practical purposes, as they differ by less than 0.35: the difference, Ann less "
-            "Bob, may be from −0.30 to 0.30.",
+            "Ann and Bob are equal for practical purposes, with a difference below 0.35: the difference, Ann minus "
+            "Bob, may be anywhere from −0.30 to 0.30.",
         ),
         (
             pair("a", "b", 0.4, ordered=False),
             plan(30),
             "Ann and Bob do not differ significantly with 40 raters each. Corrected for all pairs, which of them is "
-            "better is not yet known: the difference, Ann less Bob, may be from 0.10 to 0.70.",
+            "better is not yet known: the difference, Ann minus Bob, may be anywhere from 0.10 to 0.70.",
         ),
         (
             replace(pair("a", "b", 0.2, ordered=True), low=0.1, high=0.3),
@@ -461,8 +462,8 @@ def test_bots_that_nobody_rated_have_a_figure_of_their_own(result: dict) -> None
     (row,) = [row for row in table.table.rows if row[0].text == "<new>"]
     assert row[3].text == "–"
     assert table.note == (
-        "<new>: only 2 bots have ratings and self-play to see by how far predictions from self-play err; 4 others are "
-        "needed."
+        "<new>: the error of predictions from self-play is unknown: only 2 bots have ratings and self-play; 4 others "
+        "are needed."
     )
 
 
@@ -488,7 +489,7 @@ def told_of_fit(*args: Any, **options: Any) -> str:
     [
         (0.9, BETTER, "The prediction is clearly better than the length of conversations.", "please the metric."),
         (0.9, UNKNOWN, "The prediction is better than chance; it is not yet known whether", "rate more bots first."),
-        (0.9, WORSE, "The prediction is clearly worse than rival0 alone.", "Use the count instead."),
+        (0.9, WORSE, "The prediction is clearly worse than rival0 alone.", "Use that count instead."),
         (0.2, BETTER, "The prediction is not better than chance.", "in place of people’s ratings."),
     ],
 )

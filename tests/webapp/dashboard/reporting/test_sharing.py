@@ -262,7 +262,7 @@ def test_a_study_stands_beside_the_paper(
     assert [row[1].text for row in eight.table.rows[:2]] == ["55", "49"]
     lacking = next(one for one in document.chapters if one.id == "figure-6")
     assert not lacking.parts
-    assert "No hybrid metric has been fitted" in lacking.missing[0]
+    assert "There is no hybrid-metric fit" in lacking.missing[0]
     where = reverse("dashboard:study_report", args=[study.key])
     page = staff.get(where + "?like=ghandeharioun2019&part=preview").content.decode()
     assert "Table 8. Ratings per bot" in page
