@@ -155,7 +155,7 @@ def test_published_figures_stand_beside_ours_of_the_same_set_and_dimension(staff
     assert html.count("<span>published .14</span>") == 1, "ROUGE-L of the survey on ConvAI2"
     assert "12 of 600 replies are here" in html
     assert "the tiny test checkpoint" in html
-    assert "What a perfect metric could reach" in html
+    assert "Upper limit for metrics" in html
     assert "<span>published" not in staff.get(f"{ADDRESS}?target=fluent").content.decode()
     [job] = Job.objects.filter(kind="benchmark")
     cell = staff.get(f"{ADDRESS}{job.pk}/rouge_l/?source=grade/convai2&target=coherence")

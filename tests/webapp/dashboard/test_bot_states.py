@@ -1,4 +1,4 @@
-"""What pages say of bots that fail: on their own page, the list, the study's overview and under Needs you."""
+"""Failing bots on their own page, the list of bots, the study's overview and under Needs attention."""
 
 import re
 import uuid

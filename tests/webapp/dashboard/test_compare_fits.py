@@ -184,7 +184,7 @@ def test_pages_tell_what_was_spent_and_which_cap_is_reached(staff: Client, paid:
     assert "12.50 of 15.00" in flat(page.content.decode())
     assertContains(page, "1 call; 1,200 tokens in, 34 out; tokens of 1 estimated")
     # 2.5 is left, and a reply may cost 5.
-    assertContains(page, "cap reached")
+    assertContains(page, "limit reached")
     assertContains(page, "the study&#x27;s cap of 15 is reached: 12.5 is spent")
     assertContains(staff.get(needs), "cannot go on in dear: its cap on cost is reached.")
     listed = staff.get(reverse("dashboard:bots"))

@@ -222,11 +222,11 @@ def test_several_things_that_need_somebody_are_one_list(staff: Client) -> None:
         fail_reply(chat)
     conversation_services.conversation_finish_failed(conversation=lost)
     html = " ".join(staff.get(address(study)).content.decode().split())
-    assert "2 things need you" in html
+    assert "2 things need attention" in html
     assert "lost a chat to a bot failure and should be paid." in html
     assert f"{reverse('dashboard:study_people', args=['s'])}?show=ours" in html
     front = " ".join(staff.get("/dashboard/").content.decode().split())
-    assert "things need you" in front
+    assert "things need attention" in front
     assert "Decide about pay" in front
     reader = signed_in(Right.READ, username="reader")
     assert "state=failed" in reader.get(address(study)).content.decode()

@@ -58,7 +58,7 @@ def payer(db: None) -> Client:
 def told(client: Client, study: Study) -> list[str]:
     """Return the lines of the card."""
     html = client.get(f"/dashboard/studies/{study.key}/").content.decode()
-    card = html.partition("<h2>Needs you</h2>")[2].partition("</section>")[0]
+    card = html.partition("<h2>Needs attention</h2>")[2].partition("</section>")[0]
     lines = re.findall(r"<li.*?</li>", card, re.S)
     return [" ".join(re.sub(r"<[^>]*>", " ", line).split()) for line in lines]
 

@@ -55,7 +55,7 @@ def test_who_may_not_run_jobs_is_told_who_may() -> None:
     reader = signed_in(Right.READ)
     page = html(reader, reader.get(TOUR).url)
     assert "data-tour-end" not in page
-    assert "A user with the right to run jobs can start it." in page
+    assert "Only users with the right to run jobs can start it." in page
 
 
 def test_without_a_collecting_study_it_says_what_it_needs(staff: Client) -> None:

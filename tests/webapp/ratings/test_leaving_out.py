@@ -265,7 +265,7 @@ def test_a_fit_of_the_hybrid_metric_leaves_people_out_too(rated: Study) -> None:
     HybridFit.objects.update(state="cancelled", result=None)
     page = client.get(address, {"without": "same_answer"}).content.decode()
     assert "1 of 4 people is left out" in page or "1 of 4 people are left out" in page
-    assert "No fit without these people yet" in page
+    assert "No fit without these participants yet" in page
     sent = {"targets": ["quality"], "preset": "paper", "intercept": "common"}
     made = client.post(f"{address}?without=same_answer", sent)
     assert made.headers["Location"] == f"{address}?without=same_answer"

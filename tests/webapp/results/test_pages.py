@@ -144,7 +144,7 @@ def test_an_older_result_says_that_it_is_one(staff: Client, study: Study) -> Non
             submitted_at=rating.submitted_at,
         )
     html = staff.get(where).content.decode()
-    assert "2 ratings have come since. It is being computed again." in text_of(html)
+    assert "2 ratings have been added since. The result is being updated." in text_of(html)
     assert "data-reload" not in html  # nothing changes under the reader's eyes
     assert "48 ratings by" in text_of(html)
     do_all()
@@ -174,7 +174,7 @@ def test_the_report_is_made_by_a_job_of_the_stored_results(
     assert Job.objects.filter(pk=kept).exists()
     path = report_path(job)
     assert path.stat().st_mode & 0o077 == 0
-    assert "nothing has changed since" in read(staff, page)
+    assert "up to date" in read(staff, page)
     assert "Make the report" not in read(staff, page)
     answer = staff.get(file)
     assert answer["Content-Disposition"] == 'attachment; filename="analysed-report.html"'
@@ -196,7 +196,9 @@ def test_the_report_is_made_by_a_job_of_the_stored_results(
     assert before.pk == job.pk
     assert "Since the report of" in read(staff, page + "?part=preview")
     chosen = "?sections=changes&sections=nonsense"
-    assert "The report has no section “nonsense”; it has ratings, comparisons" in read(staff, page + chosen)
+    assert ("The report has no section “nonsense”. Available sections: ratings, comparisons") in read(
+        staff, page + chosen
+    )
     chosen = read(staff, page + chosen + "&part=preview")
     assert "Figure 1." not in chosen
     assert "Table 1. Headline numbers before and now" in chosen

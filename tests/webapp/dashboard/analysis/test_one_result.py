@@ -350,7 +350,7 @@ def test_a_fit_that_is_behind_the_ratings_says_so(staff: Client, study: Study) -
 def test_a_fit_says_by_which_test_people_tell_bots_apart_and_when_that_is_another_one(
     staff: Client, study: Study, tmp_path: Path
 ) -> None:
-    changed = "Another test tells bots apart since this fit."
+    changed = "The significance test has changed since this fit,"
     for rating in Rating.objects.filter(conversation__bot__bot_id__in=[BOTS[0], BOTS[-1]]):
         good = rating.conversation.bot.bot_id == BOTS[-1]
         rating.answers = {**rating.answers, "quality": 7 if good else 1}
