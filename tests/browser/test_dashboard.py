@@ -127,7 +127,7 @@ def test_a_researcher_looks_around(lab: ConfabServer, new_page: Callable[..., An
     page.wait_for_load_state()
     expect(page.locator(".utterance").nth(2)).to_have_text("<b>Roses</b>, sadly they died")
     expect(page.locator(".is-chosen .turn-index")).to_have_text("1")
-    page.locator("summary", has_text="All numbers of the turn").click()
+    page.locator("summary", has_text="All values of the turn").click()
     page.locator(".is-chosen .turn-text").focus()
     page.keyboard.press("j")
     expect(page.locator(".is-chosen .turn-index")).to_have_text("2")
@@ -216,7 +216,7 @@ def test_a_run_is_followed_and_stopped(lab: ConfabServer, new_page: Callable[...
     expect(dialog).to_contain_text("What it made so far is kept")
     dialog.get_by_role("button", name="Stop").click()
     expect(page.locator(".page-title .pill")).to_have_text("Stopped")
-    page.get_by_role("button", name="Go on").click()
+    page.get_by_role("button", name="Resume").click()
     expect(page.locator(".page-title .pill")).to_have_text("Waiting")
 
 
@@ -287,7 +287,7 @@ def test_pages_of_results_are_accessible(lab: ConfabServer, new_page: Callable[.
     study = f"{lab.url}/dashboard/studies/imported"
     # Two conversations beside each other, by the ways of the pages.
     page.goto(f"{study}/conversations/")
-    page.get_by_role("link", name="Beside…").click()
+    page.get_by_role("link", name="Compare with…").click()
     page.locator("[data-row]").nth(1).click()
     expect(page.get_by_role("heading", name="Two conversations side by side")).to_be_visible()
     accessible(page)
@@ -309,7 +309,7 @@ def test_a_specialist_term_opens_its_explanation_by_keyboard(lab: ConfabServer, 
     page = new_page(390, 844)
     sign_in(page, lab)
     page.goto(f"{lab.url}/dashboard/studies/imported/results/")
-    page.get_by_text("How this is found").first.click()
+    page.get_by_text("How this is computed").first.click()
     term = page.get_by_role("button", name="Holm", exact=True).first
     expect(term.locator("xpath=..")).to_contain_text("fixed-sample test, Holm")
     explanation = page.locator(".term-text:popover-open")
@@ -353,7 +353,7 @@ def test_the_workbench_is_worked_by_keys(lab: ConfabServer, new_page: Callable[.
     expect(page.locator("#main")).to_be_focused()
     total = page.locator(".list-total strong").inner_text()
     # The range of a number is slid by keys, too; the fields beside the slider say the same.
-    narrow = page.locator("summary", has_text="Narrow")
+    narrow = page.locator("summary", has_text="Filter")
     narrow.press("Enter")
     page.get_by_label("Quality, from").press("ArrowRight")
     expect(page.locator("#c-low")).to_have_value("2")
@@ -398,7 +398,7 @@ def test_the_list_is_narrowed_by_choosing_with_keys_on_a_phone(lab: ConfabServer
     page = new_page(390, 844)
     sign_in(page, lab)
     page.goto(f"{lab.url}/dashboard/studies/imported/conversations/?q=is:rated")
-    narrow = page.locator("summary", has_text="Narrow")
+    narrow = page.locator("summary", has_text="Filter")
     narrow.press("Enter")
     expect(page.get_by_label("Quality, from")).to_be_visible()
     no_sideways_scroll(page)
@@ -417,7 +417,7 @@ def test_the_list_is_narrowed_by_choosing_with_keys_on_a_phone(lab: ConfabServer
     # The range of another number stands in the fields as the search asks for it: not at all.
     page.get_by_label("Of", exact=True).select_option("turns")
     expect(page.locator("#c-low")).to_have_value("")
-    page.get_by_role("button", name="Narrow the list").press("Enter")
+    page.get_by_role("button", name="Apply filters").press("Enter")
     page.wait_for_url("**/conversations/?q=is:rated+rater:r2+sample:2+seed:3")
     expect(page.locator("[data-row]")).to_have_count(2)
     # Whoever narrowed it goes on there, and hears the total.
@@ -527,7 +527,7 @@ def test_two_ticks_set_bots_against_each_other_by_keys(lab: ConfabServer, new_pa
     page.keyboard.press("Space")
     selected.press("Enter")
     expect(page.locator("#against h2")).to_contain_text("beta against gamma")
-    expect(page.get_by_role("heading", name="Read for yourself")).to_be_visible()
+    expect(page.get_by_role("heading", name="Sample conversations")).to_be_visible()
     accessible(page)
 
 

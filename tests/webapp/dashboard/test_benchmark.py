@@ -408,7 +408,7 @@ def test_what_cannot_be_compared_says_why(staff: Client) -> None:
     run_job(Job.objects.get(kind="benchmark"))
     html = staff.get(ADDRESS).content.decode()
     assert "could not be computed: No reply has been rated there." in html
-    assert "Go on" in html
+    assert "Resume" in html
 
 
 def test_an_example_with_made_up_ratings_is_compared_at_a_press(staff: Client) -> None:

@@ -73,7 +73,7 @@ def study(four_bots: int, db: None) -> Study:
 
 
 def test_fits_stand_in_one_table_with_what_chance_and_the_best_rival_reach(staff: Client, study: Study) -> None:
-    assertContains(staff.get(address(study)), "No fit is finished yet.")
+    assertContains(staff.get(address(study)), "There is no finished fit yet.")
     rival = {"code": "rival", "name": "log_words", "error_ratio": 0.71, "ci95": [0.5, 1.1], "passed": None}
     verdict = {"standing": "unsettled", "standing_selfplay": None, "findings": [rival]}
     older = fit_of(study, q2={"value": 0.41, "null95": 0.22}, verdict=verdict)

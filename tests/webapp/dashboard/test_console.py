@@ -51,12 +51,12 @@ def act(client: Client, chat: Conversation, **fields: str) -> Any:
 
 def test_staff_take_a_chat_up_and_reply(staff: Client, chat: Conversation) -> None:
     page = staff.get(CONSOLE).content.decode()
-    assert "Take it up" in page
+    assert "Join" in page
     assert 'pill-warn">waits ' in page
     page = act(staff, chat, action="take").content.decode()
     assert "Is anybody there?" in page
     assert 'data-canned="Tell me &lt;more&gt;."' in page
-    assert "Suggest by eliza" in page
+    assert "Suggestion by eliza" in page
     lease = uuid.uuid4()
     assert reply_begin(chat.pk, lease) is None
     act(staff, chat, text="Yes, I am.")
@@ -79,9 +79,9 @@ def test_nobody_else_types_in_a_chat_that_is_taken(staff: Client, chat: Conversa
     act(staff, chat, action="take")
     other = signed_in(Right.READ, Right.ADMINISTER, username="ben")
     page = act(other, chat, action="take").content.decode()
-    assert "Another member of staff writes in this chat." in page
+    assert "Another staff member is writing in this chat." in page
     assert 'name="text"' not in page
-    assert "Another member of staff writes in this chat." in act(other, chat, text="Me too").content.decode()
+    assert "Another staff member is writing in this chat." in act(other, chat, text="Me too").content.decode()
     assert not PartnerSeat.objects.exclude(given_text="").exists()
 
 

@@ -89,7 +89,7 @@ def test_the_page_begins_with_the_verdicts_and_has_each_figure_of_the_test(staff
     Job.objects.create(kind="benchmark", payload={"study": "", "file": file, "title": "rated.jsonl", "metrics": []})
     empty = staff.get(ADDRESS)
     assert empty.status_code == 200
-    assert "No judge has been compared yet" in empty.content.decode()
+    assert "No judges have been compared yet" in empty.content.decode()
     sent = staff.post(ADDRESS, asked(file, "good", "random"))
     assert sent.status_code == 302
     assert staff.post(ADDRESS, asked(file, "good", "random")).status_code == 302
@@ -101,7 +101,7 @@ def test_the_page_begins_with_the_verdicts_and_has_each_figure_of_the_test(staff
     shown = staff.get(ADDRESS)
     assert shown.status_code == 200
     html = flat(shown.content.decode())
-    assert "May a judge replace a rater of rated.jsonl?" in html
+    assert "Can a judge replace a rater of rated.jsonl?" in html
     assert (
         "<p>Good may replace a rater. It scored 60 of 60 rated items (100 %). It wins the alternative-annotator" in html
     )

@@ -167,17 +167,17 @@ def test_scripted_people_are_shown_by_a_switch_and_count_in_a_bots_health(staff:
     assert (bot.n_asked, bot.n_failed, bot.words) == (15, 4, "Failing")
 
     without = BeautifulSoup(flat(staff.get(address(study)).content.decode()), "html.parser")
-    assert "Scripted participants are left out." in without.find(role="note").get_text()
-    switch = without.find("a", string="Count them")
+    assert "Scripted participants are excluded." in without.find(role="note").get_text()
+    switch = without.find("a", string="Include them")
     shown = flat(staff.get(address(study) + switch["href"]).content.decode())
     with_scripts = BeautifulSoup(shown, "html.parser")
-    assert "Scripted participants are counted here." in with_scripts.find(role="note").get_text()
+    assert "Scripted participants are included." in with_scripts.find(role="note").get_text()
     assert "4 of 15" in with_scripts.find(attrs={"data-part": "bots"}).get_text()
     assert "synthetic=1" in with_scripts.find(attrs={"data-live-room": True})["data-live-room"]
-    assert "synthetic" not in with_scripts.find("a", string="Leave them out")["href"]
+    assert "synthetic" not in with_scripts.find("a", string="Exclude them")["href"]
     # The banner says whom the page counts before anybody scripted comes, too.
     empty = staff.get(address(make_study("e")) + "?synthetic=1").content.decode()
-    assert "Scripted participants are counted here." in empty
+    assert "Scripted participants are included." in empty
 
 
 def test_late_replies_and_replies_that_name_their_model_are_counted(staff: Client) -> None:

@@ -128,10 +128,10 @@ def test_scripted_participants_are_left_out_until_asked_for(staff: Client, rated
     Conversation.objects.filter(is_synthetic=True).update(state="completed")
     address = reverse("dashboard:study", args=[rated.key])
     left_out = staff.get(address)
-    assert "Scripted participants are left out." in left_out.content.decode()
+    assert "Scripted participants are excluded." in left_out.content.decode()
     assert left_out.context["cards"].n_completed == 8
     counted = staff.get(address + "?synthetic=1")
-    assert "Scripted participants are counted here." in counted.content.decode()
+    assert "Scripted participants are included." in counted.content.decode()
     assert counted.context["cards"].n_completed == 9
 
 

@@ -348,6 +348,6 @@ def test_work_that_missed_a_check_is_counted_on_the_overview(reader_of_items: Cl
     for judgement in requested_ratings(task):
         rating_add(task=task, target=judgement.target, answers={"overall": 0})
     cards = words_of(reader_of_items, "study", study.key)
-    assert "and 2 of 1 task excluded: a check was missed" in cards
+    assert "and 2 of 1 task excluded because of a missed check" in cards
     bots = words_of(reader_of_items, "study_results", study.key)
-    assert "Ratings of people who missed a check are left out." in bots
+    assert "Ratings of participants who missed a check are excluded." in bots

@@ -181,7 +181,7 @@ def test_a_report_is_seen_on_the_page_in_the_reader_and_among_the_needs(staff: C
     reader = staff.get(f"/dashboard/conversations/{chat.pk}/", follow=True).content.decode()
     assert "Reported: Something else. “&lt;i&gt;odd&lt;/i&gt;”" in reader
     assert "Names its model: It says so. “GPT-4”" in reader
-    assert "Withheld; the bot said" in reader
+    assert "Blocked; the bot’s reply" in reader
     [report] = ReplyReport.objects.all()
     assert staff.post(address, {"seen": "nonsense"}).status_code == 302
     assert not ReplyReport.objects.exclude(seen_at=None).exists()
@@ -341,7 +341,7 @@ def test_the_button_sends_a_test_where_a_way_is_set_up(settings: Any) -> None:
     text = client.post("/dashboard/settings/alerts/test/", follow=True).content.decode()
     assert "A test alert is on its way." in text
     assert "Confab: a test" in text
-    assert "On its way" in text
+    assert "Sending" in text
     Alert.objects.update(error="<b>the server</b> is away")
     text = client.get("/dashboard/settings/alerts/live/").content.decode()
     assert "&lt;b&gt;the server" in text

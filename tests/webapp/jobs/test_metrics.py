@@ -225,7 +225,7 @@ def test_imported_conversations_are_told_by_their_words(tmp_path: Path, admin_cl
     assert any(value is not None for value in rows[3].values.values())
     page = flat(admin_client.get(f"/dashboard/studies/{study.key}/metrics/", follow=True).content.decode())
     assert "Left out of 3 conversations in German and Spanish" in page
-    assert "3 left out: in another language" in page
+    assert "3 excluded because of their language" in page
     chat = Conversation.objects.get(pk=rows[0].conversation_id)
     reader = admin_client.get(f"/dashboard/conversations/{chat.pk}/", follow=True).content.decode()
     assert "excluded: valid for English, but this is in German" in reader
@@ -307,7 +307,7 @@ def test_a_broken_entry_is_left_out_and_told_of(settings: Any, tmp_path: Path, c
         apps.get_app_config("plugins").ready()
         for page in pages:
             html = client.get(page, follow=True).content.decode()
-            assert "One entry of metrics.yaml is broken and left out." in html
+            assert "One entry of metrics.yaml is invalid and was skipped." in html
             assert said in html
         with pytest.raises(UnknownName, match=r"metrics.yaml, entry 1 \(mine\): kind is"):
             metrics_find(["mine"])

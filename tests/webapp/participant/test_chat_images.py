@@ -349,7 +349,7 @@ def test_pages_show_the_image_and_one_that_is_withheld_to_staff_alone(browser: C
     assert selectors.history(conversation.pk).turns[0]["image"]["url"] == ""
     read = staff.get(reader).content.decode()
     assert 'class="chat-image"' in read
-    assert "Withheld from participants by r" in read
+    assert "Hidden from participants by r" in read
     assert staff.post(note, {"what": "show_image", "turn": "0"}).status_code == 302
     assert browser.get(started.url).content.decode().count('class="chat-image"') == 2
 

@@ -85,7 +85,7 @@ def test_nobody_at_work_is_said_with_what_to_do(staff: Client, study: Study) -> 
     where = address(study, "study_results")
     assert "No worker" not in read(staff, where)
     Job.objects.update(updated_at=timezone.now() - timedelta(minutes=1))
-    said = "No worker has taken it up, so probably none runs. make run starts one"
+    said = "No worker has picked up this job, so probably none is running. make run starts a worker"
     assert said in read(staff, where)
     live = reverse("dashboard:job_live", args=["results", Job.objects.get().pk])
     assert said in read(staff, live)
@@ -93,7 +93,7 @@ def test_nobody_at_work_is_said_with_what_to_do(staff: Client, study: Study) -> 
     worker = Process.objects.create(
         id=uuid4(), roles=[WORKER], pid=1, began_at=now, heard_at=now, details={"queues": ["analysis"]}
     )
-    busy = "Other jobs are before it; it begins when a worker is free."
+    busy = "Other jobs are ahead of it in the queue. It starts when a worker is free."
     for one in (where, live):
         page = read(staff, one)
         assert busy in page

@@ -132,7 +132,7 @@ def test_a_link_ends_when_somebody_is_erased(
 def test_only_who_administers_makes_links(reported: Study) -> None:
     reader = signed_in(Right.READ, Right.RUN, username="reader")
     page = reader.get(reverse("dashboard:study_report", args=[reported.key])).content.decode()
-    assert "Make a link" not in page
+    assert "Create link" not in page
     where = reverse("dashboard:report_share", args=[reported.key])
     assert reader.post(where, {"name": "x"}).status_code == 403
     assert not SharedReport.objects.exists()
