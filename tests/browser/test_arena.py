@@ -38,7 +38,7 @@ def test_two_chatbots_answer_and_one_is_chosen(test_bots_server: ConfabServer, n
     say(page, "Hello both")
     # One streams while the other is complete, and nothing can be chosen yet.
     expect(page.locator(".round .msg-bot[aria-busy=true]")).to_have_count(1)
-    expect(page.get_by_text("You can choose when both have answered.")).to_be_visible()
+    expect(page.get_by_text("You can choose once both have answered.")).to_be_visible()
     closed.focus()
     page.keyboard.press("1")
     expect(closed).not_to_be_checked()
@@ -190,7 +190,7 @@ def test_a_pair_ends_with_its_time(test_bots_server: ConfabServer, new_page: Cal
     expect(page.locator(".round .msg-bot .bubble")).to_have_count(2)
     expect(page.locator("#choice-words")).to_have_text("You can choose after 2 more messages.")
     page.clock.fast_forward(121_000)
-    expect(page.locator("#time-left")).to_have_text("The time of this chat is over.")
+    expect(page.locator("#time-left")).to_have_text("The time for this chat is up.")
     expect(page.locator("#composer")).to_be_hidden()
     expect(choices(page).get_by_role("radio", name="A is better")).not_to_have_attribute("aria-disabled", "true")
     no_sideways_scroll(page, 1280)

@@ -55,7 +55,7 @@ def test_best_and_worst_are_chosen_by_keyboard_on_a_phone(
     if script:
         expect(page.locator("#summary")).to_be_focused()
         accessible(page)
-    expect(worst).to_have_accessible_description(re.compile("You chose this text as the best one, too."))
+    expect(worst).to_have_accessible_description(re.compile("You chose this text as the best one as well."))
     expect(best.get_by_role("radio", name="Reply B")).to_be_checked()
     no_sideways_scroll(page)
     worst.get_by_role("radio", name="Reply B").press("ArrowRight")

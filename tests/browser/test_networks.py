@@ -113,7 +113,7 @@ def test_a_network_that_rejects_sockets(
     for link in ("Continue on another device", "Write to the researchers", "Withdraw and delete my answers"):
         expect(exits.get_by_role("link", name=link)).to_be_visible()
     expect(exits.get_by_text("Stop and leave")).to_be_visible()
-    assert "Keep writing; we will send it" not in page.locator("main").inner_text()
+    assert "Keep writing; your messages are sent" not in page.locator("main").inner_text()
     say(page, "Hello there")
     page.clock.fast_forward(10_000)
     page.clock.resume()

@@ -115,7 +115,7 @@ def test_without_script_the_consent_page_says_so_and_the_chat_keeps_its_ways_out
         page = old_page(java_script_enabled=False)
         key = study(server, f"no-script-{protocol}", ["test-quick", "parrot"], protocol=protocol)
         page.goto(f"{server.url}/s/{key}/")
-        expect(page.get_by_text("The chat of this study needs JavaScript.")).to_be_visible()
+        expect(page.get_by_text("The chat in this study needs JavaScript.")).to_be_visible()
         begin_without_script(page, server, key)
         shows_ways(page)
         expect(page.locator(".foot a")).to_be_visible()

@@ -268,7 +268,7 @@ def test_enter_keys_limits_and_the_end_of_a_chat(test_bots_server: ConfabServer,
     expect(page.locator("#alert")).to_have_text("Write something first.")
     box.fill("x" * 21)
     box.press("Enter")
-    expect(page.locator("#alert")).to_have_text("That is 1 character too long. Your text is still in the box.")
+    expect(page.locator("#alert")).to_have_text("Your message is 1 character too long. It is still in the box.")
     expect(you).to_have_count(0)
     # An Enter that ends a composition (Japanese, Korean) sends nothing.
     box.fill("こんにちは")
@@ -329,7 +329,7 @@ def test_a_bot_that_fails_leaves_three_ways(test_bots_server: ConfabServer, new_
     # Broken again, it can be finished with a code.
     (test_bots_server.data_dir / "mended").unlink()
     say(page, "And now?")
-    page.get_by_role("button", name="Finish early with pay").click()
+    page.get_by_role("button", name="Finish early and get paid").click()
     page.wait_for_url("**/done/")
     expect(page.locator("#code")).to_be_visible()
 
@@ -393,7 +393,7 @@ def test_a_reply_that_takes_too_long_offers_ways_on_until_it_comes(
     expect(rate).to_have_attribute("href", re.compile("/rate/"))
     # While a reply is under way there is nothing to rate.
     say(page, "And now?")
-    expect(page.locator("#rate-reason")).to_have_text("Opens when the reply is complete")
+    expect(page.locator("#rate-reason")).to_have_text("Available once the reply is complete")
     expect(rate).to_have_attribute("aria-disabled", "true")
     expect(page.locator("#log .msg-you[data-turn='2']")).to_have_count(1)  # acknowledged
     overdue = {"type": "error", "code": "bot_failed", "turn": 3, "message": "", "busy": False}
@@ -709,14 +709,14 @@ def test_a_quiet_line_tells_of_the_end_of_the_time(
         say(page, f"message {n}")
         page.clock.run_for(500)
         expect(replies(page)).to_have_count(n)
-    expect(page.locator("#progress")).to_have_text("Opens in about 1 minute")
+    expect(page.locator("#progress")).to_have_text("Available in about 1 minute")
     expect(rate).to_have_attribute("aria-disabled", "true")
     accessible(page)
     page.clock.fast_forward(61_000)
     expect(line).to_have_text("Less than a minute left")
     expect(rate).not_to_have_attribute("aria-disabled", "true")
     page.clock.fast_forward(60_000)
-    expect(line).to_have_text("The time of this chat is over.")
+    expect(line).to_have_text("The time for this chat is up.")
     expect(page.locator("#finished").get_by_role("link", name="Rate the chat")).to_be_visible()
     expect(page.locator("#text")).to_be_hidden()
     accessible(page)

@@ -48,7 +48,7 @@ def quiz_missed_once(page: Page) -> None:
     expect(banner).to_be_focused()
     expect(page.locator("mark")).to_have_text("Talk about anything you like")
     expect(page.get_by_label("Five")).to_have_count(0)
-    expect(page.get_by_text("If it is wrong once more, the study ends here.")).to_be_visible()
+    expect(page.get_by_text("If it is wrong again, the study ends here.")).to_be_visible()
     no_sideways_scroll(page)
     page.get_by_label("A person").press("ArrowDown")
     expect(page.get_by_label("A computer program")).to_be_checked()
@@ -123,7 +123,7 @@ def test_a_practice_pair_is_missed_explained_and_passed_by_keyboard_on_a_phone(
 
     choose("b", "same", "a", "a")
     why = page.get_by_role("alert")
-    expect(why).to_contain_text("Not yet. Here is why, then try once more.")
+    expect(why).to_contain_text("Not quite. Read why below, then try once more.")
     expect(why).to_contain_text("The first asks about the loss")
     expect(page.locator("#summary")).to_be_focused()
     no_sideways_scroll(page)

@@ -132,7 +132,7 @@ def test_a_missed_check_in_the_first_chat_ends_after_the_second(
         before = page.url
         rate(page, colour)
         page.wait_for_url(lambda url, before=before: "/rate/" not in url and url != before)
-    ended(page, "CHECK1", "You have come to the end.")
+    ended(page, "CHECK1", "This is the end of the study for you.")
     assert pay_says(test_bots_server, key, new_page()) == [["Failed the check", "CHECK1", "Look"]]
 
 
@@ -156,7 +156,7 @@ def test_a_chatbot_that_fails_ends_it_early_with_pay(
     elsewhere = new_page(*SIZES[1])
     start(elsewhere, link)
     assert elsewhere.url == page.url
-    elsewhere.get_by_role("button", name="Finish early with pay").click()
+    elsewhere.get_by_role("button", name="Finish early and get paid").click()
     ended(elsewhere, "FAILED1", "Thank you. Everything is saved.")
     assert pay_says(test_bots_server, key, new_page()) == [["Bot failed", "FAILED1", "Approve\n£2.00"]]
 

@@ -53,7 +53,7 @@ def chat_check_answer(*, conversation: Conversation, check: str, answer: str) ->
             return stored_answer
         due = chat_check_due(locked, locked.version) if locked.version else None
         if due is None or due.digest != check or locked.state != Conversation.State.OPEN:
-            raise Refused("closed", _("This page is not the one that is due."))
+            raise Refused("closed", _("This is not the current step."))
         answer_text = sanitise_input(answer, _MOST_CHARS)
         if not answer_text or (due.options and answer_text not in due.options):
             raise Refused("bad_answers", _("Please answer this question."))

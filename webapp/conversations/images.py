@@ -62,7 +62,7 @@ def image_encode(data: bytes) -> tuple[bytes, tuple[int, int]]:
         Refused: `image_too_large` (bytes or pixels), or `bad_image` for any other file.
     """
     if len(data) > MOST_BYTES:
-        message = _("This image is too large. It can have at most %(n)s MB.") % {"n": MOST_IMAGE_MB}
+        message = _("This image is too large. The limit is %(n)s MB.") % {"n": MOST_IMAGE_MB}
         raise Refused("image_too_large", message)
     from PIL import Image, ImageOps  # here: most processes never decode one
 
@@ -83,7 +83,7 @@ def image_encode(data: bytes) -> tuple[bytes, tuple[int, int]]:
                     clean.paste(turned.convert("RGB"))
     except Image.DecompressionBombError:
         limit = MOST_PIXELS // 1_000_000
-        message = _("This image has too many pixels. It can have at most %(n)s million.") % {"n": limit}
+        message = _("This image has too many pixels. The limit is %(n)s million.") % {"n": limit}
         raise Refused("image_too_large", message) from None
     except Exception:  # decoders raise errors of many kinds for a broken file
         message = _("This file could not be read as an image. Choose a JPEG, PNG or WebP image.")
@@ -103,7 +103,7 @@ def image_store(*, conversation: Conversation, client_id: UUID, data: bytes) -> 
     if known is not None:
         return known
     if conversation.state != Conversation.State.OPEN or not takes_images(conversation):
-        raise Refused("closed", _("No image can be sent in this chat."))
+        raise Refused("closed", _("You cannot send images in this chat."))
     if conversation.images.filter(turn=None).count() >= MOST_UNSENT:
         raise Refused("too_fast", _("You have chosen many images. Wait an hour, or send your message without one."))
     new = _file_store(data)
@@ -156,7 +156,7 @@ def image_send(*, turn: Turn, image_id: UUID, description: str) -> None:
     """
     unsent_images = ChatImage.objects.filter(conversation=turn.conversation_id, pk=image_id, turn=None)
     if not unsent_images.update(turn=turn, description=description):
-        message = _("This image is no longer here. Choose it again.")
+        message = _("This image is no longer available. Choose it again.")
         raise Refused("bad_image", message, client_id=str(turn.client_id))
 
 

@@ -171,7 +171,7 @@ def reply_html(text: str, *, links_as_text: bool, language: str) -> SafeString:
     blocks = [html for _line, html in _blocks(_REPLIES, head, links_as_text=links_as_text)]
     if rest.strip():
         with translation.override(locale_of(language)):
-            notice = _("The rest of this reply is shown as it was written.")
+            notice = _("The rest of this reply is shown without formatting.")
         blocks.append(f"<p>{escape(notice)}</p>\n")
         blocks.append(f'<p class="math">{escape(rest.strip())}</p>\n')
     return mark_safe("".join(blocks))  # noqa: S308  cleaned, or escaped

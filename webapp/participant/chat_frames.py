@@ -36,7 +36,7 @@ logger = logging.getLogger(__name__)
 
 MOVED = "moved"
 NOT_FOUND = "not_found"
-_MOVED_WORDS = gettext_lazy("You continued on another device. Everything that was saved is there.")
+_MOVED_WORDS = gettext_lazy("You continued on another device. Everything you saved is there.")
 
 
 class FloodGate:
@@ -258,10 +258,7 @@ def open_chat_page(session: Any, token: str, conversation_id: UUID, gate: FloodG
     known = known_of(session, token)
     conversation = selectors.conversation_for(known, conversation_id)
     if conversation is None or conversation.participant is None or conversation.version is None:
-        raise Refused(
-            NOT_FOUND,
-            _("We cannot open this chat here. Open the link you were given, in the browser you started with."),
-        )
+        raise Refused(NOT_FOUND, _("We cannot open this chat here. Open your link in the browser you started with."))
     version_speak(conversation.version, conversation.participant.language)
     page = ChatPage(conversation, conversation.participant.n_moves, gate)
     if not is_here(known, conversation.participant):
@@ -316,7 +313,7 @@ def frame_of_error(error: Exception, conversation_id: UUID, text: str | None = N
         message = _("The server cannot save anything at the moment. Try again soon.")
         return frames.error_frame(code="unavailable", message=message, **frame_names(text))
     logger.error("a frame of %s failed", conversation_id, exc_info=error)
-    message = _("Something went wrong on this page. Reload it; your chat is saved.")
+    message = _("Something went wrong on this page. Please reload the page. Your chat is saved.")
     return frames.error_frame(code="bad_frame", message=message, **frame_names(text))
 
 

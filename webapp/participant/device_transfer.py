@@ -114,12 +114,13 @@ def _go_on(request: HttpRequest, participant: Participant, token: str) -> HttpRe
 def _refused(request: HttpRequest, refused: Refused) -> HttpResponse:
     """Render the reason why a link moves nobody, and the participant's next step."""
     what_now = {
-        "move_unknown": _("Check that the whole link was copied, or make a new one."),
-        "move_expired": _("A link lasts %(hours)s hours. Make a new one where you began.") % {"hours": _HOURS},
+        "move_unknown": _("Check that you copied the whole link, or create a new one."),
+        "move_expired": _("Links work for %(hours)s hours. Create a new one on the device you started with.")
+        % {"hours": _HOURS},
         "move_used": _(
-            "Each link works once. If you used it, continue on that device. If you did not, write to the researchers."
+            "Each link works once. If you have used it, continue on that device. If not, write to the researchers."
         ),
-        "move_replaced": _("Use the newest link, or make another one where you began."),
+        "move_replaced": _("Use the newest link, or create another one on the device you started with."),
     }
     context = {"reason": refused.message, "what_now": what_now[refused.code]}
     return render(request, "participant/go_on_refused.html", context, status=410)

@@ -230,14 +230,14 @@ def work_of(study: Study, version: StudyVersion) -> WorkDescription:
         return WorkDescription(
             _("You write to a computer program, get two replies to each message, and pick the better one."),
             ngettext("%(n)s message", "%(n)s messages", n) % {"n": n},
-            _("or more, by you"),
+            _("or more, written by you"),
             "min_exchanges",
         )
     if "arena" in settings:
         # No participant gets a pair twice, so few chatbots make fewer pairs.
         n = min(values.arena.n_comparisons, comb(len(values.bots), 2) or 1)
         return WorkDescription(
-            _("You write to two computer programs at once and say which of them is better."),
+            _("You write to two computer programs at the same time and say which one is better."),
             ngettext("%(n)s pair", "%(n)s pairs", n) % {"n": n},
             _("of chatbots to compare"),
             "n_comparisons",
@@ -247,7 +247,7 @@ def work_of(study: Study, version: StudyVersion) -> WorkDescription:
         return WorkDescription(
             _chat_lead(values, len(post_task_questions(version)), is_marked="own_marking" in settings),
             ngettext("%(n)s message", "%(n)s messages", n) % {"n": n},
-            _("or more, by you"),
+            _("or more, written by you"),
             "min_exchanges",
         )
     if "dialogues" in settings:
@@ -261,9 +261,9 @@ def work_of(study: Study, version: StudyVersion) -> WorkDescription:
     if "marking" in settings:
         n = values.marking.n_conversations
         return WorkDescription(
-            _("You read what was said in a conversation and mark the errors in the replies.")
+            _("You read a conversation and mark the errors in its replies.")
             if "error_marking" in settings
-            else _("You read what was said in a conversation and tick what is true of the replies."),
+            else _("You read a conversation and tick what is true of its replies."),
             ngettext("%(n)s chat", "%(n)s chats", n) % {"n": n},
             _("to read"),
             "n_conversations",
@@ -272,7 +272,7 @@ def work_of(study: Study, version: StudyVersion) -> WorkDescription:
         n = values.choosing.n_choose
         return WorkDescription(
             _("You choose from a list. There are no right or wrong answers."),
-            ngettext("%(n)s thing", "%(n)s things", n) % {"n": n},
+            ngettext("%(n)s item", "%(n)s items", n) % {"n": n},
             _("to choose"),
             "n_choose",
         )
@@ -314,21 +314,23 @@ def _n_asked(study: Study, version: StudyVersion) -> tuple[int, int]:
 def _chat_lead(values: StudyValues, n_asked: int, *, is_marked: bool) -> str:
     if values.people.disclosure != "none":
         lead = ngettext(
-            "One short conversation, then %(n)s question about it. There are no right or wrong answers.",
-            "One short conversation, then %(n)s questions about it. There are no right or wrong answers.",
+            "You have one short conversation, then answer %(n)s question about it. There are no right or wrong "
+            "answers.",
+            "You have one short conversation, then answer %(n)s questions about it. There are no right or wrong "
+            "answers.",
             n_asked,
         )
         return lead % {"n": n_asked}
     if is_marked:
         return _(
-            "One short conversation with a computer program, whose replies you mark. There are no right or wrong "
-            "answers."
+            "You have one short conversation with a computer program and mark its replies. There are no right or "
+            "wrong answers."
         )
     lead = ngettext(
-        "One short conversation with a computer program, then %(n)s question about it. "
-        "There are no right or wrong answers.",
-        "One short conversation with a computer program, then %(n)s questions about it. "
-        "There are no right or wrong answers.",
+        "You have one short conversation with a computer program, then answer %(n)s question about it. There are no "
+        "right or wrong answers.",
+        "You have one short conversation with a computer program, then answer %(n)s questions about it. There are "
+        "no right or wrong answers.",
         n_asked,
     )
     return lead % {"n": n_asked}

@@ -58,13 +58,13 @@ def condition_lines(conversation: Conversation, *, is_own: bool = True) -> list[
     texts = condition_texts(version.values, conversation.condition).for_participants()
     titles = {
         "scenario": _("The situation"),
-        "persona": _("The person you play") if is_own else _("The person that the participant plays"),
+        "persona": _("Your role") if is_own else _("The participant's role"),
         "topic": _("The topic"),
         "goal": _("Your goal") if is_own else _("The participant's goal"),
         "success": _("When the goal is reached"),
     }
     if is_own:
-        titles |= {"instructions": _("Please do this"), "disclosure": _("Please note")}
+        titles |= {"instructions": _("What to do"), "disclosure": _("Please note")}
     return [ConditionLine(name, title, texts[name]) for name, title in titles.items() if name in texts]
 
 
@@ -102,11 +102,11 @@ _KEPT = gettext_lazy("Nothing you sent is lost.")
 REFUSAL_TEXTS = {
     "all_rated": RefusalText(
         gettext_lazy("You have already rated every chatbot"),
-        gettext_lazy("There is nothing more to do, and nothing you sent is lost."),
+        gettext_lazy("There is nothing more for you to do. Nothing you sent is lost."),
     ),
     "all_judged": RefusalText(
         gettext_lazy("You have already rated everything"),
-        gettext_lazy("There is nothing more to do, and nothing you sent is lost."),
+        gettext_lazy("There is nothing more for you to do. Nothing you sent is lost."),
     ),
     "elsewhere": RefusalText(
         gettext_lazy("You are chatting in another window"),
@@ -117,8 +117,8 @@ REFUSAL_TEXTS = {
         can_try_again=True,
     ),
     "limit": RefusalText(
-        gettext_lazy("You have taken part as often as one person can"),
-        gettext_lazy("There is nothing more to do, and nothing you sent is lost."),
+        gettext_lazy("You have already taken part the maximum number of times"),
+        gettext_lazy("There is nothing more for you to do. Nothing you sent is lost."),
     ),
     "link_missing": RefusalText(
         gettext_lazy("You need a personal link to open this study"),
@@ -126,51 +126,48 @@ REFUSAL_TEXTS = {
     ),
     "link_unknown": RefusalText(
         gettext_lazy("We do not recognise this link"),
-        gettext_lazy(
-            "A part of it may be missing. Open it again from the message that it came with. Nothing was stored."
-        ),
+        gettext_lazy("Part of it may be missing. Open it again from the message you received. Nothing was stored."),
     ),
     "link_expired": RefusalText(
         gettext_lazy("This link has expired"),
-        gettext_lazy("It could be used for a limited time. Nothing was stored."),
-        what_now=gettext_lazy("Ask the person who sent it for another one."),
+        gettext_lazy("It was only valid for a limited time. Nothing was stored."),
+        what_now=gettext_lazy("Ask the person who sent it for a new one."),
     ),
     "link_used": RefusalText(
-        gettext_lazy("This link has been used"), gettext_lazy("Each link is for one person, once. Nothing was stored.")
+        gettext_lazy("This link has already been used"),
+        gettext_lazy("Each link works once, for one person. Nothing was stored."),
     ),
     "not_again": RefusalText(
-        gettext_lazy("Your part in this study is over"), gettext_lazy("One person can take part once.")
+        gettext_lazy("Your part in this study is over"), gettext_lazy("Each person can take part only once.")
     ),
     "not_invited": RefusalText(
         gettext_lazy("This study is for people who took part in an earlier one"),
-        gettext_lazy("Your participant ID is not among theirs. Nothing was stored."),
+        gettext_lazy("Your participant ID is not one of theirs. Nothing was stored."),
     ),
     "took_part": RefusalText(
         gettext_lazy("You took part in an earlier study"),
-        gettext_lazy("This one needs people who did not. Nothing was stored."),
+        gettext_lazy("This study is for people who did not take part in it. Nothing was stored."),
     ),
     "all_sittings": RefusalText(
         gettext_lazy("You have done all parts"),
-        gettext_lazy("There is nothing more to do, and nothing you sent is lost."),
+        gettext_lazy("There is nothing more for you to do. Nothing you sent is lost."),
     ),
     "sitting_early": RefusalText(
         gettext_lazy("The next part is not open yet"),
         gettext_lazy("Thank you for coming back. Nothing you sent is lost."),
-        what_now=gettext_lazy("Open the same link again once the part is open."),
+        what_now=gettext_lazy("Open the same link again once it is open."),
     ),
     "sitting_late": RefusalText(
         gettext_lazy("The next part has closed"),
-        gettext_lazy("Thank you for coming back. What you sent in the earlier parts is kept."),
-        what_now=gettext_lazy("Finish here with the button. You cannot do the remaining parts."),
+        gettext_lazy("Thank you for coming back. Everything you sent in the earlier parts is saved."),
+        what_now=gettext_lazy("Press the button below to finish. You cannot do the remaining parts."),
     ),
     "withdrew": RefusalText(
         gettext_lazy("You withdrew from this study"),
         gettext_lazy("Your data have been deleted, so you cannot take part again."),
     ),
     "full": RefusalText(gettext_lazy("This study has all the participants it needs"), _KEPT),
-    "bots_full": RefusalText(
-        gettext_lazy("The chatbots you have not chatted with have all the chats they need"), _KEPT
-    ),
+    "bots_full": RefusalText(gettext_lazy("The chatbots you have not met already have enough chats"), _KEPT),
     "spent": RefusalText(gettext_lazy("This study's budget has been used up"), _KEPT),
     "paused": RefusalText(
         gettext_lazy("This study is paused"),
@@ -202,9 +199,9 @@ def refusal_text(refusal: Refused, platform: str, study: Study) -> RefusalText:
     if code != "no_ids":
         return REFUSAL_TEXTS.get(code) or RefusalText(_("You cannot continue with this study."), refusal.message)
     nobody_known = (
-        _("Without it we do not know who you are and could not pay you. Nothing was stored.")
+        _("Without it we cannot tell who you are and could not pay you. Nothing was stored.")
         if is_paid(study.values)
-        else _("Without it we do not know who you are. Nothing was stored.")
+        else _("Without it we cannot tell who you are. Nothing was stored.")
     )
     if study.values.recruitment.platform == "panel" and platform not in PLATFORM_NAMES:
         return RefusalText(
@@ -212,8 +209,8 @@ def refusal_text(refusal: Refused, platform: str, study: Study) -> RefusalText:
             nobody_known,
             what_now=_("Open the study again from where you found it."),
             for_researcher=_(
-                "For the researcher: paste the whole address from “Who and pay” into the panel, and replace each "
-                "pair of brackets with the panel's own placeholder for the participant ID."
+                "For the researcher: paste the whole address from “Participants and pay” into the panel. Replace "
+                "each pair of brackets with the panel's placeholder for the participant ID."
             ),
         )
     name = {"name": PLATFORM_NAMES.get(platform, PLATFORM_NAMES["prolific"])}
@@ -222,8 +219,9 @@ def refusal_text(refusal: Refused, platform: str, study: Study) -> RefusalText:
         nobody_known,
         what_now=_("Open the study from %(name)s again.") % name,
         for_researcher=_(
-            "For the researcher: paste the whole address from “Who and pay”. %(name)s fills in its placeholders "
-            "when participants open the study from there. They stay unfilled if you open the address yourself."
+            "For the researcher: paste the whole address from “Participants and pay”. %(name)s fills in its "
+            "placeholders when participants open the study from there. They stay unfilled if you open the address "
+            "yourself."
         )
         % name,
     )
@@ -310,12 +308,12 @@ def chat_notes(version: StudyVersion) -> dict[str, tuple[str, str]]:
     return {
         "too_early": (
             _("Not yet."),
-            _("You can rate the chat after at least %(n)s messages.") % {"n": version.values.chat.min_exchanges},
+            _("Write at least %(n)s messages before you rate the chat.") % {"n": version.values.chat.min_exchanges},
         ),
         "too_soon": (_("Not yet."), _("Chat a little longer before you rate it.")),
         "waiting_for_reply": (
             _("The chatbot is still answering."),
-            _("You can rate the chat as soon as its reply is there."),
+            _("You can rate the chat once the reply is complete."),
         ),
         "check_due": (_("One question first."), _("Answer it, then continue.")),
         "not_failed": (_("This chat is still running."), _("Keep writing.")),
@@ -337,7 +335,7 @@ def arena_notes() -> dict[str, tuple[str, str]]:
         "bad_answers": (_("Not saved yet."), _("Choose one of the four answers.")),
         "too_early": (_("Not yet."), _("Write a little more before you choose.")),
         "too_soon": (_("Not yet."), _("Chat a little longer before you choose.")),
-        "waiting_for_reply": (_("Not yet."), _("You can choose when both have answered.")),
+        "waiting_for_reply": (_("Not yet."), _("You can choose once both have answered.")),
         "check_due": (_("One question first."), _("Answer it, then continue.")),
         "pick_due": (_("Not yet."), _("Pick a reply first.")),
         "not_failed": (_("Both chatbots are still running."), _("Keep writing.")),

@@ -167,14 +167,14 @@ def _came_check(recruitment: Recruitment, participant: Participant | None) -> No
     """Reject visitors who cannot be identified, and those who only preview the task."""
     if problem := recruitment.problem_for(participant):
         # Nobody can be paid, for example, by a link whose placeholders the platform did not fill in.
-        raise Refused(problem, _("This link cannot be used to start."))
+        raise Refused(problem, _("You cannot start with this link."))
     if recruitment.is_preview:
         raise Refused(PREVIEW, _("Accept the task to start."))
 
 
 def _agreement_check(study: Study, recruitment: Recruitment, *, agreed: bool, noted: bool) -> None:
     if recruitment.consent and recruitment.consent != consent_version(study.values):
-        raise Refused(CHANGED, _("The study was changed since you opened this page. Please read it again."))
+        raise Refused(CHANGED, _("The study has changed since you opened this page. Please read it again."))
     if study.values.comfort.notice_must_be_ticked and not noted:
         raise Refused(NOT_NOTED, _("Tick the box once you have read the notice."))
     if not agreed:

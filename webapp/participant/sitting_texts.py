@@ -24,15 +24,15 @@ def sitting_lines(values: StudyValues) -> list[str]:
 def _gap_said(minimum: float, maximum: float | None) -> str:
     if maximum is not None:
         template = ngettext(
-            "%(least)s to %(n)s day after the part before",
-            "%(least)s to %(n)s days after the part before",
+            "%(least)s to %(n)s day after the previous part",
+            "%(least)s to %(n)s days after the previous part",
             ceil(maximum),
         )
         return template % {"least": f"{minimum:g}", "n": f"{maximum:g}"}
     if not minimum:
-        return _("right after the part before")
+        return _("right after the previous part")
     template = ngettext(
-        "%(n)s day after the part before, or later", "%(n)s days after the part before, or later", ceil(minimum)
+        "%(n)s day after the previous part, or later", "%(n)s days after the previous part, or later", ceil(minimum)
     )
     return template % {"n": f"{minimum:g}"}
 

@@ -56,7 +56,7 @@ from webapp.studies.selectors import marks_own_chats, participant_token, study_b
 
 logger = logging.getLogger(__name__)
 
-_CHANGED_ON_WAY = gettext_lazy("This page was altered on its way to you. Open the link you were given again.")
+_CHANGED_ON_WAY = gettext_lazy("This page was altered before it reached you. Open your link again.")
 
 
 @require_safe

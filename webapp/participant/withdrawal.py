@@ -75,7 +75,7 @@ def _withdraw_all(
     if request.method != "POST":
         return _page(request, participant, visit)
     if request.POST.get("confirm") != "on":
-        error = _("Tick the box if you want all of it deleted.")
+        error = _("Tick the box if you want everything deleted.")
         return _page(request, participant, visit, error=error)
     chat_ids = list(participant.conversations.values_list("pk", flat=True))
     try:

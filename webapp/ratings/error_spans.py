@@ -60,7 +60,8 @@ def spans_read(codes: Sequence[str], text: str, categories: Collection[str]) -> 
         start, end = (int(parts[1]), int(parts[2])) if parts else (0, 0)
         if not start < end <= len(text) or is_blank(text[start:end]):
             words = _(
-                "“%(code)s” marks no words of this reply. Choose a first word, and a last one that is not before it."
+                "“%(code)s” does not mark any words in this reply. Choose a first word and a last word that does not "
+                "come before it."
             )
             wrong = words % {"code": code[:100]}
         elif parts is None or parts[3] not in categories or parts[4] not in SEVERITIES:
@@ -77,12 +78,12 @@ def span_answers(submitted: Any, text: str, version: StudyVersion) -> tuple[dict
     categories = [question.key for question in post_task_questions(version) if question.is_rated]
     spans, wrong = spans_read([code for code in codes if code != NONE], text, categories)
     if not codes:
-        wrong = _("Mark an error, or say that there is none.")
+        wrong = _("Mark an error, or choose “No error”.")
     elif is_none and spans:
         wrong = _("“No error” cannot be combined with errors. Remove one of the two.")
     elif len(spans) > settings.n_errors_most:
         limit, n = settings.n_errors_most, len(spans)
-        wrong = _("At most %(most)s errors of a reply can be marked, and these are %(n)s.") % {"most": limit, "n": n}
+        wrong = _("You can mark up to %(most)s errors per reply; you marked %(n)s.") % {"most": limit, "n": n}
     marked = {span.category for span in spans}
     answers = {key: int(key in marked) for key in categories}
     answers[SCORE] = -sum(settings.weights[span.severity] for span in spans)

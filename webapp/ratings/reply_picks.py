@@ -70,7 +70,7 @@ def reply_pick(*, conversation_id: UUID, turn_index: int, is_equal: bool = False
         if any(chat.state != Conversation.State.OPEN for chat in chats):
             raise Refused("closed", _("This chat is finished."), **details)
         if chosen.pk not in replies or turn_index == 0:
-            raise Refused("bad_frame", _("There is no reply of the chatbot with this number."), **details)
+            raise Refused("bad_frame", _("The chatbot has no reply with this number."), **details)
         if other_chat.pk not in replies:
             return _go_on_alone(replies[chosen.pk], other_chat)
         values = slot.task.version.values
@@ -92,7 +92,7 @@ def reply_pick(*, conversation_id: UUID, turn_index: int, is_equal: bool = False
 def _go_on_alone(reply: Turn, failed: Conversation) -> PickedReply:
     """Copy the reply in place of one that failed, so that both chats can go on."""
     if failure_of(failed) is None or failed.due_turn != reply.index:
-        raise Refused("waiting_for_reply", _("You can choose when both have answered."), turn=reply.index)
+        raise Refused("waiting_for_reply", _("You can choose once both have answered."), turn=reply.index)
     copied = Turn.objects.create(
         conversation=failed,
         index=reply.index,

@@ -93,10 +93,10 @@ def reply_mark(*, conversation_id: UUID, turn_index: int, marks: Sequence[str]) 
         known = {label.key for label in request.labels}
         ticked = set(marks)
         if turn is None or not request.asks(turn_index):
-            sentence = _("There is no reply of the chatbot with this number to mark.")
+            sentence = _("The chatbot has no reply with this number to mark.")
             raise Refused("bad_frame", sentence, turn=turn_index)
         if ticked - known - {NONE} or (NONE in ticked and len(ticked) > 1):
-            sentence = _("The marks of a reply are its labels, or none of them.")
+            sentence = _("A reply can be marked with its labels or with none of them.")
             raise Refused("bad_frame", sentence, turn=turn_index)
         if not ticked:
             Rating.objects.filter(task=conversation.task, turn=turn).delete()

@@ -45,7 +45,9 @@ def message_send(*, participant: Participant, text: str) -> ParticipantMessage:
         waiting = list(participant.messages.filter(answered_at=None))
         same = next((message for message in waiting if message.text == text), None)
         if same is None and len(waiting) >= MOST_WAITING:
-            raise Refused("too_many", _("Your earlier messages are still to be answered. Write again after that."))
+            raise Refused(
+                "too_many", _("Your earlier messages have not been answered yet. You can write again after that.")
+            )
         return same or ParticipantMessage.objects.create(participant=participant, text=text)
 
 

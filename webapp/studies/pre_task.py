@@ -120,7 +120,7 @@ def quiz_attempt_store(*, task: Task, quiz: str, attempt: int, answers: Sequence
             return known.is_right
         due = quiz_due(participant, task.version)
         if due is None or (due.quiz, due.attempt) != (quiz, attempt):
-            raise Refused("closed", _("This page is not the one that is due."))
+            raise Refused("closed", _("This is not the current step."))
         merged_answers = [
             due.before[index] if index in due.right else answer
             for index, answer in enumerate([*answers, *[""] * len(due.questions)][: len(due.questions)])
@@ -195,7 +195,7 @@ def practice_answer(*, task: Task, attempt: int, pair: str, answers: Mapping[str
             return known.is_right
         due = practice_due(participant, task.version)
         if due is None or (due.pair.digest, due.attempt) != (pair, attempt):
-            raise Refused("closed", _("This page is not the one that is due."))
+            raise Refused("closed", _("This is not the current step."))
         is_right = not due.pair.missed(answers)
         TrainingAnswer.objects.create(
             participant=participant, pair=pair, attempt=attempt, answers=dict(answers), is_right=is_right

@@ -431,21 +431,21 @@ def _scale(question: Question, answer: Any) -> tuple[Any, str]:
 
 def _choice(question: Question, answer: Any) -> tuple[Any, str]:
     if answer and answer not in question.options:
-        return None, _("Choose one of the answers that are shown.")
+        return None, _("Choose one of the answers shown.")
     return answer, ""
 
 
 def _choices(question: Question, answer: Any) -> tuple[Any, str]:
     chosen = [answer] if isinstance(answer, str) and answer else list(answer or ())
     if not set(chosen) <= set(question.options):
-        return None, _("Choose among the answers that are shown.")
+        return None, _("Choose from the answers shown.")
     return [option for option in question.options if option in chosen], ""
 
 
 def _text(question: Question, answer: Any) -> tuple[Any, str]:
     text = sanitise_input(str(answer or ""))
     if len(text) > MOST_CHARS:
-        words = _("Write at most %(most)d characters; these are %(n)d.")
+        words = _("Write up to %(most)d characters; your text has %(n)d.")
         return None, words % {"most": MOST_CHARS, "n": len(text)}
     return text, ""
 

@@ -204,13 +204,13 @@ def entry_refusal(
     if participant is not None:
         history = history or task_history(participant)
         if any(outcome in _ENDS_FOR_GOOD for _state, outcome in history.outcomes):
-            return Refused("not_again", _("One person can take part once."))
+            return Refused("not_again", _("Each person can take part only once."))
         limit = study.values.quotas.max_conversations_per_participant
         n_done = sum(state == Task.State.COMPLETED for state, _outcome in history.outcomes)
         if study.values.sittings.parts:
             refusal = _sitting_refusal(study, participant, history)
         elif limit and n_done >= limit:
-            refusal = Refused("limit", _("You have taken part as often as one person can."))
+            refusal = Refused("limit", _("You have already taken part the maximum number of times."))
         if refusal is not None or history.completed_parts:
             return refusal
     n_wanted = study.values.quotas.n_conversations_wanted

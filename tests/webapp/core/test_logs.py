@@ -179,18 +179,18 @@ def test_a_database_that_is_away_asks_for_patience(monkeypatch: pytest.MonkeyPat
     assert answer.status_code == 503
     assert int(answer["Retry-After"]) > 0
     assert "Nothing is lost" in answer.content.decode()
-    assert "many people are here" in answer.content.decode()
-    assert "many people are here" in busy_page(5, reloads=True, is_outage=database_outage.is_going_on())
+    assert "the server is very busy" in answer.content.decode()
+    assert "the server is very busy" in busy_page(5, reloads=True, is_outage=database_outage.is_going_on())
 
     def refused(*_: object, **__: object) -> None:
         raise OperationalError('connection to server at "127.0.0.1", port 5432 failed: Connection refused')
 
     monkeypatch.setattr("webapp.participant.access.study_by_key", refused)
     page = Client(raise_request_exception=False).get("/s/demo/").content.decode()
-    assert "many people" not in page
-    assert "we cannot reach our database" in page
+    assert "very busy" not in page
+    assert "our database is not responding" in page
     # Requests that then wait for a thread in vain are told the same.
-    assert "many people" not in busy_page(5, reloads=True, is_outage=database_outage.is_going_on())
+    assert "very busy" not in busy_page(5, reloads=True, is_outage=database_outage.is_going_on())
     monkeypatch.setattr("webapp.participant.access.study_by_key", lambda _key: (_ for _ in ()).throw(ValueError()))
     answer = Client(raise_request_exception=False).get("/s/demo/")
     assert answer.status_code == 500

@@ -86,7 +86,7 @@ def test_a_choice_waits_for_both(browser: Client, address: str) -> None:
     exchange(second, "more", "well")
     answered = post(browser, address, _n="1", choice="a").url
     assert "note=waiting_for_reply" in answered
-    assert "You can choose when both have answered." in browser.get(answered).content.decode()
+    assert "You can choose once both have answered." in browser.get(answered).content.decode()
     assert not Rating.objects.exists()
 
 

@@ -118,10 +118,10 @@ def test_answers_are_stored_once_exported_and_read(asking: Study, browser: Clien
         ({"overall": "2.5"}, "2.5 is not on the scale from 1 to 5."),
         ({"overall": "x"}, "Please choose a number from 1 to 5."),
         ({"dull": "101"}, "101 is not on the scale from 0 to 100."),
-        ({"again": "Maybe"}, "Choose one of the answers that are shown."),
-        ({"wrong": ["Facts", "Smell"]}, "Choose among the answers that are shown."),
+        ({"again": "Maybe"}, "Choose one of the answers shown."),
+        ({"wrong": ["Facts", "Smell"]}, "Choose from the answers shown."),
         ({"why": " \u200b "}, "Please answer this question."),
-        ({"why": "x" * 1001}, "Write at most 1000 characters; these are 1001."),
+        ({"why": "x" * 1001}, "Write up to 1000 characters; your text has 1001."),
     ],
 )
 def test_what_cannot_be_taken_is_said_beside_its_question_and_the_rest_kept(
@@ -135,7 +135,7 @@ def test_what_cannot_be_taken_is_said_beside_its_question_and_the_rest_kept(
         page = unescape(shown(browser.get(sent.url)))
         assert page.count(said) == 1
         assert f'id="{name}-error"' in page
-        assert "1 answer is missing or not valid." in page
+        assert "1 answer is missing or invalid." in page
         if name != "wrong":
             assert len(re.findall(r" checked[ >]", page)) == (3 if name == "overall" else 4) - (name == "again")
     assert not Rating.objects.exists()

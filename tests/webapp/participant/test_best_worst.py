@@ -95,7 +95,7 @@ def test_the_best_and_the_worst_are_stored_by_their_place_in_the_item(browser: C
     [
         ({}, ["2 answers are missing", "Please choose the best text.", "Please choose the worst text.", "#best-a"]),
         ({"best": "b"}, ["1 answer is missing", "Please choose the worst text.", "#worst-a"]),
-        ({"best": "b", "worst": "b"}, ["1 answer is missing or not valid.", "You chose this text as the best one"]),
+        ({"best": "b", "worst": "b"}, ["1 answer is missing or invalid.", "You chose this text as the best one"]),
         ({"best": "b", "worst": "e"}, ["Please choose the worst text."]),
     ],
 )

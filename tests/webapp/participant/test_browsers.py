@@ -69,7 +69,7 @@ def test_the_last_page_promises_no_way_back_that_needs_cookies(study: Study) -> 
             person = Client(enforce_csrf_checks=True)
         later = shown(person.get(f"/chat/{conversation.pk}/{query}"))
         assert ("open the same link in this browser" in later) == has_cookies
-        assert ("Keep the address of this page, then close it." in later) != has_cookies
+        assert ("Save the address of this page, then close it." in later) != has_cookies
         if has_cookies:
             done = post(person, f"/chat/{conversation.pk}/rate/", **ANSWERS).url
         else:
@@ -80,8 +80,8 @@ def test_the_last_page_promises_no_way_back_that_needs_cookies(study: Study) -> 
                 .url
             )
         page = shown(person.get(done))
-        assert ("Open the link you were given again" in page) == has_cookies
-        assert ("Keep the address of this page: it leads back here." in page) != has_cookies
+        assert ("To see this page again, open your link" in page) == has_cookies
+        assert ("Save the address of this page to come back here." in page) != has_cookies
         assert "Your completion code" in shown(person.get(done)), "it does lead back"
 
 

@@ -25,7 +25,7 @@ def test_pay_is_promised_only_where_the_study_does(study: Study, browser: Client
     conversation = begin(browser)
     page = browser.get(f"/chat/{conversation.pk}/").content.decode()
     assert "paid" not in page
-    assert "Finish early with pay" not in page
+    assert "Finish early and get paid" not in page
 
 
 @pytest.mark.parametrize("page", ["swap/", "finish/"])

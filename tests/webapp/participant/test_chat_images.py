@@ -255,7 +255,7 @@ def test_a_message_takes_only_an_image_of_its_chat_and_once() -> None:
     again = services.turn_add_human(conversation_id=conversation.pk, **ask)
     assert (first.created, again.created, again.turn.pk) == (True, False, first.turn.pk)
     answer(conversation, "Red.")
-    with pytest.raises(Refused, match="no longer here"):
+    with pytest.raises(Refused, match="no longer available"):
         services.turn_add_human(conversation_id=conversation.pk, **{**ask, "client_id": uuid.uuid4()})
     with pytest.raises(Refused, match="Write something"):
         services.turn_add_human(conversation_id=conversation.pk, client_id=uuid.uuid4(), text=" ")

@@ -186,4 +186,4 @@ def test_the_first_page_tells_both_limits(browser: Client, make: Callable[..., S
     make("s", least_minutes=1, most_minutes=10)
     page = " ".join(browser.get("/s/s/").content.decode().split())
     assert "A chat takes at least 1 minute." in page
-    assert "A chat ends 10 minutes after your first message; we tell you before." in page
+    assert "A chat ends 10 minutes after your first message. We tell you in advance." in page

@@ -175,7 +175,7 @@ def test_without_platform_the_next_chat_starts_from_here(browser: Client) -> Non
     assert "Talk to another chatbot" in page
     second = begin(browser)
     assert second.pk != first.pk
-    assert "Continue it" in browser.get("/s/s/").content.decode(), "an open chat comes first"
+    assert "Continue where you left off" in browser.get("/s/s/").content.decode(), "an open chat comes first"
     chat(second, 3)
     make_rating(second)
     page = browser.get("/s/s/").content.decode()

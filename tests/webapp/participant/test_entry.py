@@ -133,11 +133,11 @@ def test_two_workers_at_one_computer_have_a_chat_each(study: Study, browser: Cli
 def test_a_changed_hidden_field_is_refused(study: Study, browser: Client) -> None:
     field = entry_field(browser.get("/s/s/?workerId=w1"))
     response = post(browser, "/s/s/start/", consent="on", _entry=field[:-2] + "xx")
-    assert "altered on its way" in response.content.decode()
+    assert "altered before it reached you" in response.content.decode()
     other = make_study("other")
     browser.get("/s/other/")
     response = post(browser, f"/s/{other.key}/start/", consent="on", _entry=field)
-    assert "altered on its way" in response.content.decode()
+    assert "altered before it reached you" in response.content.decode()
     assert not Participant.objects.exists()
 
 

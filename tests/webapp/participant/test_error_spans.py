@@ -84,20 +84,17 @@ def test_the_page_works_without_scripts(browser: Client) -> None:
 @pytest.mark.parametrize(
     ("spans", "words"),
     [
-        ("", "Mark an error, or say that there is none."),
-        ("4:4:style:minor", "“4:4:style:minor” marks no words"),
-        ("9:3:style:minor", "“9:3:style:minor” marks no words"),
-        (f"0:{len(REPLY) + 1}:style:minor", "marks no words of this reply"),
-        ("-1:3:style:minor", "marks no words of this reply"),
-        ("4:5:style:minor", "marks no words of this reply"),  # a blank
-        ("99999999:999999999:style:minor", "marks no words of this reply"),
+        ("", "Mark an error, or choose “No error”."),
+        ("4:4:style:minor", "“4:4:style:minor” does not mark any words"),
+        ("9:3:style:minor", "“9:3:style:minor” does not mark any words"),
+        (f"0:{len(REPLY) + 1}:style:minor", "does not mark any words in this reply"),
+        ("-1:3:style:minor", "does not mark any words in this reply"),
+        ("4:5:style:minor", "does not mark any words in this reply"),  # a blank
+        ("99999999:999999999:style:minor", "does not mark any words in this reply"),
         ("0:4:nothing:minor", "Choose what is wrong with “Café”"),
         ("0:4:mqm:minor", "Choose what is wrong with “Café”"),
         ("0:4:style:terrible", "Choose what is wrong with “Café”"),
-        (
-            ";".join(f"{n}:{n + 1}:style:minor" for n in range(3)),
-            "At most 2 errors of a reply can be marked, and these",
-        ),
+        (";".join(f"{n}:{n + 1}:style:minor" for n in range(3)), "You can mark up to 2 errors per reply; you marked"),
     ],
 )
 def test_what_cannot_be_an_error_is_refused(browser: Client, spans: str, words: str) -> None:

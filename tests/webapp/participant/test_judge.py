@@ -219,7 +219,7 @@ def test_a_pair_of_replies_is_compared_and_stored_by_model_whatever_side_it_stoo
             assert "3 answers are missing" in incomplete
             assert '<a href="#fluency-a">Go to question 2</a>' in incomplete
             assert "not on the scale" not in incomplete
-            assert "Please choose A, B" in shown(post(browser, address, _n="3", **{**given, "quality": "5"}))
+            assert "Please select A, B" in shown(post(browser, address, _n="3", **{**given, "quality": "5"}))
         post(browser, address, _n=str(n), **given)
         if n < 3:
             again = shown(browser.get(f"{address}?n={n}"))

@@ -125,7 +125,7 @@ def test_many_messages_wait_for_answers(study: Study, browser: Client) -> None:
         message_send(participant=conversation.participant, text=f"message {n}")
     refused = post(browser, PAGE, text="one more")
     assert refused.status_code == 400
-    assert "Your earlier messages are still to be answered." in refused.content.decode()
+    assert "Your earlier messages have not been answered yet." in refused.content.decode()
     message_answer(message=ParticipantMessage.objects.first(), text="Yes.", username="r")
     assert post(browser, PAGE, text="one more").status_code == 302
     assert len(sent()) == MOST_WAITING + 1

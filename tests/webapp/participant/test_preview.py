@@ -93,7 +93,7 @@ def test_a_researcher_who_takes_part_keeps_the_own_chat(study: Study, staff: Cli
     conversation = begin(staff)
     chat(conversation, 3)
     before = dict(staff.cookies)
-    assert b"Continue it" not in staff.get("/preview/s/consent/").content
+    assert b"Continue where you left off" not in staff.get("/preview/s/consent/").content
     assert str(conversation.pk) not in staff.get("/preview/s/chat/").content.decode()
     assert dict(staff.cookies) == before
     assert staff.get(f"/chat/{conversation.pk}/").status_code == 200

@@ -62,10 +62,10 @@ def test_a_chat_opened_by_its_address_leads_back_to_the_questions(asking: Study,
     ("changed", "said"),
     [
         ({"question_age": ""}, "Please answer this question."),
-        ({"question_age": "17"}, "Choose one of the answers that are shown."),
+        ({"question_age": "17"}, "Choose one of the answers shown."),
         ({"question_languages": []}, "Please answer this question."),
-        ({"question_languages": ["English", "Ido"]}, "Choose among the answers that are shown."),
-        ({"question_job": "x" * 1001}, "Write at most 1000 characters; these are 1001."),
+        ({"question_languages": ["English", "Ido"]}, "Choose from the answers shown."),
+        ({"question_job": "x" * 1001}, "Write up to 1000 characters; your text has 1001."),
     ],
 )
 def test_what_cannot_be_taken_is_said_beside_its_question_and_the_rest_kept(
@@ -78,7 +78,7 @@ def test_what_cannot_be_taken_is_said_beside_its_question_and_the_rest_kept(
     assert f'aria-describedby="{name}-error"' in page
     assert page.count(f"<span>{said}</span>") == page.count(said) == 1
     is_missing = not any(changed.values())
-    words = "1 answer is missing." if is_missing else "1 answer is missing or not valid."
+    words = "1 answer is missing." if is_missing else "1 answer is missing or invalid."
     assert words in page
     assert f'href="#{name}-1"' in page
     assert "<title>Error:" in page.replace("<title> ", "<title>")

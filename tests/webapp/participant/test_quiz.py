@@ -60,14 +60,14 @@ def test_a_miss_is_explained_and_a_second_try_passes(browser: Client) -> None:
         assert browser.get(later).url == address
     page = shown(browser.get(address))
     assert "2 short questions first" in page
-    assert "once more" not in page
+    assert "Reminder" not in page
     missing = shown(post(browser, address, quiz_1="Five", _attempt="1", _quiz=_due().quiz))
     assert "1 answer is missing." in missing
     assert not QuizAttempt.objects.exists()
     assert sent(browser, address, **WRONG) == address
     page = words(browser.get(address))
     assert "1 answer was not right. You have one more try. Your other answer is kept." in page
-    assert "1. How many messages do you write at least? Five Right." in page
+    assert "1. How many messages do you write at least? Five Correct." in page
     assert "Not quite. Look at point 2 above and choose again." in page
     assert "the study ends here, and you are paid £0.14 for your time" in page
     html = browser.get(address).content.decode()
@@ -101,7 +101,7 @@ def test_what_is_sent_twice_is_one_attempt_and_goes_with_its_person() -> None:
     for _time in range(3):
         assert not quiz_answer(task=task, quiz=due.quiz, attempt=1, answers=["Five", "Both"])
     assert QuizAttempt.objects.count() == 1
-    with pytest.raises(Refused, match="not the one that is due"):
+    with pytest.raises(Refused, match="not the current step"):
         quiz_answer(task=task, quiz="another", attempt=2, answers=["Five", "Both"])
     # What was right stays right, whatever a second form says of it.
     assert quiz_answer(task=task, quiz=due.quiz, attempt=2, answers=["Two", RIGHT["quiz_2"]])
@@ -174,10 +174,10 @@ def test_one_miss_is_explained_and_tried_once_more(browser: Client) -> None:
     address = started(browser, "a")
     assert practised(browser, address, **UNPRACTISED) == address
     page = shown(browser.get(address))
-    assert "Not yet. Here is why, then try once more." in page
+    assert "Not quite. Read why below, then try once more." in page
     assert "asks about the loss" in page
     assert page.count("Not quite. Choose again.") == 1
-    assert "If it is wrong once more, the study ends here." in page
+    assert "If it is wrong again, the study ends here." in page
     assert practised(browser, address, **PRACTISED).endswith("/judge/")
 
 
@@ -205,7 +205,7 @@ def test_what_is_sent_twice_is_one_attempt() -> None:
     assert TrainingAnswer.objects.count() == 1
     task.refresh_from_db()
     assert task.state == Task.State.OPEN
-    with pytest.raises(Refused, match="not the one that is due"):
+    with pytest.raises(Refused, match="not the current step"):
         practice_answer(task=task, attempt=2, pair="another", answers={})
 
 

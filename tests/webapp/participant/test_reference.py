@@ -90,7 +90,7 @@ def test_a_contradiction_is_asked_about_once_and_both_may_be_kept(browser: Clien
     make_referenced()
     address = started(browser, "a")
     page = shown(post(browser, address, _n="1", direction="worse", **GOOD))
-    assert "You said worse but rated it higher than the reference reply. Keep both, or change one." in page
+    assert "You chose “Worse” but rated it higher than the reference reply. Keep both answers, or change one." in page
     assert "Error:" not in page, "a question, no mistake"
     assert 'name="_asked" value="1"' in page
     assert re.search(r'value="worse" checked', page)
@@ -107,8 +107,8 @@ def test_a_contradiction_is_asked_about_once_and_both_may_be_kept(browser: Clien
 @pytest.mark.parametrize(
     ("direction", "score", "words"),
     [
-        ("better", "2", "You said better but rated it lower"),
-        ("same", "1", "You said the same but rated it much lower"),
+        ("better", "2", "You chose “Better” but rated it lower"),
+        ("same", "1", "You chose “Same” but rated it much lower"),
         ("same", "4", ""),
         ("better", "4", ""),
     ],

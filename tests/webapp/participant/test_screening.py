@@ -43,7 +43,7 @@ def test_another_answer_ends_at_once_with_thanks_and_the_code(browser: Client) -
     page = browser.get(response.url)
     assert page.status_code == 200
     text = " ".join(page.content.decode().split())
-    assert "This study needs participants with other answers, so it ends here. You are paid £0.20" in text
+    assert "This study needs participants with different answers, so it ends here. You are paid £0.20" in text
     assert "SCREEN1" in text
     task = Task.objects.get()
     assert (task.outcome, task.told["code"]) == (Outcome.SCREENED_OUT, "SCREEN1")

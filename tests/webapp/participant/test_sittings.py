@@ -104,7 +104,7 @@ def test_the_same_link_leads_to_the_part_that_is_due(client: Client) -> None:
     assert 'data-local="datetime"' in early
     assert client.post("/s/s/start/", {"consent": "on"}).status_code == 409
     days_ago(person, 3)
-    assert 'aria-current="step">2 to 4 days after the part before · £2.00' in client.get("/s/s/").content.decode()
+    assert 'aria-current="step">2 to 4 days after the previous part · £2.00' in client.get("/s/s/").content.decode()
     second = do_part(client)
     assert (second.participant, second.sitting) == (person, "second")
     days_ago(person, 1.5)

@@ -233,7 +233,7 @@ def test_a_chat_under_way_keeps_its_limits_questions_and_promises(client: Client
     edited = study_edit(study=study, min_exchanges=5, max_exchanges=9, title="New", promises_pay_on_failure=False)
     page = client.get(f"/chat/{conversation.pk}/?t={token}").content.decode()
     assert 'data-min-exchanges="3" data-max-exchanges="4"' in " ".join(page.split())
-    assert "Finish early with pay" in page
+    assert "Finish early and get paid" in page
     assert "<title>Step 2 of 4: Chat – New" not in page
     assert 'data-min-exchanges="3"' in page
     exchange(conversation, "one", "more")
@@ -300,7 +300,7 @@ def test_a_form_read_before_a_change_is_shown_again(client: Client) -> None:
     field = client.get("/s/s/").context["entry_field"]
     study_edit(study=study, consent_text="After.")
     answer = client.post("/s/s/start/", {"consent": "on", "_entry": field})
-    assert "The study was changed since you opened this page" in answer.content.decode()
+    assert "The study has changed since you opened this page" in answer.content.decode()
     assert "After." in answer.content.decode()
     assert not Participant.objects.exists()
     again = client.post("/s/s/start/", {"consent": "on", "_entry": answer.context["entry_field"]})

@@ -120,7 +120,7 @@ def turn_add_human(
         if failure is not None and not is_rewritten:
             raise Refused(
                 "bot_failed",
-                _("The chatbot did not answer. First choose how to continue."),
+                _("The chatbot did not answer. Choose how to continue first."),
                 turn=failure.turn,
                 can=failure.can,
                 **details,
@@ -136,14 +136,14 @@ def turn_add_human(
         if not text and image is None:
             raise Refused("empty", _("Write something first."), **details)
         if image is not None and not takes_images(conversation):
-            raise Refused("bad_image", _("No image can be sent in this chat."), **details)
+            raise Refused("bad_image", _("You cannot send images in this chat."), **details)
         n_over = len(text) - version.values.chat.max_message_chars
         if n_over > 0:
             raise Refused(
                 "too_long",
                 ngettext(
-                    "That is %(n)d character too long. Your text is still in the box.",
-                    "That is %(n)d characters too long. Your text is still in the box.",
+                    "Your message is %(n)d character too long. It is still in the box.",
+                    "Your message is %(n)d characters too long. It is still in the box.",
                     n_over,
                 )
                 % {"n": n_over},
@@ -207,7 +207,7 @@ def vote_set(*, conversation_id: UUID, turn_index: int, value: int) -> None:
     state = Conversation.objects.filter(pk=conversation_id).values_list("state", flat=True).first()
     if state != Conversation.State.OPEN:
         raise Refused("closed", _("This chat is finished. You can rate it now."), turn=turn_index)
-    raise Refused("bad_frame", _("There is no reply of the chatbot with this number."), turn=turn_index)
+    raise Refused("bad_frame", _("The chatbot has no reply with this number."), turn=turn_index)
 
 
 def reply_report(
@@ -231,7 +231,7 @@ def reply_report(
         raise Refused("bad_report", _("Choose what is wrong with the reply."))
     words = sanitise_input(words)[: ReplyReport.MOST_CHARS]
     if reason == ReplyReport.Reason.OTHER and not words:
-        raise Refused("bad_report", _("Say in a few words what is wrong."))
+        raise Refused("bad_report", _("Describe the problem in a few words."))
     which = {"participant": participant, "turn": turn, "item": item, "response": response}
     with transaction.atomic():
         report, is_new = ReplyReport.objects.select_for_update(of=("self",)).get_or_create(

@@ -170,7 +170,7 @@ def pair_close(*, slots: tuple[Slot, ...]) -> None:
         if chat.state != Conversation.State.OPEN:
             raise Refused("closed", _("This comparison is finished."))
         if reply_is_coming(chat):
-            raise Refused("waiting_for_reply", _("You can choose when both have answered."))
+            raise Refused("waiting_for_reply", _("You can choose once both have answered."))
         if early := early_reason(chat):
             messages = {
                 "too_early": _("Write a little more before you choose."),
@@ -180,7 +180,7 @@ def pair_close(*, slots: tuple[Slot, ...]) -> None:
         if picks_replies(chat) and chat.turns.filter(speaker="bot", goes_on=None, index__gt=0).exists():
             raise Refused("pick_due", _("Pick a reply first."))
     if chats[0].n_exchanges != chats[1].n_exchanges:
-        raise Refused("waiting_for_reply", _("You can choose when both have answered."))
+        raise Refused("waiting_for_reply", _("You can choose once both have answered."))
     if chats[0].version is not None and chat_check_due(chats[0], chats[0].version):
         raise Refused("check_due", _("Answer the researchers' question first."))
     for chat in chats:

@@ -49,7 +49,7 @@ class PairForm(forms.Form):
 
     comment = ""
     sides: tuple[str, ...] = (_A, _SAME, _B)
-    missing = gettext_lazy("Please choose A, B or “Same”.")
+    missing = gettext_lazy("Please select A, B or “Same”.")
 
     def __init__(self, context: FormContext, data: Mapping[str, Any] | None = None) -> None:
         [*slots] = context.judgement.slots
@@ -359,12 +359,14 @@ class ReferenceForm(RatingForm):
 
 def _contradiction(direction: int, overall: float, known: float) -> str:
     if direction == WORSE:
-        return _("You said worse but rated it higher than the reference reply. Keep both, or change one.")
+        return _("You chose “Worse” but rated it higher than the reference reply. Keep both answers, or change one.")
     if direction == BETTER:
-        return _("You said better but rated it lower than the reference reply. Keep both, or change one.")
+        return _("You chose “Better” but rated it lower than the reference reply. Keep both answers, or change one.")
     if overall > known:
-        return _("You said the same but rated it much higher than the reference reply. Keep both, or change one.")
-    return _("You said the same but rated it much lower than the reference reply. Keep both, or change one.")
+        return _(
+            "You chose “Same” but rated it much higher than the reference reply. Keep both answers, or change one."
+        )
+    return _("You chose “Same” but rated it much lower than the reference reply. Keep both answers, or change one.")
 
 
 @register_sheet

@@ -70,7 +70,7 @@ class ConsentStep(ParticipantStep):
         arrival = EntryRequest(request, study, self.visit, recruitment_read(study, request.GET))
         refusal = None
         if problem := arrival.recruitment.problem_for(arrival.participant):
-            refusal = Refused(problem, _("This link cannot be used to start."))
+            refusal = Refused(problem, _("You cannot start with this link."))
         elif (moved := arrival.moved_page()) is not None:
             return moved
         else:

@@ -188,7 +188,7 @@ def bots_refusal(
         if len(set(study.bots) - full) < n:
             return Refused("full", _("This study has all the participants it needs."))
         if len(set(remaining) - full) < n:
-            return Refused("bots_full", _("The chatbots that you have not met have all the chats they need."))
+            return Refused("bots_full", _("The chatbots you have not met already have enough chats."))
         remaining = [bot_id for bot_id in remaining if bot_id not in full]
     if len(set(remaining) - bots_beyond_cap(study).keys()) < n:
         return Refused("spent", _("This study's budget has been used up."))

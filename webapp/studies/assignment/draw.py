@@ -140,7 +140,7 @@ class StudyDraw:
     def _no_cell(self, cells: CellDraw, bots: Collection[str], n: int, met: Collection[str]) -> Refused:
         """Return the reason why this participant can get no cell with these bots."""
         if replace(cells, is_limited=False).options(bots, n):
-            return Refused("bots_full", _("The chatbots that you have not met have all the chats they need."))
+            return Refused("bots_full", _("The chatbots you have not met already have enough chats."))
         if replace(cells, is_limited=False).options(set(self.values.bots) - set(met), n):
             return Refused("no_bot", _("No chatbot is available at the moment."))
         return Refused("all_rated", _("You have already rated every chatbot."))

@@ -318,7 +318,7 @@ def validate_ends(answers: Mapping[str, float]) -> dict[str, str]:
     missing = {BEST: gettext("Please choose the best text."), WORST: gettext("Please choose the worst text.")}
     wrong = {name: words for name, words in missing.items() if name not in answers}
     if not wrong and answers[BEST] == answers[WORST]:
-        wrong[WORST] = gettext("You chose this text as the best one, too. Choose another as the worst.")
+        wrong[WORST] = gettext("You chose this text as the best one as well. Choose a different one as the worst.")
     return wrong
 
 

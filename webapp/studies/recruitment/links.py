@@ -209,7 +209,7 @@ def move_read(token: str) -> tuple[Participant, DeviceMove]:
     if participant.n_moves != move.n_moves:
         raise _used()
     if participant.move_nonce != move.nonce:
-        raise Refused("move_replaced", _("This link was cancelled, or a newer one was made."))
+        raise Refused("move_replaced", _("This link was cancelled or replaced by a newer one."))
     return participant, move
 
 
@@ -239,11 +239,11 @@ def moved_here(*, participant: Participant) -> Participant:
 
 
 def _unknown() -> Refused:
-    return Refused("move_unknown", _("This link leads nowhere."))
+    return Refused("move_unknown", _("This link is not valid."))
 
 
 def _used() -> Refused:
-    return Refused("move_used", _("This link has been used."))
+    return Refused("move_used", _("This link has already been used."))
 
 
 SCRIPTS_FAILED = SCRIPT_FAILED, SCRIPT_FAILED_IN_CHAT = "script_failed", "script_failed_chat"

@@ -140,7 +140,7 @@ def test_lines_of_a_form_are_quotas() -> None:
     [
         ({"n_conversations_wanted": 1}, "full", "has all the participants it needs"),
         ({"max_per_bot": 1, "bot_quotas": {"parrot": 0}}, "full", "has all the participants it needs"),
-        ({"max_conversations_per_participant": 1}, "limit", "as often as one person can"),
+        ({"max_conversations_per_participant": 1}, "limit", "the maximum number of times"),
     ],
 )
 def test_every_refusal_is_shown_and_logged_with_its_reason(
