@@ -188,7 +188,7 @@ def test_arrow_keys_go_from_cell_to_cell_of_the_benchmark(lab: ConfabServer, new
     page.goto(f"{lab.url}/dashboard/benchmark/")
     page.get_by_role("link", name="Add a data set").press("Enter")
     expect(page.locator("#add summary").first).to_be_focused()
-    expect(page.get_by_label("or a file of judged replies")).to_be_visible()
+    expect(page.get_by_label("Or a file of rated replies")).to_be_visible()
 
 
 def test_a_run_is_followed_and_stopped(lab: ConfabServer, new_page: Callable[..., Any]) -> None:
@@ -196,7 +196,7 @@ def test_a_run_is_followed_and_stopped(lab: ConfabServer, new_page: Callable[...
     sign_in(page, lab)
     page.goto(f"{lab.url}/dashboard/runs/")
     page.get_by_label("Eliza (rules)").check()
-    page.get_by_label("Conversations each").fill("3")
+    page.get_by_label("Conversations per bot or pair").fill("3")
     page.get_by_label("Compute all metrics afterwards").uncheck()
     page.get_by_role("button", name="Start run").click()
     expect(page.get_by_role("heading", name="Self-play 1")).to_be_visible()

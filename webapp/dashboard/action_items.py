@@ -31,14 +31,14 @@ from webapp.studies.recruitment.completion import promises_pay
 from webapp.studies.selectors import talks_to_bots
 
 PAYING = ("prolific", "mturk", "panel")
-"""Platforms whose visits somebody decides about."""
+"""Platforms on which researchers approve or reject work."""
 _BEHIND = 3
-"""A bot is behind with so many conversations fewer than the leading one."""
+"""A bot is slow if it has this many conversations fewer than the leading one."""
 _TONES = ("bad", "warn", "info", "wait")
-"""The most urgent first."""
+"""Most urgent first."""
 
 _WAITS_DAYS = 3
-"""People who finished longer ago ask where their pay is; platforms want a decision within days."""
+"""Days after which a missing decision is overdue; platforms expect one within days."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +81,7 @@ def action_items(*, may_pay: bool = True) -> list[ActionItem]:
         ActionItem(
             "warn",
             ", ".join(beyond),
-            f"cannot go on in {study.name}: its cap on cost is reached.",
+            f"has reached its cost limit in {study.name}.",
             "See cost",
             ("dashboard:study", {"key": study.key}, ""),
         )
@@ -95,7 +95,7 @@ def action_items(*, may_pay: bool = True) -> list[ActionItem]:
         ActionItem(
             "warn",
             job_title(job),
-            "was interrupted: its process has ended, and no other one has continued it.",
+            "was interrupted: its process ended and no other process has continued it.",
             "See job",
             ("dashboard:job", {"kind": job.kind, "pk": job.pk}, ""),
         )
@@ -233,7 +233,7 @@ def alert_action_items() -> list[ActionItem]:
         ActionItem(
             "warn",
             alert.aside.bot_id if alert.aside else str(alert.get_event_display()),
-            f"was to be told, and the {str(alert.get_channel_display()).lower()} could not be sent: {alert.error}.",
+            f"triggered an alert, but the {str(alert.get_channel_display()).lower()} could not be sent: {alert.error}.",
             "See the bot" if alert.aside else "See the system",
             ("dashboard:bot", {"bot_id": alert.aside.bot_id}, "") if alert.aside else ("dashboard:system", {}, ""),
         )
@@ -259,8 +259,8 @@ def _reported() -> list[ActionItem]:
     studies = {study.pk: study for study in Study.objects.filter(archived_at=None)}
     every = list(studies.values())
     people = Q(participant__study__in=every, participant__is_synthetic=False)
-    reports = ("reply", "replies", "of {} reported by people, and not looked at yet.", "See reports", "reported")
-    written = ("message", "messages", "of participants of {} not answered yet.", "Answer", "wrote")
+    reports = ("reply", "replies", "of {} reported by participants and not reviewed yet.", "See reports", "reported")
+    written = ("message", "messages", "from participants of {} not answered yet.", "Answer", "wrote")
     return [
         ActionItem(
             "warn",
@@ -294,7 +294,7 @@ def _unavailable(studies: Sequence[Study], entries: dict[str, BotEntry]) -> list
                 ActionItem(
                     "bad",
                     study.name,
-                    "cannot give participants a chatbot: none of its bots is available now.",
+                    "cannot give participants a chatbot, because none of its bots is available.",
                     "See why",
                     ("dashboard:study", {"key": study.key}, ""),
                 )
@@ -309,9 +309,9 @@ def _unavailable(studies: Sequence[Study], entries: dict[str, BotEntry]) -> list
             elif entries[bot_id].is_set_aside:
                 aside = asides.get(bot_id)
                 sentence = (
-                    "{trouble}; new participants do not get it until you put it back."
+                    "{trouble}; new participants do not get it until you re-enable it."
                     if aside is not None and aside.needs_person
-                    else "{trouble}; new participants do not get it until a reply works."
+                    else "{trouble}; new participants do not get it until it replies successfully."
                 )
                 rest = sentence.format(trouble=state.reason)
             else:
@@ -321,8 +321,8 @@ def _unavailable(studies: Sequence[Study], entries: dict[str, BotEntry]) -> list
     if missing:
         rest = plural(
             len(missing),
-            "is in a collecting study, but no bot of this name is registered here.",
-            "are in collecting studies, but no bots of these names are registered here.",
+            "is used in a collecting study, but is not registered on this server.",
+            "are used in collecting studies, but are not registered on this server.",
         )
         names = ", ".join(sorted(missing))
         items.append(ActionItem("bad", names, rest, "See bots", ("dashboard:bots", {}, "")))

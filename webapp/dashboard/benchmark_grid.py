@@ -24,7 +24,7 @@ from webapp.results.benchmark import BASELINE
 
 _BELOW = -2.0
 HELD_OUT, MEAN, RANK, NAME = "", "mean", "rank", "name"
-"""By what rows can stand, beside a data set's own numbers."""
+"""Orders of the rows other than by the numbers of a data set."""
 METHODS: dict[Method, str] = {"spearman": "Spearman", "pearson": "Pearson", "kendall": "Kendall"}
 
 
@@ -223,7 +223,7 @@ class Grid:
         headers = headers_of(
             *("Metric", "Data", "Dialogue model", "Dimension", "r#", "95 %#", "p#", "n#", "Contexts#"),
             *("Different replies#", "Ceiling#", "Ceiling, 95 %#", "Version", "Published r#", "Published metric"),
-            *("Published by", "Mind", "Language", "Mean rank#", "Median#", "Median of", "Beside the cosine"),
+            *("Published by", "Notes", "Language", "Mean rank#", "Median#", "Median of", "Compared with cosine"),
         )
         rows = [
             [
@@ -395,12 +395,12 @@ def _most_common_language(languages: Iterable[str]) -> str:
 
 def _cell(dataset: DataSet, metric: str, method: Method, target: str) -> GridCell:
     if not dataset.target:
-        return GridCell(reason="not judged on it")
+        return GridCell(reason="not rated on this dimension")
     part = dataset.part(metric)
     if part is None:
         return GridCell(reason="not computed")
     if "unavailable" in part:
-        return GridCell(reason="cannot be computed here")
+        return GridCell(reason="cannot be computed")
     query = {"source": dataset.source, "target": dataset.target}
     address = reverse("dashboard:benchmark_cell", args=[dataset.job.pk, metric])
     href = f"{address}?{urlencode({k: v for k, v in query.items() if v})}"

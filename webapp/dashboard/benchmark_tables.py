@@ -45,21 +45,20 @@ def choice_sets(jobs: Iterable[Job], target: str) -> list[ChoiceSet]:
         )
         choosers += [(metric["title"], metric) for metric in metrics]
         method = (
-            f"{phrases.pairs_text(int(result['n_items']))} of replies, “{questions[question]}”. Of the answers that "
-            "chose a reply: the share that chose the same one as people; half would be the same by chance. Two people: "
-            "how often two of them choose the same reply of these pairs, beside which a judge is to be read. Cohen’s κ "
-            "counts ties. A metric chooses the reply with the better score. Intervals are clustered by rater and by "
-            "context."
+            f"{phrases.pairs_text(int(result['n_items']))} of replies, “{questions[question]}”. Same reply as people: "
+            "share of agreement among answers that choose a reply; 50 % is chance. Two people: how often two people "
+            "choose the same reply of these pairs, as a reference for judges. Cohen’s κ includes ties. A metric "
+            "chooses the reply with the better score. Intervals are clustered by rater and by context."
         )
         if judge is None:
             method += (
-                " No judge has chosen yet: have “judge_pairs --study … --output judged.csv” judge the pairs, and add "
-                "its file below."
+                " There are no choices by a judge yet. Run “judge_pairs --study … --output judged.csv” and add its "
+                "file below."
             )
         title = job.study.name if job.study is not None else job.payload["study"]
         remarks = [*(_biases(judge) if judge is not None else ()), *_left_out(choosers, question)]
         table = _table(choosers, question)
-        name = f"Which of two is better: {title}"
+        name = f"Pairwise choices: {title}"
         sets.append(ChoiceSet(questions, NamedTable(f"choices-{job.pk}", name, table, method, remarks=remarks)))
     return sets
 
@@ -71,16 +70,15 @@ def _biases(judge: Mapping[str, Any]) -> Iterator[str]:
         return
     place, changed, length = biases["position_bias"], biases["changed"], biases["length_bias"]
     yield (
-        f"Position bias of {judge['title']}: {_printed(place, 'value')}, how much likelier it prefers what stands "
-        f"first (−.5 to .5, 0 is none); in {_printed(changed, 'value')} of {biases['n']} pairs its choice changes with "
-        "the order."
+        f"Position bias of {judge['title']}: {_printed(place, 'value')}, the preference for the first reply (−.5 to "
+        f".5, 0 is none). Its choice changes with the order in {_printed(changed, 'value')} of {biases['n']} pairs."
     )
     if length["r"] is None:
         yield f"Length bias: undefined, {reason_text(length.get('reason'))}."
     else:
         yield (
-            f"Length bias: Spearman {_printed(length, 'r')} of its preference with how much longer the first reply is; "
-            "a bias as far as people’s does not go with it."
+            f"Length bias: Spearman {_printed(length, 'r')} between its preference and the difference in length. It "
+            "is a bias only as far as it exceeds that of people."
         )
 
 
@@ -97,12 +95,12 @@ def _agreed(chooser: Mapping[str, Any], question: str) -> float:
 def _table(choosers: Sequence[tuple[str, Mapping[str, Any]]], question: str) -> PageTable:
     titles = (
         *("Same reply as people", "95 %", "Two people", "95 %", "Cohen’s κ", "95 %", "Answers", "Pairs", "Raters"),
-        *("Only people said “the same”", "Only it said “the same”", "Both said “the same”"),
+        *("Only people said “the same”", "Only judge or metric said “the same”", "Both said “the same”"),
     )
 
     def numbers(choices: Mapping[str, Any]) -> list[Cell]:
         if "unavailable" in choices:
-            return [Cell("–", reason=f"cannot be computed here: {choices['unavailable']}")] * len(titles)
+            return [Cell("–", reason=f"cannot be computed: {choices['unavailable']}")] * len(titles)
         ties = choices["counts"]
         counts = [choices[name] for name in ("n", "n_pairs", "n_raters")]
         counts += [ties[name] for name in ("people_tied", "chooser_tied", "both_tied")]
@@ -110,7 +108,9 @@ def _table(choosers: Sequence[tuple[str, Mapping[str, Any]]], question: str) -> 
         return [*estimates, *map(count_cell, counts)]
 
     return page_table(
-        choosers, ("Who chooses", lambda row: Cell(row[0])), (titles, lambda row: numbers(row[1]["choices"][question]))
+        choosers,
+        (("Judge or metric"), lambda row: Cell(row[0])),
+        (titles, lambda row: numbers(row[1]["choices"][question])),
     )
 
 
@@ -126,7 +126,7 @@ def _left_out(choosers: Sequence[tuple[str, Mapping[str, Any]]], question: str) 
         for reason, n in chooser["choices"][question].get("skipped", {}).items():
             titles_by_reason.setdefault((reason, n), []).append(title)
     return [
-        f"{phrases.pairs_text(n)} left out: {reason_text(reason)} "
+        f"{phrases.pairs_text(n)} excluded: {reason_text(reason)} "
         f"({'all' if len(titles) == len(choosers) else ', '.join(titles)})."
         for (reason, n), titles in titles_by_reason.items()
     ]
@@ -174,7 +174,7 @@ def published_table(rows: Sequence[Published]) -> PageTable:
         ([METHODS[method] for method in methods], lambda row: [_with_interval(row, method) for method in methods]),
         ("n", lambda row: Cell(str(row.n or ""), raw=(row.n,))),
         ("Published by", lambda row: Cell(row.place)),
-        *[("Mind", lambda row: Cell(row.note))] * has_notes,
+        *[("Notes", lambda row: Cell(row.note))] * has_notes,
     )
 
 
@@ -210,26 +210,26 @@ def systems_table(grid: Grid, method: Method) -> NamedTable | None:
         ((METHODS[method], "95 %"), lambda row: _estimate(row[2][method])),
         (("Pairwise accuracy", "95 %"), lambda row: _estimate(row[2]["pairwise_accuracy"])),
         (("Soft pairwise accuracy", "95 %"), lambda row: _estimate(row[2]["soft_pairwise_accuracy"])),
-        ("p beside the bar", lambda row: _tested(row[3])),
+        ("p against baseline", lambda row: _tested(row[3])),
         (("acc_eq", "ε"), lambda row: _ties(row[2]["ties"])),
     )
     words = (
-        "Pairwise accuracy: the share of pairs of systems that the metric orders as people do. Soft: 1 less the mean "
-        "difference of the p-values of people and metric (Thompson et al. 2024). Intervals by resampled contexts, of "
-        f"these systems. p: soft pairwise accuracies of the metric and of {_bar_title(grid)}, by scores swapped at "
-        "random. acc_eq: the share of pairs of replies that both order or both tie, where the metric ties what differs "
-        "by ε or less; ε is the best one on these very replies (Deutsch et al. 2023). Order of systems: better "
-        "than chance where systems dealt out at random come so near in 5 % of cases at most; else not shown; not known "
-        "with fewer than five systems."
+        "Pairwise accuracy: share of system pairs that the metric orders like people. Soft: 1 minus the mean "
+        "difference between the p-values of people and metric (Thompson et al. 2024). Intervals by resampling "
+        f"contexts, for these systems. p: permutation test of soft pairwise accuracy against {_bar_title(grid)}. "
+        "acc_eq: share of reply pairs with the same order or a tie in both, where differences up to ε are ties of "
+        "the metric; ε is optimised on these replies (Deutsch et al. 2023). Order of systems: better than chance if "
+        "a random assignment of systems reaches this accuracy in at most 5 % of cases, otherwise not shown; not "
+        "known with fewer than five systems."
     )
-    return NamedTable("systems", "Which metric orders the systems as people do?", table, words)
+    return NamedTable("systems", "System ranking by metric", table, words)
 
 
 def _bar_title(grid: Grid) -> str:
     """Name what metrics are tested against."""
     bars = {str(dataset.result.get("system_bar", "")) for dataset in grid.sets}
     titles = [row.title for row in grid.rows if row.name in bars]
-    return phrases.listed(titles) or "the bar"
+    return phrases.listed(titles) or "the baseline"
 
 
 def _tested(test: Mapping[str, Any] | None) -> Cell:
@@ -263,16 +263,16 @@ def beside_ours(grid: Grid, method: Method) -> NamedTable | None:
         ("Same formula", lambda pair: Cell("yes" if pair[1].is_same else "no")),
     )
     parts = [
-        f"{dataset.title}: {dataset.n_items} of {dataset.published_size} replies are here."
+        f"{dataset.title}: {dataset.n_items} of {dataset.published_size} replies are included."
         for dataset in grid.sets
         if dataset.published_size
     ]
     words = (
-        "Papers print no intervals; theirs are by r and n, as if replies were independent. “Same formula”: the "
-        "published metric itself, checked to three decimals; else the one that ours is nearest to."
+        "The papers give no intervals; those shown are computed from r and n, assuming independent replies. “Same "
+        "formula”: exactly the published metric, verified to three decimals; otherwise the most similar one."
     )
     remarks = [*parts, *caveats_of([row for _t, row, _o, _k in pairs])]
-    return NamedTable("beside", "Published figures beside these", table, words, remarks=remarks)
+    return NamedTable("beside", "Comparison with published figures", table, words, remarks=remarks)
 
 
 def _cells(value: float | None, low: float | None, high: float | None) -> list[Cell]:

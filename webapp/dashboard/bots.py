@@ -182,7 +182,7 @@ def study_spent(study: Study) -> Spent | None:
 
 def _about(account: Spending | None) -> str:
     if account is None or not account.n_calls:
-        return "no call yet"
+        return "no calls yet"
     parts = [
         plural(account.n_calls, "{n} call", "{n} calls").format(n=f"{account.n_calls:,}"),
         "{n_in} tokens in, {n_out} out".format(n_in=f"{account.tokens_in:,}", n_out=f"{account.tokens_out:,}"),
@@ -195,9 +195,9 @@ def _about(account: Spending | None) -> str:
 
 
 EACH = 5
-"""Conversations drawn of each bot."""
+"""Conversations drawn per bot."""
 SHOWN = 2
-"""So many of each are quoted on the page; the rest are read side by side."""
+"""Number of conversations per bot quoted on the page; the rest are shown side by side."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,7 +32,7 @@ from webapp.studies.models import Study
 MOST_COLUMNS = 6
 _NUMBER = re.compile(r"[-−]?\d+(\.\d+)?")
 _TRIED = 8
-"""So many parts of a line that finds nothing are left out, one after the other, to see what would be found."""
+"""Maximum number of terms removed, one at a time, to suggest a search with results."""
 
 
 def line_asked(query: QueryDict, leading: str = "") -> str:

@@ -292,8 +292,8 @@ def _about(results: dict[str, MetricResult]) -> str:
     keys = current_keys()
     n_current = sum(result.metric.key == keys.get(name) for name, result in results.items())
     if n_current == len(results):
-        return f"{n_current} metrics, all of the present version."
-    return f"{len(results)} metrics, {len(results) - n_current} of an earlier version."
+        return f"{n_current} metrics, all in the current version."
+    return f"{len(results)} metrics, {len(results) - n_current} in an earlier version."
 
 
 def _tracks(
@@ -357,7 +357,7 @@ def _speaker(conversation: Conversation, turn: Turn) -> str:
     if turn.speaker == Turn.Speaker.BOT:
         return "Bot"
     if conversation.source == Conversation.Source.SELFPLAY:
-        return "Bot, opener’s side"
+        return "Bot (opener)"
     if conversation.source == Conversation.Source.SIMULATED:
         return "Simulated participant"
     return "Participant"

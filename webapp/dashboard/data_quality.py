@@ -29,7 +29,7 @@ _KINDS: dict[CheckKind, Any] = {
     "quiz": "Questions about the instructions, first try",
     "before": "Attention checks before the task",
     "item": "Attention checks among the items",
-    "gold": "Items with a known right answer",
+    "gold": "Items with a known correct answer",
     "after": "Attention checks after the task",
     "chat": "Attention checks in the chat",
 }
@@ -139,7 +139,7 @@ def _kind(kind: Any, state: FlagState, n_people: int) -> KindRow:
         n_tasks=counts.get("n") or 0,
         n_possible=counts.get("of") or 0,
         share=percent(counts["n"], counts["of"]) if counts.get("of") else "",
-        why_none=kind.reasons.get(reason_key, "It was not looked for yet.") if reason_key or not counts else "",
+        why_none=kind.reasons.get(reason_key, "Not checked yet.") if reason_key or not counts else "",
     )
 
 

@@ -26,9 +26,9 @@ from webapp.search.query import ORDERS
 from webapp.studies.models import Study
 
 MARK = "narrow"
-"""Stands in an address that the form made, and in no other."""
+"""Parameter of addresses made by the form."""
 CHOSEN = ("bot", "first", "condition", "state", "rater", "flag", "tag")
-"""Fields with one value each."""
+"""Fields with a single value."""
 KINDS = {
     "starred": "starred",
     "tagged": "with a tag",
@@ -38,7 +38,7 @@ KINDS = {
     "unrated": "not rated",
 }
 OF_RUNS = ("starred", "tagged", "noted")
-"""Kinds that conversations without raters can be of."""
+"""Kinds of conversations without raters."""
 _KEPT = ("columns", "synthetic", "without", "hold")
 
 
@@ -243,7 +243,7 @@ def _with_chosen(options: Iterable[tuple[str, Any]], chosen: str) -> tuple[tuple
 
 
 _NOT_KEPT = ("without", "after", "page")
-"""Parts of an address that another choice of people makes meaningless."""
+"""Parameters that become meaningless with another selection of participants."""
 
 
 def requested_flags(request: HttpRequest) -> tuple[str, ...]:
@@ -323,7 +323,7 @@ def left_out_words(exclusions: FlagExclusions) -> str:
     """Compose a sentence on the number of excluded participants, by flag."""
     flags = ", ".join(f"{title} ({n})" for title, n in exclusions.by_flag)
     people = plural(exclusions.n_people, "person is", "people are")
-    return f"{exclusions.n_left_out} of {exclusions.n_people} {people} left out: {flags}."
+    return f"{exclusions.n_left_out} of {exclusions.n_people} {people} excluded: {flags}."
 
 
 def left_out_sentence(study: Study, excluded_flags: Sequence[str]) -> str:
@@ -331,4 +331,4 @@ def left_out_sentence(study: Study, excluded_flags: Sequence[str]) -> str:
     if not excluded_flags:
         return ""
     words = left_out_words(left_out_counts(study, excluded_flags))
-    return f"{words} A person with several of these flags stands under each."
+    return f"{words} Participants with several flags are counted under each."

@@ -51,22 +51,24 @@ class SelfPlayForm(forms.Form):
     name = forms.CharField(label="Name", required=False, max_length=200)
     bots = forms.MultipleChoiceField(label="Bots", widget=forms.CheckboxSelectMultiple)
     pairs = forms.ChoiceField(
-        label="Each bot talks with", choices=[("self", "itself"), ("all", "itself and others")], required=False
+        label="Chat partners", choices=[("self", "itself"), ("all", "itself and other bots")], required=False
     )
-    n_conversations = forms.IntegerField(label="Conversations each", min_value=1, max_value=100_000, initial=100)
-    n_turns = forms.IntegerField(label="Turns each", min_value=1, max_value=1000, initial=10)
+    n_conversations = forms.IntegerField(
+        label=("Conversations per bot or pair"), min_value=1, max_value=100_000, initial=100
+    )
+    n_turns = forms.IntegerField(label="Turns per conversation", min_value=1, max_value=1000, initial=10)
     seed = forms.IntegerField(label="Seed", initial=2026, min_value=-(2**63), max_value=2**63 - 1)
     study = forms.ChoiceField(
         label="Filters of replies",
         required=False,
-        help_text="What the filters of this study find is marked; nothing is withheld.",
+        help_text="Matches of this study’s filters are marked, but not blocked.",
     )
     openers = forms.CharField(
-        label="Openers, one a line",
+        label="Openers, one per line",
         required=False,
         max_length=50_000,
         widget=forms.Textarea(attrs={"rows": 3}),
-        help_text="Without any the bot speaks first, to an empty context.",
+        help_text="Leave empty to let the bot begin with an empty context.",
     )
     metrics = forms.BooleanField(label="Compute all metrics afterwards", required=False, initial=True)
 
@@ -75,7 +77,7 @@ class SelfPlayForm(forms.Form):
     ) -> None:
         super().__init__(*args, **kwargs)
         self.fields["bots"].choices = [(e.id, e.name) for e in entries if e.available]  # type: ignore[attr-defined]
-        usual = "as a new study has them"
+        usual = "defaults of a new study"
         self.fields["study"].choices = [("", usual), *studies]  # type: ignore[attr-defined]
         styled(self)
 
@@ -91,26 +93,33 @@ class SelfPlayForm(forms.Form):
 class SimulationForm(forms.Form):
     """The plan of a run of simulated participants."""
 
-    study = forms.ChoiceField(label="Study", help_text="Whose people give lengths, openings and conditions.")
-    participant = forms.ChoiceField(label="Participant", choices=participant_choices, initial="retrieval")
-    n_conversations = forms.IntegerField(
-        label="Conversations with each bot", min_value=1, max_value=100_000, initial=100
+    study = forms.ChoiceField(
+        label="Study", help_text=("Lengths, openings and conditions are taken from this study’s participants.")
     )
+    participant = forms.ChoiceField(label="Participant", choices=participant_choices, initial="retrieval")
+    n_conversations = forms.IntegerField(label="Conversations per bot", min_value=1, max_value=100_000, initial=100)
     bots = forms.CharField(
-        label="Bots", required=False, max_length=10_000, help_text="Ids by commas. None: the study’s bots."
+        label="Bots",
+        required=False,
+        max_length=10_000,
+        help_text=("IDs separated by commas. Leave empty for the study’s bots."),
     )
     n_exchanges = forms.IntegerField(
-        label="Exchanges", min_value=1, max_value=1000, required=False, help_text="None: as many as people had."
+        label="Exchanges",
+        min_value=1,
+        max_value=1000,
+        required=False,
+        help_text=("Leave empty to use the same lengths as people."),
     )
     seed = forms.IntegerField(label="Seed", initial=2026, min_value=-(2**63), max_value=2**63 - 1)
     max_cost = forms.FloatField(
-        label="Cap in money",
+        label="Cost limit",
         min_value=0,
         max_value=1e9,
         required=False,
-        help_text="For bots with prices. The run stops before its replies cost more.",
+        help_text="For bots with prices. The run stops before it exceeds this limit.",
     )
-    may_leave = forms.BooleanField(label="Participants leave when they want to", required=False)
+    may_leave = forms.BooleanField(label="Allow participants to leave early", required=False)
 
     def __init__(self, *args: Any, studies: Iterable[Study], **kwargs: Any) -> None:
         """Make the form; with a single study there is no field to choose it."""
@@ -143,12 +152,12 @@ class FitForm(forms.Form):
     """Form with the params of a hybrid fit."""
 
     targets = forms.MultipleChoiceField(
-        label="Target", widget=forms.CheckboxSelectMultiple, help_text="Several are averaged."
+        label="Target", widget=forms.CheckboxSelectMultiple, help_text="Several targets are averaged."
     )
     preset = forms.ChoiceField(label="Preset")
     intercept = forms.ChoiceField(
         label="Intercept",
-        choices=[("common", "common to all folds"), ("fold", "of each fold, as the paper")],
+        choices=[("common", "common to all folds"), ("fold", "separate for each fold, as in the paper")],
         initial=PREFERRED_INTERCEPT,
     )
     run = forms.ModelChoiceField(
@@ -157,8 +166,8 @@ class FitForm(forms.Form):
         required=False,
         empty_label="none",
     )
-    without_controls = forms.BooleanField(label="Leave out control bots", required=False)
-    include_synthetic = forms.BooleanField(label="Count scripted participants (rehearsals only)", required=False)
+    without_controls = forms.BooleanField(label="Exclude control bots", required=False)
+    include_synthetic = forms.BooleanField(label="Include scripted participants (rehearsals only)", required=False)
 
     def __init__(self, *args: Any, study: Study, presets: Choices, **kwargs: Any) -> None:
         """Make the form.
@@ -191,9 +200,9 @@ class FitForm(forms.Form):
 class TokenForm(forms.Form):
     """A new token of the API."""
 
-    name = forms.CharField(label="Name", max_length=100, help_text="What it is for: “CI of my bot”.")
+    name = forms.CharField(label="Name", max_length=100, help_text="For example “CI of my bot”.")
     rights = forms.MultipleChoiceField(
-        label="What it may do", widget=forms.CheckboxSelectMultiple, initial=[Right.READ.value]
+        label="Permissions", widget=forms.CheckboxSelectMultiple, initial=[Right.READ.value]
     )
     days = forms.IntegerField(
         label="Days until it expires",
@@ -201,7 +210,7 @@ class TokenForm(forms.Form):
         max_value=LONGEST_TOKEN_DAYS,
         initial=90,
         required=False,
-        help_text="Empty: it does not expire.",
+        help_text="Leave empty for no expiry.",
     )
 
     def __init__(self, *args: Any, rights: Choices, **kwargs: Any) -> None:
@@ -218,14 +227,16 @@ class TokenForm(forms.Form):
 class ShareForm(forms.Form):
     """A new link to a report."""
 
-    name = forms.CharField(label="Whom it is for", max_length=LONGEST_NAME, help_text="“Reviewers of the paper”.")
+    name = forms.CharField(
+        label="Recipient", max_length=LONGEST_NAME, help_text=("For example “Reviewers of the paper”.")
+    )
     days = forms.IntegerField(
-        label="Days until it ends",
+        label="Days until it expires",
         min_value=1,
         max_value=SHARE_LONGEST_DAYS,
         initial=90,
         required=False,
-        help_text="Empty: it does not end by itself.",
+        help_text="Leave empty for no expiry.",
     )
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -274,20 +285,21 @@ class BenchmarkForm(forms.Form):
 
     study = forms.ChoiceField(label="Study", required=False)
     file = forms.FileField(
-        label="or a file of judged replies",
+        label="Or a file of rated replies",
         required=False,
         widget=forms.FileInput(attrs={"accept": ".jsonl,.gz", "class": "input"}),
-        help_text="One JSON object per line, as the command “export --what judged” writes them.",
+        help_text="One JSON object per line, in the format of the command “export --what judged”.",
     )
     judged = forms.FileField(
-        label="What a judge chose",
+        label="Choices of a judge",
         required=False,
         widget=forms.FileInput(attrs={"accept": ".csv", "class": "input"}),
-        help_text="With a study whose people compare two replies or chats: the CSV that the command “judge_pairs "
-        "--output” wrote of its pairs.",
+        help_text=(
+            "Optional, for a study that compares two replies or chats: the CSV file written by “judge_pairs --output”."
+        ),
     )
     metrics = forms.MultipleChoiceField(
-        label="Metrics", widget=forms.CheckboxSelectMultiple, error_messages={"required": "Choose a metric at least."}
+        label="Metrics", widget=forms.CheckboxSelectMultiple, error_messages={"required": "Choose at least one metric."}
     )
 
     def __init__(self, *args: Any, metrics: Sequence[BenchmarkMetric], **kwargs: Any) -> None:
@@ -305,7 +317,7 @@ class BenchmarkForm(forms.Form):
         if file is None:
             return None
         if not file.name.lower().endswith((".jsonl", ".jsonl.gz")):
-            raise forms.ValidationError(f"“{file.name}” is no .jsonl or .jsonl.gz file.")
+            raise forms.ValidationError(f"“{file.name}” is not a .jsonl or .jsonl.gz file.")
         check_size(file)
         return file
 
@@ -315,7 +327,7 @@ class BenchmarkForm(forms.Form):
         if file is None:
             return None
         if not file.name.lower().endswith(".csv"):
-            raise forms.ValidationError(f"“{file.name}” is no .csv file.")
+            raise forms.ValidationError(f"“{file.name}” is not a .csv file.")
         check_size(file)
         return file
 
@@ -324,10 +336,10 @@ class BenchmarkForm(forms.Form):
         cleaned = super().clean() or self.cleaned_data
         if cleaned.get("judged") is not None and not cleaned.get("study"):
             self.add_error(
-                "judged", "A judge’s choices are compared with those of a study’s participants: choose the study."
+                "judged", "Choices of a judge are compared with those of participants. Choose the study as well."
             )
         if "file" in cleaned and bool(cleaned.get("study")) == (cleaned["file"] is not None):
-            raise forms.ValidationError("Choose a study or a file, and not both.")
+            raise forms.ValidationError("Choose either a study or a file.")
         return cleaned
 
 
@@ -335,19 +347,26 @@ class JudgesForm(forms.Form):
     """A gold set and judges."""
 
     gold = forms.ChoiceField(
-        label="Rated by people", help_text="A study, or a file of “Metrics against human ratings”."
+        label="Human ratings", help_text="A study, or a file uploaded under “Metrics against human ratings”."
     )
-    question = forms.CharField(label="Question", required=False, help_text="Its key; empty: the usual one.")
+    question = forms.CharField(
+        label="Question", required=False, help_text=("Key of the question. Leave empty for the default question.")
+    )
     expertise = forms.ChoiceField(
-        label="The raters are",
-        choices=[("expert", "experts"), ("skilled", "skilled"), ("crowd", "a crowd")],
+        label="Raters",
+        choices=[("expert", "experts"), ("skilled", "skilled"), ("crowd", "crowd workers")],
         initial="skilled",
-        help_text="A judge, which costs less, may be worse than experts by .2, skilled people by .15, a crowd by .1.",
+        help_text=(
+            "As judges cost less, they may be worse than experts by .2, skilled raters by .15 and crowd workers by .1."
+        ),
     )
     most = forms.IntegerField(label="Instances", min_value=30, max_value=10_000, initial=300)
-    run = forms.ChoiceField(label="Also score a run", required=False, help_text="To see what scores of it are worth.")
+    run = forms.ChoiceField(
+        label=("Additional run to score"), required=False, help_text="Shows how useful scores of this run are."
+    )
     judges = forms.MultipleChoiceField(
-        widget=forms.CheckboxSelectMultiple, help_text="Judges of metrics.yaml (kind: judge), and bots made of a model."
+        widget=forms.CheckboxSelectMultiple,
+        help_text=("Judges from metrics.yaml (kind: judge), and bots based on a language model."),
     )
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -373,7 +392,7 @@ def check_size(file: Any) -> None:
     """Refuse an uploaded file that is too large."""
     if file.size > UPLOAD_LIMIT_MB * 1024 * 1024:
         raise forms.ValidationError(
-            f"The file has {round(file.size / 1024 / 1024)} MB; at most {UPLOAD_LIMIT_MB} MB can be uploaded."
+            f"The file has {round(file.size / 1024 / 1024)} MB, but the limit is {UPLOAD_LIMIT_MB} MB."
         )
 
 
@@ -385,7 +404,7 @@ class BotColumnsForm(forms.Form):
         widget=forms.FileInput(attrs={"accept": ".csv", "class": "input"}),
         error_messages={
             "required": "Choose a CSV file first.",
-            "empty": "The file is empty; its first line must be a header such as bot,perplexity.",
+            "empty": "The file is empty. The first line must be a header such as bot,perplexity.",
         },
     )
 
@@ -394,7 +413,7 @@ class BotColumnsForm(forms.Form):
         file = self.cleaned_data["file"]
         if file.size > LIMIT_BYTES:
             raise forms.ValidationError(
-                "The file has {size} bytes; a table of bots has at most {limit}.".format(
+                "The file has {size} bytes, but the limit for a table of bots is {limit}.".format(
                     size=f"{file.size:,}", limit=f"{LIMIT_BYTES:,}"
                 )
             )
@@ -404,8 +423,8 @@ class BotColumnsForm(forms.Form):
 class PlanForm(forms.Form):
     """A difference to plan for."""
 
-    difference = forms.FloatField(label="Difference that matters, in points", required=False, min_value=1e-6)
-    power = forms.FloatField(label="Chance to show it", required=False, min_value=0.2, max_value=0.99, initial=0.8)
+    difference = forms.FloatField(label="Difference of interest, in points", required=False, min_value=1e-6)
+    power = forms.FloatField(label="Power", required=False, min_value=0.2, max_value=0.99, initial=0.8)
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)

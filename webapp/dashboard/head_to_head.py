@@ -27,7 +27,7 @@ class QuestionComparison:
     Attributes:
         gap, ends: the difference and its interval, formatted.
         reason: reason for a missing interval.
-        is_apart: whether the two differ significantly in this question.
+        is_apart: whether the two differ significantly on this question.
         sentence: the same as a sentence.
     """
 
@@ -80,7 +80,7 @@ class HeadToHead:
             ),
             Column("Difference", gaps, align="end", bold=heavy),
         ]
-        caption = f"Difference with {self.level} interval. Bold: the two differ significantly in this question."
+        caption = f"Difference with {self.level} interval. Bold: the two differ significantly on this question."
         return plot_alone(columns, f"{study}: {names}", f"{caption} {self.lead} {self.need}", caption)
 
 
@@ -169,7 +169,7 @@ def _question(
         means=(first, second),
         gap=figure(gap, digits),
         ends=span(low, high, digits) if low is not None else "",
-        reason=reason_text(pair.reason) if pair is not None else "one of them has no rating of this",
+        reason=reason_text(pair.reason) if pair is not None else "one bot has no ratings on this question",
         is_apart=compared.are_told_apart(*bots),
         sentence=pair_verdict(pair, compared, titles, digits) if pair is not None else "",
         drawing=drawing,

@@ -45,7 +45,7 @@ class UploadForm(forms.Form):
         file = self.cleaned_data["file"]
         endings = (*UPLOAD_ENDINGS, *STUDY_ENDINGS)
         if not file.name.lower().endswith(endings):
-            raise forms.ValidationError(f"“{file.name}” is no {', '.join(endings[:-1])} or {endings[-1]} file.")
+            raise forms.ValidationError(f"“{file.name}” is not a {', '.join(endings[:-1])} or {endings[-1]} file.")
         check_size(file)
         return file
 
@@ -102,7 +102,9 @@ class ColumnsForm(forms.Form):
 class ItemsForm(forms.Form):
     """The study that a file's items go into."""
 
-    study = forms.ChoiceField(label="Study", error_messages={"required": "Choose the study that people rate these in."})
+    study = forms.ChoiceField(
+        label="Study", error_messages={"required": ("Choose the study in which people rate these items.")}
+    )
 
     def __init__(self, data: Mapping[str, Any] | None, *, study: str) -> None:
         super().__init__(data, initial={"study": study})
@@ -123,19 +125,21 @@ class ImportForm(forms.Form):
         label="Study key",
         max_length=60,
         widget=forms.TextInput(attrs={"autocapitalize": "none", "spellcheck": "false"}),
-        help_text="The study's name in addresses, such as my-study. It is made if there is none.",
+        help_text="Name of the study in addresses, such as my-study. A new study is created if the key does not exist.",
     )
     language = forms.CharField(
         label="Language",
         required=False,
         max_length=20,
-        help_text="Its code, such as en or de. Left empty, each conversation's words tell it.",
+        help_text="Language code, such as en or de. Leave empty to detect the language of each conversation.",
     )
     accept = forms.BooleanField(
-        label="The proposed scales, in grey, are those of my questionnaire",
+        label="The suggested scales (in grey) match my questionnaire",
         required=False,
-        help_text="They are guessed from the answers. Without the tick, an empty scale is read off the answers "
-        "and bounds no interval.",
+        help_text=(
+            "They are guessed from the answers. If you leave this unticked, an empty scale is inferred from the "
+            "answers and does not limit intervals."
+        ),
     )
 
     def __init__(self, data: Mapping[str, Any] | None, *, contents: FileContents, study: str) -> None:
@@ -147,7 +151,7 @@ class ImportForm(forms.Form):
                 widget = forms.NumberInput(attrs={"placeholder": f"{value:g}", "step": "any"})
                 self.fields[f"{name}-{key}"] = forms.FloatField(label=name, required=False, widget=widget)
                 self.fields[f"{name}_label-{key}"] = forms.CharField(
-                    label=f"words at {name}", required=False, max_length=200
+                    label=f"label at {name}", required=False, max_length=200
                 )
             self.fields[f"reversed-{key}"] = DirectionField(label="direction")
         if not contents.first:  # a data package, which knows its scales and languages
@@ -180,7 +184,7 @@ class ImportForm(forms.Form):
         if not re.fullmatch(r"[-\w]+", key, re.ASCII):
             example = slugify(key) or "my-study"
             raise forms.ValidationError(
-                f"“{key}”: a key has unaccented letters, digits, - and _ only. “{example}” would do."
+                f"“{key}” is not a valid key. Use only unaccented letters, digits, - and _, such as “{example}”."
             )
         return key
 
@@ -199,10 +203,10 @@ class ImportForm(forms.Form):
             if low is None and high is None and cleaned.get("accept"):
                 low, high = proposal
             if (low is None) != (high is None):
-                self.add_error(f"low-{key}", f"{key}: give both ends of the scale, or none.")
+                self.add_error(f"low-{key}", f"{key}: enter both ends of the scale, or neither.")
             elif low is not None and high is not None and not low < high:
                 self.add_error(
-                    f"low-{key}", f"{key}: the scale goes from {low:g} to {high:g}; the first must be smaller."
+                    f"low-{key}", f"{key}: the lowest answer ({low:g}) must be smaller than the highest ({high:g})."
                 )
             cleaned[f"low-{key}"], cleaned[f"high-{key}"] = low, high
         return cleaned

@@ -19,38 +19,41 @@ from webapp.dashboard.narrative.phrases import (
 )
 
 Row = Mapping[str, Any]
-BIASES = {"place": "First place", "length": "Length", "markup": "Markup", "family": "Own family, points"}
+BIASES = {"place": "First place", "length": "Length", "markup": "Markup", "family": "Own model family, points"}
 VERDICTS = {"may": "yes", "may not": "no", "unknown": "not known"}
-SOURCES = {"people": "unrated by people", "extra": "of the run"}
+SOURCES = {"people": "without human ratings", "extra": "in the run"}
 
 
 def judges_table(result: Row) -> NamedTable:
     """Return the table with a row for each judge."""
     return declared_table(
         "judges",
-        "Judges side by side",
+        "Comparison of judges",
         result["judges"],
         ("Judge", lambda judge: Cell(judge["title"])),
-        ("May replace a rater", lambda judge: Cell(VERDICTS[judge["verdict"]])),
+        ("Can replace a rater", lambda judge: Cell(VERDICTS[judge["verdict"]])),
         ("Scored", lambda judge: count_cell(judge["n"])),
         (
-            "Of the rated",
+            "Share of rated items",
             lambda judge: share_cell(judge["n_scored"] / judge["n_rated"] if judge.get("n_rated") else None),
         ),
         ("Rated items needed", lambda judge: count_cell(judge["alternative_test"].get("n_needed"))),
         (["Agreement", "Agreement, 95 %"], lambda judge: _estimate(judge["agreement"])),
         (["Winning rate", "Advantage"], lambda judge: _of_test(judge["alternative_test"])),
         *(([title, f"{title}, 95 %"], _bias(name)) for name, title in BIASES.items()),
-        (["Same when repeated", "Same, 95 %"], _consistency),
-        ("Cost per 1,000", lambda judge: number_cell(judge["cost_per_1000"], 2, "no price is known")),
+        (["Same on repetition", "Same, 95 %"], _consistency),
+        ("Cost per 1,000", lambda judge: number_cell(judge["cost_per_1000"], 2, "price unknown")),
         ("Seconds per 1,000", lambda judge: number_cell(judge["seconds_per_1000"], 0)),
         ("Model", lambda judge: Cell(judge["model"])),
-        ("Words", lambda judge: Cell(judge["prompt"][:8])),
-        method="Agreement: Spearman’s coefficient with the mean rating, on a scale of two points Krippendorff’s alpha. "
-        "Winning rate: share of the raters that the judge may stand for, by the alternative-annotator test; .5 is "
-        "needed. Advantage: share of instances where it agrees with the others as well as a rater, or better. Biases: "
-        "preference for the first place; partial rank correlations with length and markup, people’s ratings held "
-        "constant; score less rating of its own family of models. Words: version of the prompt.",
+        ("Prompt", lambda judge: Cell(judge["prompt"][:8])),
+        method=(
+            "Agreement: Spearman’s coefficient with the mean rating, or Krippendorff’s alpha on a two-point scale. "
+            "Winning rate: share of raters that the judge can replace according to the alternative-annotator test; "
+            ".5 is needed. Advantage: share of instances where it agrees with the other raters at least as well as a "
+            "rater does. Biases: preference for the first position; partial rank correlations with length and "
+            "markup, controlling for human ratings; score minus rating for models of its own family. Prompt: version "
+            "of the prompt."
+        ),
     )
 
 
@@ -80,18 +83,20 @@ def detail_tables(result: Row) -> list[NamedTable]:
     judges = result["judges"]
     raters = declared_table(
         "raters",
-        "Alternative-annotator test, rater by rater",
+        "Alternative-annotator test by rater",
         [(judge["title"], rater) for judge in judges for rater in judge["alternative_test"]["annotators"]],
         ("Judge", lambda row: Cell(row[0])),
         ("Rater", lambda row: Cell(row[1]["annotator"])),
         ("Instances", lambda row: count_cell(row[1]["n"])),
-        ("Judge as good or better", lambda row: share_cell(row[1]["advantage"])),
+        ("Judge at least as good", lambda row: share_cell(row[1]["advantage"])),
         ("p, corrected", lambda row: p_cell(row[1]["q"], row[1].get("reason", ""))),
-        method="p of the hypothesis that the judge is worse than this rater by ε or more; it wins at .05 or less.",
+        method=(
+            "p of the hypothesis that the judge is worse than this rater by at least ε. The judge wins at .05 or less."
+        ),
     )
     confusion = declared_table(
         "confusion",
-        "People’s answers and the judge’s",
+        "Human ratings and judge scores",
         [
             (judge["title"], human_point, its, n)
             for judge in judges
@@ -100,13 +105,13 @@ def detail_tables(result: Row) -> list[NamedTable]:
             if n
         ],
         ("Judge", lambda row: Cell(row[0])),
-        ("A person’s rating", lambda row: number_cell(row[1], 0)),
-        ("The judge’s nearest point", lambda row: number_cell(row[2], 0)),
+        ("Human rating", lambda row: number_cell(row[1], 0)),
+        ("Nearest point of the judge", lambda row: number_cell(row[2], 0)),
         ("Ratings", lambda row: count_cell(row[3])),
     )
     worth = declared_table(
         "worth",
-        "What the scores are worth",
+        "Gain from judge scores",
         [
             (judge["title"], SOURCES[source], bot or "–", row)
             for judge in judges
@@ -123,7 +128,9 @@ def detail_tables(result: Row) -> list[NamedTable]:
         ("Ratings saved", lambda row: Cell(percent(row[3]["saved"]), raw=(row[3]["saved"],))),
         ("Shift, standard errors", lambda row: number_cell(row[3]["shift"], 1)),
         method=" ".join(means["sentence"] for judge in judges for means in judge["worth"].values())
-        + " Prediction-powered means (PPI++) are right where rated and unrated instances are drawn alike: a shift "
-        "beyond ±2.5 says that they are not, as scores of simulated chats may not be.",
+        + (
+            " Prediction-powered means (PPI++) are valid if rated and unrated instances come from the same "
+            "population. A shift beyond ±2.5 indicates that they do not, for example with simulated chats."
+        ),
     )
     return [table for table in (raters, confusion, worth) if table.table.rows]

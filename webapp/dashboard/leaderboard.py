@@ -48,7 +48,7 @@ from webapp.search.index_statistics import VOTES_LEVEL, BotVotes, votes_ranked
 from webapp.studies.models import Study
 
 VOTES = "votes"
-"""Name of the board by votes, in addresses."""
+"""Name of the leaderboard of votes in addresses."""
 _LONGEST_SEED = 9
 _WIDE = 760.0
 """Pixels of a picture."""
@@ -104,7 +104,7 @@ def board_params(request: HttpRequest, frame: StudyFrame, *, extra_keys: Sequenc
     keys = [*(dimension.key for dimension in frame.all_dimensions), *extra_keys]
     question = request.GET.get("by", "")
     if question and question not in keys:
-        wrong.append(f"There is no question “{question}”; there are {', '.join(keys)}.")
+        wrong.append(f"Unknown question “{question}”. Choose from {', '.join(keys)}.")
         question = ""
     chosen: dict[str, list[str]] = {}
     for name in ("bots", "against"):
@@ -112,14 +112,14 @@ def board_params(request: HttpRequest, frame: StudyFrame, *, extra_keys: Sequenc
         unknown = [f"“{bot}”" for bot in requested_bots if bot not in frame.rated_bots]
         if unknown:
             known = ", ".join(frame.rated_bots)
-            wrong.append(f"No rated bot of this study is called {listed(unknown)}; there are {known}.")
+            wrong.append(f"This study has no rated bot {listed(unknown)}. Choose from {known}.")
         chosen[name] = [bot for bot in requested_bots if bot in frame.rated_bots]
     if (n := len(chosen["against"])) > 2:
         names = listed([frame.title(bot) for bot in chosen["against"][:2]])
-        wrong.append(f"{n} bots are selected, and two can be compared: here are {names}.")
+        wrong.append(f"{n} bots are selected, but only two can be compared: {names}.")
     seed = request.GET.get("seed", "1")
     if not (seed.isascii() and seed.isdigit() and len(seed) <= _LONGEST_SEED):
-        wrong.append(f"“{seed}” is no seed; a whole number such as 7 would be.")
+        wrong.append(f"“{seed}” is not a valid seed. Use a whole number such as 7.")
         seed = "1"
     kept_params = [
         (name, value)
@@ -253,7 +253,7 @@ class Board:
         ]
         caption = [self.caption]
         if self.lanes:
-            caption.append("Bars at the end join bots that do not differ significantly.")
+            caption.append("Vertical bars on the right join bots that do not differ significantly.")
         if any(row.bot.is_control for row in self.rows):
             caption.append("Hollow: control bot.")
         description = f"{self.verdict} {self.caption} {self.method} {self.note}"
@@ -293,22 +293,21 @@ def board_of(
     mixed = frame.dimensions if dimension.key == MEAN_KEY else [dimension]
     notes += phrases.direction_sentences(mixed)
     if compared.rater_share > 0:
-        notes.append("Tests and order take out who is strict or kind.")
+        notes.append("Tests and order are adjusted for strict and lenient raters.")
     if n_hidden := len(ranking.places) - len(places):
-        notes.append(f"{phrases.bots_text(n_hidden)} not shown here: ranks and tests count all.")
+        notes.append(f"{phrases.bots_text(n_hidden)} hidden; ranks and tests include all bots.")
     if any(place.is_control for place in ranking.places):
         notes.append("Hollow: control bot, which has no rank.")
     mean_kind = "Mean of the conditions’ means" if compared.n_conditions else "Mean of all ratings"
     return Board(
         key=dimension.key,
         title=f"{dimension.head}, {dimension.low:g} to {dimension.high:g}"
-        + (" (lowest and highest answer: the scale is not known)" if dimension.inferred else ""),
+        + (" (lowest and highest answer; the scale is unknown)" if dimension.inferred else ""),
         verdict=conclusion(frame, compared, dimension),
         caption=intervals_sentence(mean_kind, compared.test, ranking.level),
         method=(
-            "A range of ranks holds every place that the tests allow. "
-            f"Bots joined by a bar do not differ significantly ({name_comparison_test(compared)}), which does not "
-            "make them equal."
+            "A range of ranks contains every rank that the tests allow. Bots joined by a bar do not differ "
+            f"significantly ({name_comparison_test(compared)}), but are not necessarily equal."
         ),
         note=" ".join(notes),
         rows=rows,
@@ -374,8 +373,8 @@ def votes_board(frame: StudyFrame, votes: Mapping[str, BotVotes], choice: BoardP
         title="Votes up, in %",
         verdict=sentence,
         caption=f"Share of votes up with {percent(VOTES_LEVEL)} interval.",
-        method="The votes of one conversation count as belonging together.",
-        note="People vote when they like, often on what annoys them, so there are no ranks here.",
+        method="Votes are clustered by conversation.",
+        note="Voting is voluntary and often a reaction to annoying replies, so there are no ranks here.",
         rows=rows,
         window=window,
         n_title="Votes",
@@ -390,7 +389,7 @@ def _in_percent(votes: BotVotes) -> tuple[float | None, float | None, float | No
 
 def _votes_ends(votes: BotVotes) -> str:
     if votes.low is None or votes.high is None:
-        return "no interval: votes in one conversation only" if votes.n_chats else "no votes"
+        return "no interval: all votes are from one conversation" if votes.n_chats else "no votes"
     return f"[{100 * votes.low:.0f}, {100 * votes.high:.0f}]"
 
 
@@ -421,7 +420,7 @@ def pairs_board(pair_results: PairResults, title: str, bots: Mapping[str, BotInf
                 bot=bot,
                 href="",
                 n=f"{bot_strength.wins:,}, {bot_strength.losses:,}, {bot_strength.ties:,}",
-                n_said=f"{bot_strength.wins:,} won, {bot_strength.losses:,} lost, {bot_strength.ties:,} the same",
+                n_said=f"{bot_strength.wins:,} won, {bot_strength.losses:,} lost, {bot_strength.ties:,} tied",
                 ranks=format_ranks(ranks[bot_strength.bot]),
                 ranks_said=_ranks_said(ranks[bot_strength.bot]),
                 mean=figure(bot_strength.strength),
@@ -433,17 +432,17 @@ def pairs_board(pair_results: PairResults, title: str, bots: Mapping[str, BotInf
         )
     return Board(
         key="strengths",
-        title=f"Strength by {title.lower()}, log odds against the average bot",
+        title=f"Strength in {title.lower()}, log odds relative to the average bot",
         verdict=verdict,
         caption=f"Bradley–Terry strength with {percent(pair_results.level)} interval."
         + (f" {one_look()} The always-valid test of pairs decides." if pair_results.is_collecting else ""),
         method=(
-            "Bradley–Terry model with ties (Davidson, 1970); intervals with whole raters as units. A range of ranks "
-            "holds every place that comparisons of two bots, corrected by Holm, leave open."
+            "Bradley–Terry model with ties (Davidson, 1970); intervals clustered by rater. A range of ranks contains "
+            "all ranks that the pairwise comparisons, corrected by Holm, leave open."
         ),
         note="",
         rows=rows,
         window=window,
-        n_title="Won, lost, same",
+        n_title="Won, lost, tied",
         mean_title="Strength",
     )

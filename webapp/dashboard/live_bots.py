@@ -28,17 +28,17 @@ from webapp.studies.assignment.capacity import bots_beyond_cap
 from webapp.studies.models import Slot, Study, Task, TaskCount
 
 WINDOW = timedelta(hours=1)
-"""Replies of so long are looked at,"""
+"""Period of replies considered,"""
 MOST_REPLIES = 2000
-"""and of these the latest so many."""
+"""and maximum number of these replies, the latest ones."""
 LEAST_FOR_95 = 20
-"""From so many replies on the time within which 95 % come is more than the slowest of a few."""
+"""Minimum number of replies for a 95th percentile of the reply time."""
 SLOW_S = 10.0
-"""Whoever waits longer may think that nothing comes."""
+"""Participants who wait longer may think that no reply will come."""
 FAILS_OFTEN = 0.1
-"""A bot is not well from this share of failed replies on."""
+"""Share of failed replies from which a bot counts as failing."""
 LATE_MS = 500
-"""A paced reply that ends so much later than its pace wants is one that people can notice."""
+"""Delay of a paced reply from which participants can notice it."""
 _LISTED = 8
 
 
@@ -127,11 +127,11 @@ class _Replies:
         n_failed = self.n_failed.get(bot_id, 0)
         n_asked = n_failed + self.n_replies.get(bot_id, 0)
         if n_failed and n_failed >= FAILS_OFTEN * n_asked:
-            words = "{n} of {of} replies failed in the last hour, rehearsals included"
+            words = "{n} of {of} replies failed in the last hour, including rehearsals"
             return "Failing", words.format(n=n_failed, of=n_asked)
         median_s = self.median_s(bot_id)
         if median_s is not None and median_s >= SLOW_S:
-            words = "half of its replies took {s} s or longer in the last hour, rehearsals included"
+            words = "half of its replies took {s} s or longer in the last hour, including rehearsals"
             return "Slow", words.format(s=round(median_s))
         return None
 
@@ -192,17 +192,17 @@ def bots_of(study: Study, *, include_synthetic: bool, now: datetime) -> list[Liv
         state = bot_state(entries[bot_id], reports) if bot_id in entries else None
         n_wanted = study.values.assignment.quota_of(bot_id)
         if state is None:
-            words, tone, reason = "Unknown", "bad", "no bot of this name is here"
+            words, tone, reason = "Unknown", "bad", "no bot of this name is registered"
         elif bot_id in asides:
             words, tone, reason = "Set aside", "warn", state.reason
         elif not state.is_offered or state.reason:
             words, tone, reason = state.words, state.tone, state.reason
         elif bot_id in beyond:
-            words, tone, reason = "Cost is used up", "warn", beyond[bot_id]
+            words, tone, reason = "Cost limit reached", "warn", beyond[bot_id]
         elif trouble is not None:
             (words, reason), tone = trouble, "warn"
         elif n_wanted is not None and done[bot_id] >= n_wanted:
-            words, tone, reason = "Has all it needs" if n_wanted else "Closed", "", ""
+            words, tone, reason = "Complete" if n_wanted else "Closed", "", ""
         else:
             words, tone, reason = state.words, state.tone, ""
         live_bots.append(
@@ -244,7 +244,7 @@ def _render_alerts(alerts: list[Alert]) -> str:
     """Say by which ways people were told, and which could not be told."""
     sentences = []
     if sent := [str(alert.get_channel_display()).lower() for alert in alerts if alert.sent_at]:
-        sentences.append(f"You were told by {listed(sent)}.")
+        sentences.append(f"You were notified by {listed(sent)}.")
     sentences += [
         f"The {str(alert.get_channel_display()).lower()} could not be sent: {alert.error}"
         for alert in alerts
@@ -322,14 +322,16 @@ def _aside(bot: LiveBot) -> LiveActionItem:
         if aside.of_n
         else plural(aside.n_failed, "It failed %(n)d time in a row.", "It failed %(n)d times in a row.")
         % {"n": aside.n_failed},
-        "New participants do not get it; those who chat with it may choose another bot or finish early.",
-        "It waits for you to put it back." if aside.needs_person else "It comes back by itself once a reply works.",
+        "New participants do not get it. Participants who are chatting with it can choose another bot or finish early.",
+        "You need to re-enable it."
+        if aside.needs_person
+        else ("It is re-enabled automatically after a successful reply."),
         bot.alert_sentence,
     ]
     return LiveActionItem(
-        f"{bot.info.title} is set aside since {since}.",
+        f"{bot.info.title} has been set aside since {since}.",
         " ".join(sentence for sentence in sentences if sentence),
-        "See its errors and try it",
+        "See errors and test the bot",
         reverse("dashboard:bot", args=[bot.info.bot_id]),
         bot.info.bot_id,
     )

@@ -34,13 +34,13 @@ from webapp.studies.recruitment.links import SCRIPTS_FAILED
 from webapp.studies.selectors import steps_asked
 
 OUT = (Outcome.BOT_FAILED, Outcome.SCREENED_OUT, Outcome.FAILED_CHECK)
-"""Outcomes that are none of a person's own doing, or a check."""
+"""Outcomes not caused by the participant, and failed checks."""
 LARGE = 2000
-"""From so many tasks on a count is used again."""
+"""Minimum number of tasks from which a count is reused,"""
 _REUSED_FOR = 20
-"""times as long as it took,"""
+"""for this many times its computing time,"""
 _LONGEST_S = 60.0
-"""and never for longer than this."""
+"""but never longer than this."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,12 +131,12 @@ def _of_people(tasks: Any, names: Sequence[str]) -> dict[str, Any]:
 
 
 QUIET = timedelta(minutes=15)
-"""Whoever did nothing for so long has left."""
+"""Participants without activity for this long have left."""
 OPENED, AGREED, DONE = "opened", "agreed", "done"
 _NOT_COUNTED = ("consent", "instructions", "done")
-"""Steps that other stages stand for: the first page for opened and agreed."""
+"""Steps covered by other stages: the first page by opened and agreed."""
 _TITLES = {"questions": "Questions", "practice": "Practice", "quiz": "Quiz"}
-"""Steps that share their heading with others."""
+"""Steps that share a heading with others."""
 
 
 @dataclass(frozen=True, slots=True)

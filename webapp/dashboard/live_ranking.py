@@ -178,7 +178,7 @@ class _PairWords:
             # The comparison says who is better: it takes raters' strictness out, which plain means do not.
             if not is_of_pairs and pair["a" if pair["verdict"] == "higher" else "b"] != a.bot_id:
                 a, b = b, a
-            return Sentence("check", pair_title, f"are clearly different: {a.title} is ahead.")
+            return Sentence("check", pair_title, f"are clearly different; {a.title} is better.")
         if pair.get("equal"):
             return Sentence("check", pair_title, f"{equality_clause(self.smallest)}.")
         if pair["verdict"] == "undefined" or (is_of_pairs and pair["low"] is None):
@@ -191,7 +191,7 @@ class _PairWords:
             return Sentence(
                 "clock",
                 pair_title,
-                f"are not yet known to differ: more than {TOO_MANY:,} each would be needed{self.aim}.",
+                f"are not yet known to differ: more than {TOO_MANY:,} more each would be needed{self.aim}.",
             )
         if len(talked) == 2 and not is_of_pairs:
             return self._beside_plan(pair_title, talked, n_more)
@@ -217,9 +217,9 @@ class _PairWords:
 
 
 _UNITS = {
-    (False, True): ("context, to which both reply,", "contexts, to which both reply,"),
+    (False, True): ("context with replies of both", "contexts with replies of both"),
     (False, False): ("person", "people"),
     (True, True): ("item with the two", "items with the two"),
-    (True, False): ("person who compares the two", "people who compare the two"),
+    (True, False): ("person to compare the two", "people to compare the two"),
 }
-"""Further units that would settle a pair, one and many: by (of pairs, of contexts)."""
+"""Names of the units needed to decide a pair, singular and plural, by (of pairs, of contexts)."""

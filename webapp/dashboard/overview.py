@@ -188,7 +188,7 @@ def _replaced(run: SelfPlayRun, playable: Sequence[str]) -> tuple[str, ...]:
 
 
 _NAMED = 4
-"""More bots than these are counted and not named."""
+"""Maximum number of bots named; more are only counted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,11 +244,11 @@ def _leading(frame: StudyFrame, ranked: list[LeaderboardEntry], measure: str) ->
         return HeadlineFinding(
             "good",
             f"{title} leads",
-            f"by {measure}: {mean}, ahead of every other bot." if len(ranked) > 1 else f"by {measure}: {mean}.",
+            f"by {measure}: {mean}, ahead of all other bots." if len(ranked) > 1 else f"by {measure}: {mean}.",
         )
     names = listed([frame.title(bot) for bot in close]) if len(close) <= _NAMED else phrases.bots_text(len(close))
     return HeadlineFinding(
-        "info", "No bot leads alone.", f"By {measure} {title} is rated best, mean {mean}; {names} may be as good."
+        "info", "No single bot leads.", f"{title} has the highest {measure}, mean {mean}; {names} may be as good."
     )
 
 
@@ -259,8 +259,8 @@ def _controls(frame: StudyFrame, ranked: list[LeaderboardEntry], controls: list[
     if above:
         return HeadlineFinding(
             "warn",
-            f"{listed([frame.title(bot) for bot in above])} did not come last.",
-            "A control is made to be bad: read what people saw before you trust the rest.",
+            f"{listed([frame.title(bot) for bot in above])} not rated last.",
+            "Controls are made to be bad, so check the chats before you trust the other results.",
         )
     names = listed([frame.title(place.bot) for place in controls])
     ranked_bots = {place.bot for place in ranked}
@@ -268,13 +268,13 @@ def _controls(frame: StudyFrame, ranked: list[LeaderboardEntry], controls: list[
     if close:
         return HeadlineFinding(
             "info",
-            f"{names} {plural(len(controls), '(a control) is', '(controls) are')} rated last, but not surely.",
+            f"{names} {plural(len(controls), '(a control) is', '(controls) are')} rated last, but not clearly.",
             f"{close} of {phrases.pairs_text(len(controls) * len(ranked))} with another bot "
-            f"{plural(close, 'is', 'are')} not clearly different.",
+            f"{plural(close, 'is', 'are')} too close to call.",
         )
     if len(controls) == 1:
-        return HeadlineFinding("good", f"{names} is last", "(a control), as it should be.")
-    return HeadlineFinding("good", f"{names} are last", "(controls), as they should be.")
+        return HeadlineFinding("good", f"{names} is last", "(a control), as expected.")
+    return HeadlineFinding("good", f"{names} are last", "(controls), as expected.")
 
 
 def study_action_items(
@@ -294,7 +294,7 @@ def study_action_items(
             ActionItem(
                 "warn",
                 plural(n_reports, "%(n)d reply", "%(n)d replies") % {"n": n_reports},
-                "reported by people, and not looked at yet.",
+                "reported by participants and not reviewed yet.",
                 "See reports",
                 ("dashboard:study_people", {"key": study.key}, "show=reported"),
             )
@@ -316,8 +316,8 @@ def _flagged(study: Study) -> list[ActionItem]:
         ActionItem(
             "warn",
             plural(n, "%(n)d person", "%(n)d people") % {"n": n},
-            plural(n, "has flags and waits for pay.", "have flags and wait for pay."),
-            "Look at them",
+            plural(n, "has flags and is waiting for pay.", "have flags and are waiting for pay."),
+            "Review",
             ("dashboard:study_people", {"key": study.key}, "show=look"),
         )
     ]
@@ -331,7 +331,7 @@ def _bots(study: Study, progress: Sequence[BotProgress]) -> list[ActionItem]:
             bot.title,
             f"{bot.reason}."
             if bot.is_offered
-            else f"is not offered to participants: {bot.reason}. They get the others meanwhile.",
+            else f"is not offered to participants: {bot.reason}. They get the other bots in the meantime.",
             "See the bot",
             ("dashboard:bot", {"bot_id": bot.bot_id}, ""),
         )
@@ -356,5 +356,5 @@ def _to_come(study: Study, cards: StudyCards, progress: Sequence[BotProgress]) -
     lead = plural(n_left, "%(n)s chat", "%(n)s chats")
     if not talks_to_bots(study):
         lead = plural(n_left, "%(n)s task", "%(n)s tasks")
-    rest = plural(n_left, "is still to come.", "are still to come.")
+    rest = plural(n_left, "is still needed.", "are still needed.")
     return [ActionItem("wait", lead % {"n": f"{n_left:,}"}, f"{rest} {behind}".strip(), "See people", people)]

@@ -24,10 +24,10 @@ from webapp.jobs.selectors.jobs import job_progress
 from webapp.studies.models import Study
 
 SELFPLAY_EACH = 100
-"""Conversations of each bot with itself that the overview's button asks for, as the paper had."""
+"""Self-play conversations per bot started by the overview's button, as in the paper."""
 
 _LOOKED_AT = 20
-"""So many of the newest jobs are looked at for one that tells how long the next will take."""
+"""Number of newest jobs searched to estimate the duration of the next."""
 
 Tone = Literal["done", "now", "running", "bad", "later"]
 
@@ -167,7 +167,7 @@ def _played(pipeline: PipelineData) -> tuple[Tone, str]:
             return "later", f"{phrases.conversations_text(n)}, before a newer version of {bots}"
         return "done", phrases.conversations_text(n)
     if not pipeline.playable:
-        return "later", "its bots do not run here"
+        return "later", "its bots cannot run here"
     n_bots = len(pipeline.playable)
     words = plural(n_bots, "next: %(bots)d bot × %(n)d chats", "next: %(bots)d bots × %(n)d chats")
     return "later", words % {"bots": n_bots, "n": SELFPLAY_EACH}
@@ -186,17 +186,17 @@ def _fitted(pipeline: PipelineData) -> tuple[Tone, str]:
         return "done", f"{preset}, current"
     if pipeline.n_unfitted:
         return "later", _older(preset, pipeline.n_unfitted)
-    return "later", f"{preset}, before ratings were changed"
+    return "later", f"{preset}, before rating changes"
 
 
 def _reported(pipeline: PipelineData) -> tuple[Tone, str]:
     if not pipeline.n_chats:
-        return "later", "nothing to tell yet"
+        return "later", "no data yet"
     if pipeline.report is None:
         return "later", "none yet" if pipeline.is_fitted else "draft without a fit"
     if pipeline.report_is_current:
         return "done", "current"
-    return "later", "before the data changed"
+    return "later", "outdated by new data"
 
 
 def _older(words: str, n: int) -> str:
@@ -212,38 +212,41 @@ def _at_work(job: JobBase) -> tuple[Tone, str]:
         return "bad", str(job.get_state_display())  # type: ignore[attr-defined]
     progress = job_progress(job)
     if progress.waits_for_worker:
-        return "running", "waits for a worker"
+        return "running", "waiting for a worker"
     return "running", "{n} of {all}".format(n=f"{job.n_done:,}", all=f"{job.n_total:,}")
 
 
 def _next(pipeline: PipelineData) -> Next:
     study, key = pipeline.study, [pipeline.study.key]
     if (job := pipeline.running) is not None:
-        words = "What comes after it starts by itself." if getattr(job, "then", None) else ""
+        words = "The next step starts automatically." if getattr(job, "then", None) else ""
         return Next("Running", words, job=job)
     if (job := pipeline.failed) is not None:
         return Next(
-            "It did not go through",
-            job.error or "It was stopped.",
+            "The job failed",
+            job.error or "The job was stopped.",
             settings_href=reverse("dashboard:study_prediction", args=key),
             job=job,
         )
     if not pipeline.n_chats:
         if study.state == Study.State.DRAFT:
             href = reverse("dashboard:study_build", args=key)
-            return Next("Build the study and open it", "There are no conversations yet.", "Go on", href=href)
+            return Next("Set up and open the study", "There are no conversations yet.", "Continue", href=href)
         href = reverse("dashboard:study_people", args=key)
         return Next(
-            "Let people in", "Metrics and the fit begin with the first rated conversations.", "See people", href=href
+            ("Recruit participants"),
+            "Metrics and the fit start with the first rated conversations.",
+            "See people",
+            href=href,
         )
     can_fit = pipeline.rated_bots >= MIN_BOTS
     if pipeline.playable and pipeline.played is None and can_fit:
         n_all = len(pipeline.playable) * SELFPLAY_EACH
-        words = "{n} short conversations{time}. Then metrics and fit run by themselves.".format(
+        words = "{n} short conversations{time}. Metrics and fit then run automatically.".format(
             n=f"{n_all:,}", time=_taking(_played_s(n_all))
         )
         return Next(
-            "Let the bots talk to themselves",
+            "Start self-play",
             words,
             "Run self-play, metrics and fit",
             "selfplay",
@@ -252,23 +255,23 @@ def _next(pipeline: PipelineData) -> Next:
     if can_fit and not (pipeline.is_measured and pipeline.is_fitted):
         return Next(
             "Compute metrics and fit the hybrid metric",
-            f"{_collected(pipeline)[1]}{_taking(_analysed_s(pipeline))}. Then this page says how well it predicts what "
-            "people said of a bot.",
+            f"{_collected(pipeline)[1]}{_taking(_analysed_s(pipeline))}. Afterwards this page shows how well it "
+            "predicts human ratings of bots.",
             "Compute metrics and fit",
             "analyse",
             settings_href=reverse("dashboard:study_prediction", args=key),
         )
     if not pipeline.is_measured:
-        have = f"{pipeline.rated_bots} {plural(pipeline.rated_bots, 'has', 'have')} some"
+        have = f"{pipeline.rated_bots} {plural(pipeline.rated_bots, 'has', 'have')} any"
         return Next(
             "Compute metrics",
-            f"A fit needs rated conversations of {MIN_BOTS} bots; {have}.",
+            f"A fit needs rated conversations of {MIN_BOTS} bots; so far {have}.",
             "Compute metrics",
             "analyse",
             settings_href=reverse("dashboard:study_prediction", args=key),
         )
     if pipeline.fit is None:
-        words = "The results are of all conversations that are here."
+        words = "The results include all conversations."
         href = reverse("dashboard:study_results", args=key)
         return Next("Everything is current", words, "Compare the bots", href=href)
     result = pipeline.fit.result or {}

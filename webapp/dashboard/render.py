@@ -197,9 +197,9 @@ def _reasons(table: PageTable) -> list[str]:
 _STYLES = ("core/confab.css", "dashboard/dashboard.css", "dashboard/report.css")
 _SCRIPT = "dashboard/report.js"
 LONG = 80
-"""Tables with more rows stay folded in print; their CSV is in the file."""
+"""Tables with more rows stay folded in print; the file includes their CSV."""
 SHORT = 16
-"""Tables with at most so many rows stand open."""
+"""Maximum number of rows of a table that is unfolded at first."""
 
 
 @dataclass(frozen=True, slots=True)

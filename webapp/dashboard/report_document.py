@@ -207,7 +207,7 @@ def document_load(stored: bytes) -> Document:
     try:
         return result_load(json.loads(gzip.decompress(stored)), Document)
     except DAMAGE_ERRORS as error:
-        raise ValueError(f"this is no report: {error}") from None
+        raise ValueError(f"not a valid report: {error}") from None
 
 
 _LEVEL = 0.95
@@ -221,7 +221,7 @@ def headlines_of(frame: StudyFrame, agreement: RaterAgreement, means: BotMeans) 
     left_interval = share_interval(cards.n_left, cards.n_over) if cards.n_over else None
     if cards.left_early is None or left_interval is None:
         n = frame.facts.n_raters
-        headlines.append(count_headline("raters", n, "raters", reason="not named"))
+        headlines.append(count_headline("raters", n, "raters", reason="without ID"))
     else:
         ends = f"{percent(_LEVEL)}: [{percent(left_interval[0])}, {percent(left_interval[1])}]"
         headlines.append(
@@ -242,7 +242,7 @@ def headlines_of_pairs(results: PairResults) -> tuple[Headline, ...]:
         Headline("kappa", "–", title, reason="no pair was rated by two raters")
         if kappa is None
         else _of_agreement("kappa", kappa, title, results.level),
-        count_headline("raters", results.n_raters, "raters", reason="not named"),
+        count_headline("raters", results.n_raters, "raters", reason="without ID"),
     )
 
 
@@ -321,10 +321,10 @@ def with_changes(document: Document, before: Past | None) -> Document:
 
 
 def _section(now: Document, before: Past) -> Section:
-    section = Section(CHANGES_SECTION, "What has changed")
+    section = Section(CHANGES_SECTION, "Changes")
     n = now.n_conversations - before.n_conversations
     have = plural(abs(n), "conversation has", "conversations have")
-    change_text = f"{abs(n):,} rated {have} {'come' if n >= 0 else 'gone'}"
+    change_text = f"{abs(n):,} rated {have} been {'added' if n >= 0 else 'removed'}"
     section.lead.append(f"Since the report of {before.made:%-d %B %Y, %H:%M} UTC, {change_text}.")
     earlier = {headline.key: headline for headline in before.headlines}
     later = {headline.key: headline for headline in now.headlines}
@@ -333,9 +333,9 @@ def _section(now: Document, before: Past) -> Section:
         key for key, headline in later.items() if key not in earlier or _printed(earlier[key]) != _printed(headline)
     ]
     section.lead.append(
-        f"{len(changed)} of its {len(later)} headline numbers {plural(len(changed), 'is another', 'are others')} now."
+        f"{len(changed)} of its {len(later)} headline numbers {plural(len(changed), 'has', 'have')} changed."
         if changed
-        else "Its headline numbers are the same."
+        else "Its headline numbers have not changed."
     )
     table = declared_table(
         CHANGES_SECTION,
@@ -346,8 +346,8 @@ def _section(now: Document, before: Past) -> Section:
         (("Now", "Now, interval"), lambda row: _cells(row[2])),
         ("Change", lambda row: _change(*row[1:])),
         note=(
-            "Both reports rest on the earlier conversations, so overlapping intervals say nothing about whether a "
-            "change is one of chance."
+            "Both reports include the earlier conversations, so overlapping intervals do not show whether a change "
+            "is due to chance."
         ),
     )
     section.tables.append(table)

@@ -43,7 +43,7 @@ from webapp.results.study_data import StudyFrame
 from webapp.studies.bot_columns import BotColumns
 
 LIKE = (NAME,)
-"""Papers whose numbering a report can follow."""
+"""Papers whose layout a report can follow."""
 _MEASURED = {
     "perplexity": ("perplexity", "ppl"),
     "kl": ("kl",),
@@ -55,7 +55,7 @@ _SHORT = {"perplexity": "PPL", "kl": "KL", "average": "Avg", "extrema": "Ext", "
 
 
 Row = tuple[PaperBot | None, str | None]
-"""A bot of the paper with ours that matches it, if any; or one of ours that the paper has not."""
+"""A bot of the paper with the matching bot of the study, if any, or a bot that is only in the study."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,9 +111,11 @@ def paper_report(frame: StudyFrame, result: Callable[[str], Any]) -> Document:
     index = [chapter.id for chapter in chapters].index("figure-7")
     together = chapter_of(_over_bots(frame, comparisons), ["Figure 7, over bots"])
     chapters[index] = replace(chapters[index], parts=(*chapters[index].parts, *together.parts))
-    known = f"{sum(bot in by_paper for bot in paper_bots())} of its 12 bots are in this study."
+    known = f"{sum(bot in by_paper for bot in paper_bots())} of the paper’s 12 bots are in this study."
     if unmatched:
-        known += f" {phrases.bots_text(len(unmatched))} of this study are not in the paper and stand below its rows."
+        known += (
+            f" {phrases.bots_text(len(unmatched))} of this study are not in the paper; they are listed below its rows."
+        )
     return Document(
         study=frame.study.key,
         name=f"{frame.study.name}, laid out as in Ghandeharioun et al. (2019)",
@@ -124,11 +126,11 @@ def paper_report(frame: StudyFrame, result: Callable[[str], Any]) -> Document:
         summary=(
             (
                 "Tables 2, 3, 5 and 8 and Figures 3 to 8 of “Approximating Interactive Human Evaluation with "
-                "Self-Play for Open-Domain Dialog Systems” (arXiv 1906.09308), with this study’s numbers beside the "
-                "published ones."
+                "Self-Play for Open-Domain Dialog Systems” (arXiv 1906.09308), with the results of this study next "
+                "to the published ones."
             ),
             known,
-            "Bots are matched by architecture, corpus and EI, from the table of bots or the words of their ids.",
+            "Bots are matched by architecture, corpus and EI, from the table of bots or their IDs.",
         ),
         headlines=(),
         chapters=tuple(chapters),
@@ -153,13 +155,14 @@ def _ratings(ours: _Ours, comparisons: StudyComparisons) -> Section:
         mean_row = comparisons.means.rows.get((row[1], name)) if row[1] else None
         if mean_row is not None:
             return [*mean_cells(mean_row.interval, 3, reason=""), count_cell(mean_row.interval.n)]
-        reason = ours.lacking(row, f"this study does not ask for {name}")
+        reason = ours.lacking(row, f"this study has no question on {name}")
         return [number_cell(None, reason=reason), span_cell(None, None, reason=reason), count_cell(None, reason)]
 
     note = ""
     if (frame.headline.low, frame.headline.high) != (1, 7):
         note = (
-            f"The paper’s scale goes from 1 to 7, this study’s from {frame.headline.low:g} to {frame.headline.high:g}."
+            f"The scale of the paper goes from 1 to 7, that of this study from {frame.headline.low:g} to "
+            f"{frame.headline.high:g}."
         )
     section = Section("table-2", "Table 2. Ratings of conversations", _replicated(ours, comparisons))
     section.tables.append(
@@ -171,7 +174,7 @@ def _ratings(ours: _Ours, comparisons: StudyComparisons) -> Section:
             ("Dimension", lambda cell_key: Cell(keys.get(cell_key[1], cell_key[1]))),
             (("Published", f"Published, {LEVEL:.0%}"), theirs),
             (("Here", f"Here, {comparisons.means.level:.0%}", "n"), here),
-            method="Mean with its interval; published by bot, ours over raters.",
+            method="Mean with interval; the published intervals are by bot, ours over raters.",
             note=note,
         )
     )
@@ -199,7 +202,7 @@ def _models(
         value = published()["5", row[0], name].value if row[0] else None
         bot = row[1] or ""
         here = next((measured[n][bot] for n in _MEASURED[name] if bot in measured.get(n, {})), None)
-        unknown = "nothing is known of it; Correlations on the page Why take a table of bots"
+        unknown = "unknown; upload a table of bots under Correlations on the Why page"
         return [
             number_cell(value, 3, _of_paper(row, "HRED has no latent variable")),
             number_cell(here, 3, ours.lacking(row, unknown)),
@@ -208,12 +211,12 @@ def _models(
     titles = [f"{short}, {whose}" for short in _SHORT.values() for whose in ("published", "here")]
     table = declared_table(
         f"table-{number}",
-        "Figures of the models on single responses",
+        "Results of the models on single responses",
         ours.rows(paper_bots(versions)),
         ("Bot", ours.name),
         (titles, lambda row: [cell for name in _SHORT for cell in compare_values(row, name)]),
-        method="On held-out text: perplexity, KL, likeness by average, extrema and greedy matching.",
-        note="No interval is published. Ours are of the bots’ checkpoints or the table of bots.",
+        method="On held-out text: perplexity, KL, and similarity by average, extrema and greedy matching.",
+        note="There are no published intervals. Our values come from the bots’ checkpoints or the table of bots.",
     )
     return Section(table.id, f"Table {number}. {table.title}", tables=[table])
 
@@ -236,16 +239,17 @@ def _figures(frame: StudyFrame, result: Callable[[str], Any]) -> list[Chapter]:
     courses = SECTIONS["trajectories"](frame, result("trajectories"))
     matrices = SECTIONS["correlations"](frame, result("correlations"))
     hybrid = hybrid_section(frame)
-    no_numbers = "The paper prints no numbers for this figure."
+    no_numbers = "The paper gives no numbers for this figure."
     paper_figures = [
         (3, courses, "best-worst", "Best and worst conversations", "people write more, are more positive and vote up "
          "more in the best conversations, and replies are closer to what they said."),
         (4, courses, "by-trait", "Bots with and without EI", "with EI people write more and laugh more, and replies "
          "are closer to what they said."),
-        (5, matrices, "metrics-dimensions", "Ratings and metrics", "sentiment of the participants goes with ratings "
-         "more closely than perplexity and embedding metrics do."),
-        (6, hybrid, "weights-", "Weights of the hybrid metric", "weights are about the same in every fold."),
-        (7, matrices, "dimensions", "Ratings among themselves", "quality goes with every other dimension."),
+        (5, matrices, "metrics-dimensions", "Ratings and metrics", (
+            "participants’ sentiment correlates more strongly with ratings than perplexity and embedding metrics do."
+        )),
+        (6, hybrid, "weights-", "Weights of the hybrid metric", "weights are similar in all folds."),
+        (7, matrices, "dimensions", "Correlations between ratings", "quality correlates with every other dimension."),
         (8, matrices, "bots-dimensions", "Self-play and ratings over bots", "the hybrid metric of self-play has "
          "r > .7 with all ratings, and r > .8 with empathy, over 12 bots."),
     ]  # fmt: skip
@@ -257,7 +261,7 @@ def _figures(frame: StudyFrame, result: Callable[[str], Any]) -> list[Chapter]:
             figure for figure in section.figures if figure.id == id or (figure.id.startswith(id) and id.endswith("-"))
         ][:1]
         if not figure_section.figures:
-            figure_section.missing = list(section.missing) or ["This study has too little for it."]
+            figure_section.missing = list(section.missing) or ["This study does not have enough data for it."]
         chapters.append(chapter_of(figure_section, [label] * len(figure_section.figures)))
     return chapters
 
@@ -268,7 +272,7 @@ def _over_bots(frame: StudyFrame, comparisons: StudyComparisons) -> Section:
     bots = [bot for bot in frame.rated_bots if not frame.bots[bot].is_control]
     keys = [d for d in DIMENSIONS if d in {dimension.key for dimension in frame.dimensions}]
     our_means = {d: [_mean(comparisons, bot, d) for bot in bots] for d in keys}
-    unknown = "this study does not ask for both"
+    unknown = "this study does not have both questions"
 
     def here(pair: tuple[str, str]) -> list[Cell]:
         if not set(pair) <= our_means.keys():
@@ -279,11 +283,11 @@ def _over_bots(frame: StudyFrame, comparisons: StudyComparisons) -> Section:
     method = (
         f"Pearson’s r of mean ratings over 12 bots and over {phrases.bots_text(len(bots))} here, Fisher’s intervals."
     )
-    note = "Computed from the paper’s Table 2; its Figure 7 is over conversations."
+    note = "Computed from Table 2 of the paper; its Figure 7 is over conversations."
     section.tables.append(
         declared_table(
             "figure-7-bots",
-            "Mean ratings of bots among themselves",
+            "Correlations between mean ratings of bots",
             combinations(DIMENSIONS, 2),
             ("Dimensions", lambda pair: Cell(", ".join(pair))),
             (

@@ -36,10 +36,10 @@ from webapp.studies.selectors import items_given, judges_items, talks_to_bots
 
 _PILLS = {Study.State.DRAFT: "", Study.State.COLLECTING: "good", Study.State.PAUSED: "warn", Study.State.ENDED: "info"}
 _DURATIONS = 2000
-"""The median time is that of so many newest conversations."""
+"""Number of newest conversations used for the median time."""
 
 MOST_TO_COMPARE = 60
-"""So many other studies are offered to be compared with, the newest."""
+"""Maximum number of other studies offered for comparison, the newest ones."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +109,7 @@ STUDY_STATES = {
     "imported": ("Imported", _KEPT & Q(is_imported=True)),
     "archived": ("Archived", ~_KEPT),
 }
-"""Tabs of the list of studies, by name: title and condition. Only the last one has archived studies."""
+"""Tabs of the list of studies by name: title and condition. Only the last tab has archived studies."""
 
 
 def studies_found(state: str = "", words: str = "") -> QuerySet[Study]:
@@ -317,7 +317,7 @@ def bot_progress(study: Study, *, include_synthetic: bool = False) -> list[BotPr
         reason, is_offered = "", True
         if not study.is_imported and bot.bot_id in study.bots:
             state = bot_state(entry, reports) if entry else None
-            reason = state.reason if state else "no bot of this name is here"
+            reason = state.reason if state else "no bot of this name is registered"
             reason = reason or beyond.get(bot.bot_id, "")
             is_offered = state is not None and state.is_offered and bot.bot_id not in beyond
         progress.append(
@@ -380,7 +380,7 @@ class MetricProgress:
     columns: int
     on_request: bool
     n_left_out: int
-    """Number of those done in a language that the metric is not valid for."""
+    """Number of conversations done in a language for which the metric is not valid."""
 
 
 def metrics_progress(study: Study, known_counts: Mapping[str, Counter[str]] | None = None) -> list[MetricProgress]:
@@ -454,7 +454,7 @@ def studies_to_compare(study: Study) -> list[Study]:
 
 MOST_STAFF_CHATS = 50
 STAFF_CHAT_SHOWN_FOR = timedelta(minutes=10)
-"""A chat whose page was not open for so long is left out: nobody reads the reply."""
+"""Chats whose page has been closed for this long are excluded, because nobody reads the reply."""
 
 
 def staff_seats(study: Study) -> list[PartnerSeat]:

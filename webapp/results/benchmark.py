@@ -51,9 +51,9 @@ BENCHMARK_KIND = "benchmark"
 OF_FILES = (BENCHMARK_KIND, "judges")
 """Kinds of jobs that uploaded files belong to."""
 BASELINE = "words_bot"
-"""Words of the reply: whatever does not beat it has learned little else."""
+"""Number of words of the reply, a baseline that a useful metric must exceed."""
 MOST_POINTS = 3_000
-"""So many items of a set are kept for its plots."""
+"""Maximum number of items of a data set stored for its plots."""
 
 
 class BenchmarkParams(InputModel):
@@ -130,9 +130,9 @@ def benchmark_ask(
         raise Refused("not_compared", refusal)
     known = {metric.name: metric.metric for metric in benchmark_metrics()}
     if not metrics:
-        raise Refused("no_metric", str(_("Choose a metric at least.")))
+        raise Refused("no_metric", str(_("Choose at least one metric.")))
     if unknown := [name for name in metrics if name not in known]:
-        raise Refused("unknown_name", f"no metric {quote(unknown[0])}; there are {', '.join(known)}")
+        raise Refused("unknown_name", f"unknown metric {quote(unknown[0])}; choose from {', '.join(known)}")
     versions = {name: known[name].identity.key for name in metrics}
     job = job_ask(
         kind=BENCHMARK_KIND,
@@ -237,7 +237,7 @@ def benchmark_judgements(params: BenchmarkParams) -> JudgedReplies:
     if params.file:
         path = benchmark_folder() / params.file
         if not path.is_file():
-            raise Refused("no_file", f"the file {params.title} is not here any more; upload it again")
+            raise Refused("no_file", f"the file {params.title} no longer exists; upload it again")
         judgements = judgements_read(path)
     else:
         study = Study.objects.filter(key=params.study).first()
@@ -245,7 +245,7 @@ def benchmark_judgements(params: BenchmarkParams) -> JudgedReplies:
             raise Refused("not_found", f"there is no study {quote(params.study)}")
         judgements = judgements_of(study_judged(study))
     if not judgements.targets:
-        raise Refused("not_judged", str(_("No reply has been rated there.")))
+        raise Refused("not_judged", str(_("This study has no rated replies.")))
     return judgements
 
 
@@ -319,7 +319,7 @@ def benchmark_file_remove(*, file: str, user: User) -> int:
     titles = {_files(job.payload)[file] for job in jobs if file}
     path = benchmark_file(file)
     if not is_file_name(file) or (path is None and not titles):
-        raise Refused("no_file", str(_("There is no such file; perhaps another user has removed it.")))
+        raise Refused("no_file", str(_("The file does not exist. Another user may have removed it.")))
     for job in jobs.filter(state__in=UNFINISHED):
         job_cancel(job=job)
     with transaction.atomic():
@@ -359,7 +359,7 @@ TITLE = "Example with made-up ratings.jsonl"
 METRICS = ("rouge_l", "bleu", "embedding_match", "pone_lite", BASELINE)
 _N_CONTEXTS, _RATERS = 40, ("a", "b", "c")
 _MEANS = {"the person": 4.3, "same topic": 2.8, "other topic": 1.7}
-"""Mean rating of the reply that was given, of another talk on the topic, and of another topic, of 1 to 5."""
+"""Mean rating (1 to 5) of the actual reply, one of another conversation on the topic, and one on another topic."""
 
 
 def benchmark_example(*, created_by: Any = None) -> Job:

@@ -108,7 +108,7 @@ def judged_file_keep(upload: Path) -> str:
         error_text = str(error).replace(str(upload), str(_("the file")))
         raise Refused("not_judged", error_text) from error
     if not read.pairs:
-        raise Refused("not_judged", str(_("The file holds no pair that a judge judged.")))
+        raise Refused("not_judged", str(_("The file contains no pairs with a choice of the judge.")))
     return _keep(upload, OF_JUDGE)
 
 
@@ -121,7 +121,7 @@ def _keep(upload: Path, ending: str) -> str:
 
 
 def _not_judged(mistake: str) -> str:
-    sentence = str(_("There is no judged reply in its first lines."))
+    sentence = str(_("The first lines contain no rated reply."))
     return f"{sentence} {mistake}".strip()
 
 
@@ -150,12 +150,12 @@ def pairs_judged(study: Study, judged: str = "") -> BenchmarkPairs:
     """
     people = study_judgements(study)
     if people is None or not len(people):
-        raise Refused("not_judged", str(_("No replies or chats have been compared there.")))
+        raise Refused("not_judged", str(_("This study has no comparisons of replies or chats.")))
     items: tuple[ReplyItem, ...] | tuple[ChatPair, ...] = tuple(study_pair_items(study))
     items = items or tuple(study_pair_chats(study))
     path = benchmark_folder() / judged if judged else None
     if path is not None and not path.is_file():
-        raise Refused("no_file", str(_("The file of the judge’s choices is not here any more; upload it again.")))
+        raise Refused("no_file", str(_("The file with the judge’s choices no longer exists. Upload it again.")))
     return BenchmarkPairs(people, items, path)
 
 
@@ -164,10 +164,7 @@ def pairs_refusal(study: Study, *, judged: bool) -> str:
     if not judged or compares_pairs(study):
         return ""
     return str(
-        _(
-            "Participants do not compare replies or chats in “{study}”, so there is nothing to compare a judge of "
-            "pairs with."
-        )
+        _("Participants of “{study}” do not compare replies or chats, so a judge of pairs cannot be evaluated there.")
     ).format(study=study.name)
 
 
@@ -187,7 +184,7 @@ def choices_of_judge(pairs: BenchmarkPairs) -> dict[str, Any]:
     from evaluation.llm_judge import judged_file_read
     from evaluation.preference_benchmark import judge_everywhere
 
-    assert pairs.judged is not None, "there is no file of a judge"
+    assert pairs.judged is not None, "a file of a judge is missing"
     read = judged_file_read(pairs.judged)
     chosen = judge_everywhere(pairs.people, read)
     biases = Chosen(read.name, read.pairs, n_requests=0, refused=0).to_json()

@@ -37,13 +37,13 @@ if TYPE_CHECKING:
 RESULTS_KIND = "results"
 DIRECT_RATINGS = 500
 DIRECT_BOTS = 6
-"""Up to so many ratings of so many bots every result is there within the time that a page may compute."""
+"""Maximum ratings and bots for which a page computes all results immediately."""
 DIRECT_SHARE_OF_MODELS = 0.25
-"""Of these ratings a model by a formula may read."""
+"""Maximum number of ratings that a model by a formula may read."""
 KEPT_MODELS = 20
-"""Models by formulas that are kept of a study, the newest."""
+"""Number of the newest formula models stored per study."""
 KEPT = 2
-"""So many results of a question are kept: of the newest states of the data."""
+"""Number of results stored per question, for the newest states of the data."""
 _PAUSE_S = 0.5
 
 

@@ -23,7 +23,7 @@ from webapp.studies.models import Rubric, Study
 from webapp.studies.selectors import judges_items
 
 Reads = Literal["metrics", "runs"]
-"""What a result is made of beside the ratings: metrics of rated chats; self-play and the hybrid fit."""
+"""Inputs of a result in addition to the ratings: metrics of rated chats; self-play and the hybrid fit."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -65,7 +65,7 @@ def judge_list() -> list[JudgeMetric]:
         if bot.name not in used_models and bot.identity.params.get("model"):
             field = "bot" if hasattr(bot, "likely_take") else "model"
             name = f"judge_{re.sub(r'[^a-z0-9]+', '_', bot.name.lower())}"
-            judges.append(JudgeMetric(name, f"{bot.name}, standard words", **{field: bot.name}))
+            judges.append(JudgeMetric(name, f"{bot.name}, standard prompt", **{field: bot.name}))
     return judges
 
 
@@ -73,9 +73,9 @@ def judge_named(name: str) -> JudgeMetric:
     """Return a judge that can be used here; `Refused` if there is none, with the reason."""
     known = {judge.name: judge for judge in judge_list()}
     if name not in known:
-        raise Refused("unknown_name", f"no judge {quote(name)}; there are {', '.join(known) or 'none'}")
+        raise Refused("unknown_name", f"unknown judge {quote(name)}; choose from {', '.join(known) or 'none'}")
     if reason := known[name].unavailable_reason():
-        raise Refused("unavailable", f"{name} cannot judge: {reason}")
+        raise Refused("unavailable", f"{name} cannot be used as a judge: {reason}")
     return known[name]
 
 
@@ -110,7 +110,7 @@ def judges_ask(*, params: JudgesParams, created_by: User | None = None) -> Job:
     study = Study.objects.filter(key=params.study).first() if params.study else None
     if bool(params.file) == (study is not None):
         raise Refused(
-            "not_found", f"there is no study {quote(params.study)}" if params.study else "name a study or file"
+            "not_found", f"there is no study {quote(params.study)}" if params.study else "specify a study or file"
         )
     keys = [judge_named(name).identity.key for name in params.judges]
     state = Identity("judges", "1", {"judges": keys, "data": params.file if study is None else data_now(study)}).key

@@ -61,7 +61,7 @@ def realism_ask(run: SelfPlayRun, participant: str = "", created_by: User | None
     """
     if run.study is None:
         problem = "has no study with people to compare with" if run.is_simulated else "is self-play"
-        raise Refused("bad_run", f"run {run.pk} {problem}; name a run of simulated participants of a study")
+        raise Refused("bad_run", f"run {run.pk} {problem}; specify a run of simulated participants of a study")
     participant = participant or run.plan["participants"][0]
     if participant not in run.plan["participants"]:
         known_participants = ", ".join(run.plan["participants"])

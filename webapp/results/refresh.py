@@ -25,9 +25,9 @@ from webapp.studies.selectors import judges_items, marks_turns
 
 FLAGS_KIND = "flags"
 DIRECT_TASKS = 200
-"""So many tasks are looked at while a page waits."""
+"""Maximum number of tasks checked while a page waits."""
 FLAGS_NOT_SOONER_THAN = timedelta(seconds=20)
-"""One look in so long a time, where a worker does it: people come one by one."""
+"""Minimum seconds between two checks by a worker, as participants arrive one by one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +75,7 @@ def refresh_flags(study: Study, *, exact: bool = False) -> FlagsNow:
 
 RANKING_KIND = "order"
 RANKING_NOT_SOONER_THAN = timedelta(seconds=20)
-"""One look at the ratings in so long a time: people come one by one, and each look reads all ratings."""
+"""Minimum seconds between two checks of the ratings, because each check reads all ratings."""
 
 
 def has_order(study: Study) -> bool:

@@ -98,7 +98,7 @@ def test_a_file_is_compared_by_a_worker_and_shown_with_intervals_and_reasons(sta
     ]
     assert float(of_model["r"]) == pytest.approx(whole["models"]["y"]["pearson"]["r"])
     assert int(of_model["n"]) == whole["models"]["y"]["n"]
-    assert "not judged on it" in staff.get(f"{ADDRESS}?target=kind").content.decode()
+    assert "not rated on this dimension" in staff.get(f"{ADDRESS}?target=kind").content.decode()
 
 
 def test_a_cell_draws_its_replies_and_counts_what_was_left_out(staff: Client) -> None:
@@ -201,7 +201,7 @@ def test_systems_are_ordered_and_tested_against_the_cosine(staff: Client) -> Non
     response = staff.get(f"{ADDRESS}?by=kendall")
     html = flat(response.content.decode())
     assert response.status_code == 200
-    assert "Which metric orders the systems as people do?" in html
+    assert "System ranking by metric" in html
     table = staff.get(f"{ADDRESS}benchmark.csv?by=kendall&table=systems")
     assert table.status_code == 200
     rows = list(csv.DictReader(io.StringIO(table.content.decode())))
@@ -211,7 +211,7 @@ def test_systems_are_ordered_and_tested_against_the_cosine(staff: Client) -> Non
     assert float(mine["Kendall"]) == pytest.approx(level["kendall"]["value"])
     assert float(mine["Pairwise accuracy"]) == pytest.approx(level["pairwise_accuracy"]["value"])
     assert float(mine["Soft pairwise accuracy"]) == pytest.approx(level["soft_pairwise_accuracy"]["value"])
-    assert float(mine["p beside the bar"]) == pytest.approx(wanted["system_test"]["p"], abs=0.02), (
+    assert float(mine["p against baseline"]) == pytest.approx(wanted["system_test"]["p"], abs=0.02), (
         "scores have 5 digits"
     )
     few = [row for row in rows if row["Data"] == "convai2"]
@@ -359,7 +359,7 @@ def test_a_judge_s_file_that_does_not_belong_says_why(staff: Client) -> None:
     for content, study, name, told in (
         (JUDGED, "", "judged.csv", "choose the study"),
         (JUDGED, "chats", "judged.csv", "Participants do not compare replies or chats in"),
-        (JUDGED, "compared", "judged.txt", "“judged.txt” is no .csv file."),
+        (JUDGED, "compared", "judged.txt", "“judged.txt” is not a .csv file."),
         ("a,b\n", "compared", "judged.csv", "the file is no file of judged pairs"),
         (JUDGED.partition("\n")[0] + "\n", "compared", "judged.csv", "holds no pair"),
     ):
@@ -407,7 +407,7 @@ def test_what_cannot_be_compared_says_why(staff: Client) -> None:
     staff.post(ADDRESS, {"study": "empty", "metrics": ["words_bot"]})
     run_job(Job.objects.get(kind="benchmark"))
     html = staff.get(ADDRESS).content.decode()
-    assert "could not be computed: No reply has been rated there." in html
+    assert "could not be computed: This study has no rated replies." in html
     assert "Resume" in html
 
 

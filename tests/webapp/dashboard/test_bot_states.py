@@ -117,10 +117,10 @@ async def test_try_now_asks_the_bot_and_tells(monkeypatch: pytest.MonkeyPatch) -
 
     monkeypatch.setattr(events, "tryout_reply", tryout_reply)
     nobody = await client.post("/dashboard/bots/shaky/try/", follow=True)
-    assert "It gave no reply: no bot host is running" in nobody.content.decode()
+    assert "The bot did not reply: no bot host is running" in nobody.content.decode()
     assert not asked
     await in_database(heartbeat_store)(host_id=uuid.uuid4(), pool="default", bots={})
-    for said in ("It answered “I am well.”.", "It gave no reply: still no GPU"):
+    for said in ("The bot replied “I am well.”.", "The bot did not reply: still no GPU"):
         answer = await client.post("/dashboard/bots/shaky/try/", follow=True)
         assert said in answer.content.decode()
     assert asked[0] == ("shaky", [{"speaker": "human", "text": "Hello! How are you?"}])

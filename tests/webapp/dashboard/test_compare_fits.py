@@ -186,7 +186,7 @@ def test_pages_tell_what_was_spent_and_which_cap_is_reached(staff: Client, paid:
     # 2.5 is left, and a reply may cost 5.
     assertContains(page, "limit reached")
     assertContains(page, "the study&#x27;s cap of 15 is reached: 12.5 is spent")
-    assertContains(staff.get(needs), "cannot go on in dear: its cap on cost is reached.")
+    assertContains(staff.get(needs), "has reached its cost limit in dear.")
     listed = staff.get(reverse("dashboard:bots"))
     assert "12.50</strong> of 90.00" in flat(listed.content.decode())
     assertNotContains(listed, "Cap reached")

@@ -92,8 +92,8 @@ def test_no_tick_where_a_control_is_too_close_to_order(tmp_path: Path, staff: Cl
     html = overview(staff)
     assert "as it should be" not in html
     assert "3 of 3 pairs" in html
-    assert "qc (a control) is rated last, but not surely." in html
-    assert "2 of 2 pairs with another bot are not clearly different." in html
+    assert "qc (a control) is rated last, but not clearly." in html
+    assert "2 of 2 pairs with another bot are too close to call." in html
 
 
 def test_a_bot_is_marked_on_its_page(tmp_path: Path, staff: Client) -> None:

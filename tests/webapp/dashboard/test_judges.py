@@ -113,7 +113,7 @@ def test_the_page_begins_with_the_verdicts_and_has_each_figure_of_the_test(staff
     table = staff.get(f"{ADDRESS}{job.pk}.csv")
     assert table.status_code == 200
     [good, random] = csv.DictReader(io.StringIO(table.content.decode()))
-    assert (good["May replace a rater"], random["May replace a rater"]) == ("yes", "not known")
+    assert (good["Can replace a rater"], random["Can replace a rater"]) == ("yes", "not known")
     assert float(good["Winning rate"]) == wanted.winning_rate
     assert float(good["Advantage"]) == pytest.approx(wanted.advantage)
     plain = staff.get(f"{ADDRESS}{job.pk}.json")
@@ -193,7 +193,7 @@ def test_chats_of_a_run_are_scored_too_and_stand_apart_from_peoples(staff: Clien
     }
     html = staff.get(ADDRESS)
     assert html.status_code == 200
-    assert "of the run" in html.content.decode()
+    assert "in the run" in html.content.decode()
 
 
 def test_a_file_is_removed_with_the_comparisons_of_it(judges: Any) -> None:
@@ -246,7 +246,7 @@ def test_bots_made_of_a_model_are_judges_too_and_a_small_one_is_noted(judges: An
     found = {one.name: one for one in judge_list()}
     assert {"good", "random"} <= found.keys()
     models = [bot for bot in bots if bot.identity.params.get("model")]
-    assert {one.title for one in found.values()} >= {f"{bot.name}, standard words" for bot in models}
+    assert {one.title for one in found.values()} >= {f"{bot.name}, standard prompt" for bot in models}
     job = made(uploaded(), "good")
     assert "parameters" not in job.result["sentences"][0]
     metrics.add(RuleJudge(of_text, name="tiny", title="Tiny", bot="tiny-135m"))

@@ -133,7 +133,7 @@ def test_the_overview_says_what_the_leaderboard_says(staff: Client, compared: St
 def test_chosen_bots_keep_their_ranks_among_all(staff: Client, compared: Study) -> None:
     page = staff.get(address(compared, "?bots=gamma&bots=delta"))
     assert [row.ranks for row in page.context["board"].rows] == ["3", "4"]
-    assertContains(page, "2 bots not shown here: ranks and tests count all.")
+    assertContains(page, "2 bots hidden; ranks and tests include all bots.")
     assertContains(page, "Clearly different in “Quality”: 5 of 6 pairs of bots")
     # What was chosen stays when the scale or the question is another.
     assertContains(page, "?bots=gamma&amp;bots=delta&amp;by=fluency")
@@ -190,7 +190,7 @@ def test_conversations_are_drawn_from_the_middle_by_a_seed(staff: Client, compar
 @pytest.mark.parametrize(
     ("query", "said"),
     [
-        ("?by=beauty", "There is no question “beauty”; there are quality, fluency."),
+        ("?by=beauty", "Unknown question “beauty”. Choose from quality, fluency."),
         ("?bots=omega", "called “omega”; there are"),
         ("?against=alpha&against=omega", "called “omega”"),
         ("?seed=x", "“x” is no seed"),
@@ -266,7 +266,7 @@ def test_votes_are_a_tab_with_intervals_that_count_conversations_as_clusters(sta
     low, high = proportion_confint(0.75 * 7, 7, alpha=alpha, method="wilson")
     assert rows["alpha"].ends == f"[{100 * low:.0f}, {100 * high:.0f}]"
     assert (rows["beta"].mean, rows["gamma"].ends) == ("0 %", "no votes")
-    assert rows["beta"].ends == "no interval: votes in one conversation only"
+    assert rows["beta"].ends == "no interval: all votes are from one conversation"
     summary = bot_summary(compared)
     assert {bot.bot.bot_id: (bot.votes_up, bot.votes_down) for bot in summary.bots}["alpha"] == (18, 6)
     against = staff.get(address(compared, "?by=votes&against=alpha&against=beta")).context["against"]

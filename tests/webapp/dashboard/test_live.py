@@ -137,7 +137,7 @@ def test_a_bots_replies_failures_and_who_waits(staff: Client) -> None:
     assert found.aside == [bot]
     assert [one.has_failed for one in found.waiting] == [True, True, True]
     html = flat(staff.get(address(study)).content.decode())
-    assert f"{bot.info.title} is set aside since" in html
+    assert f"{bot.info.title} has been set aside since" in html
     assert "It failed 3 times in a row" in html
     assert f"{bot.info.title} is set aside." in html.split('data-alarm="')[1].split('"')[0]
     assert "3 wait for a reply" in html
@@ -208,7 +208,7 @@ def test_a_bot_is_put_back_from_the_room(staff: Client) -> None:
     aside = BotAside.objects.get()
     assert (aside.ended_by, aside.put_back_by.username) == ("person", "r")
     html = staff.get(address(study)).content.decode()
-    assert "is set aside since" not in html
+    assert "has been set aside since" not in html
     assert "Eliza (rules) is given to people again" in html
     staff.post(back)
     assert "is no longer set aside" in staff.get("/dashboard/bots/eliza/").content.decode()
@@ -255,7 +255,7 @@ def test_what_is_settled_beside_the_plan(staff: Client) -> None:
     [sentence] = order.sentences
     title = study_bots(study)["eliza"].title
     assert sentence.lead.startswith(f"{title} and ")
-    assert sentence.rest == f"are clearly different: {title} is ahead."
+    assert sentence.rest == f"are clearly different; {title} is better."
     html = staff.get(address(study)).content.decode()
     assert "1 of 1 pairs are clearly different" in html
     assert html.count("pairs are clearly different") == 1 + len(others)
@@ -303,7 +303,7 @@ def test_two_that_are_compared_are_settled_by_who_is_preferred() -> None:
     order, *others = room(study).orders
     assert (order.key, order.n_told_apart, order.n_pairs) == ("quality", 1, 1)
     [sentence] = order.sentences
-    assert (sentence.lead, sentence.rest) == ("a and b", "are clearly different: a is ahead.")
+    assert (sentence.lead, sentence.rest) == ("a and b", "are clearly different; a is better.")
     assert others[0].sentences[0].lead == "a and b"
     assert "would be needed to show a difference of 0.20" in others[0].sentences[0].rest, "all said the same"
 
@@ -328,7 +328,7 @@ def test_items_are_settled_by_the_contexts_that_both_answered() -> None:
     run_job(Job.objects.get(kind="order"))
     order, *_others = room(study).orders
     assert (order.key, order.n_told_apart) == ("quality", 1)
-    assert order.sentences[0].rest == "are clearly different: a is ahead."
+    assert order.sentences[0].rest == "are clearly different; a is better."
     found = OrderState.objects.get().found
     # Each item has four ratings and each person rates three items: at least 6 * 4 / 3 people rated each bot.
     assert found["unit"] == "things", "six contexts are fewer than a bot's raters"

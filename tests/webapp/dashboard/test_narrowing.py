@@ -183,8 +183,8 @@ def test_a_total_is_told_before_the_list_is_narrowed(reader: Client, study: Stud
         assert answer["Content-Type"].startswith("text/plain")
         return answer.content.decode()
 
-    assert told(high="6") == "5 conversations fit."
-    assert told(high="6", **{"is": "starred"}) == "1 conversation fits."
+    assert told(high="6") == "5 matching conversations."
+    assert told(high="6", **{"is": "starred"}) == "1 matching conversation."
     assert told(sample="x", high="6") == "“sample:x”: a whole number is needed."
     assert "no order" not in told(high="<b>")
 
@@ -201,7 +201,7 @@ def test_runs_have_the_form_without_raters_and_flags(reader: Client) -> None:
     answer = reader.get(listed, {"q": "", "narrow": "1", "bot": "parrot", "first": "eliza"})
     assert answer.url == f"{listed}?q=bot:parrot+first:eliza"  # type: ignore[attr-defined]
     total = reverse("dashboard:run_total", args=[run.pk])
-    assert reader.get(total, {"q": "", "first": "eliza"}).content == b"4 conversations fit."
+    assert reader.get(total, {"q": "", "first": "eliza"}).content == b"4 matching conversations."
 
 
 def test_names_and_ids_of_the_page_stand_once(reader: Client, study: Study) -> None:

@@ -165,7 +165,7 @@ def test_the_reader_says_none_and_why(staff: Client, rated: Study) -> None:
     assert [turn.index for turn in read.turns if turn.chosen] == [2]
     html = answer.content.decode()
     assert "the first message answers nothing" in html
-    assert "1 metrics, all of the present version." in html
+    assert "1 metrics, all in the current version." in html
 
 
 def hybrid_result(n_bots: int) -> dict:

@@ -113,7 +113,7 @@ def test_a_bot_says_how_much_of_its_quota_is_done_and_held(staff: Client, rated:
         pass
     make_rating(chat)
     text = people(staff, study).select_one('[data-part="bots"]').get_text(" ", strip=True)
-    for said in ("1 of 1", "Has all it needs", "0 of 0", "Closed"):
+    for said in ("1 of 1", "Complete", "0 of 0", "Closed"):
         assert said in text, said
 
 

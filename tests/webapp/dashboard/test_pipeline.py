@@ -69,9 +69,9 @@ def test_a_study_without_conversations_says_what_comes_first(staff: Client) -> N
     make_study("s", state=Study.State.DRAFT)
     stages, box = line(staff)
     assert stages[0] == ("now", "0 chats so far")
-    assert "Build the study and open it" in box
+    assert "Set up and open the study" in box
     make_study("t")
-    assert "Let people in" in line(staff, "t")[1]
+    assert "Recruit participants" in line(staff, "t")[1]
 
 
 def test_one_button_plays_measures_and_fits(staff: Client, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -141,8 +141,8 @@ def test_results_that_newer_chats_overtook_say_so(staff: Client) -> None:
     rating = Rating.objects.first()
     rating.save()
     stages, box = line(staff)
-    assert stages[3][1] == "paper, before ratings were changed"
-    assert stages[4] == ("later", "before the data changed")
+    assert stages[3][1] == "paper, before rating changes"
+    assert stages[4] == ("later", "outdated by new data")
     MetricRun.objects.update(metrics=usual[:2])
     assert line(staff)[0][1] == ("now", f"2 of {len(usual)}")
     MetricRun.objects.update(metrics=usual)
@@ -212,5 +212,5 @@ def test_readers_see_the_line_without_its_button(client: Client) -> None:
     client.force_login(make_staff(Right.READ))
     stages, box = line(client)
     assert stages[3][1] == "needs 3 rated bots"
-    assert "A fit needs rated conversations of 3 bots; 2 have some" in box
+    assert "A fit needs rated conversations of 3 bots; so far 2 have any" in box
     assert "A user with the right to run jobs can start it" in box

@@ -77,7 +77,7 @@ def test_flags_faults_and_decisions_that_wait_are_told_to_who_pays(
     Task.objects.filter(participant=old.participant).update(ended_at=long_ago)
     assert told(payer, paid) == [
         "1 person lost a chat to a bot failure and should be paid. Decide about pay",
-        "1 person has flags and waits for pay. Look at them",
+        "1 person has flags and is waiting for pay. Review",
         "1 person finished more than 3 days ago, and waits for a decision about pay. Decide about pay",
     ]
     client.force_login(make_staff(Right.READ))
@@ -94,8 +94,11 @@ def test_bots_reports_and_what_is_still_to_come_of_this_study_alone(payer: Clien
     bots.discard("shaky")
     make_study("other", bots=["eliza"], n_conversations_wanted=20)
     assert told(payer, study) == [
-        "shaky is not offered to participants: no bot of this name is here. They get the others meanwhile. See the bot",
-        "20 chats are still to come. See people",
+        (
+            "shaky is not offered to participants: no bot of this name is registered. They get the other bots in the "
+            "meantime. See the bot"
+        ),
+        "20 chats are still needed. See people",
     ]
     for _ in range(6):
         chat = make_conversation(study, n_exchanges=3)
@@ -107,10 +110,10 @@ def test_bots_reports_and_what_is_still_to_come_of_this_study_alone(payer: Clien
     reported(study)
     bot_failed(bot_id="eliza", reason="no GPU", chat="x")
     first, second, *_others, last = told(payer, study)
-    assert first == "1 reply reported by people, and not looked at yet. See reports"
+    assert first == "1 reply reported by participants and not reviewed yet. See reports"
     assert second.startswith("ELIZA")
     assert "no GPU" in second
-    assert re.fullmatch(r"\d+ chats are still to come. \S+ is \d behind. See people", last)
+    assert re.fullmatch(r"\d+ chats are still needed. \S+ is \d behind. See people", last)
 
 
 def test_a_rehearsal_is_one_button_until_there_was_one(client: Client) -> None:

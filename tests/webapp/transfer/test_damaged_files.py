@@ -176,6 +176,6 @@ def test_a_damaged_file_of_judged_replies_is_refused(name: str, settings: Any, t
     )
     assert answer.status_code == 400
     said = answer.json()["error"]["message"]
-    assert said.startswith("There is no judged reply in its first lines.")
+    assert said.startswith("The first lines contain no rated reply.")
     assert not any(word in said for word in NO_SENTENCE)
     assert "upload" not in said

@@ -49,7 +49,7 @@ class ReportFile(JobKind[Job, ReportParams]):
                 work.beat(n, note=part)
                 computed_result = compute_now(AnalysisKey(study, part, **work.asked.counted_work), wait=work.beat)
                 if computed_result is None:
-                    raise Refused("no_ratings", f"study {study.key} has no ratings any more")
+                    raise Refused("no_ratings", f"study {study.key} no longer has ratings")
                 results[part] = computed_result
         work.beat(len(PARTS), note="")
         return self._store_document(work, study, _document(study, results, work.asked))
@@ -71,7 +71,7 @@ class ReportFile(JobKind[Job, ReportParams]):
     def follow_up(self, job: Job) -> None:
         if job.cancel_requested:  # after the last sign of life
             report_path(job).unlink(missing_ok=True)
-        assert job.study is not None, "jobs go with their studies"
+        assert job.study is not None, "jobs are deleted with their study"
         params = ReportParams.model_validate(job.payload)
         reports = reports_of(job.study, like=params.like, **params.counted_work)
         for n, older in enumerate(reports.filter(pk__lt=job.pk, state=State.DONE)):

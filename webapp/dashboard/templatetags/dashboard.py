@@ -127,7 +127,7 @@ def job_pill(job: JobBase) -> Markup:
         word, colour = "Stopping", "warn"
     n = job.n_skipped if isinstance(job, Job) and state == State.DONE else 0
     if n:
-        word = plural(n, "Done, {n} left out", "Done, {n} left out").format(n=f"{n:,}")
+        word = plural(n, "Done, {n} skipped", "Done, {n} skipped").format(n=f"{n:,}")
         colour = "warn"
     return el("span", word, class_=f"pill pill-{colour}" if colour else "pill")
 

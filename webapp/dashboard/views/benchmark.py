@@ -125,7 +125,7 @@ def benchmark_remove(request: HttpRequest) -> HttpResponse:
     except Refused as error:
         messages.error(request, str(error))
     else:
-        messages.success(request, "The file is gone, and what was computed of it.")
+        messages.success(request, "The file and its results have been removed.")
     return redirect("dashboard:benchmark")
 
 
@@ -175,17 +175,21 @@ def benchmark_cell(request: HttpRequest, pk: int, metric: str) -> HttpResponse:
     figure = items_figure(
         points,
         id="cell",
-        title=f"{row.title} against people’s {dataset.target}",
-        method=f"{dataset.title}: a point is a reply, at the mean of its raters. The table has intervals as if replies "
-        "were independent.",
+        title=f"{row.title} against human {dataset.target}",
+        method=(
+            f"{dataset.title}: each point is a reply with the mean of its raters. Intervals in the table assume "
+            "independent replies."
+        ),
         x=row.title,
         y=dataset.target,
-        note=f"{part['n']} replies to {part['n_contexts']} contexts, {part['n_responses']} of them different. "
-        "Intervals by the jackknife over contexts.",
+        note=(
+            f"{part['n']} replies ({part['n_responses']} different ones) to {part['n_contexts']} contexts. Intervals "
+            "by the jackknife over contexts."
+        ),
     )
     tables = [_coefficients(part), *_models(part)]
     if published:
-        method = "Of the whole data set. Intervals by r and n, as if replies were independent."
+        method = "For the whole data set. Intervals computed from r and n, assuming independent replies."
         title, remarks = "Published on the same data", caveats_of(published)
         tables.append(NamedTable("published", title, published_table(published), method, remarks=remarks))
     return page(
@@ -199,8 +203,8 @@ def benchmark_cell(request: HttpRequest, pk: int, metric: str) -> HttpResponse:
         n=part["n"],
         tables=tables,
         counted=[
-            ("Left out", part["skipped"], ""),
-            ("Scored on less", dataset.remarks(metric), "Of all replies of the file or study."),
+            ("Excluded", part["skipped"], ""),
+            ("Scored on fewer replies", dataset.remarks(metric), "From all replies of the file or study."),
         ],
         version=row.versions,
     )

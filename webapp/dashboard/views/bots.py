@@ -37,7 +37,7 @@ MAX_CHARS = 2000
 MAX_TURNS = 200
 SHOWN_CHARS = 200
 SILENT_S = 60.0
-"""A bot host that has given no sign of life for so long is not waited for."""
+"""Seconds without a heartbeat after which a bot host is considered down."""
 _log = logging.getLogger("webapp.dashboard")
 
 
@@ -118,7 +118,7 @@ def bot_control(request: HttpRequest) -> HttpResponse:
     is_control = request.POST.get("control") == "1"
     controls_mark(study=study, bots=[bot_id], is_control=is_control)
     message = (
-        "{bot} is a control of {study}: rankings, models and correlations with metrics leave it out."
+        "{bot} is now a control of {study}. It is excluded from rankings, models and correlations with metrics."
         if is_control
         else "{bot} is no longer marked as a control of {study}."
     )
@@ -140,7 +140,7 @@ def bot_add(request: HttpRequest, model_id: str) -> HttpResponse:
         messages.error(request, f"{model.name} was not added: {error}")
     else:
         messages.success(
-            request, f"{model.name} is added. Its {model.download_mb} MB are downloaded when it is first loaded."
+            request, f"{model.name} was added. Its {model.download_mb} MB are downloaded when it is first loaded."
         )
     return redirect("dashboard:bots")
 
@@ -152,12 +152,12 @@ async def bot_try(request: HttpRequest, bot_id: str) -> HttpResponse:
     try:
         text = await _ask(bot_id, turns)
     except BotError as error:
-        messages.error(request, f"It gave no reply: {error}")
+        messages.error(request, f"The bot did not reply: {error}")
     except Exception:
         _log.exception("trial of %s", bot_id)
         messages.error(request, "The bot host could not be reached.")
     else:
-        messages.success(request, f"It answered “{_shortened(text)}”.")
+        messages.success(request, f"The bot replied “{_shortened(text)}”.")
     return redirect("dashboard:bot", bot_id)
 
 
@@ -165,7 +165,9 @@ async def bot_try(request: HttpRequest, bot_id: str) -> HttpResponse:
 def bot_back(request: HttpRequest, bot_id: str) -> HttpResponse:
     """Put a bot back that was set aside: people are given it again."""
     if bot_put_back(bot_id=bot_id, user=request.user):  # type: ignore[arg-type]
-        messages.success(request, f"{bot_name(bot_id)} is given to people again. What failed before no longer counts.")
+        messages.success(
+            request, (f"{bot_name(bot_id)} is offered to participants again. Earlier failures no longer count.")
+        )
     else:
         messages.info(request, f"{bot_name(bot_id)} is no longer set aside.")
     key = request.POST.get("study", "")
@@ -213,15 +215,15 @@ def _read(request: HttpRequest) -> tuple[str, list[dict[str, str]], int]:
         turns = [{"speaker": str(turn["speaker"]), "text": str(turn["text"])} for turn in value["turns"]]
         seed = int(value.get("seed", 0))
     except RawPostDataException:  # a form, which was parsed before
-        return "The request is no list of turns.", [], 0
+        return "The request is not a list of turns.", [], 0
     except (ValueError, KeyError, TypeError, AttributeError, OverflowError):
-        return "The request is no list of turns.", [], 0
+        return "The request is not a list of turns.", [], 0
     if not turns or turns[-1]["speaker"] != "human" or is_blank(turns[-1]["text"]):
-        return "Write something first.", [], 0
+        return "Write a message first.", [], 0
     if len(turns) > MAX_TURNS:
-        return "This chat is long enough. Start a new one.", [], 0
+        return "This chat has reached its maximum length. Start a new one.", [], 0
     if any(turn["speaker"] not in ("human", "bot") for turn in turns):
-        return "A turn is spoken by “human” or “bot”.", [], 0
+        return "The speaker of a turn must be “human” or “bot”.", [], 0
     if any(len(turn["text"]) > 5 * MAX_CHARS for turn in turns) or (len(turns[-1]["text"]) > MAX_CHARS):
         return f"At most {MAX_CHARS} characters.", [], 0
     return "", turns, seed

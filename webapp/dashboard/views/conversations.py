@@ -246,7 +246,7 @@ def conversation(request: HttpRequest, conversation_id: UUID) -> HttpResponse:
     elif hasattr(row, "selfplay"):
         address = reverse("dashboard:run_conversations", args=[row.selfplay.run.pk])
     else:
-        raise Http404("neither of a study nor of a run")
+        raise Http404("the conversation belongs to neither a study nor a run")
     query = request.GET.copy()
     query["chat"] = str(row.pk)
     return redirect(f"{address}?{query.urlencode(safe=',:~')}")
@@ -295,7 +295,7 @@ def _spread(request: HttpRequest, collection: Gathered) -> HttpResponse:
     """Draw the spread of the number that `of` names, over what the line asks for without its range of this number."""
     number = collection.numbers.get(request.GET.get("of", ""))
     if number is None or number.is_time:
-        raise Http404(f"no number {request.GET.get('of', '')}")
+        raise Http404(f"unknown value {request.GET.get('of', '')}")
     bench = collection.bench(request.GET)
     rows = collection.get_counted_rows(bench)
     if bench.wrong is None:
@@ -324,5 +324,5 @@ def _total(request: HttpRequest, collection: Gathered) -> HttpResponse:
         words = bench.wrong.reason
     else:
         n = bench.listing(collection.rows).count()
-        words = plural(n, "{n} conversation fits.", "{n} conversations fit.").format(n=intcomma(n))
+        words = plural(n, "{n} matching conversation.", "{n} matching conversations.").format(n=intcomma(n))
     return HttpResponse(words, content_type="text/plain; charset=utf-8")

@@ -175,7 +175,7 @@ def run_export(request: HttpRequest, run_id: int) -> HttpResponseBase:
     choices = [(exporter.name, exporter.title) for exporter in run_exporters()]
     form = ExportForm(request.GET, tables=choices)
     if not form.is_valid():
-        raise Http404("There is no such table of a self-play run, or no such format.")
+        raise Http404("Self-play runs have no such table or format.")
     options = ExportOptions(
         include_failed=form.cleaned_data["include_failed"], search=" ".join(form.cleaned_data["q"].split())
     )
@@ -199,7 +199,7 @@ def made_file(request: HttpRequest, key: str, pk: int) -> HttpResponseBase:
     try:
         file = export_path(job).open("rb")
     except FileNotFoundError:
-        raise Http404("This file is no longer kept. Make it again.") from None
+        raise Http404("This file has been deleted. Please create it again.") from None
     table_name, is_private = job.payload["what"], job.payload["include_private"]
     return sent(pieces_of(file), key, table_name, job.payload["format"], is_private=is_private)
 

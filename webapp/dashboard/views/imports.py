@@ -40,7 +40,7 @@ from webapp.transfer.job_files import (
 )
 
 WAITED_FOR_BYTES = 500_000
-"""Bytes of a file, about a thousand packed chats; a worker imports a larger one, and its page shows the progress."""
+"""Maximum bytes, about a thousand compressed chats, for a direct import; a worker imports larger files."""
 _TOLD, _FIRST, _LISTED = 10, 5, 200
 _TABLES = (".csv", ".tsv", ".csv.gz", ".parquet")
 
@@ -85,7 +85,7 @@ def import_file(request: HttpRequest, name: str) -> HttpResponse:
         return redirect("dashboard:job", job.kind, job.pk)
     path = upload_kept(name, user)
     if path is None:
-        messages.warning(request, "The file is here no more. Upload it again.")
+        messages.warning(request, "The file has been deleted. Upload it again.")
         return redirect("dashboard:imports")
     if holds_items(path):
         return _items(request, path)
@@ -185,7 +185,7 @@ def _items(request: HttpRequest, path: Path) -> HttpResponse:
     name = upload_name(path)
     form = ItemsForm(request.POST if request.method == "POST" else None, study=request.GET.get("study", ""))
     if form.is_valid() and not may(request.user, Right.ADMINISTER):
-        form.add_error(None, "Your account may not change studies.")
+        form.add_error(None, "Your account does not have the right to change studies.")
     if form.is_valid():
         try:
             job = _import(path, request.user, form.cleaned_data["study"], items=True)
@@ -216,7 +216,7 @@ def _report_items(request: HttpRequest, job: Job) -> HttpResponse:
         return redirect("dashboard:job", job.kind, job.pk)
     report: Any = job.result
     message = plural(report["items"], "%(n)d item is new", "%(n)d items are new") % {"n": report["items"]}
-    messages.success(request, f"{message}, {report['unchanged']} were there, {job.n_skipped} left out.")
+    messages.success(request, f"{message}, {report['unchanged']} already existed, {job.n_skipped} skipped.")
     for skipped in report["skipped"][:_TOLD]:
-        messages.warning(request, f"Line {skipped['line']} was left out: {skipped['reason']}")
+        messages.warning(request, f"Line {skipped['line']} was skipped: {skipped['reason']}")
     return redirect("dashboard:study_build_step", job.payload["study"], "bots")

@@ -143,11 +143,11 @@ def _part_state(n: int, n_failed: int, n_wanted: int, under_way: bool) -> tuple[
     if n >= n_wanted:
         return "Complete", "good"
     if n + n_failed >= n_wanted:
-        return ("Part failed", "warn") if n else ("Failed", "bad")
+        return ("Partly failed", "warn") if n else ("Failed", "bad")
     if n + n_failed and under_way:
-        return "Talking", "info"
+        return "Running", "info"
     if n + n_failed:
-        return "Part done", "warn"
+        return "Partly done", "warn"
     return "Waiting", "plain"
 
 
@@ -158,7 +158,7 @@ _STUDY_PAGES = {
     "export": "study_export",
     "report": "study_report",
 }
-"""Kinds of jobs that a page of their study shows."""
+"""Kinds of jobs shown on a page of their study."""
 
 
 def _address(job: JobBase) -> str:
@@ -225,7 +225,7 @@ def job_move(request: HttpRequest, kind: str, pk: int) -> HttpResponse:
     """Move a job before or after the others of its queue."""
     to = request.POST.get("to", "")
     if to not in ("-1", "0", "1"):
-        return HttpResponseBadRequest("to is -1, 0 or 1")
+        return HttpResponseBadRequest("to must be -1, 0 or 1")
     job_prioritise(job=_job(kind, pk), priority=int(to))
     return _back(request)
 
@@ -308,9 +308,9 @@ def job_stop(request: HttpRequest, kind: str, pk: int) -> HttpResponse:
     was_over = job.is_over
     job = job_cancel(job=job)
     if was_over and job.state == State.CANCELLED:
-        messages.info(request, "It counts as stopped: nothing warns of it any more.")
+        messages.info(request, "The job is dismissed and no longer shown as a problem.")
     elif not job.is_over:
-        messages.info(request, "It stops after the batch it is at. What it made stays.")
+        messages.info(request, "The job stops after the current batch. Its results so far are kept.")
     return _back(request)
 
 

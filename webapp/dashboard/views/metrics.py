@@ -71,16 +71,16 @@ def metrics(request: HttpRequest) -> HttpResponse:
     rows = [row for row in dictionary() if q.lower() in row.words]
     computed = metrics_computed()
     groups = (
-        ("Computed", "There are results of these.", [row for row in rows if row.metric.name in computed], True),
+        ("Computed", "Metrics with results.", [row for row in rows if row.metric.name in computed], True),
         (
             "Can be computed",
-            "These run as Confab is installed.",
+            "Metrics that run on this installation.",
             [row for row in rows if row.metric.name not in computed and not row.reason],
             True,
         ),
         (
             "Need a model or a package",
-            "Each says what to install or to name.",
+            "Each entry shows what to install or configure.",
             [row for row in rows if row.metric.name not in computed and row.reason],
             bool(q),
         ),

@@ -81,7 +81,7 @@ def _keep_search(request: HttpRequest, collection: Gathered) -> HttpResponse:
                 line=request.POST.get("q", ""),
                 columns=request.POST.get("columns", ""),
             )
-            messages.success(request, f"The search is kept as “{saved_search.name}”.")
+            messages.success(request, f"The search was saved as “{saved_search.name}”.")
     except Refused as error:
         messages.error(request, str(error))
     return _back(request, collection.address())

@@ -60,7 +60,7 @@ from webapp.studies.models import Study
 
 _LISTED = 20
 MOST_FITS = 40
-"""Number of fits compared, the newest."""
+"""Number of the newest fits in the comparison."""
 
 
 @form_view(to_post=[Right.RUN])
@@ -127,7 +127,7 @@ def _compute_metrics(request: HttpRequest, study: Study) -> HttpResponse:
     except (Refused, UnknownName) as error:
         messages.error(request, str(error))
     else:
-        messages.success(request, "Metrics are being computed by a worker.")
+        messages.success(request, "A worker is computing the metrics.")
     return redirect("dashboard:study_prediction", study.key)
 
 

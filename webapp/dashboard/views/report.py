@@ -60,13 +60,18 @@ from webapp.transfer.report_links import (
 
 MOST_NAMES = 50
 _FOLDS = (
-    ("preview", "Read the report", "The report with the sections chosen above, as its file shows it.", Right.READ),
+    ("preview", "Read the report", "The report with the sections chosen above, as in the file.", Right.READ),
     ("export", "Export", "Ratings, conversations and other tables as CSV, JSON Lines or Parquet.", Right.READ),
-    ("package", "Data package", "All tables in one zip to publish, with codebook, study file and digests.", Right.PAY),
+    (
+        "package",
+        "Data package",
+        ("All tables in one zip file for publication, with codebook, study file and digests."),
+        Right.PAY,
+    ),
     (
         "datasheet",
         "Datasheet",
-        "Facts that readers need to judge or to repeat the evaluation, after HEDS 3.0.",
+        "Information that readers need to assess or repeat the evaluation (HEDS 3.0).",
         Right.READ,
     ),
 )
@@ -95,7 +100,7 @@ def like_asked(request: HttpRequest) -> str:
     """
     like = request.GET.get("like", "")
     if like and like not in LIKE:
-        raise Http404(f"There is no paper “{like}”; there is {', '.join(LIKE)}.")
+        raise Http404(f"Unknown paper “{like}”. Choose from {', '.join(LIKE)}.")
     return like
 
 
@@ -122,7 +127,7 @@ def share(request: HttpRequest, study: Study) -> HttpResponse:
     form = ShareForm(request.POST)
     document = _newest(request, study)
     if document is None:
-        raise Http404("There is no report yet. Make one on the page of the report.")
+        raise Http404("There is no report yet. Create one on the report page.")
     if not form.is_valid():
         return _page(request, study, share_form=form, status=400)
     chosen = document.chosen(sections_asked(request))
@@ -146,7 +151,7 @@ def share_end(request: HttpRequest, study: Study, pk: int) -> HttpResponse:
     """Withdraw a link to a report of the study."""
     selected_share = get_object_or_404(shares_of(study), pk=pk)
     share_withdraw(share=selected_share)
-    messages.success(request, f"The link for “{selected_share.name}” opens nothing any more.")
+    messages.success(request, f"The link for “{selected_share.name}” has been withdrawn.")
     return redirect("dashboard:study_report", study.key)
 
 
@@ -283,7 +288,7 @@ def datasheet(request: HttpRequest, study: Study) -> HttpResponseBase:
     if request.method == "POST":
         answers = {entry.key: request.POST[entry.key] for entry in datasheet_of(study) if entry.key in request.POST}
         datasheet_store(study=study, answers=answers)
-        messages.success(request, "Your answers are stored and stand in the datasheet.")
+        messages.success(request, "Your answers have been saved in the datasheet.")
     elif (ending := request.GET.get("format", "")) in ("md", "json"):
         return datasheet_file(study, ending)
     return redirect(report_address(request, study, "datasheet"))
@@ -294,11 +299,11 @@ def report_file(request: HttpRequest, study: Study) -> HttpResponse:
     """Send the newest report that a worker made, with the sections that the address chooses."""
     document = _newest(request, study)
     if document is None:
-        raise Http404("There is no report yet. Make one on the page of the report.")
+        raise Http404("There is no report yet. Create one on the report page.")
     section_ids = sections_asked(request)
     if unknown := document.unknown(section_ids):
         known = ", ".join(chapter.id for chapter in document.chapters)
-        raise Http404(f"The report has no section “{unknown[0]}”; it has {known}.")
+        raise Http404(f"The report has no section “{unknown[0]}”. Available sections: {known}.")
     # To be kept, not shown here: it brings its own policy, and the site's would take its style away.
     return HttpResponse(
         report_html(document.chosen(section_ids)),
@@ -320,12 +325,14 @@ def shared(request: HttpRequest, token: str) -> HttpResponse:
     """Show the report as it was when it was shared; 404 for no such link, 410 for one that has ended."""
     share = share_find(token)
     if share is None:
-        return _closed(request, "Check the link you were given: perhaps a part of it is missing.")
+        return _closed(request, "Check the link; a part of it may be missing.")
     if reason := share_is_over(share):
         return _closed(request, reason, status=410)
     document = _document(share.digest)
     if document is None:
-        return _closed(request, "It was made by an earlier Confab, which this one cannot read.", status=410)
+        return _closed(
+            request, ("It was created by an earlier version of Confab and cannot be read any more."), status=410
+        )
     context = {"name": document.name, "body": body_html(document, (), 1), "share": share}
     return _answer(request, "shared_report.html", context, 200)
 

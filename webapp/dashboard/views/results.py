@@ -57,7 +57,7 @@ from webapp.search.index_statistics import has_votes, votes_of_bots
 from webapp.studies.models import Study
 
 _KEPT = ("failed", "synthetic", "without", "with", "level")
-"""Parts of the address that folded sections keep."""
+"""Parameters that folded sections keep."""
 
 
 @read_view()
@@ -215,7 +215,7 @@ def _folds(
         summary = bot_summary(study, **frame.counted_work, include_failed=failed, means_and_comparisons=results)
         figure = bots_figure(summary, lambda bot: frame.link(bot.bot.bot_id), is_whole=choice.is_whole)
         questions.content = Section("questions", "All questions", figures=[figure])
-    pairs = FoldedSection("comparisons", "All pairs of bots, and plans", is_open=opened == "comparisons")
+    pairs = FoldedSection("comparisons", "All pairs of bots and sample-size plans", is_open=opened == "comparisons")
     if pairs.is_open:
         pairs.content = SECTIONS["comparisons"](frame, comparisons.result)
         del pairs.content.lead[0]  # it is the heading of the page
@@ -264,7 +264,7 @@ def _same_bots(request: HttpRequest, study: Study, of_other_kind: Sequence[Study
         elif stored.waiting is None:
             fold.content.missing.append(f"“{compared_study.key}” has no ratings yet.")
         else:
-            fold.content.missing.append(f"The comparison of the bots of “{compared_study.key}” is being computed.")
+            fold.content.missing.append(f"The bots of “{compared_study.key}” are being compared.")
     table = studies_table(compared)
     fold.content.tables += [table] if table else []
     return [fold]
@@ -289,7 +289,7 @@ def _one_turn(request: HttpRequest, study: Study, related_studies: Sequence[Stud
     if fold.is_open:
         pair_results = _study_pairs(request, study)
         fold.content = protocols_section(study, pair_results) or Section(
-            "one-turn", fold.title, missing=["No two bots have both ratings of chats and compared replies yet."]
+            "one-turn", fold.title, missing=["Two bots are needed that have both rated chats and compared replies."]
         )
         if len(related_studies) > 1:
             fold.choice = Choice(

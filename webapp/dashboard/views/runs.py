@@ -108,7 +108,7 @@ def run_measure(request: HttpRequest, run_id: int) -> HttpResponse:
     except Refused as refused:
         messages.error(request, refused.message)
     else:
-        messages.success(request, "Metrics are being computed by a worker.")
+        messages.success(request, "A worker is computing the metrics.")
     return redirect("dashboard:run", selected_run.pk)
 
 

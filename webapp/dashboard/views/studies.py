@@ -201,7 +201,7 @@ def _waiting(request: HttpRequest, question: AnalysisKey, answer: CurrentResult)
 
 
 MOST_BESIDE = 4
-"""Number of other studies compared: a table of more cannot be read."""
+"""Maximum number of other studies compared, to keep the table readable."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,14 +234,14 @@ def _explain_missing(requested_keys: Sequence[str], choosable: Sequence[Study]) 
     """Compose messages on requested studies that cannot be shown for comparison."""
     known = [other_study.key for other_study in choosable]
     wrong = [
-        f"There is no other study “{key}” in use; there are {', '.join(known) or 'none'}."
+        f"Unknown study “{key}”. Other studies in use: {', '.join(known) or 'none'}."
         for key in requested_keys
         if key not in known
     ]
     if len(requested_keys) - len(wrong) > MOST_BESIDE:
         wrong.append(
-            f"{len(requested_keys)} studies are chosen, and {MOST_BESIDE} can stand beside this one: "
-            "the newest are shown."
+            f"{len(requested_keys)} studies are selected, but only {MOST_BESIDE} can be compared with this one. The "
+            "newest are shown."
         )
     return wrong
 
@@ -263,7 +263,7 @@ def tour(request: HttpRequest) -> HttpResponse:
         answer = redirect(reverse("dashboard:study", args=[study.key]) + "?tour=1")
     else:
         if request.method == "GET":
-            messages.info(request, "The tour needs a study that is collecting; there is none.")
+            messages.info(request, "The tour needs a collecting study, and there is none.")
         answer = redirect("dashboard:home")
     answer.set_cookie(_COOKIE, "1", max_age=_YEAR_S, samesite="Lax", httponly=True)
     return answer

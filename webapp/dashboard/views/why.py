@@ -125,7 +125,7 @@ def _section(
         try:
             return build_fold(_conclusion(key, name, key.state.digest, bots))
         except LookupError:
-            return build_fold("Not computed for the present data. Open it to compute it.")
+            return build_fold("Not computed for the current data. Open this section to compute it.")
     if formula is not None and formula.errors:
         return build_fold()
     stored = shown_result(request, first.with_part(key.part, formula.model if formula else None))
@@ -195,7 +195,7 @@ def _store(request: HttpRequest, study: Study) -> str:
     bot_columns_store(study=study, columns=columns)
     messages.success(
         request,
-        f"{file.name} is stored: {len(columns.metrics)} columns of numbers, {len(columns.factors)} of words, "
+        f"{file.name} was saved: {len(columns.metrics)} numeric columns, {len(columns.factors)} text columns, "
         f"{len(columns.control)} controls.",
     )
     return ""

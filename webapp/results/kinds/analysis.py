@@ -168,9 +168,9 @@ def _data_then(results: Sequence[dict[str, Any]], n_items: int) -> str:
         Refused: there are not as many items any more.
     """
     if any(shard_result["n_items"] != n_items for shard_result in results):
-        raise Refused("changed", str(__("The data changed while it was computed; begin again.")))
+        raise Refused("changed", str(__("The data changed during the computation. Please start it again.")))
     data = {shard_result.pop("data", "") for shard_result in results}
-    return data.pop() if len(data) == 1 else "changed while it was computed"
+    return data.pop() if len(data) == 1 else "changed during the computation"
 
 
 def _data(params: BenchmarkParams) -> str:
@@ -248,14 +248,14 @@ class AnalysisJob(JobKind[Job, AnalysisParams]):
 
     def check(self, asked: AnalysisParams) -> None:
         if asked.part not in PARTS:
-            raise Refused("no_part", f"there is no part {quote(asked.part)}; there are {', '.join(PARTS)}")
+            raise Refused("no_part", f"unknown part {quote(asked.part)}; choose from {', '.join(PARTS)}")
 
     def slice(self, work: ShardWork[Job, AnalysisParams]) -> dict[str, Any]:
         params, study = work.asked, study_of_job(work.job, work.asked.study)
         work.beat(note=str(_("Reading the ratings")))
         data = study_read(study, **params.model_dump(exclude={"study", "part", "model"}))
         if data is None:
-            raise Refused("no_ratings", f"study {study.key} has no ratings any more")
+            raise Refused("no_ratings", f"study {study.key} no longer has ratings")
         work.beat(note=str(_("Computing")), now=True)
         return made_dump(params.part, compute_part(params.part, data, params.model))
 

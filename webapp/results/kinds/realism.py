@@ -24,7 +24,7 @@ class RealismJob(JobKind[Job, RealismParams]):
         study = study_of_job(work.job, work.asked.study)
         run = SelfPlayRun.objects.filter(pk=work.asked.run, study=study).first()
         if run is None:
-            raise Refused("no_run", f"study {study.key} has no run {work.asked.run} any more")
+            raise Refused("no_run", f"study {study.key} no longer has run {work.asked.run}")
         work.beat(note="Comparing with people", now=True)
         comparison = realism_compute(run, work.asked.participant)
         work.beat(now=True)

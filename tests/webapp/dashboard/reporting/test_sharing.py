@@ -181,7 +181,7 @@ def test_changes_are_told_with_both_intervals() -> None:
     chapter = found.chapters[1]
     assert chapter.lead == (
         "Since the report of 2 November 2026, 09:05 UTC, 1 rated conversation has come.",
-        "4 of its 4 headline numbers are others now.",
+        "4 of its 4 headline numbers have changed.",
     )
     [part] = chapter.parts
     assert [[cell.text for cell in row] for row in part.table.rows] == [
@@ -199,7 +199,7 @@ def test_a_report_without_an_earlier_one_or_with_the_same_numbers() -> None:
     assert with_changes(now, None) is now
     same = Past(now.made, 40, 40, now.headlines)
     [_ratings, chapter, _methods] = with_changes(now, same).chapters
-    assert chapter.lead[1] == "Its headline numbers are the same."
+    assert chapter.lead[1] == "Its headline numbers have not changed."
 
 
 TABLE = b"bot,ppl,corpus,architecture,EI\nalpha,20,Reddit,HRED,EI\nbeta,25,Reddit,HRED,plain\ngamma,40,,,\nbad,,,,\n"

@@ -10,7 +10,7 @@ from webapp.studies.models import Study
 
 
 class Command(ConfabCommand):
-    help = "List every study, its state and how many conversations are complete."
+    help = "List all studies with their state and number of complete conversations."
 
     def run(self, **options: Any) -> list[dict[str, Any]]:
         return [
@@ -35,4 +35,4 @@ class Command(ConfabCommand):
                 f"{study['conversations']:,}{wanted_text} conversations complete  {study['name']}"
             )
         if not result:
-            self.stdout.write("There is no study yet.")
+            self.stdout.write("There are no studies yet.")

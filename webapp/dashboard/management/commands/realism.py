@@ -20,16 +20,20 @@ class Command(ConfabCommand):
     help = "Compare simulated participants with the people of a study."
 
     def add_own_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("study", metavar="STUDY", help="whose participants were simulated")
-        parser.add_argument("--run", type=int, metavar="ID", help="of simulated participants; without it the newest")
-        parser.add_argument("--participant", default="", metavar="NAME", help="of the run; without it its first")
+        parser.add_argument("study", metavar="STUDY", help="study whose participants were simulated")
+        parser.add_argument("--run", type=int, metavar="ID", help="run of simulated participants (default: the newest)")
+        parser.add_argument(
+            "--participant", default="", metavar="NAME", help=("participant of the run (default: the first)")
+        )
 
     def run(self, **options: Any) -> dict[str, Any]:
         study = study_named(options["study"])
         runs = study.simulations.order_by("-pk")
         run = (runs if options["run"] is None else runs.filter(pk=options["run"])).first()
         if run is None:
-            known_runs = ", ".join(map(str, runs.values_list("pk", flat=True)[:5])) or "none; `simulate` makes one"
+            known_runs = ", ".join(map(str, runs.values_list("pk", flat=True)[:5])) or (
+                "none; create one with `simulate`"
+            )
             raise LookupError(f"study {study.key} has no such run of simulated participants; there is: {known_runs}")
         job = realism_ask(run, options["participant"])
         if job.can_go_on:
@@ -37,7 +41,7 @@ class Command(ConfabCommand):
         if job.state != State.DONE:
             job = run_inline(job, label="Comparison", unit="step")
         comparison = realism_of(job)
-        assert comparison is not None, "the job is done"
+        assert comparison is not None, "the job has finished"
         return comparison.to_json()
 
     def present(self, result: dict[str, Any]) -> None:

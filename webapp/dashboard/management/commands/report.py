@@ -35,25 +35,22 @@ from webapp.studies.models import Study
 
 
 class Command(ConfabCommand):
-    help = "Write the whole analysis of a study as one self-contained page."
+    help = "Write the complete analysis of a study as one self-contained page."
 
     def add_own_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("--study", required=True, metavar="KEY")
         parser.add_argument(
-            "--output", type=Path, metavar="FILE.html", help="the page; without it --json prints all results"
+            "--output", type=Path, metavar="FILE.html", help="the page; if missing, --json prints all results"
         )
         parser.add_argument(
             "--bots",
             type=Path,
             metavar="FILE.csv",
-            help="what is known of the bots (bot,perplexity,corpus,control …) instead of the stored table",
+            help="table of bots (bot,perplexity,corpus,control …) to use instead of the stored one",
         )
-        parser.add_argument("--run", type=int, metavar="ID", help="self-play run to set against the ratings")
+        parser.add_argument("--run", type=int, metavar="ID", help="self-play run to compare with the ratings")
         parser.add_argument(
-            "--turned",
-            default="",
-            metavar="a,b",
-            help="dimensions worded negatively and turned round, for the rater filters",
+            "--turned", default="", metavar="a,b", help="negatively worded, reversed dimensions, for the rater filters"
         )
         parser.add_argument(
             "--like",
@@ -75,12 +72,12 @@ class Command(ConfabCommand):
         study = study_named(options["study"])
         output: Path | None = options["output"]
         if output is None and not options["json"]:
-            raise Usage("name the page by --output FILE.html, or ask for the results by --json")
+            raise Usage("use --output FILE.html to write a page, or --json to print the results")
         if output is None and (options["like"] or options["sections"]):
-            raise Usage("--like and --sections are of the page; name it by --output FILE.html")
+            raise Usage("--like and --sections need a page; add --output FILE.html")
         if options["formula"] and (options["like"] or compares_pairs(study)):
             reason = "--like has its own tables" if options["like"] else f"study {study.key} compares pairs"
-            raise Usage(f"--formula models ratings, and {reason}; leave it out")
+            raise Usage(f"--formula models ratings, and {reason}; remove it")
         if output is not None:
             _writable(output)
         run = run_by_id(options["run"]) if options["run"] is not None else None
@@ -182,4 +179,4 @@ def _writable(output: Path) -> None:
     if not output.resolve().parent.is_dir():
         raise LookupError(f"there is no folder {output.resolve().parent}")
     if output.is_dir():
-        raise LookupError(f"{output} is a folder; name a file, such as {output / 'report.html'}")
+        raise LookupError(f"{output} is a folder; specify a file, such as {output / 'report.html'}")

@@ -16,18 +16,20 @@ from webapp.results.judges import JUDGES_KIND, judge_named
 
 
 class Command(ConfabCommand):
-    help = "Compare language models as judges with people, to learn whether one may replace a rater."
+    help = "Compare language models with human raters, to see whether a model can replace a rater."
 
     def add_own_arguments(self, parser: ArgumentParser) -> None:
         source = parser.add_mutually_exclusive_group(required=True)
         source.add_argument("--data", type=Path, metavar="FILE", help=".jsonl or .jsonl.gz, one rated reply per line")
-        source.add_argument("--study", metavar="KEY", help="its rated conversations, or its rated replies")
+        source.add_argument("--study", metavar="KEY", help="its rated conversations or replies")
         parser.add_argument("--judges", required=True, metavar="A,B", help="metrics of the kind judge, or judge_BOT")
-        parser.add_argument("--question", default="", help="what people rated; without it the usual one")
+        parser.add_argument("--question", default="", help="question that people rated (default: the usual one)")
         parser.add_argument("--expertise", default="skilled", choices=get_args(Expertise), help="of the raters")
-        parser.add_argument("--repeats", type=whole_number(1), default=2, help="times that an endpoint scores")
-        parser.add_argument("--most", type=whole_number(30), default=300, help="instances that are scored at most")
-        parser.add_argument("--run", type=whole_number(1), help="a run whose conversations are scored, too")
+        parser.add_argument(
+            "--repeats", type=whole_number(1), default=2, help=("number of times that an endpoint scores")
+        )
+        parser.add_argument("--most", type=whole_number(30), default=300, help="maximum number of scored instances")
+        parser.add_argument("--run", type=whole_number(1), help="additional run to score")
 
     def run(self, **options: Any) -> dict[str, Any]:
         path, study = options["data"], None if options["study"] is None else study_named(options["study"])

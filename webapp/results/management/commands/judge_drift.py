@@ -20,11 +20,13 @@ class Command(ConfabCommand):
     help = "Score the stored sample of a comparison of judges again, and alert where a judge has drifted."
 
     def add_own_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("--job", type=whole_number(1), help="of compare_judges; without it the newest finished one")
+        parser.add_argument(
+            "--job", type=whole_number(1), help=("job of compare_judges (default: the newest finished one)")
+        )
 
     def run(self, **options: Any) -> list[dict[str, Any]]:
         if (comparison := judges_done(options["job"])) is None:
-            raise CommandError("there is no such finished comparison of judges")
+            raise CommandError("there is no finished comparison of judges with this number")
         gold, stored = gold_read(JudgesParams.model_validate(comparison.payload | {"most": 10_000})), comparison.result
         assert stored is not None
         drifts = [
