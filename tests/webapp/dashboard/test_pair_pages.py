@@ -266,7 +266,7 @@ def test_a_run_says_how_many_failed_and_why(staff: Client) -> None:
     assertContains(page, f"{n_failed} conversations failed.")
     assertContains(page, f"{n_failed} times: failed: RuntimeError: scripted failure")
     assertContains(page, f'<span class="big-count">{16 - n_failed}</span>', html=True)
-    assertContains(page, "Part failed")
+    assertContains(page, "Partly failed")
     listed = staff.get(reverse("dashboard:runs"))
     assertContains(listed, f"{16 - n_failed} of 16")
     assertContains(listed, f"{n_failed} failed")
