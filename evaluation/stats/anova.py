@@ -380,7 +380,7 @@ def _judge_pooled(
 
 def _judge_clustered(toward: np.ndarray, fit: RaterGls, row: np.ndarray) -> tuple[Gap, Reason | None]:
     weights = row @ toward
-    gap = fit.combined(weights)
+    gap = fit.borrow(fit.combined(weights), weights)
     used = np.abs(weights) > 1e-9 * np.abs(weights).max()
     if (fit.n_raters[used] < 2).any():
         return gap, ONE_GROUP

@@ -197,10 +197,10 @@ def _scaled_mean(fit: BotFit, over: _Things | None, values: np.ndarray, bot: int
     """Return a bot's mean with its variance, 0 if its ratings or its raters are all alike."""
     counts = (fit.fit.counts @ (fit.weights[bot] > 0)).astype(float)
     n_units = float(counts.sum() ** 2 / (counts @ counts))
-    variance = fit.fit.combined(fit.weights[bot]).error ** 2
+    variance = fit.variance(bot)
     if over is not None:
         n_units = min(n_units, float(over.n[bot]))
-        variance = max(variance, float(over.covariances[:, bot, bot].max()))
+        variance = max(variance, float(over.covariances[:, bot, bot].max() + fit.borrowed[bot]))
     bot_values = values[fit.bot == bot]
     return ScaledMean(float(fit.means[bot]), 0.0 if np.ptp(bot_values) == 0 else variance, n_units, len(bot_values))
 
@@ -268,6 +268,7 @@ def _get_widest_gap(fit: BotFit, over: _Things | None, i: int, j: int) -> Gap:
     if over is None:
         return gap
     variances = over.covariances[:, i, i] + over.covariances[:, j, j] - 2 * over.covariances[:, i, j]
+    variances = variances + fit.borrowed[[i, j]].sum()
     df = min(gap.df, max(float(min(over.n[i], over.n[j])) - 1, 1.0))
     return Gap(gap.difference, max(gap.error, float(np.sqrt(max(variances.max(), 0.0)))), df)
 

@@ -9,12 +9,16 @@ The m_bc are the means of generalised least squares (`evaluation.stats.gls`) wit
 that the errors stay clustered by rater (CR2) whether raters meet one condition or all of them. Only conditions count
 under which every bot has `FEWEST_RATERS` raters (`shared_conditions`): all bots then are compared under the same ones.
 Without conditions every bot is its own cell, and the results are those of `gls`.
+
+A cell whose few ratings are all equal has no estimated variance, and is not certain for that. Where other cells of its
+bot vary, it borrows the pooled variance of all cells that do (`RaterGls.borrowed`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -80,9 +84,26 @@ class BotFit:
         """(B,) raters of each bot's cell that has the fewest."""
         return np.array([self.fit.n_raters[row > 0].min() for row in self.weights])
 
+    @cached_property
+    def borrowed(self) -> np.ndarray:
+        """(B,) variance that each bot's mean borrows for its cells whose ratings are all equal.
+
+        A bot that varies in no cell borrows nothing: its mean has no estimated variance at all
+        (`evaluation.stats.score_differences`).
+        """
+        borrowed = self.weights**2 @ self.fit.borrowed
+        varies = (self.weights > 0) @ (self.fit.borrowed == 0) > 0
+        return np.where(varies, borrowed, 0.0)
+
     def gap(self, i: int, j: int) -> Gap:
         """Return the difference of two bots' means, i less j, with its error and degrees of freedom."""
-        return self.fit.combined(self.weights[i] - self.weights[j])
+        gap = self.fit.combined(self.weights[i] - self.weights[j])
+        added = float(self.borrowed[[i, j]].sum())
+        return replace(gap, error=float(np.sqrt(gap.error**2 + added))) if gap.error and added else gap
+
+    def variance(self, i: int) -> float:
+        """Return the variance of a bot's mean, 0 if its ratings vary in no cell."""
+        return float(self.fit.combined(self.weights[i]).error ** 2 + self.borrowed[i])
 
     def clustered(self, groups: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the means' covariance over groups, (B, B), and the number of groups of each bot, (B,).
@@ -159,7 +180,8 @@ def mean_within(
         np.add.at(counts, (codes, cell), 1.0)
         if (np.count_nonzero(counts, axis=0) < FEWEST_RATERS).any():
             return None
-        gap = RaterGls(means, cell, codes, y - means[cell], counts, 0.0).combined(np.full(len(means), 1 / len(means)))
+        fit, weights = RaterGls(means, cell, codes, y - means[cell], counts, 0.0), np.full(len(means), 1 / len(means))
+        gap = fit.borrow(fit.combined(weights), weights)
         return MeanSpread(gap.error**2, gap.df if gap.error else len(counts) - 1.0, len(counts))
 
     spread = over(units)

@@ -143,7 +143,8 @@ def effect_sizes(
                 by_spread = -gap / (4 * spread**3) * on_variance
                 first = influence[:, i] / spread + np.where(in_a, by_spread, 0.0)
                 second = -influence[:, j] / spread + np.where(in_b, by_spread, 0.0)
-                error = half * clusters.error(first, second, i, j)
+                borrowed = float(np.sqrt(fit.borrowed[[i, j]].sum())) / spread
+                error = half * float(np.hypot(clusters.error(first, second, i, j), borrowed))
                 standardised = Effect(d, d - error, d + error) if error > _LEAST_ERROR else Effect(d, reason=NO_ERROR)
         sizes[pair.a, pair.b] = EffectSizes(
             standardised, share, superiority(y, (in_a, in_b), condition, clusters, (i, j), half, reason)

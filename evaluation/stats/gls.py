@@ -26,7 +26,7 @@ A rater's ratings of one bot enter by their mean, so nothing here is larger than
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -278,6 +278,32 @@ class RaterGls:
         scores = scores @ self._m
         covariance = scores.T @ scores
         return covariance if self.unsure is None else covariance + self.unsure
+
+    @cached_property
+    def borrowed(self) -> np.ndarray:
+        """(K,) variance of each mean whose ratings are all equal, by the spread of the others' ratings; else 0.
+
+        Equal ratings of a few raters do not make a mean certain: its own estimated variance is 0.
+        """
+        n = np.bincount(self.bot, minlength=len(self.means))
+        low, high = np.full(len(n), np.inf), np.full(len(n), -np.inf)
+        np.minimum.at(low, self.bot, self.apart)
+        np.maximum.at(high, self.bot, self.apart)
+        is_constant = high - low <= 1e-12
+        free = (n - 1)[~is_constant].sum()
+        squares = float((self.apart[~is_constant[self.bot]] ** 2).sum())
+        return np.where(is_constant, squares / max(free, 1) / np.maximum(self.n_raters, 1), 0.0)
+
+    def borrow(self, gap: Gap, weights: np.ndarray) -> Gap:
+        """Return a sum of means with the borrowed variance of those in it whose ratings are all equal.
+
+        A sum without any estimated variance stays as it is: nothing in it varies, which its caller reports.
+
+        Args:
+            gap: the sum; weights: (K,) of the means in it.
+        """
+        added = float(weights**2 @ self.borrowed)
+        return replace(gap, error=float(np.hypot(gap.error, np.sqrt(added)))) if gap.error and added else gap
 
     @cached_property
     def spread(self) -> tuple[float, np.ndarray]:

@@ -285,7 +285,7 @@ def wald_test(fit: RaterGls, contrasts: np.ndarray) -> WaldTest:
     used = np.abs(contrasts).max(axis=0) > 1e-9 * np.abs(contrasts).max()
     if (fit.n_raters[used] < 2).any():
         return WaldTest(None, None, len(contrasts), None, ONE_RATER)
-    covariance = fit.covariance + np.diag(_borrow_variances(fit))
+    covariance = fit.covariance + np.diag(fit.borrowed)
     # Of equal length and at right angles, so that no eigenvalue is small for the units of a difference.
     rows = np.linalg.qr(contrasts.T)[0].T
     variances, vectors = np.linalg.eigh(rows @ covariance @ rows.T)
@@ -294,15 +294,6 @@ def wald_test(fit: RaterGls, contrasts: np.ndarray) -> WaldTest:
     along = vectors.T @ rows
     squared = float(((along @ fit.means) ** 2 / variances).sum())
     return hotelling_test(squared, np.array([fit.combined(row).df for row in along]))
-
-
-def _borrow_variances(fit: RaterGls) -> np.ndarray:
-    """Return (K,) the variance of each mean whose ratings are all equal, by the spread of the other bots' ratings."""
-    n = np.bincount(fit.bot, minlength=len(fit.means))
-    is_constant = np.array([np.ptp(fit.apart[fit.bot == k]) <= 1e-12 for k in range(len(n))])
-    free = (n - 1)[~is_constant].sum()
-    squares = float((fit.apart[~is_constant[fit.bot]] ** 2).sum())
-    return np.where(is_constant, squares / max(free, 1) / np.maximum(fit.n_raters, 1), 0.0)
 
 
 def hotelling_test(squared: float, df: np.ndarray) -> WaldTest:

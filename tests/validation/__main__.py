@@ -24,6 +24,7 @@ FULL = (
     "entailment",
     "coverage",
     "small_groups",
+    "condition_cells",
     "models",
     "formula_models",
     "held",

@@ -10,11 +10,14 @@ from scipy import stats
 from evaluation.analysis.comparisons import compare
 from evaluation.analysis.prediction_powered import powered_mean
 from evaluation.ratings import Ratings
+from evaluation.stats.anova import anova
 from evaluation.stats.comparisons import is_equal, pairwise
+from evaluation.stats.conditions import fit_bots, mean_within
 from evaluation.stats.gls import Gap, fit_gls
 from evaluation.stats.means import share_interval
 from evaluation.stats.mixed import wald_comparisons, wald_test
 from evaluation.stats.score_differences import ScaledMean, ScoreDifference
+from tests.validation import condition_cells
 from tests.validation.small_groups import ANSWERS, simulate
 
 CASES = Path(__file__).resolve().parents[2] / "cases"
@@ -130,6 +133,50 @@ def test_a_constant_level_borrows_its_variance_in_tests_of_several_differences()
         found = wald_test(fit_gls(values, bot, rater), np.array([[1.0, -1, 0], [0, 1, -1]]))
         n_wrong += found.p < 0.10
     assert n_wrong <= 0.2 * 200
+
+
+def test_a_constant_cell_of_a_condition_borrows_its_variance():
+    cells = {
+        ("a", "x"): [5.0, 5, 5],  # as it happens, all alike
+        ("a", "y"): [3.0, 4, 5],
+        ("b", "x"): [2.0, 3, 4, 5],
+        ("b", "y"): [4.0, 4, 3, 5],
+    }
+    bots, conditions = np.array([key for key, ratings in cells.items() for _ in ratings]).T
+    values = np.concatenate(list(cells.values()))
+    pooled = (
+        2 * np.var(cells["a", "y"], ddof=1) + 3 * np.var([2, 3, 4, 5], ddof=1) + 3 * np.var([4, 4, 3, 5], ddof=1)
+    ) / 8
+    own = {key: np.var(ratings, ddof=1) / len(ratings) for key, ratings in cells.items()}
+    own["a", "x"] = pooled / 3
+    error = np.sqrt(sum(own.values())) / 2
+    (pair,) = pairwise(values, bots, conditions=conditions).pairs
+    assert pair.error == pytest.approx(error)
+    assert pair.difference == pytest.approx(4.5 - 3.75)
+    analysis = anova(values, {"bot": bots, "condition": conditions}, range(len(values)))
+    contrast = next(contrast for contrast in analysis.contrasts if contrast.factor == "bot")
+    assert contrast.p == pytest.approx(2 * stats.t.sf(0.75 / error, pair.df))
+    of_a = bots == "a"
+    alone = mean_within(values[of_a], np.arange(6), 0.9, conditions=conditions[of_a])
+    # Of one bot, the other cell is that of 3, 4 and 5: its variance 1 / 3 counts twice.
+    assert (alone.high - alone.low) / 2 == pytest.approx(stats.t.ppf(0.95, 2) * np.sqrt(2 / 3) / 2)
+
+
+def test_bots_that_vary_in_no_cell_borrow_nothing():
+    values, bots = np.array([5.0, 5, 4, 4, 2, 3, 4, 1]), np.repeat([0, 1], 4)
+    conditions = np.array(["x", "x", "y", "y"] * 2)
+    fit = fit_bots(values, bots, np.arange(8), conditions)
+    assert fit.variance(0) == 0 < fit.variance(1)
+    plain = fit_bots(values, np.repeat([0, 1, 2], [2, 2, 4]), np.arange(8))
+    assert not plain.borrowed.any()
+
+
+def test_errors_with_constant_cells_keep_their_level():
+    outcome = condition_cells.simulate(ANSWERS["skewed"], 4, 5, 800, is_scale_known=False)
+    assert outcome.different <= 0.12
+    assert outcome.held >= 0.88
+    assert outcome.constant > 0.2
+    assert outcome.constant_different <= 0.15  # .17 where such a cell counted as certain
 
 
 def test_without_an_error_there_is_no_interval():
