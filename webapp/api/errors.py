@@ -106,7 +106,7 @@ class PerToken(threading.local, SimpleRateThrottle):
         try:
             return bool(super().allow_request(request))
         except redis_errors() as error:
-            log.warning("a call of the API is not counted: %s", error)
+            log.warning("an API call was not counted: %s", error)
             return True
 
 
@@ -151,7 +151,7 @@ def _demand(request: HttpRequest, expected_type: str, example_command: str) -> N
     """Check the type that the header of a body names; a program that names none is believed to send the right one."""
     content_type = request.content_type
     if content_type and content_type != expected_type:
-        raise WrongType(f"The body is {content_type}; this call takes {expected_type}, as `{example_command}` sends it")
+        raise WrongType(f"The body is {content_type}; this call needs {expected_type}, as sent by `{example_command}`")
 
 
 log = logging.getLogger(__name__)
@@ -195,7 +195,7 @@ def handlers_add(api: NinjaAPI) -> None:
     @api.exception_handler(Lacks)
     def lacks(request: HttpRequest, error: Lacks) -> HttpResponse:
         missing_rights = "; ".join(f"{right.value} ({Right(right).label})" for right in error.rights)
-        return answer(request, 403, "no_right", f"This call needs a token with a further right: {missing_rights}")
+        return answer(request, 403, "no_right", f"This call needs a token with an additional right: {missing_rights}")
 
     @api.exception_handler(Refused)
     def refused(request: HttpRequest, error: Refused) -> HttpResponse:
@@ -217,16 +217,16 @@ def handlers_add(api: NinjaAPI) -> None:
     @api.exception_handler(ObjectDoesNotExist)
     @api.exception_handler(Http404)
     def missing(request: HttpRequest, error: Exception) -> HttpResponse:
-        return answer(request, 404, "not_found", str(error) or "there is no such thing")
+        return answer(request, 404, "not_found", str(error) or "it does not exist")
 
     @api.exception_handler(AuthenticationError)
     def anonymous(request: HttpRequest, error: AuthenticationError) -> HttpResponse:
-        words = "This call needs a token, in the header `Authorization: Bearer confab_...`"
+        words = "This call needs a token in the header `Authorization: Bearer confab_...`"
         return answer(request, 401, "no_token", words)
 
     @api.exception_handler(Throttled)
     def throttled(request: HttpRequest, error: Throttled) -> HttpResponse:
-        return answer(request, 429, "too_many", "Too many calls; the header Retry-After says when.")
+        return answer(request, 429, "too_many", "Too many calls; retry after the time in the header Retry-After.")
 
     @api.exception_handler(HttpError)
     def http_error(request: HttpRequest, error: HttpError) -> HttpResponse:
@@ -234,7 +234,7 @@ def handlers_add(api: NinjaAPI) -> None:
         if isinstance(cause, WrongType):
             return wrong_type(request, cause)
         if isinstance(cause, ValueError):  # of the parser
-            return answer(request, error.status_code, "bad_json", f"The body is no JSON: {cause}")
+            return answer(request, error.status_code, "bad_json", f"The body is not JSON: {cause}")
         return answer(request, error.status_code, "bad_request", error.message)
 
     @api.exception_handler(WrongType)
@@ -243,7 +243,7 @@ def handlers_add(api: NinjaAPI) -> None:
 
     @api.exception_handler(MultiPartParserError)
     def no_form(request: HttpRequest, error: MultiPartParserError) -> HttpResponse:
-        return answer(request, 400, "bad_form", f"The body cannot be read as a form: {error}")
+        return answer(request, 400, "bad_form", f"The body is not a valid form: {error}")
 
     @api.exception_handler(SuspiciousOperation)
     def unreadable(request: HttpRequest, error: SuspiciousOperation) -> HttpResponse:
@@ -254,15 +254,15 @@ def handlers_add(api: NinjaAPI) -> None:
     @api.exception_handler(OperationalError)
     @api.exception_handler(InterfaceError)
     def away(request: HttpRequest, error: Exception) -> HttpResponse:
-        log.warning("The database is away or busy: %s", error)
-        response = answer(request, 503, "away", "The database cannot be reached; try again later.")
+        log.warning("The database is unavailable or busy: %s", error)
+        response = answer(request, 503, "away", "The database is unavailable; try again later.")
         response["Retry-After"] = str(random.randint(*RETRY_AFTER_S))
         return response
 
     @api.exception_handler(Exception)
     def fault(request: HttpRequest, error: Exception) -> HttpResponse:
-        log.exception("A call of the API failed: %s %s", request.method, route_of(request))
-        return answer(request, 500, "fault", "Confab failed here; its log has the reason.")
+        log.exception("An API call failed: %s %s", request.method, route_of(request))
+        return answer(request, 500, "fault", "Confab failed to process the call; the reason is in its log.")
 
 
 class Api(NinjaAPI):
@@ -315,12 +315,12 @@ def _describe_error(request: HttpRequest, response: HttpResponse) -> tuple[str, 
         return "not_found", _describe_missing_route(request)
     if status == 405:
         takes = response.get("Allow", "")
-        return "wrong_method", f"{request.path} takes {takes}, not {request.method}"
+        return "wrong_method", f"{request.path} accepts {takes}, not {request.method}"
     if status == 503:
-        return "away", "The server cannot answer now; the header Retry-After says when to try again"
+        return "away", "The server cannot respond now; retry after the time in the header Retry-After"
     if status >= 500:
-        return "fault", "Confab failed here; its log has the reason."
-    return "bad_request", f"{response.reason_phrase}: the call was refused before it was read"
+        return "fault", "Confab failed to process the call; the reason is in its log."
+    return "bad_request", f"{response.reason_phrase}: the call was rejected before it was read"
 
 
 def _describe_missing_route(request: HttpRequest) -> str:
@@ -331,5 +331,5 @@ def _describe_missing_route(request: HttpRequest) -> str:
     except Resolver404:
         match = None
     if match is not None and shorter != request.path_info and match.url_name != "api-root":
-        return f"Addresses of calls end without a slash: {request.path.rstrip('/')}"
-    return f"There is no call {request.path}; {reverse('api:openapi-json')} describes all of them"
+        return f"Remove the slash at the end: {request.path.rstrip('/')}"
+    return f"There is no call {request.path}; see {reverse('api:openapi-json')} for all calls"

@@ -169,8 +169,8 @@ class AskRun(InputModel):
     turns: int = Field(N_TURNS, ge=1, le=1000)
     seed: int = Field(0, ge=-(2**63), lt=2**63)
     openers: Names = ()
-    metrics: Names = Field((), description="To compute when all conversations are there.")
-    study: str = Field("", description="Whose filters of replies mark what is said.")
+    metrics: Names = Field((), description="Metrics to compute when all conversations are done.")
+    study: str = Field("", description="Study whose reply filters are applied.")
     name: str = Field("", max_length=200)
 
 
@@ -196,14 +196,14 @@ class AskSimulation(InputModel):
     """Chats of simulated participants with a study's bots. Without `exchanges` people's lengths hold."""
 
     participants: Many[Name] = Field(("retrieval",), min_length=1)
-    bots: Names = Field((), description="None: the study's.")
+    bots: Names = Field((), description="None uses the study's bots.")
     conversations: int = Field(N_CONVERSATIONS, ge=1, le=100_000)
     exchanges: int | None = Field(None, ge=1, le=1000)
     may_leave: bool = False
     seed: int = Field(0, ge=-(2**63), lt=2**63)
     profiles: Many[AskProfile] = Field((), description="Characters to draw from.", max_length=1000)
     max_cost: float | None = Field(None, ge=0, lt=1e9)
-    metrics: Names = Field((), description="To compute afterwards; none: those computed by default.")
+    metrics: Names = Field((), description="Metrics to compute afterwards; none selects those computed by default.")
     name: str = Field("", max_length=200)
 
 
@@ -219,13 +219,15 @@ class AskFit(InputModel):
     targets: Many[Name] | None = None
     preset: str = "strong"
     intercept: str = PREFERRED_INTERCEPT
-    run: int | None = Field(None, ge=1, le=2**62, description="Self-play to predict, too.")
+    run: int | None = Field(None, ge=1, le=2**62, description="Self-play run to predict as well.")
     features: Many[Name] | None = None
     exclude_bots: Names = ()
     with_people: bool = False
     include_synthetic: bool = False
-    without: Names = Field((), description="Flags; what people with one of them did is left out.")
-    condition: Names = Field((), description="Levels of factors, as `scenario=trip`: conversations of these alone.")
+    without: Names = Field((), description="Flags; participants with any of them are excluded, with all of their work.")
+    condition: Names = Field(
+        (), description="Levels of factors, such as `scenario=trip`; only conversations with these levels are used."
+    )
     seed: int = Field(0, ge=-(2**63), lt=2**63)
 
 
@@ -247,7 +249,7 @@ class AskReport(InputModel):
 
     like: Literal["", "ghandeharioun2019"] = ""
     include_synthetic: bool = False
-    without: Names = Field((), description="Flags; what people with one of them did is left out.")
+    without: Names = Field((), description="Flags; participants with any of them are excluded, with all of their work.")
 
 
 class AskItems(InputModel):
@@ -269,7 +271,7 @@ class AskImport(Schema):
     low: float = Field(None, description="Lowest possible rating.")  # type: ignore[assignment]
     high: float = Field(None, description="Highest possible rating.")  # type: ignore[assignment]
     scales: list[str] = Field(default_factory=list, description="Scales of single questions, such as fun=0:1.")
-    language: str = Field("", max_length=20, description="Code of the language of all of them.")
+    language: str = Field("", max_length=20, description="Language code of all conversations.")
 
 
 class Part(Schema):
@@ -295,7 +297,7 @@ def file_described(description: str, *kinds: str) -> dict[str, Any]:
     return {"responses": {200: {"description": description, "content": content}}}
 
 
-Line = Annotated[str, Field(max_length=LONGEST, description="The workbench's search line.")]
+Line = Annotated[str, Field(max_length=LONGEST, description="Search query, as in the conversation browser.")]
 
 
 class SearchedTable(Schema):
@@ -324,11 +326,11 @@ def query_errors(line: str) -> Iterator[None]:
         ValuesError: the line cannot be read or used.
     """
     if "\x00" in line:
-        raise ValuesError([Mistake("q", "q holds a NUL, which no text can hold")])
+        raise ValuesError([Mistake("q", "q contains a NUL character, which is not allowed in text")])
     try:
         yield
     except Unreadable as error:
-        message = f"q cannot be read: {error.reason} This would be: {error.example}"
+        message = f"q is invalid: {error.reason} For example: {error.example}"
         raise ValuesError([Mistake("q", message)]) from None
     except ValueError as error:
         raise ValuesError([Mistake("q", str(error))]) from None
@@ -346,7 +348,7 @@ def columns_read(names: str, numbers: Numbers) -> list[Number]:
         if number is None:
             near = did_you_mean(name, numbers.names())
             raise ValuesError(
-                [Mistake("columns", f"columns names {quote(name)}, which is no number here. {near}".rstrip())]
+                [Mistake("columns", f"columns contains {quote(name)}, which is not a number here. {near}".rstrip())]
             )
         selected_numbers.append(number)
     return list(dict.fromkeys(selected_numbers))

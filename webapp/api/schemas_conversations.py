@@ -15,16 +15,16 @@ from webapp.jobs.models import SelfPlayRun
 from webapp.search.models import Note
 from webapp.search.run_comparison import MOST_COLUMNS, MOST_RUNS, settings_of
 
-Key = Field("", max_length=200, description="As `after` of the page before; empty: the first page.")
+Key = Field("", max_length=200, description="`after` of the previous page; empty for the first page.")
 
 
 class Searched(Schema):
     """Query of conversations: filter, order, and number per page."""
 
     q: Line = ""
-    columns: str = Field("", max_length=1000, description="Names of numbers to tell, by commas.")
+    columns: str = Field("", max_length=1000, description="Comma-separated names of numbers to return.")
     include_synthetic: bool = False
-    without: str = Field("", max_length=500, description="Flags by commas.")
+    without: str = Field("", max_length=500, description="Comma-separated flags.")
     after: str = Key
     limit: int = Field(50, ge=1, le=500)
 
@@ -249,11 +249,15 @@ class ComparedRuns(Schema):
     """Runs, bots and columns of metrics to compare."""
 
     runs: str = Field(
-        "", max_length=500, description=f"Ids by commas, {MOST_RUNS} at most; none: the newest that have conversations."
+        "",
+        max_length=500,
+        description=f"Comma-separated ids, at most {MOST_RUNS}; by default, the newest runs with conversations.",
     )
-    bots: str = Field("", max_length=5000, description="Ids by commas; none: all of these runs.")
+    bots: str = Field("", max_length=5000, description="Comma-separated ids; by default, all bots of these runs.")
     columns: str = Field(
-        "", max_length=1000, description=f"Columns of metrics by commas, {MOST_COLUMNS} at most; none: some usual ones."
+        "",
+        max_length=1000,
+        description=f"Comma-separated metric columns, at most {MOST_COLUMNS}; by default, some usual ones.",
     )
 
 

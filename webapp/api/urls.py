@@ -11,10 +11,12 @@ from webapp.api.routes import conversations, jobs, results, runs, server, studie
 api = Api(
     title="Confab",
     version=VERSION,
-    description="Studies, conversations, jobs and results of a Confab server. Every call needs a token: "
-    "`Authorization: Bearer confab_…`, made on the page Tokens for programs or by `api_token make`. A call that fails "
-    "answers with the schema `Failed`, whatever the reason; so does a path without a call (404) and a method that a "
-    "call does not take (405, with the header `Allow`).",
+    description=(
+        "Studies, conversations, jobs and results of a Confab server. Every call needs a token in the header "
+        "`Authorization: Bearer confab_…`; create one on the page Tokens or with `api_token make`. All errors "
+        "have the schema `Failed`, including unknown paths (404) and methods that a path does not accept (405, with "
+        "the header `Allow`)."
+    ),
     urls_namespace="api",
     docs_url=None,  # its page loads scripts from elsewhere
     throttle=[PerToken()],

@@ -218,7 +218,7 @@ class BotHostRuntime:
             try:
                 await worker.listener(channel)
             except Exception:
-                logger.exception("the channel layer is away; listening again in a second")
+                logger.exception("the channel layer is unavailable; listening again in a second")
                 await asyncio.sleep(1)
 
     async def _beat(self) -> None:
@@ -234,11 +234,12 @@ class BotHostRuntime:
                 is_database_away = True
                 if not was_away:
                     logger.warning(
-                        "the database is away (%s); leases and heartbeats go on with it", _describe_error(error)
+                        "the database is unavailable (%s); renewing leases and heartbeats will be retried",
+                        _describe_error(error),
                     )
                     continue  # at once: most often a connection was lost, and the next one works
             except Exception:
-                logger.exception("the bot host's sweep failed; it goes on")
+                logger.exception("the bot host's sweep failed; it will be retried")
             await asyncio.sleep(pause_s)
 
     async def _sweep(self) -> None:

@@ -42,7 +42,7 @@ class DatabaseMeter:
         try:
             await in_database(spending_settle)(reservation=receipt, cost=cost)
         except Exception:  # the reply is there, and must not be lost for this
-            log.exception("what a reply cost could not be stored; it stays with its upper bound")
+            log.exception("the cost of a reply could not be stored; its upper bound is counted instead")
 
 
 def _reserve(bot: PaidBot, context_id: str, bound: ReplyCost, extra_purses: Sequence[Purse]) -> Reservation:

@@ -94,7 +94,7 @@ async def _try(sending: Awaitable[None]) -> bool:
     try:
         await sending
     except (ChannelFull, *redis_errors()) as error:
-        logger.warning("the channel layer did not take a message: %s", error)
+        logger.warning("the channel layer rejected a message: %s", error)
         return False
     return True
 
@@ -122,7 +122,7 @@ async def tryout_reply(bot_id: str, turns: list[dict[str, str]], seed: int = 0) 
     try:
         answer = await asyncio.wait_for(layer.receive(answer_to), limit_s)
     except TimeoutError:
-        raise BotError(f"no bot host answered within {limit_s:g} s") from None
+        raise BotError(f"no bot host responded within {limit_s:g} s") from None
     if answer["error"]:
         raise BotError(answer["error"])
     return answer["text"]

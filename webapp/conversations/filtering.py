@@ -97,7 +97,7 @@ def reply_marks(text: str, filter_input: FilterInput, only_marks: bool = False) 
             identity = reply_filter.identity(filter_input.values).as_dict()
             match = reply_filter.find(text, filter_input)
         except Exception as error:  # a plug-in's filter may raise whatever it likes
-            problem = f"the filter {name} could not look at it: {type(error).__name__}: {error}"
+            problem = f"the filter {name} failed: {type(error).__name__}: {error}"
             logger.warning("a reply was not checked: %s", problem)
             if is_withheld:
                 raise NotChecked(problem) from error

@@ -132,11 +132,11 @@ def bot_image_store(address: str, description: str) -> ChatImage | Refused:
     """Store the file of an image in a bot's reply; return its row, which is not stored, or why it was left out."""
     head, _comma, data = address.partition(",")
     if not head.startswith("data:"):
-        return Refused("bad_image", f"an image from elsewhere, which is never loaded: {quote(address)}")
+        return Refused("bad_image", f"external images are never loaded: {quote(address)}")
     try:
         image = _file_store(base64.b64decode(data))
     except (Refused, ValueError) as error:
-        return Refused("bad_image", f"an image was left out: {error}")
+        return Refused("bad_image", f"an image was skipped: {error}")
     image.client_id = image.pk  # no page has made one
     image.description = sanitise(description, ChatImage.MOST_DESCRIPTION_CHARS)
     return image
@@ -290,7 +290,7 @@ def image_file_delete(name: str) -> None:
     try:
         image_storage().delete(name)
     except Exception:
-        log.exception("the file of image %s could not be deleted; it is tried again within a day", name)
+        log.exception("the file of image %s could not be deleted; retrying within a day", name)
 
 
 def file_read(name: str) -> bytes | None:

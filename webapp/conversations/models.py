@@ -21,7 +21,7 @@ class ChatCheckAnswer(models.Model):
     conversation = models.ForeignKey(
         "conversations.Conversation", on_delete=models.CASCADE, related_name="check_answers"
     )
-    check_digest = models.CharField(max_length=32, help_text=_("Of the check."))
+    check_digest = models.CharField(max_length=32, help_text=_("Digest of the check."))
     question = models.CharField(max_length=300)
     expected = models.JSONField(help_text=_("Answers that pass."))
     answer = models.CharField(max_length=200)
@@ -60,7 +60,7 @@ class ReplyReport(models.Model):
         null=True, blank=True, help_text=_("Which of the item's replies, from 0.")
     )
     reason = models.CharField(max_length=20, choices=Reason)
-    words = models.TextField(blank=True, help_text=_("The person's own."))
+    words = models.TextField(blank=True, help_text=_("Comment of the participant."))
     created_at = DatabaseTimeField(auto_now_add=True)
     seen_at = models.DateTimeField(null=True, blank=True)
     seen_by = models.CharField(max_length=150, blank=True)
@@ -95,8 +95,8 @@ class ReplyMark(models.Model):
     turn = models.ForeignKey("conversations.Turn", on_delete=models.CASCADE, related_name="marks")
     filter = models.CharField(max_length=50)
     identity = models.JSONField(help_text=_("The filter's name, version and settings."))
-    found = models.JSONField(default=list, help_text=_("The words that were found, if it names any."))
-    reason = models.CharField(max_length=500, help_text=_("For staff, in words."))
+    found = models.JSONField(default=list, help_text=_("Words found, if the filter returns any."))
+    reason = models.CharField(max_length=500, help_text=_("Reason in words, for staff."))
     is_withheld = models.BooleanField(default=False)
     created_at = DatabaseTimeField(auto_now_add=True)
 
@@ -152,13 +152,11 @@ class Conversation(TimeStamped):
         blank=True,
         on_delete=models.SET_NULL,
         related_name="chat",
-        help_text=_("The slot of a task that it is made in."),
+        help_text=_("Slot of the task that the conversation belongs to."),
     )
-    external_id = models.CharField(max_length=200, blank=True, help_text=_("Id in its source."))
+    external_id = models.CharField(max_length=200, blank=True, help_text=_("Id in the imported source."))
     language = models.CharField(
-        max_length=20,
-        blank=True,
-        help_text=_("Of an imported one, as its import said; empty: it is told by its words."),
+        max_length=20, blank=True, help_text=_("Language given in the import; if empty, it is detected from the text.")
     )
     seed = models.BigIntegerField(default=0)
     n_exchanges = models.PositiveIntegerField(default=0)
@@ -168,13 +166,16 @@ class Conversation(TimeStamped):
         default=dict, blank=True, editable=False, help_text=_("{factor: level}; empty without factors.")
     )
     sitting = models.CharField(
-        max_length=40, blank=True, editable=False, help_text=_("Key of the study's part; empty without parts.")
+        max_length=40,
+        blank=True,
+        editable=False,
+        help_text=_("Key of the study's part; empty if the study has no parts."),
     )
     rating_draft = models.JSONField(
         default=dict,
         blank=True,
         editable=False,
-        help_text=_("What was sent of a rating that could not be taken yet; gone once the chat is over."),
+        help_text=_("Form data of a rating that could not be accepted yet; cleared when the chat ends."),
     )
 
     due_turn = models.PositiveIntegerField(null=True, blank=True)
@@ -185,7 +186,9 @@ class Conversation(TimeStamped):
     due_attempts = models.PositiveSmallIntegerField(default=0)
     due_retries = models.PositiveSmallIntegerField(default=0)
     due_ready_at = models.DateTimeField(
-        null=True, blank=True, help_text=_("Since when the due reply could be shown, where it waits for its pair's.")
+        null=True,
+        blank=True,
+        help_text=_("Since when the due reply has been ready, while it waits for the other reply of its pair."),
     )
 
     class Meta:
@@ -235,56 +238,62 @@ class Turn(models.Model):
     vote = models.SmallIntegerField(default=0)
     client_id = models.UUIDField(null=True, blank=True)
     latency_ms = models.PositiveIntegerField(
-        null=True, blank=True, help_text=_("From the message stored until the bot had given its whole reply.")
+        null=True, blank=True, help_text=_("From storing the message to the end of the bot's reply.")
     )
     first_ms = models.PositiveIntegerField(
-        null=True, blank=True, help_text=_("From the message stored to the bot's first words.")
+        null=True, blank=True, help_text=_("From storing the message to the bot's first words.")
     )
     shown_first_ms = models.PositiveIntegerField(
         null=True,
         blank=True,
-        help_text=_("From the message stored until the first words were shown, where it was paced."),
+        help_text=_("From storing the message to showing the first words; only if the reply was paced."),
     )
     shown_ms = models.PositiveIntegerField(
         null=True,
         blank=True,
-        help_text=_("From the message stored until the whole reply was shown, where it was paced."),
+        help_text=_("From storing the message to showing the whole reply; only if the reply was paced."),
     )
     late_ms = models.PositiveIntegerField(
         null=True,
         blank=True,
-        help_text=_("By how much the last of it was shown later than the pace wanted, since the bot was too slow."),
+        help_text=_("Delay of the end of the reply behind the common pace, because the bot was too slow."),
     )
     withheld_text = models.TextField(
-        blank=True, help_text=_("What the bot said, where a filter withheld it; the text is what people read.")
+        blank=True, help_text=_("Original reply if a filter blocked it; `text` is what the participant read.")
     )
     is_refused = models.BooleanField(
         default=False,
-        help_text=_("A content filter of the bot's provider refused this message. No bot is sent it again."),
+        help_text=_("A content filter of the bot's provider refused this message. It is not sent to any bot again."),
     )
     trace = models.JSONField(
         default=list, blank=True, help_text=_("Reasoning and tool calls before the reply (`chatbots/trace.py`).")
     )
     tokens_in = models.PositiveIntegerField(
-        null=True, blank=True, help_text=_("Of the prompt, for bots that cost money.")
+        null=True, blank=True, help_text=_("Tokens of the prompt, for bots that cost money.")
     )
     tokens_out = models.PositiveIntegerField(null=True, blank=True)
-    tokens_estimated = models.BooleanField(default=False, help_text=_("The endpoint did not count them."))
+    tokens_estimated = models.BooleanField(
+        default=False, help_text=_("Estimated from the text, because the endpoint returned no count.")
+    )
     cost = models.FloatField(
-        null=True, blank=True, help_text=_("In the currency of the bot's prices; null where one is unknown.")
+        null=True, blank=True, help_text=_("In the currency of the bot's prices; null if a price is unknown.")
     )
     answered_by = models.CharField(
         max_length=200,
         blank=True,
-        help_text=_("Who gave the reply in the bot's place: the id of another bot, or the bot's second address."),
+        help_text=_("Id of the fallback bot, or second address of the bot, if that gave the reply."),
     )
     rejected_params = models.JSONField(
-        default=list, blank=True, help_text=_("Fields of the request that the model rejected, so it had none of them.")
+        default=list,
+        blank=True,
+        help_text=_("Request fields that the model rejected; the reply was generated without them."),
     )
     goes_on = models.BooleanField(
         null=True,
         blank=True,
-        help_text=_("Of two replies to one message: whether the chat went on with this one; null until picked."),
+        help_text=_(
+            "For two replies to one message: whether the chat continued with this one; null until one is picked."
+        ),
     )
     created_at = DatabaseTimeField(auto_now_add=True)
 
@@ -340,7 +349,7 @@ class PartnerSeat(models.Model):
     class State(models.TextChoices):
         WAITING = "waiting", _("Waiting for a partner")
         TAKEN = "taken", _("Has a partner")
-        OVER = "over", _("Nobody came")
+        OVER = "over", _("No partner found")
 
     conversation = models.OneToOneField(
         Conversation, primary_key=True, on_delete=models.CASCADE, related_name="partner_seat"
@@ -351,9 +360,13 @@ class PartnerSeat(models.Model):
         settings.AUTH_USER_MODEL, null=True, blank=True, on_delete=models.SET_NULL, related_name="partner_seats"
     )
     writes_second = models.BooleanField(default=False)
-    wait_until = models.DateTimeField(null=True, blank=True, help_text=_("From when the page was first open."))
+    wait_until = models.DateTimeField(
+        null=True, blank=True, help_text=_("End of the wait, counted from when the page was first open.")
+    )
     seen_at = models.DateTimeField(null=True, blank=True, help_text=_("When the participant's page was last open."))
-    given_turn = models.PositiveIntegerField(null=True, blank=True, help_text=_("Reply that the person has written."))
+    given_turn = models.PositiveIntegerField(
+        null=True, blank=True, help_text=_("Number of the reply that the partner has written.")
+    )
     given_text = models.TextField(blank=True, help_text=_("Empty once the reply is stored."))
     given_at = models.DateTimeField(null=True, blank=True)
     created_at = DatabaseTimeField(auto_now_add=True)
@@ -375,8 +388,10 @@ class Typing(models.Model):
     """Typing of a message, counted in the browser where the study and its consent say so; never which keys."""
 
     turn = models.OneToOneField(Turn, on_delete=models.CASCADE, related_name="typing")
-    keystrokes = models.PositiveIntegerField(help_text=_("Insertions: keys, words of a keyboard."))
-    pastes = models.PositiveIntegerField(help_text=_("Pasted or dropped in."))
+    keystrokes = models.PositiveIntegerField(
+        help_text=_("Number of insertions: key presses, or words on a touch keyboard.")
+    )
+    pastes = models.PositiveIntegerField(help_text=_("Number of texts pasted or dropped in."))
     deletions = models.PositiveIntegerField()
     ms = models.PositiveIntegerField(help_text=_("From the first of these to sending."))
 
@@ -392,13 +407,15 @@ class ChatImage(models.Model):
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     conversation = models.ForeignKey(Conversation, on_delete=models.CASCADE, related_name="images")
     turn = models.OneToOneField(Turn, null=True, blank=True, on_delete=models.CASCADE, related_name="image")
-    client_id = models.UUIDField(help_text=_("Made by the page, so that sending it again stores it once."))
+    client_id = models.UUIDField(help_text=_("Created by the page, so that an image sent twice is stored once."))
     width = models.PositiveSmallIntegerField(help_text=_("In pixels, as stored."))
     height = models.PositiveSmallIntegerField()
     description = models.CharField(
-        max_length=MOST_DESCRIPTION_CHARS, blank=True, help_text=_("In the participant's words.")
+        max_length=MOST_DESCRIPTION_CHARS, blank=True, help_text=_("Description by the participant.")
     )
-    withheld_at = models.DateTimeField(null=True, blank=True, help_text=_("Since then staff alone can see it."))
+    withheld_at = models.DateTimeField(
+        null=True, blank=True, help_text=_("When the image was hidden from everyone except staff.")
+    )
     withheld_by = models.CharField(max_length=150, blank=True)
     created_at = DatabaseTimeField(auto_now_add=True)
 

@@ -410,6 +410,6 @@ async def try_disabled_bot(host: BotHost, bot_id: str) -> None:
     try:
         await fetch_test_reply(host, bot_id, context)
     except BotError as error:
-        logger.warning("a trial of %s failed: %s", bot_id, error)
+        logger.warning("a test reply of %s failed: %s", bot_id, error)
     else:
-        logger.info("a trial of %s gave a reply; it is given to people again", bot_id)
+        logger.info("a test reply of %s worked; the bot is assigned to participants again", bot_id)

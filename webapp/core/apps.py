@@ -24,7 +24,7 @@ class CoreConfig(AppConfig):
         from webapp.core.rights import groups_ensure, project_ensure
 
         for name, meant in settings.CONFAB_MISSPELT.items():
-            logger.warning("%s is set, and nothing reads it; is %s meant?", name, meant)
+            logger.warning("%s is set but not a Confab setting; did you mean %s?", name, meant)
         post_migrate.connect(project_ensure, sender=self)
         # Django's own receiver, which makes the permissions, was connected before.
         post_migrate.connect(groups_ensure, sender=self)

@@ -61,19 +61,19 @@ def token_make(*, user: User, name: str, rights: Sequence[str], days: int | None
         if right not in known:
             raise Refused(
                 "bad_token",
-                _("There is no right “{right}”; there are {known}.").format(right=right, known=", ".join(known)),
+                _("There is no right “{right}”. Use one of: {known}.").format(right=right, known=", ".join(known)),
             )
     granted = [right for right in Right if right.value in {*rights, Right.READ.value}]
     if lacking := [right.value for right in granted if not may(user, right)]:
         raise Refused(
             "bad_token",
-            _("{user} has not the right {right}, so a token cannot have it.").format(
+            _("{user} does not have the right {right}, so a token cannot have it either.").format(
                 user=user.get_username(), right=", ".join(lacking)
             ),
         )
     if days is not None and not 1 <= days <= LONGEST_TOKEN_DAYS:
         raise Refused(
-            "bad_token", _("A token lasts 1 to {most} days, not {days}.").format(most=LONGEST_TOKEN_DAYS, days=days)
+            "bad_token", _("A token can last 1 to {most} days, not {days}.").format(most=LONGEST_TOKEN_DAYS, days=days)
         )
     text = CREDENTIAL_PREFIX + secrets.token_urlsafe(32)
     row = ApiToken.objects.create(
@@ -100,7 +100,7 @@ def token_find(text: str) -> ApiToken:
     token = ApiToken.objects.select_related("user").filter(digest=_digest(text)).first()
     now = database_now()
     if token is None:
-        raise Refused("no_token", _("This token is none of this server’s. Make one and use that."))
+        raise Refused("no_token", _("This server does not know the token. Create a new one and use that."))
     if token.revoked_at is not None:
         raise Refused(
             "no_token",

@@ -103,7 +103,7 @@ def backup_make(file: Path | None = None, *, label: str = "confab") -> tuple[Pat
     if file is None:
         file = backups_folder() / f"{label}-{now:%Y%m%d-%H%M%S-%f}.zip"
     if file.exists():
-        raise Refused("exists", f"{file} exists already; a backup does not replace another file")
+        raise Refused("exists", f"{file} already exists, and a backup never overwrites a file; choose another name")
     if not file.resolve().parent.is_dir():
         raise Refused("no_folder", f"there is no folder {file.resolve().parent}")
     backups_sweep(file.resolve().parent)
@@ -147,14 +147,14 @@ def backup_read(file: Path) -> Backup:
         Refused: if it is no backup of Confab's, or a part of it is not what was written.
     """
     if not is_zip(file):
-        raise Refused("no_backup", f"{file} is no backup of Confab's: it is no zip, or a damaged one")
+        raise Refused("no_backup", f"{file} is not a Confab backup: it is not a zip file, or it is damaged")
     try:
         with damage_as_error(str(file), _Damaged), zipfile.ZipFile(file) as archive:
             backup = _manifest_read(file, archive)
             for name, digest in backup.parts.items():
                 with archive.open(name) as part:
                     if _digest(part) != digest:
-                        raise Refused("damaged", f"{name} in {file} is not what was backed up")
+                        raise Refused("damaged", f"{name} in {file} has changed since the backup")
     except _Damaged as error:
         raise Refused("damaged", str(error)) from error
     except KeyError as error:
@@ -168,7 +168,7 @@ def _manifest_read(file: Path, archive: zipfile.ZipFile) -> Backup:
         stored = json.loads(data)
         return Backup(**{**stored, "migrations": tuple(stored["migrations"])})
     except (KeyError, TypeError, ValueError, RecursionError) as error:
-        raise Refused("no_backup", f"{file} is no backup of Confab's: its {_MANIFEST} is another's") from error
+        raise Refused("no_backup", f"{file} is not a Confab backup: its {_MANIFEST} is in another format") from error
 
 
 class _Damaged(ValueError):
@@ -190,14 +190,15 @@ def backup_restore(file: Path) -> Restored:
     if backup.vendor != connection.vendor:
         raise Refused(
             "vendor",
-            f"{file} holds a {backup.vendor} database and this one is {connection.vendor}; restore it "
-            f"there, and take it over with `move`",
+            f"{file} contains a {backup.vendor} database and this one is {connection.vendor}; restore it on "
+            f"{backup.vendor}, then use `move`",
         )
     unknown = sorted(set(backup.migrations) - _migrations_known())
     if unknown:
         raise Refused(
             "later",
-            f"{file} was made by a later version ({backup.made_by}): this one does not know its migration {unknown[0]}",
+            f"{file} was made by a later version ({backup.made_by}): this version does not have its migration "
+            f"{unknown[0]}",
         )
     is_kept = key_is_kept()
     marker = RestoreMarker(file)
@@ -212,7 +213,7 @@ def backup_restore(file: Path) -> Restored:
         except Refused as error:  # the database rolled back
             if not was_damaged:
                 marker.clear()
-            before = f"; what was here before is in {earlier_state}" if earlier_state else ""
+            before = f"; the previous state is in {earlier_state}" if earlier_state else ""
             raise Refused(error.code, f"{error.message}{before}") from error
         for name, file_here in _kept_files().items():
             stored = Path(scratch) / _FILES / name

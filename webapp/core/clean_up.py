@@ -56,7 +56,7 @@ def clean_up_run(row: CleanUp, act: Callable[[], object] | None = None) -> bool:
         else:
             _kinds[row.kind][1](row.payload)
     except Exception as error:
-        log.exception("clean-up %s (%s) is not done; a worker repeats it", row.pk, row.kind)
+        log.exception("clean-up %s (%s) is not finished; a worker will retry it", row.pk, row.kind)
         error_text = f"{type(error).__name__}: {error}"[:500]
         rows.update(n_tries=F("n_tries") + 1, tried_at=database_now(), error=error_text)
         return False

@@ -36,24 +36,24 @@ def find_problem(field: Field[Any, Any], value: Any) -> str:
     """Describe why a value does not fit a column; empty if it can be stored."""
     if isinstance(value, str):
         if not are_sanitised(value):
-            return "it holds the character U+0000 or half a surrogate pair"
+            return "it contains the character U+0000 or half a surrogate pair"
         max_length = field.max_length
         return (
-            f"at most {max_length} characters are possible, not {len(value)}"
+            f"it has {len(value)} characters; the maximum is {max_length}"
             if max_length and len(value) > max_length
             else ""
         )
     if isinstance(value, datetime):
         # A day of each end is left out: in another time zone it is in a year that no date has.
         day = timedelta(days=1)
-        return "" if _FIRST + day <= _in_utc(value) <= _LAST - day else "years from 1 to 9999 are possible"
+        return "" if _FIRST + day <= _in_utc(value) <= _LAST - day else "the year must be from 1 to 9999"
     if isinstance(field, JSONField):
-        return "" if _is_json(value) and are_sanitised(value) else "it holds a text or number that cannot be stored"
+        return "" if _is_json(value) and are_sanitised(value) else "it contains a text or number that cannot be stored"
     if isinstance(value, float) and not math.isfinite(value):
-        return "a finite number is needed"
+        return "it must be a finite number"
     low, high = _RANGES.get(field.get_internal_type(), (-math.inf, math.inf))
     if isinstance(value, int) and not low <= value <= high:
-        return f"whole numbers from {low} to {high} are possible"
+        return f"it must be a whole number from {low} to {high}"
     return ""
 
 

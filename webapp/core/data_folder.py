@@ -15,8 +15,8 @@ from webapp.core.models import Installation
 
 FOLDER_DIFFERS = (
     "the data folder {folder} does not belong to this database: exports and imports of other machines are missing "
-    "here, and erasing does not reach this folder. Mount the shared folder. If the folder was replaced on purpose, run "
-    "`upgrade --adopt-data-folder`"
+    "here, and data in this folder are not erased. Mount the shared folder. If the folder was replaced on purpose, "
+    "run `upgrade --adopt-data-folder`"
 )
 
 

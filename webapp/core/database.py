@@ -180,11 +180,11 @@ def database_complaint(error: Exception) -> str:
     name = connection.settings_dict["NAME"]
     if database_is_damaged(error):
         return (
-            f"the database {name} is damaged ({reason}); `{settings.CONFAB_PROGRAM} restore FILE.zip` puts a backup "
-            "in its place and keeps what is left of it"
+            f"the database {name} is damaged ({reason}); `{settings.CONFAB_PROGRAM} restore FILE.zip` replaces it "
+            "with a backup and keeps the damaged file"
         )
     if "readonly" in reason or "read-only" in reason:
-        return f"the database {name} is read-only ({reason}); let this user write to it, and to its folder"
+        return f"the database {name} is read-only ({reason}); give this user write access to the file and its folder"
     return (
         f"the database {name} cannot be used: {reason}. If it is new or of an older version, run "
         f"`{settings.CONFAB_PROGRAM} upgrade`"

@@ -118,10 +118,12 @@ def database_copy(url: str, on_copied: Callable[[str, int], None] | None = None)
     """
     pending = migrations_pending()
     if pending:
-        raise Refused("old", f"this database lacks {len(pending)} migrations, from {pending[0]}; run `upgrade` before")
+        raise Refused(
+            "old", f"this database lacks {len(pending)} migrations, starting with {pending[0]}; run `upgrade` first"
+        )
     with new_database_opened(url) as target:
         if database_has_rows():
-            raise Refused("not_empty", f"the database {target} holds something already; name an empty one")
+            raise Refused("not_empty", f"the database {target} is not empty; name an empty one")
         call_command("migrate", verbosity=0, interactive=False, no_backup=True)
         with transaction.atomic(using=_OLD), transaction.atomic():
             return CopiedDatabase(target, _copied(on_copied))
@@ -140,7 +142,7 @@ def new_database_opened(url: str) -> Iterator[str]:
     here = connections.settings["default"]
     same = ("ENGINE", "NAME", "HOST", "PORT")
     if all(str(config.get(key) or "") == str(here.get(key) or "") for key in same):
-        raise Refused("same", "that is the database that everything is in already")
+        raise Refused("same", "that is the current database; name another one")
     filled = {**here, "OPTIONS": {}, **config}
     try:
         _exchange({"default": filled, _OLD: here})
@@ -168,10 +170,10 @@ def _address(url: str) -> dict[str, Any]:
             warnings.simplefilter("ignore")  # about what is refused below
             config: dict[str, Any] = environ.Env.db_url_config(url)
     except Exception as error:
-        raise Refused("url", f"{quote(url)} is no address of a database ({error})") from error
+        raise Refused("url", f"{quote(url)} is not a database address ({error})") from error
     if not config.get("ENGINE") or not config.get("NAME"):
         raise Refused(
-            "url", f"{quote(url)} is no address of a database, such as postgres://user:password@host:5432/confab"
+            "url", f"{quote(url)} is not a database address, such as postgres://user:password@host:5432/confab"
         )
     return config
 
@@ -196,7 +198,9 @@ def _copied(on_copied: Callable[[str, int], None] | None) -> dict[str, int]:
             counts[table] = _table_copied(model)
             n_copied = model._base_manager.count()
             if n_copied != counts[table]:
-                raise Refused("count", f"{table} has {counts[table]} rows, and {n_copied} arrived; nothing was moved")
+                raise Refused(
+                    "count", f"{table} has {counts[table]} rows, but {n_copied} were copied; nothing was moved"
+                )
             if on_copied is not None:
                 on_copied(table, counts[table])
     connection.check_constraints()

@@ -163,30 +163,32 @@ _REPLY_S = (0.1, 0.25, 0.5, 1, 2, 4, 8, 15, 30, 60)
 
 REQUESTS = Histogram(
     "confab_request_duration_seconds",
-    "How long pages and calls took, by part of Confab and class of status.",
+    "Response time of pages and API calls, by part of Confab and status class.",
     ["part", "status"],
     buckets=(0.025, 0.05, 0.1, 0.3, 1, 3, 10),
     registry=registry,
 )
 SENT_AWAY = Counter(
-    "confab_requests_sent_away",
-    "Requests that found no free thread in time and were asked to come back.",
-    registry=registry,
+    "confab_requests_sent_away", "Requests rejected because no thread became free in time.", registry=registry
 )
-REPLIES = Counter("confab_replies", "Replies of bots to people that were stored.", ["bot"], registry=registry)
+REPLIES = Counter("confab_replies", "Bot replies to participants that were stored.", ["bot"], registry=registry)
 REPLY_WHOLE = Histogram(
-    "confab_reply_duration_seconds", "From a message to the whole reply.", ["bot"], buckets=_REPLY_S, registry=registry
+    "confab_reply_duration_seconds",
+    "Time from a message to the complete reply.",
+    ["bot"],
+    buckets=_REPLY_S,
+    registry=registry,
 )
 REPLY_FIRST = Histogram(
     "confab_reply_first_token_seconds",
-    "From a message to the first words of the reply.",
+    "Time from a message to the first words of the reply.",
     ["bot"],
     buckets=_REPLY_S,
     registry=registry,
 )
 REPLY_FAILURES = Counter(
     "confab_reply_failures",
-    "Replies that failed: the bot was busy, or it was its own error.",
+    "Replies that failed, because the bot was busy or raised an error.",
     ["bot", "why"],
     registry=registry,
 )

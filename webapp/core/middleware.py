@@ -225,7 +225,7 @@ def _may(scope: dict[str, Any], *rights: Right) -> bool:
 
 
 UNSTORABLE_MESSAGE = (
-    "This holds the character U+0000 or half a surrogate pair, which cannot be stored. Send it without them."
+    "This contains the character U+0000 or half a surrogate pair, which cannot be stored. Send it without them."
 )
 NOT_FOUND_RESPONSE = 4404
 """Close code of a socket to an unknown conversation."""

@@ -84,9 +84,9 @@ class ApiToken(TimeStamped):
     """Token of an API client that acts for a member of staff, with some of their rights; only its digest is kept."""
 
     user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="api_tokens")
-    name = models.CharField(max_length=100, help_text=_("What it is for."))
+    name = models.CharField(max_length=100, help_text=_("Purpose of the token."))
     digest = models.CharField(max_length=64, unique=True)
-    rights = models.JSONField(help_text=_("Names of rights; those that the person lacks do nothing."))
+    rights = models.JSONField(help_text=_("Names of rights; rights that the user lacks have no effect."))
     expires_at = models.DateTimeField(null=True, blank=True)
     revoked_at = models.DateTimeField(null=True, blank=True)
     last_used_at = models.DateTimeField(null=True, blank=True)
@@ -132,15 +132,15 @@ class Process(models.Model):
     is_derived = True
 
     id = models.UUIDField(primary_key=True)
-    roles = models.JSONField(help_text=_("web, bot_host, worker; one process may be several."))
+    roles = models.JSONField(help_text=_("web, bot_host, worker; a process can have several roles."))
     host = models.CharField(max_length=200)
     pid = models.PositiveIntegerField()
     version = models.CharField(max_length=100)
     began_at = models.DateTimeField()
     heard_at = models.DateTimeField(db_index=True)
-    details = models.JSONField(default=dict, help_text=_("Queues of a worker, pool of a bot host."))
-    load = models.JSONField(default=dict, help_text=_("cpu in cores, memory_mb."))
-    samples = models.JSONField(default=dict, help_text=_("What it has counted, for /metrics."))
+    details = models.JSONField(default=dict, help_text=_("Queues of a worker or pool of a bot host."))
+    load = models.JSONField(default=dict, help_text=_("CPU use in cores, and memory_mb."))
+    samples = models.JSONField(default=dict, help_text=_("Counters for /metrics."))
 
     class Meta:
         verbose_name_plural = "processes"
@@ -158,9 +158,9 @@ class Incident(models.Model):
     """Something that went wrong with the installation, from when it was noticed until it was over."""
 
     kind = models.CharField(max_length=20)
-    subject = models.CharField(max_length=150, help_text=_("A process, a queue, a job."))
+    subject = models.CharField(max_length=150, help_text=_("Id of the process, queue or job concerned."))
     title = models.CharField(max_length=500)
-    details = models.JSONField(default=dict, help_text=_("What was told, for programs too."))
+    details = models.JSONField(default=dict, help_text=_("Machine-readable details of the problem."))
     began_at = DatabaseTimeField(auto_now_add=True)
     ended_at = models.DateTimeField(null=True, blank=True)
 
@@ -180,7 +180,7 @@ class CleanUp(models.Model):
     """Promise of a clean-up outside the database (`webapp/core/clean_up.py`), deleted once it is kept."""
 
     kind = models.CharField(max_length=40)
-    payload = models.JSONField(null=True, help_text=_("Ids alone: no texts and no names."))
+    payload = models.JSONField(null=True, help_text=_("Ids only, without texts or names."))
     created_at = DatabaseTimeField(auto_now_add=True)
     n_tries = models.PositiveIntegerField(default=0)
     tried_at = models.DateTimeField(null=True)

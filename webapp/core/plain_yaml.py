@@ -34,7 +34,7 @@ class _Loader(yaml.SafeLoader):
     def compose_node(self, parent: Any, index: Any) -> Any:
         if self.check_event(yaml.AliasEvent) or getattr(self.peek_event(), "anchor", None):
             mark = self.peek_event().start_mark
-            raise ComposerError(None, None, "anchors (&) and aliases (*) are not read; write it out", mark)
+            raise ComposerError(None, None, "anchors (&) and aliases (*) are not supported; write the value out", mark)
         return super().compose_node(parent, index)
 
     def construct_mapping(self, node: MappingNode, deep: bool = False) -> dict[Any, Any]:
@@ -46,7 +46,7 @@ class _Loader(yaml.SafeLoader):
             except TypeError:
                 raise ConstructorError(None, None, "a key must be a text or a number", key_node.start_mark) from None
             if is_twice:
-                raise ConstructorError(None, None, f"the key {quote(key)} stands there twice", key_node.start_mark)
+                raise ConstructorError(None, None, f"the key {quote(key)} occurs twice", key_node.start_mark)
             seen.add(key)
         return super().construct_mapping(node, deep)
 
@@ -85,7 +85,7 @@ for _tag, _pattern, _first in (
 
 def _parse_integer(text: str, base: int = 10) -> int:
     if len(text) > _MOST_DIGITS:
-        raise NotPlain(f"a number in it has {len(text)} digits; at most {_MOST_DIGITS} are read")
+        raise NotPlain(f"a number has {len(text)} digits; the maximum is {_MOST_DIGITS}")
     return int(text, base)
 
 
@@ -109,9 +109,9 @@ def plain_read(text: str | bytes) -> Any:
     try:
         content = text if isinstance(text, str) else text.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise NotPlain(f"it is no text in UTF-8: byte {error.start + 1} is none") from None
+        raise NotPlain(f"it is not UTF-8 text: byte {error.start + 1} is invalid") from None
     if len(content) > MOST_BYTES:
-        raise NotPlain(f"it has {len(content)} characters; at most {MOST_BYTES} are read")
+        raise NotPlain(f"it has {len(content)} characters; the maximum is {MOST_BYTES}")
     try:
         if content.lstrip().startswith(("{", "[")):
             with suppress(json.JSONDecodeError):  # what is no JSON may be YAML all the same
@@ -123,9 +123,9 @@ def plain_read(text: str | bytes) -> Any:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         location = f" (line {mark.line + 1}, column {mark.column + 1})" if mark else ""
-        raise NotPlain(f"it is no plain YAML: {error.problem or error.context}{location}") from None
+        raise NotPlain(f"it is not plain YAML: {error.problem or error.context}{location}") from None
     except yaml.YAMLError as error:
-        raise NotPlain(f"it is no YAML: {' '.join(str(error).split())}") from None
+        raise NotPlain(f"it is not YAML: {' '.join(str(error).split())}") from None
     except RecursionError:
         raise NotPlain("it is nested too deeply") from None
     except ValueError as error:
@@ -134,7 +134,7 @@ def plain_read(text: str | bytes) -> Any:
 
 def _storable(values: Any) -> Any:
     if not are_sanitised(values):
-        raise NotPlain("a text in it holds the character U+0000 or half a surrogate pair")
+        raise NotPlain("a text contains the character U+0000 or half a surrogate pair")
     return values
 
 
@@ -142,7 +142,7 @@ def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     mapping: dict[str, Any] = {}
     for key, value in pairs:
         if key in mapping:
-            raise NotPlain(f"the key {quote(key)} stands there twice")
+            raise NotPlain(f"the key {quote(key)} occurs twice")
         mapping[key] = value
     return mapping
 

@@ -95,7 +95,7 @@ def end_process_within(limit_s: float = SHUTDOWN_LIMIT_S, *, first: Callable[[],
 
     def end() -> None:
         hanging = sorted(t.name for t in threading.enumerate() if not t.daemon)
-        logger.error("not stopped within %g s; ended by force. Threads: %s", limit_s, hanging)
+        logger.error("not stopped within %g s; terminated by force. Threads: %s", limit_s, hanging)
         first()
         sys.stderr.flush()
         os._exit(1)
@@ -124,7 +124,7 @@ class ChildProcesses:
     def __init__(self) -> None:
         self._children: list[_Child] = []
 
-    def begin(self, name: str, *module: str, without_it: str = "its work waits for others") -> None:
+    def begin(self, name: str, *module: str, without_it: str = "its work is not done") -> None:
         """Start a Python module as a child.
 
         Args:
@@ -144,7 +144,7 @@ class ChildProcesses:
                 if child not in ended and (code := child.process.poll()) is not None:
                     ended.append(child)
                     logger.error(
-                        "The %s has ended (%s). Until Confab is started again, %s.",
+                        "The %s has stopped (%s). Until Confab is restarted, %s.",
                         child.name,
                         _exit_reason(code),
                         child.without_it,
@@ -274,7 +274,7 @@ class Signs:
         try:
             Process.objects.filter(id=self.id).delete()
         except DatabaseError as error:
-            logger.warning("the end could not be stored: %s", type(error).__name__)
+            logger.warning("the end of the process could not be stored: %s", type(error).__name__)
 
     def _give_on(self) -> None:
         while not self._over.is_set():
@@ -283,7 +283,7 @@ class Signs:
                 for also in self.after:
                     also()
             except Exception:  # the next sign may work, and without one the process looks dead
-                logger.exception("a sign of life failed")
+                logger.exception("a heartbeat failed")
             finally:
                 connections.close_all()  # none is kept between signs: connections are counted
             self._over.wait(settings.CONFAB_SIGN_EVERY_S)

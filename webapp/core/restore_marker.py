@@ -34,10 +34,10 @@ class UnfinishedRestore:
 
     def describe(self) -> str:
         """Return a sentence on what was interrupted and how to finish it."""
-        undo = f", or of {self.kept_before} to go back" if self.kept_before else ""
+        undo = f", or with {self.kept_before} to go back" if self.kept_before else ""
         return (
-            f"restoring {self.file}, begun at {self.began_at}, has not finished; run "
-            f"`{settings.CONFAB_PROGRAM} restore` of that archive again{undo}"
+            f"restoring {self.file}, started at {self.began_at}, has not finished; run `{settings.CONFAB_PROGRAM} "
+            f"restore` with that archive again{undo}"
         )
 
 

@@ -31,11 +31,11 @@ class Right(models.TextChoices):
     """A permission of the app `core`, by its codename."""
 
     READ = "read", _("Read studies and results")
-    PRIVATE = "private", _("See private data: recruitment ids")
-    PAY = "pay", _("Pay: outcomes and completion codes")
-    RUN = "run", _("Run jobs and import")
+    PRIVATE = "private", _("See private data such as recruitment ids")
+    PAY = "pay", _("See outcomes and completion codes, and pay")
+    RUN = "run", _("Run jobs and import data")
     BOTS = "bots", _("Add bots and secrets")
-    ADMINISTER = "administer", _("Administer studies, bots and people's data")
+    ADMINISTER = "administer", _("Administer studies, bots and participants' data")
 
 
 READY_GROUPS = {
@@ -203,11 +203,11 @@ def _lock(actor: User, user: User) -> None:
         for account in User.objects.select_for_update().filter(pk__in=[actor.pk, user.pk]).order_by("pk")
     }
     if user.pk not in locked or actor.pk not in locked or not may(locked[actor.pk], Right.ADMINISTER):
-        raise Refused("gone", "This account, or your right to change it, is gone.")
+        raise Refused("gone", "This account no longer exists, or you may no longer change it.")
     if user.pk == actor.pk:
-        raise Refused("own", "Nobody changes their own account here. Ask another administrator.")
+        raise Refused("own", "You cannot change your own account here. Ask another administrator.")
     if locked[user.pk].is_superuser and not locked[actor.pk].is_superuser:
-        raise Refused("rights", "Only a superuser changes the account of a superuser.")
+        raise Refused("rights", "Only a superuser can change the account of a superuser.")
     active = User(pk=user.pk, is_active=True)  # what a deactivated account may do once it is active again
     if not active.get_all_permissions() <= locked[actor.pk].get_all_permissions():
         raise Refused("rights", "This account has rights that you do not have.")

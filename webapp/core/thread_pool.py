@@ -179,7 +179,7 @@ class ThreadPooledApp:
                 await self.application(scope, receive_and_wait, send)
         except PoolExhausted:
             SENT_AWAY.inc()
-            logger.warning("no thread was free within %g s", self.wait_s)
+            logger.warning("no thread became free within %g s", self.wait_s)
             await _send_away(scope, send)
         finally:
             if borrowed.thread is not None:

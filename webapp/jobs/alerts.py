@@ -189,30 +189,32 @@ def _post(content: dict[str, Any]) -> None:
         reason = str(error) or type(error).__name__
         raise AlertError(f"the webhook could not be reached: {reason}") from None
     if not answer.is_success:
-        raise AlertError(f"the webhook answered {answer.status_code}, and not 2xx")
+        raise AlertError(f"the webhook responded with {answer.status_code}, not 2xx")
 
 
 def _mail_of_bot(alert: Alert, aside: BotAside, content: dict[str, Any]) -> None:
     if alert.event == Alert.Event.SET_ASIDE:
         subject = _("Confab: {bot} is set aside").format(bot=aside.bot_id)
         lines = [
-            _("{bot} failed {n} of its latest {of} replies, so new participants do not get it.").format(
+            _("{bot} failed on {n} of its last {of} replies, so new participants are no longer assigned to it.").format(
                 bot=aside.bot_id, n=aside.n_failed, of=aside.of_n
             )
             if aside.of_n
-            else _("{bot} failed {n} times in a row, so new participants do not get it.").format(
+            else _("{bot} failed {n} times in a row, so new participants are no longer assigned to it.").format(
                 bot=aside.bot_id, n=aside.n_failed
             ),
-            _("The latest error: {reason}").format(reason=aside.reason),
-            _("It stays set aside until a user puts it back.")
+            _("Latest error: {reason}").format(reason=aside.reason),
+            _("The bot stays set aside until a user puts it back.")
             if aside.needs_person
-            else _("It is tried again by itself, and comes back once a reply works."),
+            else _("Confab keeps testing the bot and puts it back once a reply works."),
         ]
     else:
         subject = _("Confab: {bot} is back").format(bot=aside.bot_id)
-        lines = [_("{bot} is given to people again.").format(bot=aside.bot_id)]
+        lines = [_("New participants are assigned to {bot} again.").format(bot=aside.bot_id)]
     lines += [
-        _("{study}: {n} people hold a place with it.").format(study=study["name"], n=study["n_holding_a_place"])
+        _("{study}: {n} participants have a place with this bot.").format(
+            study=study["name"], n=study["n_holding_a_place"]
+        )
         for study in content["studies"]
     ]
     _mail_send(subject, lines, content["link"])
@@ -225,4 +227,4 @@ def _mail_send(subject: str, lines: list[str], link: str | None) -> None:
         send_mail(subject, text, None, settings.CONFAB_ALERT_EMAILS)
     except OSError as error:  # those of smtplib are such, too
         server = f"{settings.EMAIL_HOST}:{settings.EMAIL_PORT}"
-        raise AlertError(f"the mail server {server} did not take it: {error}") from None
+        raise AlertError(f"the mail server {server} rejected the message: {error}") from None

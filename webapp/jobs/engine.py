@@ -117,7 +117,7 @@ def _sliced(job: JobBase, follow: Follow | None) -> Sliced:
         job_stopped(job=job)
     except OperationalError:
         # The database was busy or away, which says nothing about the job: another slice tries again.
-        log.warning("%s: the database did not answer; trying again", job, exc_info=True)
+        log.warning("%s: the database did not respond; trying again", job, exc_info=True)
         return Sliced(worked=True, has_more=True)
     except Exception as error:
         reason = _reason(error)
@@ -254,7 +254,7 @@ def _pulse(name: str, beat: Callable[[], bool]) -> Iterator[None]:
                 try:
                     beat()
                 except DatabaseError:
-                    log.warning("%s: the database did not take a sign of life", name)
+                    log.warning("%s: the heartbeat could not be stored in the database", name)
                     connection.close()
         finally:
             connection.close()

@@ -32,7 +32,7 @@ class Held(models.Model):
     """Work that a process can hold: its holder, its progress, and the last heartbeat."""
 
     state = models.CharField(max_length=11, choices=State, default=State.QUEUED)
-    holder = models.CharField(max_length=150, blank=True, help_text=_("The process at work on it: host:pid:token."))
+    holder = models.CharField(max_length=150, blank=True, help_text=_("Process holding the job, as host:pid:token."))
     heartbeat_at = models.DateTimeField(null=True, blank=True)
     n_total = models.PositiveIntegerField(default=0)
     n_done = models.PositiveIntegerField(default=0)
@@ -50,16 +50,16 @@ class JobBase(Held, TimeStamped):
     State = State
 
     cancel_requested = models.BooleanField(default=False)
-    inline = models.BooleanField(default=False, help_text=_("A command does it, and workers leave it alone."))
-    planned_at = models.DateTimeField(null=True, blank=True, help_text=_("Its shards are there."))
+    inline = models.BooleanField(default=False, help_text=_("Run by a command and ignored by workers."))
+    planned_at = models.DateTimeField(null=True, blank=True, help_text=_("When its shards were created."))
     started_at = models.DateTimeField(null=True, blank=True)
     ended_at = models.DateTimeField(null=True, blank=True)
     error = models.TextField(blank=True)
-    priority = models.SmallIntegerField(default=0, help_text=_("1 before other jobs of its queue, -1 after them."))
+    priority = models.SmallIntegerField(default=0, help_text=_("1 before other jobs in the queue, -1 after them."))
     note = models.CharField(
         max_length=200,
         blank=True,
-        help_text=_("What whoever is at work on it says besides how far it is: the loss of a training."),
+        help_text=_("Progress message from the process holding the job, such as the training loss."),
     )
     created_by = models.ForeignKey(
         settings.AUTH_USER_MODEL, null=True, blank=True, on_delete=models.SET_NULL, related_name="+"
@@ -99,8 +99,8 @@ class Job(JobBase):
     """
 
     kind = models.CharField(max_length=100, db_index=True)
-    payload = models.JSONField(default=dict, help_text=_("What was asked, checked by the kind."))
-    key = models.CharField(max_length=200, blank=True, help_text=_("Of a result that is kept: what it was made of."))
+    payload = models.JSONField(default=dict, help_text=_("Parameters, validated by the job kind."))
+    key = models.CharField(max_length=200, blank=True, help_text=_("Key of a stored result, derived from its inputs."))
     study = models.ForeignKey(Study, null=True, blank=True, on_delete=models.CASCADE, related_name="jobs")
     result = models.JSONField(null=True, blank=True)
 
@@ -133,7 +133,7 @@ class Shard(Held):
     """
 
     kind = models.CharField(max_length=100)
-    job_id = models.PositiveBigIntegerField(help_text=_("Of the job, in the table of its kind."))
+    job_id = models.PositiveBigIntegerField(help_text=_("Id of the job in the table of its kind."))
     number = models.PositiveIntegerField()
     payload = models.JSONField(default=dict)
     result = models.JSONField(null=True, blank=True)
@@ -157,7 +157,7 @@ class SelfPlayRun(JobBase):
     plan = models.JSONField(help_text=_("bots, pairs, n_conversations, n_turns, seed, openers, metrics, identities."))
 
     then = models.JSONField(
-        default=dict, blank=True, help_text=_("Steps of the chain that follow this job, for `jobs/services/fits.py`.")
+        default=dict, blank=True, help_text=_("Steps that follow this job in its chain (see `jobs/services/fits.py`).")
     )
 
     study = models.ForeignKey(
@@ -166,7 +166,7 @@ class SelfPlayRun(JobBase):
         blank=True,
         on_delete=models.CASCADE,
         related_name="simulations",
-        help_text="Whose participants are simulated; none in self-play.",
+        help_text="Study whose participants are simulated; empty in self-play.",
     )
 
     kind = "selfplay"
@@ -214,7 +214,7 @@ class SelfPlayConversation(models.Model):
     sources = models.JSONField(
         default=list,
         blank=True,
-        help_text="Ids of people's chats that its texts are from, first the one that it stands within.",
+        help_text="Ids of the chats its texts come from, starting with the one it takes place in.",
     )
 
     class Meta:
@@ -248,12 +248,14 @@ class MetricResult(TimeStamped):
     metric = models.ForeignKey(MetricVersion, on_delete=models.PROTECT, related_name="results")
     values = models.JSONField(default=dict, help_text=_("{column: number or null}"))
     turns = models.JSONField(default=dict, help_text=_("{column: [number or null per turn]}"))
-    reasons = models.JSONField(default=dict, help_text=_("{column: why it is null}"))
+    reasons = models.JSONField(default=dict, help_text=_("{column: reason for null}"))
     language = models.CharField(
         max_length=20,
         blank=True,
         default="",
-        help_text=_("Where the metric was left out: of the conversation, for which it does not hold."),
+        help_text=_(
+            "Language of the conversation if the metric was skipped because it does not support that language."
+        ),
     )
 
     class Meta:
@@ -275,8 +277,8 @@ class ResultTally(models.Model):
 
     # The database does not check it, for a study's rows go before its results, whose deletion adds some.
     study = models.ForeignKey(Study, on_delete=models.CASCADE, related_name="+", db_constraint=False)
-    metric = models.PositiveBigIntegerField(help_text="Key of the metric's version.")
-    language = models.CharField(max_length=20, help_text="As in the results: empty where the metric was computed.")
+    metric = models.PositiveBigIntegerField(help_text="Primary key of the metric version.")
+    language = models.CharField(max_length=20, help_text="As in the result: empty if the metric was computed.")
     n = models.IntegerField()
 
     def __str__(self) -> str:
@@ -290,11 +292,11 @@ class MetricRun(JobBase):
     run = models.ForeignKey(SelfPlayRun, null=True, blank=True, on_delete=models.CASCADE)
     metrics = models.JSONField(default=list)
     languages = models.JSONField(
-        default=dict, help_text=_("{language: how many of its conversations read as that}, of jobs that left none out")
+        default=dict, help_text=_("{language: number of conversations detected as that language}, for jobs that skipped none")
     )
 
     then = models.JSONField(
-        default=dict, blank=True, help_text=_("Steps of the chain that follow this job, for `jobs/services/fits.py`.")
+        default=dict, blank=True, help_text=_("Steps that follow this job in its chain (see `jobs/services/fits.py`).")
     )
 
     kind = "metrics"
@@ -317,10 +319,12 @@ class HybridFit(JobBase):
     train_study = models.ForeignKey(Study, null=True, blank=True, on_delete=models.SET_NULL, related_name="+")
     run = models.ForeignKey(SelfPlayRun, null=True, blank=True, on_delete=models.SET_NULL)
     request = models.JSONField(help_text=_("targets, preset, intercept, features, seed, excluded bots."))
-    result = models.JSONField(null=True, blank=True, help_text=_("The document that `fit_hybrid --json` prints."))
-    kept = models.JSONField(null=True, blank=True, help_text=_("The fit alone, to apply it without its data."))
+    result = models.JSONField(null=True, blank=True, help_text=_("Output of `fit_hybrid --json`."))
+    kept = models.JSONField(
+        null=True, blank=True, help_text=_("The fit alone, so that it can be applied without its data.")
+    )
     predictions = models.JSONField(
-        default=dict, blank=True, help_text=_("Per rated conversation: bot, target, predicted.")
+        default=dict, blank=True, help_text=_("Bot, target and prediction of each rated conversation.")
     )
     identities = models.JSONField(default=dict, blank=True)
 

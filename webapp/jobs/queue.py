@@ -52,7 +52,7 @@ def alerts_later(*, countdown_s: float) -> None:
     try:
         app.send_task(ALERTS_TASK, countdown=countdown_s, queue="default")
     except (OperationalError, OSError):
-        log.warning("the broker is away; alerts wait for the next worker that starts", exc_info=True)
+        log.warning("the broker is unavailable; alerts wait for the next worker to start", exc_info=True)
 
 
 def wake(queue: str, *, countdown_s: float = 0, watches: bool = False) -> bool:
@@ -64,7 +64,7 @@ def wake(queue: str, *, countdown_s: float = 0, watches: bool = False) -> bool:
     try:
         app.send_task(TASK, [queue, watches], countdown=countdown_s or None, queue=queue)
     except (OperationalError, OSError):
-        log.warning("the broker is away; work waits in the database", exc_info=True)
+        log.warning("the broker is unavailable; jobs wait in the database", exc_info=True)
         return False
     return True
 
@@ -74,7 +74,7 @@ def clocks_look() -> bool:
     try:
         app.send_task(CLOCKS, queue="default", expires=3600)
     except (OperationalError, OSError):
-        log.warning("the broker is away; the retention clocks wait", exc_info=True)
+        log.warning("the broker is unavailable; the retention job waits", exc_info=True)
         return False
     return True
 

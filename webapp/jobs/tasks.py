@@ -51,7 +51,7 @@ def work(queue_name: str, watches: bool = False) -> None:
                 queue.wake(queue_name, watches=True)
                 return
     except OperationalError:
-        log.warning("the database is away; trying again")
+        log.warning("the database is unavailable; trying again")
         queue.wake(queue_name, countdown_s=RETRY_IN_S, watches=watches)
         return
     if jobs and watches:
@@ -77,7 +77,7 @@ def retention() -> None:
     except Refused as error:
         log.error("retention: %s", error)
     except OperationalError:
-        log.warning("the database is away; the retention clocks are looked at again in an hour")
+        log.warning("the database is unavailable; the retention job runs again in an hour")
 
 
 @celeryd_after_setup.connect

@@ -112,7 +112,9 @@ def _run_check(kind: str, check: Callable[[], Iterator[Problem]], ongoing_subjec
         problem_text = error_text(error, 200)
     logger.error("the check %s failed: %s", kind, problem_text)
     title = _("Confab cannot check “{kind}”").format(kind=kind)
-    words = _("The check failed: {why}. A problem of this kind is not noticed now.").format(why=problem_text)
+    words = _("The check failed: {why}. Confab cannot detect this kind of problem at the moment.").format(
+        why=problem_text
+    )
     return [Problem(kind, subject, title, words) for subject in sorted({*ongoing_subjects, CHECK})]
 
 
@@ -128,17 +130,17 @@ def _redis_away() -> Iterator[Problem]:
     yield Problem(
         REDIS,
         "redis",
-        _("Redis does not answer"),
+        _("Redis does not respond"),
         _(
-            "Chats go on and are stored, but replies come a few seconds later and all at once. No worker hears of "
-            "jobs, and workers may seem silent. Start Redis again: everything goes on by itself."
+            "Chats continue and are stored, but replies arrive all at once after a few seconds. Workers receive no "
+            "jobs and may appear silent. Restart Redis; Confab recovers by itself."
         ),
     )
 
 
 def _unfinished_restore() -> Iterator[Problem]:
     if marker := read_restore_marker():
-        yield Problem(RESTORE, "restore", _("A restoration has not finished"), marker.describe())
+        yield Problem(RESTORE, "restore", _("A restore has not finished"), marker.describe())
 
 
 def _wrong_clocks() -> Iterator[Problem]:
@@ -148,8 +150,8 @@ def _wrong_clocks() -> Iterator[Problem]:
             str(process.id),
             _("The clock of {host} is wrong").format(host=process.host),
             _(
-                "The clock of {process} is {seconds} s off the database's. Confab goes by the database's time, but log "
-                "lines and signed links of this process have the wrong time. Set the clock, for example with NTP."
+                "The clock of {process} is {seconds} s off the database's. Confab uses the database's time, but "
+                "this process's log lines and signed links have the wrong time. Set the clock, for example with NTP."
             ).format(process=role_words(process), seconds=f"{process.load['clock_off_s']:+g}"),
             {"process": process.label, "host": process.host, "clock_off_s": process.load["clock_off_s"]},
         )
@@ -162,11 +164,11 @@ def _foreign_data_folders() -> Iterator[Problem]:
             yield Problem(
                 FOLDER,
                 str(process.id),
-                _("{host} has another data folder").format(host=process.host),
+                _("{host} uses a different data folder").format(host=process.host),
                 _(
                     "The data folder of {process} does not belong to this database. Its exports and imports are "
-                    "missing on other machines, and erasing does not reach its folder. Mount the same folder on every "
-                    "machine. If the folder was replaced on purpose, run upgrade --adopt-data-folder."
+                    "missing on other machines, and data in its folder are not erased. Mount the same folder on "
+                    "every machine. If the folder was replaced on purpose, run upgrade --adopt-data-folder."
                 ).format(process=role_words(process)),
                 {"process": process.label, "host": process.host},
             )
@@ -178,10 +180,10 @@ def _held_retention() -> Iterator[Problem]:
         yield Problem(
             RETENTION,
             "retention",
-            _("Retention erases nothing before {time} UTC").format(time=f"{held_until:%Y-%m-%d %H:%M}"),
+            _("Retention pauses until {time} UTC").format(time=f"{held_until:%Y-%m-%d %H:%M}"),
             _(
                 "The database's time has jumped by more than a day, or Confab was off. Check the clock of the "
-                "database's machine. If it is right, nothing has to be done."
+                "database's machine. If it is right, there is nothing to do."
             ),
             {"held_until": held_until.isoformat(timespec="seconds")},
         )
@@ -196,10 +198,10 @@ def _silent() -> Iterator[Problem]:
         yield Problem(
             SILENT,
             str(process.id),
-            _("{process} on {host} is not heard of").format(process=name, host=process.host),
+            _("{process} on {host} is silent").format(process=name, host=process.host),
             _(
-                "It gave its last sign of life at {time} (UTC). It was killed, or it hangs, or it cannot reach the "
-                "database. Start it again; one that takes its place ends this warning."
+                "Its last heartbeat was at {time} (UTC). It was killed, hangs, or cannot reach the database. "
+                "Restart it; this warning ends when another process replaces it."
             ).format(time=f"{process.heard_at:%H:%M:%S}"),
             {"process": process.label, "roles": process.roles, "host": process.host},
         )
@@ -217,9 +219,9 @@ def _hanging(process: Process) -> Iterator[Problem]:
         )
     else:
         words = _(
-            "All its page threads have been busy with the same pages since {time} UTC; further requests wait, and "
-            "then get an error. Find out what takes so long, such as database locks, or kill it (kill -9 {pid}); "
-            "the supervisor restarts it."
+            "All its page threads have been busy with the same pages since {time} UTC; further requests wait and "
+            "then fail. Find out what takes so long, such as database locks, or kill it (kill -9 {pid}); the "
+            "supervisor restarts it."
         )
     yield Problem(
         SILENT,
@@ -247,8 +249,8 @@ def _disk_low(*, is_ongoing: bool) -> Iterator[Problem]:
         "data",
         _("The disk is nearly full"),
         _(
-            "{free} GB are free for the data folder; with none left no message can be stored. Old backups and the "
-            "cache can be deleted."
+            "{free} GB are free for the data folder. Once the disk is full, no messages can be stored. You can "
+            "delete old backups and the cache."
         ).format(free=f"{usage.free / 1e9:.1f}"),
         {"free_bytes": usage.free, "size_bytes": usage.total},
     )
@@ -260,12 +262,12 @@ def _still() -> Iterator[Problem]:
         yield Problem(
             STILL,
             "replies",
-            _("No process makes replies"),
+            _("No process generates replies"),
             ngettext(
-                "{n} person waits for a reply, the first for {seconds} s, and no bot host is at it. Look whether "
-                "bot hosts run.",
-                "{n} people wait for a reply, the first for {seconds} s, and no bot host is at it. Look whether bot "
-                "hosts run.",
+                "{n} participant is waiting for a reply, the first for {seconds} s, and no bot host is responding. "
+                "Check that the bot hosts are running.",
+                "{n} participants are waiting for a reply, the first for {seconds} s, and no bot host is "
+                "responding. Check that the bot hosts are running.",
                 replies.n,
             ).format(n=replies.n, seconds=round(replies.oldest_s or 0)),
             {"queue": "replies", "n": replies.n, "oldest_s": round(replies.oldest_s or 0)},
@@ -275,12 +277,12 @@ def _still() -> Iterator[Problem]:
             yield Problem(
                 STILL,
                 queue.name,
-                _("The queue {queue} stands still").format(queue=queue.name),
+                _("The queue {queue} is stuck").format(queue=queue.name),
                 ngettext(
-                    "{n} job waits, and no worker has gone on with anything for {minutes} min. Look whether a worker "
-                    "of this queue runs.",
-                    "{n} jobs wait, and no worker has gone on with anything for {minutes} min. Look whether a worker "
-                    "of this queue runs.",
+                    "{n} job is waiting, and no worker has made progress for {minutes} min. Check that a worker of "
+                    "this queue is running.",
+                    "{n} jobs are waiting, and no worker has made progress for {minutes} min. Check that a worker "
+                    "of this queue is running.",
                     queue.n,
                 ).format(n=queue.n, minutes=round(settings.CONFAB_QUEUE_STILL_S / 60)),
                 {"queue": queue.name, "n": queue.n, "oldest_s": round(queue.oldest_s or 0)},
@@ -307,7 +309,7 @@ def _failed(ongoing_subjects: Collection[str]) -> Iterator[Problem]:
                 FAILED,
                 subject,
                 _("A job failed: {title}").format(title=title),
-                _("Its page says why. What it made so far stays; there it can go on, or be left as it is."),
+                _("Its page shows the reason. Results so far are kept. You can continue the job there or leave it."),
                 {"kind": job.kind, "job": job.pk, "title": title},
             )
 
@@ -360,7 +362,7 @@ def alert_try() -> int:
     """Have an alert sent that says that it is a test. Returns in how many ways; 0: none is set up."""
     alert_fields = {
         "title": _("Confab: a test"),
-        "words": _("A user pressed “Send a test alert”. Nothing is wrong."),
+        "words": _("A user clicked “Send a test alert”. Nothing is wrong."),
         "link": reverse("dashboard:system"),
     }
     return len(alerts_tell(event=Alert.Event.TEST, content=alert_fields))
@@ -390,10 +392,10 @@ def _end(incident: Incident) -> None:
         open_incident = Incident.objects.filter(pk=incident.pk, ended_at=None)
         if not open_incident.update(ended_at=database_now()):
             return
-        words = _("This is over: {title}.").format(title=incident.title)
+        words = _("Resolved: {title}.").format(title=incident.title)
         alert_fields = {
             **incident.details,
-            "title": _("Confab, over: {title}").format(title=incident.title),
+            "title": _("Confab, resolved: {title}").format(title=incident.title),
             "words": words,
         }
         alerts_tell(event=OVER[incident.kind], content=alert_fields, incident=incident)

@@ -169,15 +169,15 @@ def _collect_counts(living: list[Process]) -> Iterator[Metric]:
 
 def _processes(living: list[Process]) -> Iterator[Metric]:
     info = GaugeMetricFamily(
-        "confab_process", "1 for each process that is heard of.",
+        "confab_process", "Constant 1 for each process that sends heartbeats.",
         labels=["process", "roles", "host", "version"],
     )  # fmt: skip
-    heard = _gauge("confab_process_heard_seconds", "Since its last sign of life.", "process")
-    cpu = _gauge("confab_process_cpu_cores", "Cores it kept busy since its last sign.", "process")
+    heard = _gauge("confab_process_heard_seconds", "Seconds since the last heartbeat.", "process")
+    cpu = _gauge("confab_process_cpu_cores", "Average CPU cores used, measured at the last heartbeat.", "process")
     memory = _gauge("confab_process_memory_bytes", "Resident memory.", "process")
     hangs = _gauge(
         "confab_process_hangs_seconds",
-        "How long its event loop, or all threads for pages, had stood still at its last sign; 0: they move.",
+        "Seconds for which the event loop, or all page threads, had been stuck at the last heartbeat; 0 if not stuck.",
         "process",
     )
     for process in living:
@@ -193,8 +193,8 @@ def _processes(living: list[Process]) -> Iterator[Metric]:
 def _waiting() -> Iterator[Metric]:
     replies, jobs = replies_queue(), job_queues()
     waiting = _gauge("confab_queue_waiting", "Replies and jobs that no process has started.", "queue")
-    oldest = _gauge("confab_queue_oldest_seconds", "How long the first has waited; 0: none does.", "queue")  # fmt: skip
-    running = _gauge("confab_queue_running", "Replies and jobs that a process works on.", "queue")
+    oldest = _gauge("confab_queue_oldest_seconds", "Waiting time of the oldest; 0 if none waits.", "queue")  # fmt: skip
+    running = _gauge("confab_queue_running", "Replies and jobs in progress.", "queue")
     for queue in (replies, *jobs):
         waiting.add_metric([queue.name], queue.n)
         oldest.add_metric([queue.name], queue.oldest_s or 0.0)
@@ -203,10 +203,10 @@ def _waiting() -> Iterator[Metric]:
 
 
 def _jobs() -> Iterator[Metric]:
-    counts = GaugeMetricFamily("confab_jobs", "Jobs by kind and state.", labels=["kind", "state"])
+    counts = GaugeMetricFamily("confab_jobs", "Number of jobs by kind and state.", labels=["kind", "state"])
     for (kind, state), n in sorted(job_counts().items()):
         counts.add_metric([kind, state], n)
-    progress = GaugeMetricFamily("confab_job_progress_ratio", "How far each running job is.", labels=["kind", "job"])
+    progress = GaugeMetricFamily("confab_job_progress_ratio", "Progress of each running job.", labels=["kind", "job"])
     for job in jobs_unfinished():
         if job.state == State.RUNNING and job.n_total:
             progress.add_metric([job.kind, str(job.pk)], min(1.0, job.n_done / job.n_total))
@@ -214,15 +214,15 @@ def _jobs() -> Iterator[Metric]:
 
 
 def _bots_and_room() -> Iterator[Metric]:
-    aside = _gauge("confab_bot_set_aside", "1 for each bot that is set aside.", "bot")
+    aside = _gauge("confab_bot_set_aside", "Constant 1 for each bot that is set aside.", "bot")
     for bot_id in sorted(bots_aside()):
         aside.add_metric([bot_id], 1)
     room = disk_usage()
     yield aside
     if (answers := is_redis_up()) is not None:
-        yield _plain("confab_redis_up", "1 if Redis answers, 0 if not.", float(answers))
-    yield _plain("confab_disk_free_bytes", "Free on the disk of the data folder.", room.free)
-    yield _plain("confab_disk_size_bytes", "Size of that disk.", room.total)
+        yield _plain("confab_redis_up", "1 if Redis responds, 0 if not.", float(answers))
+    yield _plain("confab_disk_free_bytes", "Free space on the disk of the data folder.", room.free)
+    yield _plain("confab_disk_size_bytes", "Size of the disk of the data folder.", room.total)
     yield _plain("confab_database_size_bytes", "Size of the database.", database_bytes())
 
 

@@ -13,8 +13,8 @@ from webapp.core.authentication import client_address
 from webapp.operating.system_load import exposition
 
 _CLOSED = (
-    "Not for everybody: send the token of CONFAB_PROMETHEUS_TOKEN as “Authorization: Bearer …”, "
-    "or ask from an address of CONFAB_PROMETHEUS_ALLOW.\n"
+    "Access denied: send the token in CONFAB_PROMETHEUS_TOKEN as “Authorization: Bearer …”, or connect from an "
+    "address in CONFAB_PROMETHEUS_ALLOW.\n"
 )
 
 

@@ -22,6 +22,6 @@ class PayConfig(AppConfig):
         kinds.look_into("webapp.pay.kinds")
         exporters.look_into("webapp.pay.exporters")
 
-        erasure_kind("pay_decisions", _("decisions about pay"), rows_of(Decision), for_pay=True)
-        erasure_kind("platform_visits", _("visits as the platform told of them"), platform_visits_of, for_pay=True)
-        erasure_kind("hook_events", _("what the platform's webhook told"), hook_events_of, for_pay=True)
+        erasure_kind("pay_decisions", _("pay decisions"), rows_of(Decision), for_pay=True)
+        erasure_kind("platform_visits", _("visits as reported by the platform"), platform_visits_of, for_pay=True)
+        erasure_kind("hook_events", _("reports to the platform's webhook"), hook_events_of, for_pay=True)

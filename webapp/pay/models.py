@@ -33,26 +33,28 @@ class Decision(TimeStamped):
         SENDING = "sending", _("Being sent")
         SENT = "sent", _("Sent")
         FAILED = "failed", _("Could not be sent")
-        UNSURE = "unsure", _("Perhaps sent")
+        UNSURE = "unsure", _("May have been sent")
         UNDONE = "undone", _("Undone")
 
     participant = models.ForeignKey(Participant, on_delete=models.CASCADE, related_name="pay_decisions")
-    submission = models.CharField(max_length=200, blank=True, help_text=_("Of the visit."))
+    submission = models.CharField(max_length=200, blank=True, help_text=_("Id of the visit."))
     asked = models.UUIDField(
         default=uuid.uuid4,
         unique=True,
         editable=False,
-        help_text=_("Of the form that it was made by: a form sent twice decides once."),
+        help_text=_("Id of the submitted form, so that a form sent twice makes one decision."),
     )
     action = models.CharField(max_length=10, choices=Action)
-    reason = models.TextField(blank=True, help_text=_("What the person reads."))
-    category = models.CharField(max_length=30, blank=True, help_text=_("Of a rejection, as the platform names it."))
-    amount = models.DecimalField(max_digits=8, decimal_places=2, null=True, blank=True, help_text=_("Of a bonus."))
+    reason = models.TextField(blank=True, help_text=_("Reason shown to the participant."))
+    category = models.CharField(max_length=30, blank=True, help_text=_("Rejection category, in the platform's terms."))
+    amount = models.DecimalField(
+        max_digits=8, decimal_places=2, null=True, blank=True, help_text=_("Amount of a bonus.")
+    )
     state = models.CharField(max_length=10, choices=State, default=State.DECIDED)
     platform_ref = models.CharField(
-        max_length=100, blank=True, help_text=_("What the platform calls a bonus that was set up.")
+        max_length=100, blank=True, help_text=_("The platform's id of a bonus that was set up.")
     )
-    tried_at = models.DateTimeField(null=True, blank=True, help_text=_("When sending it was begun last."))
+    tried_at = models.DateTimeField(null=True, blank=True, help_text=_("When the last attempt to send it began."))
     error = models.CharField(max_length=500, blank=True, help_text=_("Why it could not be sent."))
     decided_by = models.ForeignKey(
         settings.AUTH_USER_MODEL, null=True, blank=True, on_delete=models.SET_NULL, related_name="+"
@@ -63,13 +65,13 @@ class Decision(TimeStamped):
         blank=True,
         on_delete=models.SET_NULL,
         related_name="+",
-        help_text=_("Who sent it or took it back."),
+        help_text=_("User who sent or undid the decision."),
     )
     closed_at = models.DateTimeField(null=True, blank=True)
 
     class Meta:
-        verbose_name = _("decision about pay")
-        verbose_name_plural = _("decisions about pay")
+        verbose_name = _("pay decision")
+        verbose_name_plural = _("pay decisions")
         constraints = [
             models.UniqueConstraint(
                 fields=["participant", "submission"],
@@ -115,9 +117,11 @@ class PlatformVisit(TimeStamped):
 
     study = models.ForeignKey(Study, on_delete=models.CASCADE, related_name="platform_visits")
     submission = models.CharField(max_length=200)
-    status = models.CharField(max_length=30, help_text=_("In the platform's words."))
-    entered_code = models.CharField(max_length=100, blank=True, help_text=_("Which code the person gave the platform."))
-    told_at = models.DateTimeField(help_text=_("When it said so."))
+    status = models.CharField(max_length=30, help_text=_("Status in the platform's terms."))
+    entered_code = models.CharField(
+        max_length=100, blank=True, help_text=_("Code that the participant submitted to the platform.")
+    )
+    told_at = models.DateTimeField(help_text=_("When the platform reported it."))
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["study", "submission"], name="platform_visit_once_each")]
@@ -130,13 +134,15 @@ class HookEvent(models.Model):
     """Something that Prolific told a study's webhook, once however often it was told."""
 
     study = models.ForeignKey(Study, on_delete=models.CASCADE, related_name="hook_events")
-    event_id = models.CharField(max_length=100, help_text=_("Prolific's; the same when it is told again."))
+    event_id = models.CharField(
+        max_length=100, help_text=_("Prolific's id of the event; the same when an event is repeated.")
+    )
     signature = models.CharField(
-        max_length=64, help_text=_("A request that is sent again under another event's id is a replay.")
+        max_length=64, help_text=_("Signature of the request; the same signature under another event id is a replay.")
     )
     submission = models.CharField(max_length=200)
     status = models.CharField(max_length=30)
-    sent_at = models.DateTimeField(help_text=_("As it was signed."))
+    sent_at = models.DateTimeField(help_text=_("When the request was signed."))
     created_at = DatabaseTimeField(auto_now_add=True)
 
     class Meta:

@@ -163,19 +163,21 @@ def event_read(webhook: WebhookOutcome, *, secret: str) -> WebhookEvent:
     if not secret:
         raise Refused("no_secret", _("CONFAB_PROLIFIC_HOOK_SECRET is not set."))
     if len(webhook.body) > _MOST_BYTES:
-        raise Refused("bad_signature", _("It is too large for what Prolific tells."))
+        raise Refused("bad_signature", _("The request is too large to be from Prolific."))
     right = signature_of(secret, webhook.timestamp, webhook.body)
     if not hmac.compare_digest(right.encode(), webhook.signature.encode()):
         raise Refused("bad_signature", _("The signature is missing or wrong."))
     sent_at = _time(webhook.timestamp)
     if sent_at is None or abs(database_now() - sent_at) > FRESH_FOR:
-        raise Refused("stale", _("Its time, “{time}”, is not now.").format(time=webhook.timestamp[:40]))
+        raise Refused(
+            "stale", _("The request's time, “{time}”, is too far from now.").format(time=webhook.timestamp[:40])
+        )
     try:
         fields = json.loads(webhook.body)
     except ValueError:
         fields = None
     if not isinstance(fields, dict):
-        raise Refused("bad_body", _("The body is no JSON object."))
+        raise Refused("bad_body", _("The body is not a JSON object."))
     status, submission = str(fields.get("status", "")), str(fields.get("resource_id", ""))
     status = status.replace("_", " ").upper()
     is_of_submission = fields.get("event_type") == "submission.status.change"
@@ -218,7 +220,7 @@ def event_take(*, study_key: str, event: WebhookEvent) -> str:
     except IntegrityError:
         if HookEvent.objects.filter(study=study, event_id=event.id).exists():
             return "known"
-        raise Refused("replay", _("This request was sent before, as another event.")) from None
+        raise Refused("replay", _("This request was already sent as another event.")) from None
     return "taken"
 
 

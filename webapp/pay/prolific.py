@@ -109,7 +109,7 @@ class Prolific:
     def __init__(self) -> None:
         token = settings.CONFAB_PROLIFIC_TOKEN
         if not token:
-            raise ProlificError(_("Confab has no token for Prolific. Set CONFAB_PROLIFIC_TOKEN and start it again."))
+            raise ProlificError(_("Confab has no token for Prolific. Set CONFAB_PROLIFIC_TOKEN and restart Confab."))
         self._http = httpx.Client(
             base_url=settings.CONFAB_PROLIFIC_URL, headers={"Authorization": f"Token {token}"}, timeout=_TIMEOUT_S
         )
@@ -177,7 +177,7 @@ class Prolific:
             {"study_id": _id(study_id), "csv_bonuses": f"{_id(submission_id)},{amount:.2f}"},
         )
         if not bonus.get("id"):
-            raise ProlificError(_("Prolific set up no bonus and did not say why."))
+            raise ProlificError(_("Prolific set up no bonus and gave no reason."))
         return str(bonus["id"])
 
     def bonus_pay(self, bonus_id: str) -> None:
@@ -249,14 +249,14 @@ def _read(answer: httpx.Response) -> dict[str, Any]:
         return body if isinstance(body, dict) else {}
     if answer.status_code in (401, 403):
         raise ProlificError(
-            _("Prolific does not accept the token ({status}). Look at CONFAB_PROLIFIC_TOKEN.").format(
+            _("Prolific does not accept the token ({status}). Check CONFAB_PROLIFIC_TOKEN.").format(
                 status=answer.status_code
             )
         )
     if answer.status_code == 404:
-        raise ProlificError(_("Prolific knows no such study or submission (404)."))
+        raise ProlificError(_("Prolific has no such study or submission (404)."))
     raise ProlificError(
-        _("Prolific answered {status}: {why}").format(status=answer.status_code, why=_detail(answer)),
+        _("Prolific responded with {status}: {why}").format(status=answer.status_code, why=_detail(answer)),
         is_unsure=answer.status_code >= 500,
     )
 
@@ -278,7 +278,7 @@ def _id(text: str) -> str:
         ProlificError: it is none.
     """
     if not (0 < len(text) <= 100 and text.isascii() and text.replace("-", "").isalnum()):
-        raise ProlificError(_("“{id}” is no id of Prolific's.").format(id=text[:40]))
+        raise ProlificError(_("“{id}” is not a Prolific id.").format(id=text[:40]))
     return text
 
 
@@ -311,7 +311,7 @@ def message_send(*, study: Study, participant_id: UUID, text: str) -> None:
 
 def _message_check(text: str) -> None:
     if is_blank(text) or len(text) > MESSAGE_MOST_CHARS or "\x00" in text:
-        raise Refused("bad_message", f"A message has 1 to {MESSAGE_MOST_CHARS:,} characters, not {len(text):,}.")
+        raise Refused("bad_message", f"The message has {len(text):,} characters. Use 1 to {MESSAGE_MOST_CHARS:,}.")
 
 
 def messages_start(
@@ -351,7 +351,7 @@ def comparing_start(*, study: Study, user: User | None = None) -> Job:
 
 def _request_job(study: Study, kind: str, user: User | None, payload: Mapping[str, Any] | None = None) -> Job:
     if not can_send():
-        raise Refused("no_token", _("Confab has no token for Prolific. Set CONFAB_PROLIFIC_TOKEN and start it again."))
+        raise Refused("no_token", _("Confab has no token for Prolific. Set CONFAB_PROLIFIC_TOKEN and restart Confab."))
     with transaction.atomic():
         Study.objects.select_for_update(of=("self",), no_key=True).get(pk=study.pk)
         jobs = Job.objects.filter(kind=kind, study=study)
@@ -368,7 +368,7 @@ def decision_retry(*, study: Study, pk: int) -> None:
     """
     rows = Decision.objects.filter(pk=pk, participant__study=study)
     if not rows.filter(state__in=(State.FAILED, State.UNSURE)).update(state=State.DECIDED, error=""):
-        raise Refused("not_failed", _("This decision has not failed, so it cannot be tried again."))
+        raise Refused("not_failed", _("This decision has not failed, so there is nothing to retry."))
 
 
 def decisions_retry(*, study: Study) -> int:
@@ -450,7 +450,7 @@ def _bonus(decision: Decision, prolific: Prolific) -> None:
             return
         if decision.tried_at and decision.tried_at > database_now() - PAID_LATE_FOR:
             raise ProlificError(
-                _("Prolific may still be paying it. Try again in a quarter of an hour."), is_unsure=True
+                _("Prolific may still be processing this payment. Try again in 15 minutes."), is_unsure=True
             )
     study_id = decision.participant.recruitment.get("STUDY_ID", "")
     ref = prolific.bonus_set_up(study_id, decision.submission, decision.amount)

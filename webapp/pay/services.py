@@ -84,21 +84,21 @@ def rejection_check(*, study: Study, key: SubmissionKey, reason: str, category: 
     n = len(sanitise_input(reason))
     least = REASON_LEAST_CHARS.get(person.platform, 1)
     if not n:
-        raise Refused("no_reason", _("Write what was wrong; the person reads it."))
+        raise Refused("no_reason", _("Write what was wrong; the participant reads it."))
     if n < least:
         raise Refused(
             "short_reason",
-            _("The reason has {n} characters; Prolific takes no fewer than {least}.").format(n=n, least=least),
+            _("The reason has {n} characters; Prolific requires at least {least}.").format(n=n, least=least),
         )
     if n > REASON_MOST_CHARS:
         raise Refused(
             "long_reason",
-            _("The reason has {n} characters; at most {most} are taken.").format(n=n, most=REASON_MOST_CHARS),
+            _("The reason has {n} characters; the maximum is {most}.").format(n=n, most=REASON_MOST_CHARS),
         )
     if category not in REJECTION_CATEGORIES:
         raise Refused(
             "bad_category",
-            _("“{category}” is no category; one of: {known}.").format(
+            _("“{category}” is not a category. Use one of: {known}.").format(
                 category=category, known=", ".join(REJECTION_CATEGORIES)
             ),
         )
@@ -156,12 +156,14 @@ def visit_bonus(
     if not (amount.is_finite() and Decimal(0) < amount <= MOST_BONUS):
         raise Refused(
             "bad_amount",
-            _("A bonus of {amount} cannot be paid; it is more than 0 and at most {most}.").format(
+            _("A bonus of {amount} cannot be paid. Enter more than 0 and at most {most}.").format(
                 amount=amount, most=MOST_BONUS
             ),
         )
     if amount != amount.quantize(Decimal("0.01")):
-        raise Refused("bad_amount", _("A bonus of {amount} is no whole cents.").format(amount=amount))
+        raise Refused(
+            "bad_amount", _("A bonus of {amount} has a fraction of a cent. Enter whole cents.").format(amount=amount)
+        )
     decision, _is_new = Decision.objects.get_or_create(
         asked=form_id or uuid.uuid4(),
         defaults={
@@ -222,7 +224,7 @@ def decision_undo(*, study: Study, pk: int, user: User | None = None) -> None:
     if decision is None:
         raise Refused("not_found", _("There is no such decision in this study."))
     if decision.state != State.UNDONE:
-        raise Refused("sent", _("It has been sent and cannot be undone."))
+        raise Refused("sent", _("The decision has been sent and cannot be undone."))
 
 
 def decisions_mark_sent(*, study: Study, up_to: int, user: User | None = None) -> int:
@@ -316,7 +318,7 @@ def results_filled(study: Study, results: TextIO, out: TextIO) -> Filled:
     try:
         return _filled(study, rows, out)
     except UnicodeDecodeError:
-        raise Refused("no_results_file", _("The file is no CSV file in UTF-8.")) from None
+        raise Refused("no_results_file", _("The file is not a CSV file in UTF-8.")) from None
     except csv.Error as error:
         raise Refused(
             "no_results_file", _("Line {n} of the file cannot be read: {why}").format(n=rows.line_num + 1, why=error)
@@ -329,7 +331,7 @@ def _filled(study: Study, rows: csv.DictReader[str], out: TextIO) -> Filled:
         raise Refused(
             "no_results_file",
             _(
-                "This is not a results file of Mechanical Turk: it has no column AssignmentId. Download it there under "
+                "This is not a results file from Mechanical Turk: it has no column AssignmentId. On MTurk, use "
                 "Review results, Download CSV."
             ),
         )

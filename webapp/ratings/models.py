@@ -36,7 +36,7 @@ class Rating(TimeStamped):
     at_turn = models.PositiveIntegerField(
         null=True,
         blank=True,
-        help_text=_("Number of the turn whose two replies were compared; null: whole chats, or no pair."),
+        help_text=_("Turn whose two replies were compared; null for whole chats and ratings that are not of a pair."),
     )
     participant = models.ForeignKey(
         Participant, null=True, blank=True, on_delete=models.CASCADE, related_name="ratings"
@@ -109,7 +109,7 @@ class RatingRevision(models.Model):
     answers = models.JSONField(default=dict)
     other_answers = models.JSONField(default=dict, blank=True)
     comment = models.TextField(blank=True)
-    submitted_at = models.DateTimeField(help_text=_("When these answers were given."))
+    submitted_at = models.DateTimeField(help_text=_("When these answers were submitted."))
 
     class Meta:
         ordering = ["pk"]

@@ -34,7 +34,7 @@ def target_fields(target: Target) -> dict[str, Any]:
             return {"item": target}
         case (first, second):
             return {"first": first, "second": second, "at_turn": None}
-    raise TypeError(f"{quote(target)} cannot be rated: a conversation, turn, item or two slots can")
+    raise TypeError(f"{quote(target)} cannot be rated; only a conversation, turn, item or two slots can")
 
 
 def slots_rated(task: Task, target: Target) -> set[int]:

@@ -235,7 +235,7 @@ def title_as_given(dimension: RatingDimension | Question) -> str:
     """Return a question's title for answers as they were given: of a reversed one it says that low is good."""
     if not dimension.reversed:
         return dimension.title
-    return _("{title} (low is good)").format(title=dimension.title)
+    return _("{title} (lower is better)").format(title=dimension.title)
 
 
 def dimensions_led(dimensions: Sequence[RatingDimension], headline_keys: Sequence[str]) -> list[RatingDimension]:

@@ -412,7 +412,7 @@ def without_argument(parser: ArgumentParser) -> None:
         "--without",
         default="",
         metavar="a,b",
-        help=f"leave out what people with one of these flags did: {', '.join(flag_kinds.names())}",
+        help=f"exclude participants with one of these flags, with all of their work: {', '.join(flag_kinds.names())}",
     )
 
 

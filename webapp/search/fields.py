@@ -94,7 +94,7 @@ def terms_of(line: str) -> list[QueryTerm]:
     """
     line = line.replace("\x00", "").translate(_QUOTES).strip()
     if len(line) > LONGEST:
-        raise Unreadable(_("The search has {n} characters; {most} is the most.").format(n=len(line), most=LONGEST))
+        raise Unreadable(_("The search has {n} characters; the maximum is {most}.").format(n=len(line), most=LONGEST))
     terms, position = [], 0
     while position < len(line):
         piece = _PIECE.match(line, position)
@@ -130,8 +130,8 @@ def _term(piece: dict[str, str | None], text: str) -> QueryTerm:
 
 def _refusal(rest: str) -> str:
     if rest.count('"') % 2:
-        return _("A quotation mark is not closed: {text}").format(text=rest)
-    return _("A space is missing beside the quotation marks: {text}").format(text=rest)
+        return _("This quotation mark is not closed: {text}").format(text=rest)
+    return _("A space is missing next to the quotation marks: {text}").format(text=rest)
 
 
 class _Minutes(Func):
@@ -288,7 +288,7 @@ class Numbers:
         known = {number.name for number in metrics}
         for (kind, name, _version), key in sorted(series.items(), key=lambda series_row: series_row[0][2]):
             if kind == "metric" and name not in known:
-                title = _("{name} (a metric that is not here any more)").format(name=name)
+                title = _("{name} (metric no longer available)").format(name=name)
                 short[name] = Number(name, title, "metric", key)
         self.shown: list[Number] = [*ratings, *counts, *metrics]
         self._by_name: dict[str, Number] = {
@@ -350,7 +350,7 @@ def bounds_of(term: QueryTerm) -> dict[str, float]:
     if high not in ("", "*"):
         bounds["lte"] = _float(high, term, example)
     if not bounds:
-        raise Unreadable(_("“{term}” has neither end.").format(term=term), example)
+        raise Unreadable(_("“{term}” has no start or end.").format(term=term), example)
     if len(bounds) == 2 and bounds["gte"] > bounds["lte"]:
         raise Unreadable(_("“{term}” ends before it begins.").format(term=term), f"{term.field}:{high}..{low}")
     return bounds
@@ -362,7 +362,7 @@ def _float(text: str, term: QueryTerm, example: str) -> float:
     except ValueError:
         value = float("nan")
     if value != value or value in (float("inf"), float("-inf")):
-        raise Unreadable(_("“{term}”: “{text}” is no number.").format(term=term, text=text), example)
+        raise Unreadable(_("“{term}”: “{text}” is not a number.").format(term=term, text=text), example)
     return value
 
 
@@ -386,7 +386,7 @@ def days_of(term: QueryTerm) -> dict[str, datetime]:
     if high not in ("", "*"):
         bounds["lt"] = _midnight(_day(high, term, example), True)
     if not bounds:
-        raise Unreadable(_("“{term}” has neither end.").format(term=term), example)
+        raise Unreadable(_("“{term}” has no start or end.").format(term=term), example)
     if len(bounds) == 2 and bounds["gte"] >= bounds["lt"]:
         raise Unreadable(_("“{term}” ends before it begins.").format(term=term), f"{term.field}:{high}..{low}")
     return bounds
@@ -398,7 +398,7 @@ def _day(text: str, term: QueryTerm, example: str) -> date:
     except ValueError:
         day = date.max
     if day == date.max:
-        raise Unreadable(_("“{term}”: “{text}” is no day.").format(term=term, text=text), example)
+        raise Unreadable(_("“{term}”: “{text}” is not a date.").format(term=term, text=text), example)
     return day
 
 

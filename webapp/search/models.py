@@ -35,7 +35,7 @@ class Series(models.Model):
     kind = models.CharField(max_length=10, choices=Kind)
     name = models.CharField(max_length=200)
     metric = models.PositiveBigIntegerField(
-        default=0, help_text="Key of the metric's version; 0 for what is no metric."
+        default=0, help_text="Primary key of the metric version; 0 if the series is not a metric."
     )
 
     class Meta:

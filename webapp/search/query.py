@@ -196,7 +196,9 @@ class _Reader:
     def _match_words(self, term: QueryTerm) -> Q:
         words = SearchWords(term.value, term.is_exact)
         if not words.parts:
-            raise Unreadable(_("“{text}” has no letter or digit to look for.").format(text=term.value), '"100 %"')
+            raise Unreadable(
+                _("“{text}” contains no letter or digit to search for.").format(text=term.value), '"100 %"'
+            )
         if not term.is_not:
             self.words.append(words)
         return words_within(words)
@@ -204,7 +206,9 @@ class _Reader:
     def _choice(self, term: QueryTerm) -> Q:
         if term.sign != ":":
             raise Unreadable(
-                _("“{field}” has no order, so “{sign}” says nothing of it.").format(field=term.field, sign=term.sign),
+                _("“{field}” has no order, so “{sign}” cannot be used with it.").format(
+                    field=term.field, sign=term.sign
+                ),
                 f"{term.field}:{term.value}",
             )
         make = getattr(self, f"_by_{term.field}")
@@ -243,7 +247,7 @@ class _Reader:
         return Q(source=_known(value, sources, _("There is no source “{name}”."), "source:{}"))
 
     def _by_is(self, value: str) -> Q:
-        _known(value, ("rated", "unrated", *_IS), _("Conversations cannot be “{name}”."), "is:{}")
+        _known(value, ("rated", "unrated", *_IS), _("“is:{name}” is not a filter."), "is:{}")
         if value in _IS:
             return _IS[value]()
         rated = self._in_index(self.numbers.get("count.ratings"), {"gt": 0})
@@ -266,9 +270,7 @@ class _Reader:
         try:
             low, high = (uuid.UUID(value.replace("-", "").ljust(32, last)) for last in "0f")
         except ValueError:
-            raise Unreadable(
-                _("“{text}” does not begin the id of a conversation.").format(text=value), "id:7c1f"
-            ) from None
+            raise Unreadable(_("No conversation id starts with “{text}”.").format(text=value), "id:7c1f") from None
         return Q(pk__gte=low, pk__lte=high)
 
     def _find_number(self, term: QueryTerm, name: str, example: str) -> Number:
@@ -285,7 +287,7 @@ class _Reader:
         if near:
             message += " " + _("Did you mean {names}?").format(names=_listed(near))
             raise Unreadable(message, example.format(near[0]))
-        message += " " + _("To look for the words as such, put them in quotes.")
+        message += " " + _("To search for the words themselves, put them in quotes.")
         raise Unreadable(message, f'"{term}"')
 
     def _number(self, term: QueryTerm) -> Q:
@@ -317,7 +319,9 @@ class _Reader:
         """Return the condition that at least one rater's answer lies there."""
         if number.kind != "rating":
             raise Unreadable(
-                _("“any.” asks for single answers of raters; “{name}” is no rating.").format(name=number.name),
+                _("“any.” searches the ratings of single raters, but “{name}” is not a rating.").format(
+                    name=number.name
+                ),
                 str(term).replace("any.", ""),
             )
         answers = Rating.objects.filter(conversation=OuterRef("pk"), answers__has_key=number.name).annotate(
@@ -338,11 +342,11 @@ class _Reader:
             return
         lowest = 0 if term.field == "seed" else 1
         if not term.value.isascii() or not term.value.isdigit() or len(term.value) > 9:
-            raise Unreadable(_("“{term}”: a whole number is needed.").format(term=term), f"{term.field}:20")
+            raise Unreadable(_("“{term}” needs a whole number.").format(term=term), f"{term.field}:20")
         if int(term.value) < lowest:
             raise Unreadable(_("“{term}” would show nothing.").format(term=term), f"{term.field}:20")
         if term.field != "seed" and int(term.value) > MOST:
-            raise Unreadable(_("“{term}”: {most} is the most.").format(term=term, most=MOST), f"{term.field}:{MOST}")
+            raise Unreadable(_("“{term}”: the maximum is {most}.").format(term=term, most=MOST), f"{term.field}:{MOST}")
         self.orders[term.field] = int(term.value)
 
 
@@ -355,7 +359,7 @@ def _known(name: str, names: Iterable[str], template: str, example: str) -> str:
     message = template.format(name=name)
     if len(names) <= _FEW or not near:
         listed = sorted(names)[:_FEW]
-        message += " " + _("There is: {names}.").format(names=_listed(listed))
+        message += " " + _("Available: {names}.").format(names=_listed(listed))
     else:
         message += " " + _("Did you mean {names}?").format(names=_listed(near))
     raise Unreadable(message, example.format(first[0]) if first else EXAMPLE)

@@ -34,7 +34,7 @@ USUAL_RUNS, USUAL_COLUMNS = 4, 3
 USUAL = ("words_bot", "question_bot", "sentiment_bot", "self_repetition_bot", "distinct_2_bot")
 """Columns that are taken first where none are named."""
 _LISTED = 40
-NOT_PLAYED = Reason("not_played", "it has no conversation with itself here")
+NOT_PLAYED = Reason("not_played", "the bot has no self-play with itself in this run")
 NOT_COMPUTED = Reason("not_computed", "not computed for this run")
 
 Group = tuple[int, str, int]
@@ -200,11 +200,11 @@ def _runs(requested: Sequence[str], newest: list[SelfPlayRun], wrong: list[Mista
     for name in names:
         if name not in known:
             newest_ids = ", ".join(str(run.pk) for run in newest[:5]) or _("none")
-            message = _("There is no self-play run {run}; the newest are: {there}.")
+            message = _("There is no self-play run {run}. The newest are: {there}.")
             wrong.append(Mistake("runs", message.format(run=name, there=newest_ids)))
     selected_runs = sorted((known[name] for name in names if name in known), key=lambda run: -run.pk)
     if len(selected_runs) > MOST_RUNS:
-        message = _("{n} runs are chosen, and {most} can stand beside one another.")
+        message = _("{n} runs are selected; up to {most} can be compared.")
         wrong.append(Mistake("runs", message.format(n=len(selected_runs), most=MOST_RUNS)))
     return selected_runs[:MOST_RUNS]
 
@@ -216,7 +216,7 @@ def _is_number(name: str) -> bool:
 def _bots(requested: Sequence[str], available: Sequence[str], wrong: list[Mistake]) -> list[str]:
     for name in dict.fromkeys(requested):
         if name not in available:
-            message = _("None of these runs has the bot “{bot}”; they have: {there}.")
+            message = _("None of these runs includes the bot “{bot}”. Available: {there}.")
             known = ", ".join(available) or _("none")
             wrong.append(Mistake("bots", message.format(bot=name, there=known)))
     return [bot for bot in available if bot in requested]
@@ -236,11 +236,11 @@ def _columns(
         if name in by_name:
             selected.append(by_name[name])
             continue
-        message = _("No metric has the column “{name}”; these runs have: {there}.")
+        message = _("No metric has the column “{name}”. Available in these runs: {there}.")
         names = ", ".join(measure.name for measure in available) or _("none")
         wrong.append(Mistake("columns", message.format(name=name, there=names)))
     if len(selected) > MOST_COLUMNS:
-        message = _("{n} metrics are chosen, and {most} can stand beside one another.")
+        message = _("{n} metrics are selected; up to {most} can be compared.")
         wrong.append(Mistake("columns", message.format(n=len(selected), most=MOST_COLUMNS)))
     return selected[:MOST_COLUMNS]
 

@@ -55,7 +55,7 @@ def tag_checked(text: str) -> str:
     if is_blank(tag) or len(tag) > Note.LONGEST_TAG or set(tag) & set(',"\x00'):
         raise Refused(
             "tag",
-            _("“{text}” is no tag: 1 to {n} characters are needed, none of them a comma or a quotation mark.").format(
+            _("“{text}” is not a valid tag. Use 1 to {n} characters, without commas and quotation marks.").format(
                 text=text.replace("\x00", "")[:60], n=Note.LONGEST_TAG
             ),
         )
@@ -88,7 +88,7 @@ def note_checked(text: str) -> str:
     words = text.replace("\x00", "").strip()
     if is_blank(words) or len(words) > Note.LONGEST:
         raise Refused(
-            "note", _("A note has 1 to {most} characters; this one has {n}.").format(most=Note.LONGEST, n=len(words))
+            "note", _("The note has {n} characters. Use 1 to {most}.").format(most=Note.LONGEST, n=len(words))
         )
     return words
 
@@ -107,9 +107,9 @@ def search_save(*, source: Source, owner: Any, name: str, line: str, columns: st
     name, line = _name_read(name), line.replace("\x00", "").strip()
     longest = SavedSearch._meta.get_field("name").max_length or 0
     if is_blank(name) or len(name) > longest:
-        raise Refused("name", _("A name has 1 to {n} characters.").format(n=longest))
+        raise Refused("name", _("A name must have 1 to {n} characters.").format(n=longest))
     if is_blank(line) or len(line) > LONGEST:
-        raise Refused("line", _("There is no search to save: ask for something first."))
+        raise Refused("line", _("There is no search to save. Enter a search first."))
     return SavedSearch.objects.update_or_create(
         **source_fields(source), owner=owner, name=name, defaults={"line": line, "columns": columns[:500]}
     )[0]

@@ -296,7 +296,7 @@ CONFAB_API_RATE = env.match(
     "CONFAB_API_RATE",
     default="600/m",
     pattern="[1-9][0-9]*/[smhd]",
-    like="calls in a time: /s, /m, /h or /d, such as 600/m",
+    like="a number of calls per time unit (/s, /m, /h or /d), such as 600/m",
 )
 DATA_UPLOAD_MAX_MEMORY_SIZE = 1024 * 1024
 
@@ -333,7 +333,10 @@ CONFAB_MODEL_FOLDERS = [
 CONFAB_PLUGINS = env.names("CONFAB_PLUGINS", default=[])
 # Where everything computes that uses torch (bots, encoders, metrics, training): cpu, cuda, cuda:1.
 CONFAB_DEVICE = env.match(
-    "CONFAB_DEVICE", default="cpu", pattern=r"cpu|cuda(:[0-9]+)?", like="cpu, cuda or one of several as cuda:1"
+    "CONFAB_DEVICE",
+    default="cpu",
+    pattern=r"cpu|cuda(:[0-9]+)?",
+    like="cpu, cuda or one of several GPUs such as cuda:1",
 )
 # Megabytes that the loaded bots may take together; those used longest ago make room. 0: no limit.
 CONFAB_BOT_MEMORY_MB = env.integer("CONFAB_BOT_MEMORY_MB", default=0, minimum=0)
@@ -444,7 +447,7 @@ LOGGING: dict[str, Any] = {
 if LOG_FILE:
     _file = Path(LOG_FILE).resolve()
     if _file.is_dir():
-        raise ImproperlyConfigured(f"CONFAB_LOG_FILE is {LOG_FILE!r}, a folder; it must be a file in one")
+        raise ImproperlyConfigured(f"CONFAB_LOG_FILE is {LOG_FILE!r}, a folder; it must be a file")
     folder_made(_file.parent, "CONFAB_LOG_FILE")
     LOGGING["handlers"]["file"] = {
         "class": "webapp.core.logs.SharedRotatingFile",

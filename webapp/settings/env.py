@@ -70,12 +70,12 @@ class Environment:
 
     def key(self, name: str, default: str | None = None) -> str:
         """Return a secret that signs, which has to be long."""
-        hint = 'make one: python -c "import secrets; print(secrets.token_urlsafe(50))"'
+        hint = 'generate one: python -c "import secrets; print(secrets.token_urlsafe(50))"'
         text = self.text(name, default, hint=hint)
         if text and len(text) < _SHORTEST_KEY:
             raise ImproperlyConfigured(
-                f"{name} has {len(text)} characters, which can be guessed; it must have at least {_SHORTEST_KEY} of "
-                f"chance; {hint}"
+                f"{name} has {len(text)} characters and can be guessed; it must have at least {_SHORTEST_KEY} "
+                f"random characters; {hint}"
             )
         return text
 
@@ -84,7 +84,8 @@ class Environment:
         keys = self.names(name, default)
         if any(len(key) < _SHORTEST_KEY for key in keys):
             raise ImproperlyConfigured(
-                f"{name} has a key that never signed: each must have at least {_SHORTEST_KEY} characters"
+                f"{name} contains a key that was never valid: each must have at least {_SHORTEST_KEY} "
+                "characters"
             )
         return keys
 
@@ -95,7 +96,7 @@ class Environment:
             if not re.fullmatch(r"[A-Za-z0-9_-]{43}=", key):
                 command = 'python -c "import base64, os; print(base64.urlsafe_b64encode(os.urandom(32)).decode())"'
                 raise ImproperlyConfigured(
-                    f"{name} has a part that is no key; each must be 32 bytes in URL-safe base64; make one: {command}"
+                    f"{name} contains an invalid key; each must be 32 bytes in URL-safe base64; generate one: {command}"
                 )
         return keys
 
@@ -148,13 +149,13 @@ class Environment:
     def hosts(self, name: str, default: Sequence[str] | None = None) -> list[str]:
         """Return names of hosts: no addresses, no ports."""
         pattern = rf"\*|\.?{_HOST}|\[[0-9a-fA-F:.]+\]"
-        like = "names of hosts such as confab.example.org, without https://, port and path"
+        like = "host names such as confab.example.org, without https://, port and path"
         return self._each(self.names(name, default, hint=f"it must be {like}"), name, pattern, like)
 
     def origins(self, name: str, default: Sequence[str]) -> list[str]:
         """Return origins, such as https://confab.example.org."""
         pattern = rf"https?://(?:\*\.)?(?:{_HOST}|\[[0-9a-fA-F:.]+\])(?::[0-9]+)?"
-        like = "origins such as https://confab.example.org, without a path and a slash at the end"
+        like = "origins such as https://confab.example.org, without a path or a final slash"
         return self._each(self.names(name, default), name, pattern, like)
 
     def networks(self, name: str, default: Sequence[str]) -> list[str]:
@@ -201,7 +202,7 @@ class Environment:
         try:
             return dict(environ.Env.db_url_config(text))
         except ValueError:
-            raise _wrong(name, text, f"{right}; a sign such as # or / in a password is written as %23 or %2F") from None
+            raise _wrong(name, text, f"{right}; write a character such as # or / in a password as %23 or %2F") from None
 
     def mail_server(self, name: str, default: str) -> dict[str, Any]:
         """Return Django's settings of the mail server."""
@@ -283,7 +284,7 @@ def path_prefix(text: str) -> str:
     names = [name for name in text.split("/") if name]
     if not all(re.fullmatch(r"[\w.~-]+", name) for name in names):
         raise ImproperlyConfigured(
-            f"CONFAB_PATH_PREFIX is {text!r}; it must be a path such as /confab, of letters, digits, - . _ and ~"
+            f"CONFAB_PATH_PREFIX is {text!r}; it must be a path such as /confab with letters, digits, - . _ and ~"
         )
     return "".join(f"/{name}" for name in names)
 
@@ -310,10 +311,10 @@ def folder_made(folder: Path, variable: str, *, is_written: bool = True) -> Path
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise ImproperlyConfigured(
-            f"the folder {folder} cannot be made ({error.strerror}); name another one with {variable}"
+            f"the folder {folder} cannot be created ({error.strerror}); name another one with {variable}"
         ) from None
     if is_written and not os.access(folder, os.W_OK | os.X_OK):
         raise ImproperlyConfigured(
-            f"the folder {folder} cannot be written to; let this user write there or name another one with {variable}"
+            f"the folder {folder} is not writable; give this user write access or name another one with {variable}"
         )
     return folder

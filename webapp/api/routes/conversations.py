@@ -85,7 +85,7 @@ def conversations_bring(request: HttpRequest, key: str, file: File[UploadedFile]
     """
     low, high = params.low, params.high
     if (low is None) != (high is None):
-        raise ValuesError("low and high belong together: give both ends of the scale, or none")
+        raise ValuesError("give both low and high, or neither")
     try:
         scales = FileScales.parse(params.scales)
         if low is not None and high is not None:
@@ -171,7 +171,7 @@ def _after(text: str) -> str:
         key = PageKey.read(text)
         is_valid = key is not None and not timezone.is_naive(key.created_at)
         if key is None or not is_valid or not _is_finite(key.sort_value):
-            raise ValuesError([Mistake("after", f"after is {quote(text)}, which no page has given")])
+            raise ValuesError([Mistake("after", f"after is {quote(text)}, which is not from an earlier page")])
     return text
 
 

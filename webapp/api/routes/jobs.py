@@ -43,10 +43,10 @@ def get_job(kind: str, pk: int) -> JobBase:
         Http404: there is none.
     """
     if kind not in kinds:
-        raise Http404(f"there is no kind of job {quote(kind)}; there are {', '.join(kinds.names())}")
+        raise Http404(f"there is no job kind {quote(kind)}; there are {', '.join(kinds.names())}")
     job = kinds.get(kind).model._default_manager.filter(pk=pk).first()
     if job is None or job.kind != kind:
-        raise Http404(f"there is no job {pk} of the kind {kind}")
+        raise Http404(f"there is no job {pk} of kind {kind}")
     return job_settle(job=job)
 
 
@@ -135,7 +135,7 @@ def fit_file(request: HttpRequest, id: int) -> Any:
     """Return the fit alone, as its page downloads it and `fit_hybrid --output` writes it; `--fit` applies it."""
     fit_document = HybridFit.objects.filter(pk=id).values_list("kept", flat=True).first()
     if not fit_document:
-        raise Http404(f"there is no fit {id} that was kept")
+        raise Http404(f"there is no stored fit {id}")
     return fit_document
 
 
@@ -207,7 +207,7 @@ def analysis(request: HttpRequest, key: str, params: AskAnalysis) -> Any:
     study = study_by_key(key)
     bots = selfplay_bots(study) if params.selfplay else []
     if params.selfplay and not bots:
-        raise Refused("no_bots", f"no bot of {key} can converse here; leave out selfplay")
+        raise Refused("no_bots", f"no bot of {key} can chat here; leave out selfplay")
     n_rated = sum(1 for bot in bot_progress(study) if bot.n_completed)
     job = analysis_start(
         study=study,

@@ -160,7 +160,7 @@ def realism(request: HttpRequest, key: str, run: int, participant: str = "") -> 
     study = study_by_key(key)
     simulation = study.simulations.filter(pk=run).first()
     if simulation is None:
-        raise Http404(f"{key} has no run {run} of simulated participants")
+        raise Http404(f"{key} has no simulation {run}")
     job = realism_ask(simulation, participant, created_by=request.user)  # type: ignore[arg-type]
     newest = realism_newest(study, run=simulation.pk, participant=job.payload["participant"])
     return {
@@ -202,9 +202,9 @@ def result(
     """
     study = study_by_key(key)
     if formula and part != "formula":
-        raise Refused("bad_formula", f"formula is of the part formula; {part} takes none")
+        raise Refused("bad_formula", f"formula can only be used with the part formula, not with {part}")
     if kind != "linear" and not formula:
-        raise Refused("bad_formula", f"kind is {quote(kind)}, which needs a formula; give formula, too")
+        raise Refused("bad_formula", f"kind is {quote(kind)}, which needs a formula; add formula")
     model = model_params(study, formula, kind) if formula else None
     excluded_flags = without_read(without)
     if excluded_flags:
@@ -321,9 +321,10 @@ def _get_newest_report(study: Study, participant_filter: Counted, like: str, sec
     if newest_job is None or document is None:
         other_jobs = Job.objects.filter(kind=KIND, study=study, state=State.DONE).order_by("-pk")
         other_job = next((job for job in other_jobs if report_read(job) is not None), None)
-        elsewhere = f" (another one is at {_build_report_address(study, other_job)})" if other_job else ""
+        elsewhere = f" (a different one is at {_build_report_address(study, other_job)})" if other_job else ""
         raise Http404(
-            f"there is no report of {study.key} with these parameters yet{elsewhere}; a POST to this address makes one"
+            f"there is no report of {study.key} with these parameters yet{elsewhere}; send a POST to this address "
+            "to create it"
         )
     section_ids = [name for name in sections.split(",") if name]
     if unknown := document.unknown(section_ids):

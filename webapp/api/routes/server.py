@@ -207,7 +207,7 @@ class AskBenchmark(InputModel):
     """Study with ratings of single replies, or of pairs, and the metrics to compare with them."""
 
     study: str = Field(min_length=1)
-    metrics: Many[Name] = Field((), description="None: those that are usual.")
+    metrics: Many[Name] = Field((), description="None selects the usual ones.")
 
 
 router = Router(tags=["server"], auth=Token())

@@ -92,7 +92,7 @@ class Counted(Schema):
     """Whose conversations are counted."""
 
     include_synthetic: bool = False
-    without: str = Field("", max_length=500, description="Flags by commas.")
+    without: str = Field("", max_length=500, description="Comma-separated flags.")
 
     def flags(self, study: Study) -> tuple[str, ...]:
         """Return the flags whose participants are left out, once the study's flags are made."""

@@ -76,7 +76,9 @@ def partner_look(*, conversation_id: UUID) -> PartnerLook | None:
         elif seats_pair(chat=seat.conversation):
             seat = _seat(conversation_id) or seat
         if seat.state == PartnerSeat.State.WAITING and until is not None and until <= now:
-            _seat_fail(conversation_id, f"nobody came within {people.wait_seconds} s", only=PartnerSeat.State.WAITING)
+            _seat_fail(
+                conversation_id, f"no partner came within {people.wait_seconds} s", only=PartnerSeat.State.WAITING
+            )
     elif seat.state == PartnerSeat.State.TAKEN and not _is_staffed(seat):
         _partner_check(seat, now)
     seat = _seat(conversation_id) or seat
@@ -238,7 +240,7 @@ def seat_take(*, study: Study, conversation_id: UUID, user: User) -> None:
             seat.state, seat.staff = PartnerSeat.State.TAKEN, user
             seat.save(update_fields=["state", "staff"])
     if seat.staff_id != user.pk:
-        raise Refused("taken", "Another member of staff writes in this chat.")
+        raise Refused("taken", "Another member of staff is replying in this chat.")
 
 
 def staff_reply(*, study: Study, conversation_id: UUID, user: User, text: str) -> None:
@@ -251,15 +253,15 @@ def staff_reply(*, study: Study, conversation_id: UUID, user: User, text: str) -
     if not text:
         raise Refused("empty", "Write something first.")
     if len(text) > STAFF_REPLY_MAX_CHARS:
-        words = f"The reply has {len(text)} characters, and {STAFF_REPLY_MAX_CHARS} is the most."
+        words = f"The reply has {len(text)} characters; the maximum is {STAFF_REPLY_MAX_CHARS}."
         raise Refused("too_long", words)
     with transaction.atomic():
         seat = _staffed_seat(study, conversation_id)
         chat = seat.conversation
         if seat.staff_id != user.pk:
-            raise Refused("taken", "Another member of staff writes in this chat.")
+            raise Refused("taken", "Another member of staff is replying in this chat.")
         if chat.due_turn is None or chat.due_error or seat.given_turn == chat.due_turn:
-            raise Refused("not_due", "The participant waits for no reply now.")
+            raise Refused("not_due", "The participant is not waiting for a reply at the moment.")
         seat.given_turn, seat.given_text, seat.given_at = chat.due_turn, text, database_now()
         seat.save(update_fields=["given_turn", "given_text", "given_at"])
 

@@ -73,7 +73,7 @@ class ConfabCommand(BaseCommand):
         except (OperationalError, ProgrammingError):
             if not is_new_embedded_database():
                 raise
-        self.note("Creating the database, once …")
+        self.note("Creating the database (only once) …")
         call_command("migrate", verbosity=0, interactive=False)
         return self.run(**options)
 

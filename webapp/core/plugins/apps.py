@@ -27,13 +27,13 @@ class PluginsConfig(AppConfig):
         try:
             plugins_import(list(settings.CONFAB_PLUGINS))
         except PluginError as error:
-            raise SystemExit(f"CONFAB_PLUGINS names {error}. Correct it or take it out.") from error
+            raise SystemExit(f"CONFAB_PLUGINS names {error}. Correct or remove it.") from error
         if settings.CONFAB_METRICS.exists():
             self._metrics_configure()
         elif settings.CONFAB_METRICS != settings.DATA_DIR / "metrics.yaml":
             raise SystemExit(
-                f"CONFAB_METRICS names {settings.CONFAB_METRICS}, and there is no such file. Correct the path, or "
-                "unset CONFAB_METRICS."
+                f"CONFAB_METRICS names {settings.CONFAB_METRICS}, which does not exist. Correct the path or unset "
+                "CONFAB_METRICS."
             )
         self._trainings_watch()
 

@@ -73,7 +73,7 @@ class ItemsParams(InputModel):
     @model_validator(mode="after")
     def _has_one_source(self) -> ItemsParams:
         if bool(self.of_study) == (self.run is not None):
-            raise ValueError("of_study or run must be given, and not both")
+            raise ValueError("give either of_study or run, not both")
         return self
 
     @property
@@ -96,31 +96,30 @@ class ItemsJob(JobKind[Job, ItemsParams]):
         if study is None:
             raise Refused("not_found", f"there is no study {quote(asked.study)}")
         if asked.of_study and not Study.objects.filter(key=asked.of_study).exists():
-            raise Refused("not_found", f"there is no study {quote(asked.of_study)} to draw from")
+            raise Refused("not_found", f"there is no study {quote(asked.of_study)} to draw items from")
         if unknown := bots_unknown(asked.bots):
             raise Refused("unknown_bot", " ".join(unknown))
         if len(set(asked.bots)) < len(asked.bots):
-            raise Refused("bot_twice", f"{', '.join(asked.bots)} names a bot twice")
+            raise Refused("bot_twice", f"{', '.join(asked.bots)} lists a bot twice")
         if _compares_chats(study, asked):
             return
         min_replies, max_replies = _n_replies(study)
         if not (min_replies or 0) <= len(asked.bots) <= (max_replies or len(asked.bots)):
             expected_bots = (
-                f"{min_replies} bots or more" if max_replies is None else f"{min_replies} to {max_replies} bots"
+                f"at least {min_replies} bots" if max_replies is None else f"{min_replies} to {max_replies} bots"
             )
             raise Refused(
                 "needs_bots",
-                f"study {study.key} compares {min_replies} replies to one context; "
-                f"name {expected_bots} that are to reply",
+                f"study {study.key} compares {min_replies} replies to one context; name {expected_bots} to reply",
             )
 
     def plan(self, job: Job, asked: ItemsParams) -> Iterable[ShardPlan]:
         places: Sequence[Sequence[Any]]
         if _compares_chats(Study.objects.get(key=asked.study), asked):
             if not (places := _draw_chat_groups(asked)):
-                raise Refused("no_chats", f"No condition there has completed chats of {N_SHOWN} bots.")
+                raise Refused("no_chats", f"No condition of this study has completed chats with {N_SHOWN} bots.")
         elif not (places := _draw_places(asked)):
-            raise Refused("no_contexts", str(_("No conversation there has a context that passes the filters.")))
+            raise Refused("no_contexts", str(_("No conversation has a context that passes the filters.")))
         for start in range(0, len(places), SHARD):
             batch = places[start : start + SHARD]
             yield ShardPlan({"places": batch}, n_total=len(batch))

@@ -213,7 +213,7 @@ def _simulate(
     )
     errors = [chat.error for chat in simulated.values() if chat.error is not None]
     if capped := next((error for error in errors if run_purse(run) in error), ""):
-        raise Refused("cap_reached", f"The run stopped at its cap in money. {capped}")
+        raise Refused("cap_reached", f"The run reached its cost limit. {capped}")
     if bot is not None and len(errors) < len(simulated):
         bot_answered(bot_id=pair.bot_id)
 
@@ -311,7 +311,7 @@ def _bots_ready(params: SelfPlayPlan, pair: BotPair) -> tuple[Bot, Bot | None]:
             raise Refused(
                 "bot_changed",
                 f"{bot_id} has changed since the run was planned (version {planned['version']} then, "
-                f"{identity.version} now, or other parameters); start a new run",
+                f"{identity.version} now, or different parameters); start a new run",
             )
     bots_loaded(needed)
     return bot_find(pair.bot_id), bot_find(pair.partner_id) if pair.partner_id else None

@@ -76,7 +76,7 @@ def run_inline(job: J, *, label: str, unit: str) -> J:
             job = job_read(job)
         bar.show(job)
     if not job.is_over:
-        raise Refused("taken", f"another process is at work on {job}; follow it in the dashboard")
+        raise Refused("taken", f"another process is working on {job}; follow it in the dashboard")
     return require_done(job)
 
 
@@ -115,10 +115,12 @@ def follow_job(job: J, *, label: str, unit: str, note: Callable[[str], None], go
                 if not is_noted and job_progress(job).waits_for_worker:
                     is_noted = True
                     note(
-                        "Other jobs are before this; it begins when a worker is free."
+                        "Other jobs come first; this one starts when a worker is free."
                         if worker_lives(job)
-                        else "No worker has taken this yet. `make run` starts one, or by hand: "
-                        "celery -A webapp.celery worker -Q gpu,default. With --inline no worker is needed."
+                        else (
+                            "No worker has picked up this job yet. `make run` starts one; to start one yourself: "
+                            "celery -A webapp.celery worker -Q gpu,default. With --inline no worker is needed."
+                        )
                     )
     except KeyboardInterrupt:
         raise CommandError(go_on) from None
@@ -134,9 +136,9 @@ def require_done(job: J) -> J:
     if job.state == State.FAILED:
         raise Refused("failed", f"{job} failed: {job.error}")
     if job.state == State.CANCELLED:
-        raise Refused("cancelled", f"{job} was stopped; what it made is kept")
+        raise Refused("cancelled", f"{job} was stopped; its results so far are kept")
     if job.state == State.INTERRUPTED:
-        raise Refused("interrupted", f"{job} was interrupted; what it made is kept")
+        raise Refused("interrupted", f"{job} was interrupted; its results so far are kept")
     return job
 
 
@@ -162,7 +164,7 @@ def scoring_arguments(parser: ArgumentParser, *, metrics: str, target: str) -> N
     """
     parser.add_argument("--metrics", required=True, metavar="a,b", help=metrics)
     parser.add_argument("--target", default="", metavar="DIMENSION", help=target)
-    parser.add_argument("--device", default="cpu", help="where models compute for which metrics.yaml says nothing else")
+    parser.add_argument("--device", default="cpu", help="device for metrics that have none set in metrics.yaml")
 
 
 def reply_bar(metric: str) -> Callable[[int, int], None]:
@@ -193,7 +195,8 @@ class TrainingCommand(ConfabCommand):
         """Request a job with the values of the configs: a worker reads no file of this process's folder for them."""
         if options["ship"]:
             raise Usage(
-                "--enqueue and --ship exclude each other; once the job is done, --ship without --enqueue ships it"
+                "--enqueue and --ship exclude each other; to ship the model, run --ship without --enqueue once the "
+                "job is done"
             )
         payload = {
             "config": config.model_dump(mode="json"),
@@ -217,20 +220,20 @@ class TrainingCommand(ConfabCommand):
         except (CheckpointError, EncoderError, StateError, TrainingError) as error:
             raise CommandError(" ".join(str(error).split())) from error
         except KeyboardInterrupt:
-            raise CommandError("stopped; the same command goes on from the last state") from None
+            raise CommandError("stopped; run the same command again to continue from the last saved state") from None
 
     def note_skipped(self, n: int, config: Any) -> None:
         """Note the number of batches that were left out, where there are any."""
         if n:
             self.note(
-                f"batches left out because their gradient was not finite: {n} (at most {config.optimiser.max_skipped})"
+                f"batches skipped because their gradient was not finite: {n} (at most {config.optimiser.max_skipped})"
             )
 
     def present(self, result: dict[str, Any]) -> None:
         if "job" in result:
             self.stdout.write(
-                f"Job {result['job']} waits for a worker; /dashboard/jobs/{self.kind}/{result['job']}/ shows how far "
-                "it is."
+                f"Job {result['job']} is waiting for a worker; see its progress at "
+                f"/dashboard/jobs/{self.kind}/{result['job']}/."
             )
             return
         self.present_best(result["best"])
@@ -249,17 +252,22 @@ def training_arguments(parser: ArgumentParser, *, folder: str, holds: str) -> No
         holds: what `--output` says of that folder.
     """
     parser.add_argument("config", type=Path, metavar="CONFIG", help="a YAML file")
-    parser.add_argument("--data", type=Path, metavar="FOLDER", help="of the corpora; the config's own if not given")
+    parser.add_argument(
+        "--data", type=Path, metavar="FOLDER", help="folder of the corpora (default: the one in the config)"
+    )
     parser.add_argument("--output", type=Path, metavar="FOLDER", default=Path(settings.DATA_DIR) / folder, help=holds)
     parser.add_argument("--restart", action="store_true", help="start again from the beginning")
     parser.add_argument(
         "--ship",
         type=Path,
         metavar="FOLDER",
-        help="afterwards write it there in half precision, in a folder of its name, with a model card",
+        help=(
+            "after training, save the model in this folder in half precision with a model card, in a subfolder of "
+            "its name"
+        ),
     )
     parser.add_argument(
         "--enqueue",
         action="store_true",
-        help="as a job: a worker that has the same folders trains, and has time for nothing else meanwhile",
+        help="train in a job: a worker with the same folders runs it, and no other job meanwhile",
     )

@@ -140,8 +140,8 @@ def check_computed(metrics: Sequence[Metric], *, study: Study | None = None, run
         option = f"--study {study.key}" if study is not None else f"--run {run.pk}"  # type: ignore[union-attr]
         raise Refused(
             "not_computed",
-            f"conversations of {source} lack metrics: {', '.join(lacking)}; "
-            f"run `{settings.CONFAB_PROGRAM} compute_metrics {option}` first",
+            f"conversations of {source} lack metrics: {', '.join(lacking)}; run `{settings.CONFAB_PROGRAM} "
+            f"compute_metrics {option}` first",
         )
 
 

@@ -174,11 +174,14 @@ def levels_read(
         names = condition_names(study)
         for level in requested_levels:
             if level not in names:
-                known = f"there is: {', '.join(names)}" if names else "it varies no factors"
+                known = f"there are: {', '.join(names)}" if names else "it has no factors"
                 raise Refused("unknown_name", f"there is no condition {quote(level)} in study {study.key}; {known}")
     levels = dict(level.split("=") for level in requested_levels)
     if len(levels) < len(set(requested_levels)):
-        raise Refused("bad_condition", f"name one level of each factor: {', '.join(requested_levels)} names two of one")
+        raise Refused(
+            "bad_condition",
+            f"name one level of each factor: {', '.join(requested_levels)} names two levels of one factor",
+        )
     run_conditions = [each["levels"] for each in run.plan.get("conditions", ())] if run is not None else []
     if levels and run is not None and not any(levels.items() <= each.items() for each in run_conditions):
         known = "; ".join(", ".join(map("=".join, each.items())) for each in run_conditions) or "no conditions"
@@ -206,14 +209,14 @@ def instrument_check(studies: Sequence[Study], targets: Sequence[str]) -> None:
     for target in targets:
         if len({questions.get(target) for questions in questions_by_study}) > 1:
             wordings = " and ".join(quote(questions.get(target, "")) for questions in questions_by_study)
-            raise Refused("other_instrument", f"not the same instrument: {target} asks {wordings}")
+            raise Refused("other_instrument", f"not the same instrument: {target} has different wordings: {wordings}")
 
 
 def _check_names(noun: str, names: Sequence[str], known: list[str]) -> None:
     for name in names:
         if name not in known:
             near = nearest_names(name, known)
-            hint = f"did you mean {' or '.join(near)}?" if near else f"there is: {', '.join(known)}"
+            hint = f"did you mean {' or '.join(near)}?" if near else f"there are: {', '.join(known)}"
             raise Refused("unknown_name", f"there is no {noun} {quote(name)}; {hint}")
 
 
@@ -362,8 +365,8 @@ def features_held(fit: HybridFit, features: Sequence[str], *, may_leave_out: boo
         language_names = ", ".join(map(language_name, languages))
         raise Refused(
             "other_language",
-            f"{feature_names}: not held for {language_names}, the language of the conversations; "
-            "choose features that are",
+            f"{feature_names}: not valid for {language_names}, the language of the conversations; choose features "
+            "that are",
         )
     if not skipped_by_name:
         return usable, []

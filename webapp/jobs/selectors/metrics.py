@@ -292,8 +292,9 @@ def left_out_sentences(skipped_metrics: Sequence[SkippedMetric]) -> list[str]:
         n = sum(count for _code, count in counts)
         sentences.append(
             ngettext(
-                "Left out of {n} conversation in {languages}, since they hold for {holds} only: {metrics}.",
-                "Left out of {n} conversations in {languages}, since they hold for {holds} only: {metrics}.",
+                "Not computed for {n} conversation in {languages}, because they are valid for {holds} only: {metrics}.",
+                "Not computed for {n} conversations in {languages}, because they are valid for {holds} only: "
+                "{metrics}.",
                 n,
             ).format(
                 n=n,
@@ -330,10 +331,10 @@ def language_sentences(counts: Mapping[str, int], metrics: Sequence[Metric]) -> 
             commonest = sorted(other_counts, key=lambda code: (-other_counts[code], code))[:3]
             sentences.append(
                 ngettext(
-                    "{languages} is written in {others} of the {n} conversation whose language can be told. Do not "
-                    "rely on metrics that hold for {holds} only: {metrics}.",
-                    "{languages} is written in {others} of the {n} conversations whose language can be told. Do not "
-                    "rely on metrics that hold for {holds} only: {metrics}.",
+                    "{languages} is the language of {others} of the {n} conversation with a detected language. Do "
+                    "not rely on metrics that are valid for {holds} only: {metrics}.",
+                    "{languages} is the language of {others} of the {n} conversations with a detected language. Do "
+                    "not rely on metrics that are valid for {holds} only: {metrics}.",
                     n,
                 ).format(
                     others=sum(other_counts.values()),

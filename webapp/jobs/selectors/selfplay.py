@@ -103,7 +103,7 @@ def run_by_id(run_id: int) -> SelfPlayRun:
     run = SelfPlayRun.objects.filter(pk=run_id).first()
     if run is None:
         newest = list(SelfPlayRun.objects.values_list("pk", flat=True)[:5])
-        hint = f"the newest are {', '.join(map(str, newest))}" if newest else "there is none yet"
+        hint = f"the newest are {', '.join(map(str, newest))}" if newest else "there are none yet"
         raise LookupError(f"there is no self-play run {run_id}; {hint}")
     return run
 
@@ -136,7 +136,7 @@ def selfplay_hopeless(run: SelfPlayRun, pair: BotPair) -> str | None:
     if n_failed < GIVE_UP_AFTER:
         return None
     last = tried.order_by("-pk").values_list("error", flat=True)[0]
-    return f"{NOT_TRIED} all {n_failed} before it failed, the last one so: {last}"
+    return f"{NOT_TRIED} all {n_failed} before it failed; the last error was: {last}"
 
 
 def selfplay_failures(run: SelfPlayRun, *, limit: int = 5) -> list[Failures]:

@@ -63,7 +63,7 @@ def metric_run_create(
         Refused: `unavailable` for a metric asked for by name that cannot be computed here.
     """
     if (study is None) == (run is None):
-        raise ValueError("exactly one of study and run is needed")
+        raise ValueError("give either study or run")
     chosen = metrics_find(metrics)
     if not chosen:
         raise Refused("unavailable", "no metric can be computed here")
@@ -173,7 +173,7 @@ def _reasons(
     reasons_by_name = {}
     for name, raw in zip(names, raw_values, strict=True):
         if values[name] is None:
-            infinite = "the computation gave an infinite number" if math.isinf(raw) else UNDEFINED
+            infinite = "the computation returned an infinite number" if math.isinf(raw) else UNDEFINED
             reasons_by_name[name] = reasons.get(name, infinite)
     return reasons_by_name
 
@@ -232,7 +232,8 @@ def fit_create(
     if run is not None and run.is_simulated:
         raise Refused(
             "bad_run",
-            f"run {run.pk} is of simulated participants and no self-play; the command realism compares it with people",
+            f"run {run.pk} is a simulation, not self-play; use the command realism to compare it with the "
+            "participants' chats",
         )
     if stored_fit is None:
         fit_arguments_check(

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 J = TypeVar("J", bound=JobBase)
-ERROR_REMOVED = "What went wrong was removed when people were erased: it might have quoted them."
+ERROR_REMOVED = "The error text was removed when participants were erased, because it might have quoted them."
 LIVING = (State.QUEUED, State.RUNNING, State.INTERRUPTED)
 """A job in one of these states runs when somebody at work on it gives a sign of life."""
 
@@ -185,7 +185,7 @@ def job_done(*, job: J, holder: str, result: Any = None) -> bool:
     except OperationalError:  # the database is busy; another slice ends the job
         raise
     except Exception:
-        log.exception("%s is done; what follows it could not start", job)
+        log.exception("%s is done, but its next step could not start", job)
         with transaction.atomic():
             return _job_done(job, holder, result, follow=False)
 
@@ -324,8 +324,8 @@ def job_restart(*, job: J, enqueue: bool = False) -> J:
         job.refresh_from_db()
         if not changed:
             if job.state == State.DONE:
-                raise Refused("done", f"{job} is done; there is nothing to go on with")
-            raise Refused("running", f"{job} is not over; it goes on by itself")
+                raise Refused("done", f"{job} is done; it cannot be continued")
+            raise Refused("running", f"{job} has not ended; it continues without your help")
         kind_of(job).restarted(job, had_failed=had_failed)
         queue.send_on_commit(job)
     return job

@@ -73,18 +73,18 @@ def run_create(
     """
     bots = list(dict.fromkeys(bots))
     if not bots:
-        raise Refused("bad_plan", "no bot is named; at least one is needed")
+        raise Refused("bad_plan", "name at least one bot")
     if pairs not in PAIRS:
         raise Refused("bad_plan", f"pairs is {quote(pairs)}; it must be {' or '.join(PAIRS)}")
     if pairs == "all" and len(bots) < 2:
-        raise Refused("bad_plan", f"{bots[0]} alone makes no pair; name at least two bots")
+        raise Refused("bad_plan", f"{bots[0]} alone is not a pair; name at least two bots")
     for noun, number in (("conversations", n_conversations), ("turns", n_turns)):
         if number < 1:
             raise Refused("bad_plan", f"the number of {noun} is {number}; it must be at least 1")
     check_seed(seed)
     selected_bots = bots_find(bots).values()
     if people := people_among(bots):
-        raise Refused("bad_plan", f"{people[0]} is a person, who cannot converse in self-play; name bots alone")
+        raise Refused("bad_plan", f"{people[0]} is a person, who cannot take part in self-play; name bots only")
     for bot in selected_bots:
         entry = bot_entry(bot)
         if not entry.available:
@@ -125,7 +125,7 @@ def check_seed(seed: int) -> None:
         Refused: `bad_plan`.
     """
     if not -_SEED_LIMIT <= seed < _SEED_LIMIT:
-        raise Refused("bad_plan", f"the seed is {seed}; it must fit 64 bits")
+        raise Refused("bad_plan", f"the seed is {seed}; it must fit in 64 bits")
 
 
 def plan_conditions(study: Study, bots: Sequence[str]) -> list[dict[str, Any]]:

@@ -77,14 +77,14 @@ def simulation_create(
     _check_numbers(n_conversations, n_exchanges, seed, max_cost)
     if not bots:
         if study is None:
-            raise Refused("bad_plan", "name bots, or a study whose bots are talked to")
-        raise Refused("bad_plan", f"no bot of {study.key} can be talked to here, and people had no chats; name bots")
+            raise Refused("bad_plan", "name bots, or a study whose bots take part")
+        raise Refused("bad_plan", f"no bot of {study.key} can chat here, and the study has no chats; name bots")
     for participant in chosen:
         if participant.needs_people and len(by_bot) < 2:
             source = "no study is named, which" if study is None else study.key
             raise Refused(
                 "bad_plan",
-                f"{participant.name} learns from people's chats with other bots than the one it talks to; {source} has "
+                f"{participant.name} learns from participants' chats with bots other than its partner; {source} has "
                 f"complete chats with {len(by_bot)} bot{'' if len(by_bot) == 1 else 's'}, and two are needed",
             )
     talked_to = [bot_id for bot_id in bots if study is not None and _is_stored(study, bot_id, by_bot)]
@@ -135,7 +135,7 @@ def _participants(names: Sequence[str]) -> list[SimulatedParticipant]:
     from chatbots.participants.base import participant_get
 
     if not names:
-        raise Refused("bad_plan", "no participant is named; at least one is needed, as retrieval")
+        raise Refused("bad_plan", "name at least one participant, such as retrieval")
     participants = []
     for name in dict.fromkeys(names):
         try:

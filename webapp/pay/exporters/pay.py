@@ -24,36 +24,40 @@ _COLUMNS = (
         "outcome",
         "text",
         "How the visit ended: rated, bot_failed, screened_out, failed_check, no_consent, late, withdrawn, left "
-        "(without an end) or inside (still at it).",
+        "(without an ending) or inside (still in progress).",
     ),
-    ExportColumn("our_fault", "boolean", "It broke through no fault of theirs."),
-    ExportColumn("code", "text", "The code that was shown for this outcome; empty where none was."),
+    ExportColumn("our_fault", "boolean", "The visit broke off through no fault of the participant."),
+    ExportColumn("code", "text", "Completion code shown for this outcome; empty if none was shown."),
     ExportColumn("began_at", "time", "When the visit's first task began."),
-    ExportColumn("ended_at", "time", "When its last task ended; empty while it goes on."),
-    ExportColumn("seconds", "number", "Between these two times, in seconds."),
-    ExportColumn("flags", "text", "Reasons to look at it, separated by semicolons."),
-    ExportColumn("decision", "text", "approve or reject; empty where nothing is decided."),
-    ExportColumn("decision_state", "text", "Of the decision: decided (not sent), sending, sent or failed."),
-    ExportColumn("reason", "text", "Of a rejection, as the person reads it."),
-    ExportColumn("bonus", "number", "Bonuses that are decided, summed, in the study's currency."),
-    ExportColumn("decided_by", "text", "Who decided."),
-    ExportColumn("decided_at", "time", "And when."),
+    ExportColumn("ended_at", "time", "When its last task ended; empty while the visit is in progress."),
+    ExportColumn("seconds", "number", "Time between the two, in seconds."),
+    ExportColumn("flags", "text", "Reasons to review the visit, separated by semicolons."),
+    ExportColumn("decision", "text", "approve or reject; empty if there is no decision yet."),
+    ExportColumn("decision_state", "text", "State of the decision: decided (not sent), sending, sent or failed."),
+    ExportColumn("reason", "text", "Reason for a rejection, as the participant reads it."),
+    ExportColumn("bonus", "number", "Sum of all bonuses decided, in the study's currency."),
+    ExportColumn("decided_by", "text", "User who made the decision."),
+    ExportColumn("decided_at", "time", "When the decision was made."),
     ExportColumn("error", "text", "Why the decision could not be sent; empty if it could."),
-    ExportColumn("fault", "text", "What broke: bot (a chatbot did not answer) or server (a page of ours)."),
+    ExportColumn(
+        "fault", "text", "Cause of the failure: bot (a chatbot did not reply) or server (a Confab page failed)."
+    ),
     ExportColumn(
         "bonus_state",
         "text",
-        "Of each bonus: decided (not sent), sending, sent, failed or unsure (perhaps sent), separated by semicolons.",
+        "State of each bonus: decided (not sent), sending, sent, failed or unsure (may have been sent), separated "
+        "by semicolons.",
     ),
     ExportColumn(
         "to_pay",
         "number",
-        "Still to be paid for the work or the participant's time, without bonuses. "
-        "Empty if the study does not say what it pays.",
+        "Amount still owed for the work or the participant's time, without bonuses. Empty if the study states no pay.",
     ),
-    ExportColumn("to_pay_with_bonuses", "number", "The same and the bonuses that are not known to be sent."),
-    ExportColumn("owed", "number", "Owed for the visit, paid or not, without bonuses; 0 if returned or rejected."),
-    ExportColumn("by_hand", "boolean", "It must be paid by hand: the platform has no payment of this kind."),
+    ExportColumn("to_pay_with_bonuses", "number", "The same amount plus all bonuses not known to be sent."),
+    ExportColumn(
+        "owed", "number", "Total owed for the visit, paid or not, without bonuses; 0 if returned or rejected."
+    ),
+    ExportColumn("by_hand", "boolean", "The visit must be paid by hand: the platform has no matching payment."),
 )
 _PRIVATE = (
     ExportColumn("platform", "text", "Recruitment platform of the participant."),
@@ -66,7 +70,7 @@ _PRIVATE = (
 class PayTable:
     name = "pay"
     title = "Pay"
-    description = "One row per visit of everybody who began, with outcome, code, flags and decision."
+    description = "One row per started visit, with outcome, code, flags and decision."
     right = Right.PAY
 
     def columns(self, study: Study, options: ExportOptions) -> Sequence[ExportColumn]:

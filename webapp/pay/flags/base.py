@@ -95,18 +95,18 @@ class NoCode:
         reasons = {}
         for visit in earned:
             if visit.status == AWAITING and visit.entered_code in NO_CODES:
-                reasons[visit.key] = _("They gave Prolific no code.")
+                reasons[visit.key] = _("No code was submitted to Prolific.")
             elif visit.outcome not in now:
-                reasons[visit.key] = _("The chatbot failed and they left, so they were shown no code.")
+                reasons[visit.key] = _("The chatbot failed and the participant left, so no code was shown.")
             elif visit.platform == "prolific" and (
                 # A code that was corrected or added later was not shown to participants who came before.
                 visit.key in ours or not (now[visit.outcome] if visit.shown_code is None else visit.shown_code)
             ):
-                reasons[visit.key] = _("They came from Prolific, and were shown none of its codes.")
+                reasons[visit.key] = _("The participant came from Prolific, but was shown no Prolific code.")
         if not reasons:
             return {}
         share = percent(len(reasons), len(earned))
-        of_all = _("So it is with {share} of those who earned pay.").format(share=share)
+        of_all = _("The same is true of {share} of the participants who earned pay.").format(share=share)
         return {key: f"{words} {of_all}" for key, words in reasons.items()}
 
 
@@ -149,6 +149,6 @@ class OtherCode:
 
 
 def _render_words(entered: str, shown_code: str, *, share: str) -> str:
-    return _("They gave Prolific {entered}; here they were shown {own}. So did {share}.").format(
-        entered=entered, own=shown_code or _("none"), share=share
-    )
+    return _(
+        "The code submitted to Prolific is {entered}; the code shown here was {own}. The same is true of {share}."
+    ).format(entered=entered, own=shown_code or _("none"), share=share)

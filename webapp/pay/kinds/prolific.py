@@ -41,7 +41,7 @@ class PaySendingJob(JobKind[Job, InputModel]):
     """All decisions of a study that wait for it, one by one; the result counts how it went."""
 
     name = "pay_send"
-    title = _("Sending decisions about pay")
+    title = _("Sending pay decisions")
 
     def plan(self, job: Job, asked: InputModel) -> Iterable[ShardPlan]:
         assert job.study is not None
@@ -78,7 +78,7 @@ class MessageJob(JobKind[Job, MessageParams]):
     """A message to each of several participants; the result has the reason for each who did not get it."""
 
     name = "pay_message"
-    title = _("Messages by Prolific")
+    title = _("Messages through Prolific")
     Payload = MessageParams
 
     def plan(self, job: Job, asked: MessageParams) -> Iterable[ShardPlan]:
@@ -89,11 +89,14 @@ class MessageJob(JobKind[Job, MessageParams]):
         assert study is not None
         report = {"participant": person, "error": ""}
         if not study.participants.filter(pk=UUID(person)).exists():
-            return {**report, "error": str(_("This person was erased."))}
+            return {**report, "error": str(_("This participant was erased."))}
         # Prolific would send it twice: a process that was killed here has perhaps sent it, so no other tries.
         rows = Shard.objects.filter(kind=self.name, job_id=work.job.pk, payload__participant=person)
         if not rows.exclude(payload__has_key="begun").update(payload={**work.shard, "begun": True}):
-            return {**report, "error": str(_("Perhaps sent: Confab was stopped meanwhile. Look at Prolific."))}
+            return {
+                **report,
+                "error": str(_("This may have been sent: Confab stopped while sending. Check on Prolific.")),
+            }
         try:
             message_send(study=study, participant_id=UUID(person), text=work.asked.text)
         except Refused as refused:

@@ -18,7 +18,7 @@ class TaskFlag(models.Model):
         Participant,
         on_delete=models.CASCADE,
         related_name="flags",
-        help_text=_("Who did the task: results leave people out, with all of their work."),
+        help_text=_("Participant who did the task; flag filters exclude participants with all of their work."),
     )
     name = models.CharField(max_length=50)
     figures = models.JSONField(default=dict)
@@ -35,9 +35,9 @@ class FlagState(models.Model):
     """State of a study's flags: the data they were made of, and the results of every kind."""
 
     study = models.OneToOneField(Study, on_delete=models.CASCADE, related_name="flag_state")
-    data = models.CharField(max_length=32, help_text=_("Digest of the data they were made of."))
-    n_tasks = models.PositiveIntegerField(help_text=_("So many tasks were looked at."))
-    n_people = models.PositiveIntegerField(help_text=_("Of so many people."))
+    data = models.CharField(max_length=32, help_text=_("Digest of the data that the flags were computed from."))
+    n_tasks = models.PositiveIntegerField(help_text=_("Number of tasks checked."))
+    n_people = models.PositiveIntegerField(help_text=_("Number of participants checked."))
     found = models.JSONField(default=dict, help_text=_("{kind: {n, of, why, digest}}, and the durations of tasks."))
     made_at = models.DateTimeField()
 

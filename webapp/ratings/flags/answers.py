@@ -28,7 +28,9 @@ class MissedCheck:
 
     name = "missed_check"
     title = gettext_lazy("Missed a check")
-    rule = gettext_lazy("At least one attention check was answered wrongly: among items or questions, or in the chat.")
+    rule = gettext_lazy(
+        "At least one attention check was answered wrongly: among items, among questions or in the chat."
+    )
     reasons: Mapping[str, Any] = {"none": gettext_lazy("No participant has seen an attention check yet.")}
 
     def find(self, work: StudyWork) -> FlagFindings:
@@ -55,10 +57,8 @@ class MissedGold:
 
     name = "missed_gold"
     title = gettext_lazy("Missed known answers")
-    rule = gettext_lazy("Half or more of the items whose right answer is known were answered otherwise.")
-    reasons: Mapping[str, Any] = {
-        "none": gettext_lazy("No participant has rated an item with a known right answer yet.")
-    }
+    rule = gettext_lazy("At least half of the items with a known answer were answered differently.")
+    reasons: Mapping[str, Any] = {"none": gettext_lazy("No participant has rated an item with a known answer yet.")}
 
     def find(self, work: StudyWork) -> FlagFindings:
         known = {task.pk for task in work.done}
@@ -78,7 +78,7 @@ class MissedGold:
         )
 
     def explain(self, figures: Figures, about: Figures) -> str:
-        return _("{missed} of {met} items with a known answer were answered otherwise.").format(**figures)
+        return _("{missed} of {met} items with a known answer were answered differently.").format(**figures)
 
 
 APART = 0.25
@@ -95,8 +95,8 @@ class Inconsistent:
     name = "inconsistent"
     title = gettext_lazy("Inconsistent")
     rule = gettext_lazy(
-        "Items that came a second time were answered more than a quarter of the scale apart, on average over their "
-        "questions; answers at random are .38 of a scale of seven points apart."
+        "Repeated items were answered more than a quarter of the scale apart, averaged over their questions. Random "
+        "answers on a seven-point scale are .38 apart."
     )
     reasons: Mapping[str, Any] = {"none": gettext_lazy("No participant has rated an item twice yet.")}
 
@@ -134,9 +134,9 @@ class Inconsistent:
         )
 
     def explain(self, figures: Figures, about: Figures) -> str:
-        return _("{n} answers were given twice; on average the two are {share} of the scale apart.").format(
-            n=figures["answers"], share=percent(round(1000 * figures["apart"]), 1000)
-        )
+        return _(
+            "{n} questions were answered twice; the two answers differ by {share} of the scale on average."
+        ).format(n=figures["answers"], share=percent(round(1000 * figures["apart"]), 1000))
 
 
 def _lengths(rubrics: set[int]) -> dict[int, dict[str, float]]:
@@ -165,14 +165,15 @@ class SameAnswer:
     """
 
     name = "same_answer"
-    title = gettext_lazy("All alike")
+    title = gettext_lazy("Identical answers")
     rule = gettext_lazy(
-        "The same answer to every question, as given: a question that counts the other way round would need another "
-        "one. So many answers that chance alone makes them alike in fewer than 1 of 100 cases: four on a scale of "
-        "five to seven points, eight choices between two sides. Ticks and checks are left out."
+        "Every question got the same answer. This includes reverse-scored questions, which should get a different "
+        "one. Only flagged if chance alone makes so many answers identical in fewer than 1 of 100 cases: four on a "
+        "scale of five to seven points, eight choices between two sides. Check boxes and attention checks are "
+        "ignored."
     )
     reasons: Mapping[str, Any] = {
-        "few": gettext_lazy("No participant has answered enough questions yet for equal answers to mean anything.")
+        "few": gettext_lazy("No participant has answered enough questions yet for identical answers to be suspicious.")
     }
 
     def find(self, work: StudyWork) -> FlagFindings:
@@ -206,9 +207,9 @@ class SameAnswer:
     def explain(self, figures: Figures, about: Figures) -> str:
         n, answer = figures["n"], f"{figures['answer']:g}"
         if figures["reversed"]:
-            return _(
-                "{n} times {answer}, though {turned} of these answers are to questions that count the other way round."
-            ).format(n=n, answer=answer, turned=figures["reversed"])
+            return _("{n} times {answer}, although {turned} of these answers are to reverse-scored questions.").format(
+                n=n, answer=answer, turned=figures["reversed"]
+            )
         return _("{n} times {answer}.").format(n=n, answer=answer)
 
 
@@ -281,10 +282,10 @@ class Fast:
     name = "fast"
     title = gettext_lazy("Fast")
     rule = gettext_lazy(
-        "Done in less than half the median time of the study's finished tasks: a relative speed index above 2 "
+        "The task took less than half the median time of the study's finished tasks: a relative speed index above 2 "
         "(Leiner, 2019)."
     )
-    reasons: Mapping[str, Any] = {"few": gettext_lazy("With fewer than ten finished tasks there is no usual time yet.")}
+    reasons: Mapping[str, Any] = {"few": gettext_lazy("This check needs ten finished tasks to know the usual time.")}
 
     def find(self, work: StudyWork) -> FlagFindings:
         seconds = {task.pk: task.seconds for task in work.done if task.outcome == Outcome.RATED}
@@ -300,7 +301,7 @@ class Fast:
         return FlagFindings(flagged, len(seconds), about={"median": median})
 
     def explain(self, figures: Figures, about: Figures) -> str:
-        return _("{took} minutes; {share} of people took longer, half of them {median} or more.").format(
+        return _("{took} minutes; {share} of participants took longer, half of them {median} or more.").format(
             took=clock(figures["seconds"]),
             share=percent(figures["longer"], figures["of"]),
             median=clock(about["median"]),

@@ -32,11 +32,11 @@ class Repeated:
     name = "repeated"
     title = gettext_lazy("Repeated text")
     rule = gettext_lazy(
-        "At least two of their messages, and three of ten, repeat what they or another participant of the study "
-        "wrote before. Messages of fewer than twenty letters do not count."
+        "At least two messages, and three of ten, repeat earlier messages of the same or another participant of the "
+        "study. Messages shorter than twenty letters are ignored."
     )
     reasons: Mapping[str, Any] = {
-        "none": gettext_lazy("No participant has written two messages of twenty letters yet.")
+        "none": gettext_lazy("No participant has written two messages of at least twenty letters yet.")
     }
 
     def find(self, work: StudyWork) -> FlagFindings:
@@ -76,12 +76,14 @@ class Repeated:
     def explain(self, figures: Figures, about: Figures) -> str:
         again, shared, n = figures["again"], figures["shared"], figures["messages"]
         if not shared:
-            return _("{again} of {n} messages repeat an earlier one of theirs.").format(again=again, n=n)
+            return _("{again} of {n} messages repeat an earlier message of the participant.").format(again=again, n=n)
         if not again:
-            return _("{shared} of {n} messages were written by others in the study, too.").format(shared=shared, n=n)
+            return _("{shared} of {n} messages were also written by other participants of the study.").format(
+                shared=shared, n=n
+            )
         return _(
-            "{again} of {n} messages repeat an earlier one of theirs, and {shared} were written by others in the "
-            "study, too."
+            "{again} of {n} messages repeat an earlier message of the participant, and {shared} were also written "
+            "by other participants of the study."
         ).format(again=again, shared=shared, n=n)
 
 
@@ -103,9 +105,9 @@ class Pasted:
     name = "pasted"
     title = gettext_lazy("Pasted text")
     rule = gettext_lazy(
-        "At least two messages, and three of ten, were pasted (typing is counted in this study, and fewer keys were "
-        "pressed than half of the characters), or repeat twenty letters or more of the chatbot's last reply and "
-        "nothing else. Where typing is not counted, only the latter shows."
+        "At least two messages, and three of ten, were pasted or only repeat at least twenty letters of the "
+        "chatbot's last reply. A message counts as pasted if fewer keys were pressed than half of its characters. "
+        "Without typing counts, only repetition is detected."
     )
     reasons: Mapping[str, Any] = {"none": gettext_lazy("No participant has written two messages yet.")}
 
@@ -164,16 +166,16 @@ class Machine:
     """Only where the study counts typing and its consent text says so."""
 
     name = "machine"
-    title = gettext_lazy("Typed unlike people")
+    title = gettext_lazy("Unusual typing")
     rule = gettext_lazy(
-        "At least two messages of 60 characters or more, and half of those they wrote, were pasted, came faster than "
-        "15 characters a second (people type 4, the fastest little more than 10: Dhakal et al., 2018), or have 200 "
-        "characters without one deletion. A language model may have written them; so may dictation, or a text "
-        "prepared before."
+        "At least two messages of 60 characters or more, and half of the messages written, were pasted, typed "
+        "faster than 15 characters a second, or have 200 characters without a single deletion. People type 4 "
+        "characters a second, the fastest little more than 10 (Dhakal et al., 2018). A language model may have "
+        "written them, or the text was dictated or prepared in advance."
     )
     reasons: Mapping[str, Any] = {
-        "not_counted": gettext_lazy("Typing is not counted in this study. It can be, where the consent text says so."),
-        "none": gettext_lazy("No participant has written two messages of 60 characters yet."),
+        "not_counted": gettext_lazy("Typing is not recorded in this study. It can be, if the consent text says so."),
+        "none": gettext_lazy("No participant has written two messages of at least 60 characters yet."),
     }
 
     def find(self, work: StudyWork) -> FlagFindings:
@@ -202,11 +204,11 @@ class Machine:
     def explain(self, figures: Figures, about: Figures) -> str:
         ways = {
             "pasted": _("{k} of {n} long messages were pasted."),
-            "quick": _("{k} of {n} long messages came faster than anybody types."),
-            "even": _("{k} of {n} long messages were typed without one deletion."),
+            "quick": _("{k} of {n} long messages were typed faster than people can type."),
+            "even": _("{k} of {n} long messages were typed without a single deletion."),
         }
         sentences = [words.format(k=figures[way], n=figures["long"]) for way, words in ways.items() if figures[way]]
-        maybe = _("A language model may have written them, or the participant dictated them or had them ready.")
+        maybe = _("A language model may have written them, or the participant dictated them or had prepared them.")
         return " ".join([*sentences, maybe])
 
 

@@ -24,11 +24,11 @@ class Short:
     name = "short"
     title = gettext_lazy("Short messages")
     rule = gettext_lazy(
-        "Three messages or more, half of them shorter than a quarter of what is usual in the study: the median over "
-        "tasks of their median length, in characters."
+        "At least three messages, half of them shorter than a quarter of the study's usual length. The usual length "
+        "is the median over tasks of the median message length, in characters."
     )
     reasons: Mapping[str, Any] = {
-        "few": gettext_lazy("With fewer than ten tasks of three messages there is no usual length yet.")
+        "few": gettext_lazy("This check needs ten tasks with three messages each to know the usual length.")
     }
 
     def find(self, work: StudyWork) -> FlagFindings:
@@ -55,10 +55,10 @@ class Short:
 
     def explain(self, figures: Figures, about: Figures) -> str:
         return ngettext(
-            "{n} messages, half of them of {chars} character or fewer; {share} of people wrote longer ones, usually of "
-            "{usual}.",
-            "{n} messages, half of them of {chars} characters or fewer; {share} of people wrote longer ones, usually "
-            "of {usual}.",
+            "{n} messages, half of them with at most {chars} character; {share} of participants wrote longer ones, "
+            "usually of {usual}.",
+            "{n} messages, half of them with at most {chars} characters; {share} of participants wrote longer ones, "
+            "usually of {usual}.",
             round(figures["chars"]),
         ).format(
             n=figures["messages"],

@@ -17,7 +17,7 @@ class Translated:
 
     name = "translated"
     title = gettext_lazy("Page translated")
-    rule = gettext_lazy("The browser translated a page of the task, so that the ratings may be of translated texts.")
+    rule = gettext_lazy("The browser translated a page of the task, so the ratings may be of translated texts.")
     reasons: Mapping[str, Any] = {"none": gettext_lazy("No task has ended yet.")}
 
     def find(self, work: StudyWork) -> FlagFindings:

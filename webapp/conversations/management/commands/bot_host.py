@@ -19,10 +19,10 @@ from webapp.core.processes import end_process_within
 
 
 class Command(BaseCommand):
-    help = "Run a bot host: one per GPU, beside any number of web processes."
+    help = "Run a bot host: one per GPU, in addition to any number of web processes."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("--pool", default=None, help="serve one pool's bots only")
+        parser.add_argument("--pool", default=None, help="serve only the bots of this pool")
 
     def handle(self, *args: Any, pool: str | None = None, **options: Any) -> None:
         try:

@@ -52,7 +52,7 @@ _ANALYSES = (*_WORKER, "analysis", "--hostname", "analysis@%h", "--pool", "threa
 
 
 class Command(BaseCommand):
-    help = "Serve pages and sockets; embedded, also the bots."
+    help = "Serve pages and WebSockets; in embedded mode, also run the bots."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("--host", default=settings.HOST)
@@ -60,9 +60,9 @@ class Command(BaseCommand):
         parser.add_argument(
             "--demo",
             action="store_true",
-            help="migrate, make the demo studies, and run a bot host too where none is in this process",
+            help="migrate, create the demo studies, and start a bot host if this process does not run one",
         )
-        parser.add_argument("--worker", action="store_true", help="run Celery workers too")
+        parser.add_argument("--worker", action="store_true", help="also run Celery workers")
 
     def handle(self, *args: Any, host: str, port: int, demo: bool, worker: bool, **options: Any) -> None:
         try:
@@ -89,9 +89,9 @@ class Command(BaseCommand):
             address_write(address)
             self._say_where(address, demo, paper)
             if demo and not settings.CONFAB_BOT_HOST_IN_PROCESS:
-                children.begin("bot host", *_BOT_HOST, without_it="participants who chat get no replies")
+                children.begin("bot host", *_BOT_HOST, without_it="participants get no replies")
             if worker:
-                children.begin("worker", *_WORKER, "gpu,default", without_it="jobs wait, such as metrics")
+                children.begin("worker", *_WORKER, "gpu,default", without_it="jobs such as metrics wait")
             asyncio.run(_serve(listening, children, with_analyses=worker))
         finally:
             address_forget(address)
@@ -109,10 +109,8 @@ class Command(BaseCommand):
             if away:
                 self.stdout.write(f"Not available in the study {paper.key}: {', '.join(away)}")
         if not (demo or settings.CONFAB_BOT_HOST_IN_PROCESS):
-            self.stdout.write(
-                f"This process makes no replies: `{settings.CONFAB_PROGRAM} bot_host` has to run beside it."
-            )
-        self.stdout.write("Ctrl-C stops everything.")
+            self.stdout.write(f"This process generates no replies: run `{settings.CONFAB_PROGRAM} bot_host` as well.")
+        self.stdout.write("Press Ctrl-C to stop everything.")
         self.stdout.flush()
 
     def _admin_ensure(self) -> None:
@@ -190,7 +188,7 @@ def _listen(host: str, port: int) -> socket.socket:
         CommandError: the address cannot be had.
     """
     if not 1 <= port <= 65535:
-        raise CommandError(f"{port} is no port; it must be from 1 to 65535")
+        raise CommandError(f"{port} is not a port; use 1 to 65535")
     try:
         family, kind, protocol, _name, address = socket.getaddrinfo(
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
@@ -201,8 +199,8 @@ def _listen(host: str, port: int) -> socket.socket:
     except OSError as error:
         if error.errno == errno.EADDRINUSE:
             raise CommandError(
-                f"port {port} of {host} is in use by another program; stop that one, or choose another port "
-                f"with PORT={port + 1} or --port {port + 1}"
+                f"port {port} of {host} is in use by another program; stop it, or choose another port with "
+                f"PORT={port + 1} or --port {port + 1}"
             ) from None
         raise CommandError(f"cannot listen on {host}, port {port}: {error}") from None
     return listening

@@ -15,29 +15,29 @@ from webapp.core.rights import Right
 
 
 class Command(ConfabCommand):
-    help = "Make, list and revoke tokens for API clients."
+    help = "Create, list and revoke tokens for API clients."
 
     def add_own_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("verb", choices=["make", "list", "revoke"])
-        parser.add_argument("id", type=int, nargs="?", help="of the token to revoke")
-        parser.add_argument("--user", help="whose rights a new token has, at most")
-        parser.add_argument("--name", help="what a new token is for")
+        parser.add_argument("id", type=int, nargs="?", help="id of the token to revoke")
+        parser.add_argument("--user", help="user for whom the new token acts, and whose rights limit it")
+        parser.add_argument("--name", help="purpose of the new token")
         parser.add_argument(
             "--rights",
             default=Right.READ.value,
-            help=f"some of {','.join(right.value for right in Right)}; read is always among them",
+            help=f"some of {','.join(right.value for right in Right)}; read is always included",
         )
-        parser.add_argument("--days", type=int, help="until it expires; never without it")
+        parser.add_argument("--days", type=int, help="days until the token expires (default: never)")
 
     def run(self, **options: Any) -> dict[str, Any]:
         if options["verb"] == "make":
             return self._make(options)
         if options["verb"] == "revoke":
             if options["id"] is None:
-                raise Usage("revoke needs the id of a token; `api_token list` shows all")
+                raise Usage("revoke needs the id of a token; `api_token list` shows them")
             token = ApiToken.objects.filter(pk=options["id"]).first()
             if token is None:
-                raise LookupError(f"there is no token {options['id']}; `api_token list` shows all")
+                raise LookupError(f"there is no token {options['id']}; `api_token list` shows all tokens")
             token_revoke(token=token)
         tokens = ApiToken.objects.select_related("user")
         return {"tokens": [_plain(token) for token in tokens]}
@@ -56,7 +56,7 @@ class Command(ConfabCommand):
 
     def present(self, result: dict[str, Any]) -> None:
         if "token" in result:
-            self.stdout.write(f"{result['token']}\nIt is shown once; keep it as you keep a password.")
+            self.stdout.write(f"{result['token']}\nIt is shown only once; treat it like a password.")
             return
         for token in result["tokens"] or ():
             self.stdout.write(

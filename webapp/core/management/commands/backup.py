@@ -11,14 +11,14 @@ from webapp.core.management.base import ConfabCommand
 
 
 class Command(ConfabCommand):
-    help = "Back up the database, keys and lists of bots into one archive, while Confab may go on serving."
+    help = "Back up the database, keys and bot lists to an archive; Confab can keep running."
 
     def add_own_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument(
             "--output",
             type=Path,
             metavar="FILE.zip",
-            help="default: a new file in the folder backups of the data folder",
+            help="file to write (default: a new file in the folder backups of the data folder)",
         )
 
     def run(self, **options: Any) -> dict[str, Any]:
@@ -40,11 +40,12 @@ class Command(ConfabCommand):
             self.stdout.write(f"not included: {name} ({size:,} bytes)")
         if not result["has_key"]:
             self.stdout.write(
-                "not included: CONFAB_SECRET_KEY, which is in the environment or in .env; keep it beside the archive"
+                "not included: CONFAB_SECRET_KEY, which is in the environment or in .env; store it together with "
+                "the archive"
             )
         if result["tables"].get("bots_secret"):
             self.stdout.write(
-                "not included: CONFAB_SECRETS_KEY, without which the encrypted secrets in the archive open nothing; "
-                "the embedded mode keeps it in secrets_key in the data folder. Keep it apart from the archive"
+                "not included: CONFAB_SECRETS_KEY, which is needed to decrypt the secrets in the archive; embedded "
+                "mode stores it in secrets_key in the data folder. Store it separately from the archive"
             )
         self.stdout.write(f"Backed up to {result['file']} ({result['bytes']:,} bytes)")

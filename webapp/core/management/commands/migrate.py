@@ -14,11 +14,11 @@ from webapp.core.restore_marker import refuse_unfinished_restore
 
 
 class Command(migrate.Command):
-    help = "Apply the migrations of this version, after a backup of a database that holds anything."
+    help = "Apply the migrations of this version; a database with data is backed up first."
 
     def add_arguments(self, parser: CommandParser) -> None:
         super().add_arguments(parser)
-        parser.add_argument("--no-backup", action="store_true", help="change the database without a backup before")
+        parser.add_argument("--no-backup", action="store_true", help="do not back up the database first")
 
     def handle(self, *args: Any, **options: Any) -> None:
         try:
@@ -32,8 +32,7 @@ class Command(migrate.Command):
                 backup = backup_before_migrating()
             except (Refused, OSError) as error:
                 raise CommandError(
-                    f"no migration without a backup, and none can be made: {error}. With --no-backup the "
-                    "database is changed all the same"
+                    f"not migrated, because the backup failed: {error}. Use --no-backup to migrate anyway"
                 ) from error
             if backup is not None:
                 self.stderr.write(f"Backed up to {backup}")

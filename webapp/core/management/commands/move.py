@@ -10,11 +10,11 @@ from webapp.core.management.base import ConfabCommand
 
 
 class Command(ConfabCommand):
-    help = "Copy everything into another, empty database, such as PostgreSQL. Stop the server before."
+    help = "Copy everything to another, empty database, such as PostgreSQL. Stop the server first."
 
     def add_own_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument(
-            "url", metavar="URL", help="as in DATABASE_URL, e.g. postgres://user:password@host:5432/confab"
+            "url", metavar="URL", help="address as in DATABASE_URL, e.g. postgres://user:password@host:5432/confab"
         )
 
     def run(self, **options: Any) -> dict[str, Any]:
@@ -23,6 +23,6 @@ class Command(ConfabCommand):
 
     def present(self, result: dict[str, Any]) -> None:
         self.stdout.write(
-            f"Copied {result['rows']:,} rows of {len(result['tables'])} tables into {result['database']}; "
-            "every table has as many as here. Set DATABASE_URL to serve from there; this database is as it was"
+            f"Copied {result['rows']:,} rows in {len(result['tables'])} tables to {result['database']}; the number "
+            "of rows is the same in every table. Set DATABASE_URL to use the new database; this one is unchanged"
         )

@@ -12,7 +12,7 @@ from webapp.core.management.base import ConfabCommand
 
 
 class Command(ConfabCommand):
-    help = "Put a backup in the place of what is here now, which is backed up first. Stop the server before."
+    help = "Replace the current data with a backup, after backing them up. Stop the server first."
 
     def add_own_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("file", type=Path, metavar="FILE.zip")
@@ -37,19 +37,19 @@ class Command(ConfabCommand):
         self.stdout.write(f"Restored the state of {result['made_at']}, Confab {result['made_by']}")
         if result["was_damaged"]:
             self.stdout.write(
-                f"The database before was damaged and could not be read; it is kept as {result['kept_before']}"
+                f"The previous database was damaged and could not be read; it is kept as {result['kept_before']}"
             )
         elif result["kept_before"]:
-            self.stdout.write(f"What was here before is in {result['kept_before']}")
+            self.stdout.write(f"The previous state is in {result['kept_before']}")
         if result["same_key"] is False:
             self.stdout.write(
-                "This Confab has another CONFAB_SECRET_KEY than the one that made the backup: links that people were "
-                "given open nothing, and packages have other pseudonyms. Set the key of before, and all of it holds"
+                "CONFAB_SECRET_KEY differs from the key used for the backup: participants' links do not work, and "
+                "packages have other pseudonyms. Set the earlier key to use them again"
             )
         if result["tables"].get("bots_secret"):
             self.stdout.write(
-                "Stored secrets are encrypted and open with the CONFAB_SECRETS_KEY of the Confab that made the backup; "
-                "without it, store them again on the page Secrets"
+                "Stored secrets can only be decrypted with the CONFAB_SECRETS_KEY used for the backup; without it, "
+                "store them again on the page Secrets"
             )
         if result["migrations_missing"]:
-            self.stdout.write("It is of an earlier version: run `upgrade` before you serve it")
+            self.stdout.write("The backup is from an earlier version: run `upgrade` before you start the server")

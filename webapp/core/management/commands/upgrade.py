@@ -11,13 +11,13 @@ from webapp.core.management.base import ConfabCommand
 
 
 class Command(ConfabCommand):
-    help = "Bring the database to this version: back up, migrate, check."
+    help = "Upgrade the database to this version: back up, migrate, check."
 
     def add_own_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument(
             "--adopt-data-folder",
             action="store_true",
-            help="accept the present data folder as the database's, after it was replaced on purpose",
+            help="accept the current data folder after it was replaced on purpose",
         )
 
     def run(self, **options: Any) -> dict[str, Any]:
@@ -37,7 +37,7 @@ class Command(ConfabCommand):
         for migration in result["migrations"]:
             self.stdout.write(f"applied {migration}")
         if not result["migrations"]:
-            self.stdout.write("Nothing to apply: the database is of this version")
+            self.stdout.write("Nothing to apply: the database is up to date")
         for problem in result["problems"]:
-            self.stdout.write(f"to look at: {problem}")
+            self.stdout.write(f"please check: {problem}")
         self.stdout.write(f"{sum(result['tables'].values()):,} rows in {len(result['tables'])} tables")

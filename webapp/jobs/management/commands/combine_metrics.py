@@ -14,7 +14,7 @@ from webapp.jobs.management.commands.selfplay import split_names
 
 
 class Command(ConfabCommand):
-    help = "Combine turn-level metrics into one score, compared with people on data sets left out."
+    help = "Combine turn-level metrics into one score and compare it with human ratings on held-out data sets."
 
     def add_own_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument(
@@ -23,13 +23,15 @@ class Command(ConfabCommand):
             action="append",
             required=True,
             metavar="FILE",
-            help=".jsonl or .jsonl.gz, one judged reply per line; three data sets or more, in one file or several",
+            help=".jsonl or .jsonl.gz with one rated reply per line; at least three data sets, in one or more files",
         )
         scoring_arguments(
             parser,
-            metrics="two or more, or single columns of them",
-            target="what people judged in every file; without it each file's only dimension, else `overall`, else "
-            "its first",
+            metrics="at least two metrics, or single columns of metrics",
+            target=(
+                "rating dimension to predict, in every file (default: each file's only dimension, else `overall`, "
+                "else its first)"
+            ),
         )
 
     def run(self, **options: Any) -> dict[str, Any]:
@@ -39,7 +41,7 @@ class Command(ConfabCommand):
 
         metric_names = split_names(options["metrics"])
         if len(metric_names) < 2:
-            raise Usage(f"--metrics names {len(metric_names)} metrics; a combination has two or more")
+            raise Usage(f"--metrics lists {len(metric_names)} metrics; a combination needs at least two")
         return combine(
             options["data"],
             metric_names,
@@ -62,26 +64,26 @@ def _format_lines(result: Mapping[str, Any]) -> Iterator[str]:
         )
         if dataset["imputed"]:
             missing = ", ".join(f"{n} of {metric}" for metric, n in dataset["imputed"].items())
-            yield f"  undefined and taken as the middle: {missing}"
+            yield f"  undefined values, replaced by the middle: {missing}"
     yield ""
     for method in ("pearson", "spearman"):
         comparison = result[method]
-        verdict = "better than" if comparison["claimed"] else "not shown to be better than"
+        verdict = "better than" if comparison["claimed"] else "not significantly better than"
         yield (
             f"{method.title()}, mean over data sets: {share(comparison['combined'], 3)}, {verdict} the best single "
             f"metric of the other sets ({share(comparison['best'], 3)}); gain {share(comparison['gain'], 3)} "
             f"{_interval(comparison)}"
         )
     yield (
-        "Each data set was left out of the weights, and of choosing the best single metric. Interval of 95 %: over "
-        "data sets and contexts."
+        "Each data set was held out when the weights were fitted and the best single metric was chosen. The 95 % "
+        "interval is over data sets and contexts."
     )
 
 
 def _interval(comparison: Mapping[str, Any]) -> str:
     few = comparison.get("reason")
     if few:
-        return f"(no interval: {share(few['n_carrying'], 1)} of {few['n_units']} contexts carry one side)"
+        return f"(no interval: only {share(few['n_carrying'], 1)} of {few['n_units']} contexts carry one side)"
     return span(*comparison["ci95"], shares=True)
 
 

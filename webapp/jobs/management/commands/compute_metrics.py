@@ -15,13 +15,18 @@ from webapp.jobs.services.fits import metric_run_create
 
 
 class Command(ConfabCommand):
-    help = "Compute metrics for every conversation that has none of this version yet."
+    help = "Compute metrics for all conversations without results of the current version."
 
     def add_own_arguments(self, parser: ArgumentParser) -> None:
         source = parser.add_mutually_exclusive_group(required=True)
         source.add_argument("--study", metavar="KEY")
         source.add_argument("--run", type=int, metavar="ID", help="a self-play run")
-        parser.add_argument("--metrics", default="", metavar="a,b", help="without it: all but those on request")
+        parser.add_argument(
+            "--metrics",
+            default="",
+            metavar="a,b",
+            help="metrics to compute (default: all except those computed on request only)",
+        )
         parser.add_argument("--inline", action="store_true", help="without Celery")
 
     def run(self, **options: Any) -> dict[str, Any]:
@@ -37,7 +42,7 @@ class Command(ConfabCommand):
             label="Metrics",
             unit="conversations",
             note=self.note,
-            go_on="The metrics are computed on without you; run the command again to follow.",
+            go_on="The metrics are still being computed; run the command again to follow.",
             inline=options["inline"],
         )
         left_out = metrics_left_out(study=job.study, run=job.run)

@@ -39,41 +39,46 @@ _READ_FOR_LANGUAGE = 500
 
 
 class Command(ConfabCommand):
-    help = "Correlate turn-level metrics with people's scores of single replies."
+    help = "Correlate turn-level metrics with human scores of single replies."
 
     def add_own_arguments(self, parser: ArgumentParser) -> None:
         source = parser.add_mutually_exclusive_group(required=True)
-        source.add_argument("--data", type=Path, metavar="FILE", help=".jsonl or .jsonl.gz, one judged reply per line")
+        source.add_argument(
+            "--data", type=Path, metavar="FILE", help=".jsonl or .jsonl.gz with one rated reply per line"
+        )
         source.add_argument(
             "--study",
             metavar="KEY",
-            help="the replies that this study's people judged: its items, marked replies or votes; or the pairs "
-            "they compared",
+            help=(
+                "study whose rated replies are used: its items, annotated replies and votes, or the pairs that "
+                "participants compared"
+            ),
         )
         parser.add_argument(
             "--judged",
             type=Path,
             metavar="FILE.csv",
-            help="with a study that compares: what judge_pairs wrote of its pairs, to stand beside the metrics",
+            help="for a study that compares pairs: the output of judge_pairs, to show next to the metrics",
         )
         parser.add_argument(
             "--against",
             default="",
             metavar="COLUMN",
-            help="a metric or column that each of the metrics is compared with, on the same replies",
+            help="metric or column to compare each metric with, on the same replies",
         )
         parser.add_argument(
             "--max-over-raters",
             action="store_true",
-            help="also the best correlation over raters taken one by one, as PONE's paper prints, and Human (mean) "
-            "and (max)",
+            help=(
+                "also print the best correlation with any single rater, as in PONE's paper, and Human (mean) and (max)"
+            ),
         )
         without_argument(parser)
         parser.add_argument("--include-synthetic", action="store_true")
         scoring_arguments(
             parser,
-            metrics="metrics, or single columns of them",
-            target="what people judged; without it the only dimension, else `overall`, else the first",
+            metrics="metrics, or single columns of metrics",
+            target="rating dimension to compare with (default: the only one, else `overall`, else the first)",
         )
 
     def run(self, **options: Any) -> dict[str, Any]:
@@ -83,20 +88,20 @@ class Command(ConfabCommand):
 
         metric_names = split_names(options["metrics"])
         if not metric_names:
-            raise Usage("--metrics names no metric")
+            raise Usage("--metrics is empty; name at least one metric")
         if options["study"] is not None and compares_pairs(study := study_named(options["study"])):
             if options["against"] or options["max_over_raters"]:
-                raise Usage("--against and --max-over-raters are for scores of single replies, not for compared pairs")
+                raise Usage("--against and --max-over-raters need scores of single replies; this study compares pairs")
             return self._compare_choices(study, metric_names, options)
         if options["judged"] is not None:
-            raise Usage("--judged is for a --study in which people compare two replies or two chats")
+            raise Usage("--judged needs a --study in which participants compare two replies or two chats")
         judgements = self._judgements(options)
         target = judgements.target(options["target"])  # without any, the error tells the lines
         for line in judgements.lines:
-            self.note(f"left out: {line}")
+            self.note(f"skipped: {line}")
         if not options["target"] and len(judgements.targets) > 1:
             other_targets = ", ".join(name for name in judgements.targets if name != target)
-            self.note(f"compared with people's scores of {quote(target)}; --target names others: {other_targets}")
+            self.note(f"compared with human scores of {quote(target)}; --target selects another: {other_targets}")
         agreements = judge(
             judgements,
             metric_names,
@@ -127,8 +132,8 @@ class Command(ConfabCommand):
             ]
             if unsuitable:
                 self.note(
-                    f"the replies{f' of {source}' if source else ''} read as {language_name(code)}, for which these "
-                    f"metrics do not hold: {', '.join(unsuitable)}"
+                    f"the replies{f' of {source}' if source else ''} appear to be in {language_name(code)}, for "
+                    f"which these metrics are not valid: {', '.join(unsuitable)}"
                 )
 
     def _compare_choices(self, study: Study, metric_names: list[str], options: dict[str, Any]) -> dict[str, Any]:
@@ -143,7 +148,7 @@ class Command(ConfabCommand):
         }
         people = study_judgements(study, **selection)
         if people is None or not len(people):
-            raise CommandError(f"no replies or chats have been compared in {study.key} yet")
+            raise CommandError(f"{study.key} has no comparisons of replies or chats yet")
         items: list[ReplyItem] | list[ChatPair] = list(study_pair_items(study))
         items = items or list(study_pair_chats(study, **selection))
         choices = choose(
@@ -167,7 +172,7 @@ class Command(ConfabCommand):
 
         if options["study"] is None:
             if options["without"] or options["include_synthetic"]:
-                raise Usage("--without and --include-synthetic are for --study: a file names no flags")
+                raise Usage("--without and --include-synthetic need --study: a file has no flags")
             return judgements_read(options["data"])
         study = study_named(options["study"])
         return judgements_of(

@@ -20,32 +20,32 @@ from webapp.ratings.services import without_argument, without_option
 
 
 class Command(ConfabCommand):
-    help = "Fit the leave-bot-out hybrid metric against a study's ratings, or apply one."
+    help = "Fit or apply the leave-bot-out hybrid metric for a study's ratings."
 
     def add_own_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("--study", required=True, metavar="KEY")
         parser.add_argument(
             "--target",
             metavar="quality[,fluency…]",
-            help="rating dimensions; several: their mean (default: the question about the whole)",
+            help="rating dimensions; several are averaged (default: the question about the chat as a whole)",
         )
-        parser.add_argument("--run", type=int, metavar="ID", help="predict this self-play run too")
+        parser.add_argument("--run", type=int, metavar="ID", help="also predict the bots of this self-play run")
         parser.add_argument("--preset", default="paper", help="paper or strong (default: paper)")
         parser.add_argument(
             "--intercept",
             choices=sorted(INTERCEPTS),
             default=PREFERRED_INTERCEPT,
-            help="common to all folds (default), or of each fold, as the paper has it",
+            help="intercept common to all folds (default), or one for each fold as in the paper",
         )
-        parser.add_argument("--train-study", metavar="KEY2", help="fit on that study instead")
+        parser.add_argument("--train-study", metavar="KEY2", help="fit on this study instead")
         parser.add_argument(
             "--same-instrument",
             action="store_true",
-            help="with --train-study or --fit: both studies ask the same questions, so bots get values",
+            help="with --train-study or --fit: both studies ask the same questions, so values count, not only ranks",
         )
-        parser.add_argument("--features", metavar="a,b", help="columns instead of the preset's")
-        parser.add_argument("--exclude-bots", default="", metavar="A,B", help="bots to leave out")
-        parser.add_argument("--with-people", action="store_true", help="fit also on chats with a person as partner")
+        parser.add_argument("--features", metavar="a,b", help="columns to use instead of the preset's")
+        parser.add_argument("--exclude-bots", default="", metavar="A,B", help="bots to exclude")
+        parser.add_argument("--with-people", action="store_true", help="also fit on chats with a human partner")
         parser.add_argument("--include-synthetic", action="store_true")
         without_argument(parser)
         parser.add_argument(
@@ -53,11 +53,11 @@ class Command(ConfabCommand):
             action="append",
             default=[],
             metavar="scenario=trip",
-            help="count only conversations and self-play with this level of a factor (once for each factor)",
+            help="use only conversations and self-play with this level of a factor (repeat for each factor)",
         )
-        parser.add_argument("--seed", type=int, default=0, help="of bootstrap and permutations")
-        parser.add_argument("--output", type=Path, metavar="FIT.json", help="keep the fit")
-        parser.add_argument("--fit", type=Path, metavar="FIT.json", help="apply a kept fit")
+        parser.add_argument("--seed", type=int, default=0, help="seed of the bootstrap and the permutations")
+        parser.add_argument("--output", type=Path, metavar="FIT.json", help="file in which to save the fit")
+        parser.add_argument("--fit", type=Path, metavar="FIT.json", help="saved fit to apply")
 
     def run(self, **options: Any) -> dict[str, Any]:
         if options["fit"] and options["train_study"]:
@@ -112,7 +112,7 @@ def _read(path: Path) -> dict[str, Any]:
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:
-        raise ValueError(f"{path} is no kept fit: {error}") from None
+        raise ValueError(f"{path} is not a saved fit: {error}") from None
     if not isinstance(document, dict):
-        raise ValueError(f"{path} is no kept fit: an object is needed")
+        raise ValueError(f"{path} is not a saved fit: it must hold a JSON object")
     return document

@@ -21,7 +21,7 @@ from webapp.ratings.paired_comparisons import study_judgements, study_pair_chats
 
 
 class Command(ConfabCommand):
-    help = "Have a language model judge which of two replies or chats is better, each pair in both orders."
+    help = "Ask a language model which of two replies or chats is better, for each pair in both orders."
 
     def add_own_arguments(self, parser: ArgumentParser) -> None:
         source = parser.add_mutually_exclusive_group(required=True)
@@ -31,24 +31,18 @@ class Command(ConfabCommand):
             metavar="FILE",
             help=".jsonl or .jsonl.gz, one pair per line: response, model, second_response, second_model",
         )
-        source.add_argument(
-            "--study",
-            metavar="KEY",
-            help="the pairs of replies that this study's people judge, or of chats that they compared",
-        )
-        parser.add_argument(
-            "--judge", default="judge", metavar="NAME", help="a metric of the kind judge (metrics.yaml)"
-        )
+        source.add_argument("--study", metavar="KEY", help="study whose pairs of replies or compared chats are used")
+        parser.add_argument("--judge", default="judge", metavar="NAME", help="metric of kind judge (see metrics.yaml)")
         parser.add_argument(
             "--max-requests",
             type=whole_number(2),
-            help="the most requests of this run, two for each pair; without it the judge's own cap",
+            help="maximum number of requests in this run, two for each pair (default: the judge's own limit)",
         )
         parser.add_argument(
             "--output",
             type=Path,
             metavar="FILE.csv",
-            help="a row for each pair, as confab.rank reads them; pairs that stand there are not asked again",
+            help="output with one row per pair, readable by confab.rank; pairs already in this file are skipped",
         )
 
     def run(self, **options: Any) -> dict[str, Any]:
@@ -59,9 +53,9 @@ class Command(ConfabCommand):
 
         judge = metric_get(options["judge"])
         if not isinstance(judge, JudgeMetric):
-            raise CommandError(f"{options['judge']} is no metric of the kind judge")
+            raise CommandError(f"{options['judge']} is not a metric of kind judge")
         if reason := judge.unavailable_reason():
-            raise CommandError(f"{judge.name} cannot judge: {reason}")
+            raise CommandError(f"{judge.name} is not available: {reason}")
         judge = judge.fresh(options["max_requests"])
         items: dict[str, ReplyItem | ChatPair] = {}
         left_out: Counter[str] = Counter()
@@ -69,17 +63,17 @@ class Command(ConfabCommand):
             if isinstance(item, ReplyItem) and item.second_response is None:
                 left_out[NO_SECOND] += 1
             elif item.key in items:
-                left_out["a pair of this id came before"] += 1
+                left_out["another pair has the same id"] += 1
             else:
                 items[item.key] = item
         if not items:
-            raise CommandError("there is no pair of replies or chats to judge")
+            raise CommandError("there are no pairs of replies or chats to judge")
         output: Path | None = options["output"]
         of_chats = any(isinstance(item, ChatPair) for item in items.values())
         prompt = CHATS_PROMPT if of_chats else PAIR_PROMPT
         file = JudgedFile(output, judge, prompt=prompt) if output is not None else None
         if file is None:
-            self.note("without --output what was judged is told, and not kept")
+            self.note("the judgements are not saved; use --output to save them")
         known = [judged_pair for judged_pair in file.known if judged_pair.item in items] if file is not None else []
         judgements = in_batches(
             judge, list(items.values()), known, file.keep if file is not None else lambda pairs: None
@@ -116,8 +110,8 @@ class Command(ConfabCommand):
             return
         for record in items_read(options["data"]):
             if isinstance(record, Skipped):
-                self.note(f"left out: line {record.line}: {record.reason}")
-                left_out["the line is no item"] += 1
+                self.note(f"skipped: line {record.line}: {record.reason}")
+                left_out["the line is not an item"] += 1
             else:
                 yield record.item
 
@@ -136,24 +130,27 @@ class Command(ConfabCommand):
         for kind, n in result["kinds"].items():
             write(f"{n} pairs: {kind}")
         write(
-            f"position bias (likelier for standing first, −.5 to .5): {share(position['value'])} "
+            f"position bias (preference for the first position, −.5 to .5): {share(position['value'])} "
             f"{format_interval(position)}"
         )
-        write(f"another reply preferred in the other order: {percent(changed['value'])} {format_interval(changed)}")
+        write(f"preference changed when the order was swapped: {percent(changed['value'])} {format_interval(changed)}")
         correlation = "undefined" if length["r"] is None else figure(length["r"])
-        write(f"preference and being longer (Spearman): {correlation} {format_interval(length)}")
+        write(f"correlation of preference with greater length (Spearman): {correlation} {format_interval(length)}")
         for question, agreement in result["people"].items():
             length = agreement["length"]
             correlation = "undefined" if length["r"] is None else figure(length["r"])
-            write(f"people's {question} and being longer (Spearman): {correlation} {format_interval(length)}")
+            write(
+                f"correlation of the human {question} with greater length (Spearman): {correlation} "
+                f"{format_interval(length)}"
+            )
         if result["people"]:
             from evaluation.preference_benchmark import choices_printed
 
             for agreement in result["people"].values():
                 write(choices_printed({result["judge"]: agreement}))
         if result["refused"]:
-            write(f"{result['refused']} pairs were not asked: the cap is reached, or nothing of a batch was answered")
+            write(f"{result['refused']} pairs were not judged: the limit was reached, or a whole batch got no answer")
         if result["unanswered"]:
-            write(f"{result['unanswered']} pairs without an answer: {result['trouble']}")
+            write(f"{result['unanswered']} pairs got no answer: {result['trouble']}")
         for reason, n in result["left_out"].items():
-            write(f"left out {n} × {reason}")
+            write(f"skipped {n} × {reason}")

@@ -15,17 +15,21 @@ from webapp.core.management.base import ConfabCommand
 
 
 class Command(ConfabCommand):
-    help = "Write the inference pairs that an entailment metric is trained on, as a config asks for them."
+    help = "Write the inference pairs for training an entailment metric, as configured."
 
     def add_own_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("config", type=Path, metavar="CONFIG", help="a YAML file")
-        parser.add_argument("--data", type=Path, metavar="FOLDER", help="of the corpora; the config's own if not given")
-        parser.add_argument("--output", type=Path, metavar="FOLDER", required=True, help="made if need be")
+        parser.add_argument(
+            "--data", type=Path, metavar="FOLDER", help="folder of the corpora (default: the one in the config)"
+        )
+        parser.add_argument(
+            "--output", type=Path, metavar="FOLDER", required=True, help="output folder; created if it does not exist"
+        )
         parser.add_argument(
             "--form",
             choices=("tsv", "jsonl"),
             default="tsv",
-            help="a table as MultiNLI's (the usual), or lines of JSON as SNLI's",
+            help="output format: a table as in MultiNLI (default), or JSON lines as in SNLI",
         )
 
     def run(self, **options: Any) -> dict[str, Any]:
@@ -37,8 +41,8 @@ class Command(ConfabCommand):
         config = config_load(options["config"], options["data"])
         if config.metric != EntailmentTraining.name:
             raise ValueError(
-                f"{options['config']} trains {config.metric}; "
-                f"inference pairs are made for {EntailmentTraining.name} only"
+                f"{options['config']} trains {config.metric}; inference pairs can only be made for "
+                f"{EntailmentTraining.name}"
             )
         splits = dialogues_read(config) if config.data.corpora else Splits((), (), (), "")
         options["output"].mkdir(parents=True, exist_ok=True)

@@ -17,26 +17,44 @@ from webapp.studies.models import Study
 
 
 class Command(ConfabCommand):
-    help = "Draw items for people to judge from stored conversations or a self-play run."
+    help = "Draw rating items from stored conversations or a self-play run."
 
     def add_own_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("--study", required=True, metavar="KEY", help="whose items they become")
+        parser.add_argument("--study", required=True, metavar="KEY", help="study that gets the items")
         source = parser.add_mutually_exclusive_group(required=True)
-        source.add_argument("--from-study", default="", metavar="KEY", help="with chats to draw from")
-        source.add_argument("--run", type=int, metavar="ID", help="a self-play run to draw from")
+        source.add_argument("--from-study", default="", metavar="KEY", help="study with the chats to draw from")
+        source.add_argument("--run", type=int, metavar="ID", help="self-play run to draw from")
         parser.add_argument(
             "--bots",
             default="",
             metavar="A,B",
-            help="who reply to the contexts; without it the replies given there are judged, in best_worst whole chats",
+            help="bots that reply to the contexts (default: rate the original replies, or whole chats in best_worst)",
         )
         parser.add_argument(
-            "--contexts", type=whole_number(1), default=100, help="how many places, or items of whole chats"
+            "--contexts",
+            type=whole_number(1),
+            default=100,
+            help="number of contexts to draw, or of items with whole chats",
         )
-        parser.add_argument("--utterances", type=whole_number(1), default=3, help="of each context, the newest")
-        parser.add_argument("--more-than-tokens", type=whole_number(0), default=10, help="of each context")
-        parser.add_argument("--unknown", action="store_true", help="take unknown tokens, too")
-        parser.add_argument("--most-mean-words", type=float, default=0, help="of its utterances; 0: any number")
+        parser.add_argument(
+            "--utterances",
+            type=whole_number(1),
+            default=3,
+            help="number of utterances in each context, counted from its end",
+        )
+        parser.add_argument(
+            "--more-than-tokens",
+            type=whole_number(0),
+            default=10,
+            help="minimum length of each context: more tokens than this",
+        )
+        parser.add_argument("--unknown", action="store_true", help="also accept contexts with unknown tokens")
+        parser.add_argument(
+            "--most-mean-words",
+            type=float,
+            default=0,
+            help="maximum mean number of words per utterance of a context; 0 for no limit",
+        )
         parser.add_argument("--fewest-turns", type=whole_number(0), default=0)
         parser.add_argument("--seed", type=int, default=0)
         parser.add_argument("--inline", action="store_true", help="without Celery")
@@ -65,13 +83,13 @@ class Command(ConfabCommand):
             label="Items",
             unit="contexts",
             note=self.note,
-            go_on="The items go on without you; follow them in the dashboard.",
+            go_on="The items are still being made; follow them in the dashboard.",
             inline=options["inline"],
         )
         return {"items": 0, "unchanged": 0, "alike": 0, "same_replies": 0, **(job.result or {})}
 
     def present(self, result: dict[str, Any]) -> None:
         self.stdout.write(
-            f"{result['items']} items are new, {result['unchanged']} were there; {result['alike']} are like "
-            f"another one and {result['same_replies']} hold the same reply twice, so they were left out."
+            f"Items: {result['items']} new, {result['unchanged']} unchanged. Skipped: {result['alike']} that "
+            f"duplicate another item and {result['same_replies']} that contain the same reply twice."
         )

@@ -27,30 +27,35 @@ class Command(ConfabCommand):
     name = "selfplay"
 
     def add_own_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("--bots", metavar="A,B", help="ids, see list_bots")
+        parser.add_argument("--bots", metavar="A,B", help="bot ids (see list_bots)")
         parser.add_argument(
-            "--study", metavar="KEY", help="whose filters mark the replies; without --bots its bots converse"
+            "--study", metavar="KEY", help="study whose reply filters are applied; without --bots, its bots converse"
         )
         parser.add_argument(
             "--pairs",
             choices=PAIRS,
             default="self",
-            help="self: each bot with itself; all: besides, every two bots, either one beginning",
+            help="self: each bot with itself; all: also every pair of bots, with each of the two starting",
         )
-        parser.add_argument("--conversations", type=whole_number(1), default=N_CONVERSATIONS, help="per bot or pair")
+        parser.add_argument(
+            "--conversations",
+            type=whole_number(1),
+            default=N_CONVERSATIONS,
+            help="number of conversations per bot or pair",
+        )
         parser.add_argument("--turns", type=whole_number(1), default=N_TURNS, help="per conversation")
         parser.add_argument("--seed", type=int, default=0)
-        parser.add_argument("--openers", type=Path, metavar="FILE", help="texts to begin with, one a line")
-        parser.add_argument("--metrics", default="", metavar="a,b", help="to compute afterwards")
+        parser.add_argument("--openers", type=Path, metavar="FILE", help="opening messages, one per line")
+        parser.add_argument("--metrics", default="", metavar="a,b", help="metrics to compute afterwards")
         parser.add_argument("--name", default="")
-        parser.add_argument("--run", type=int, metavar="ID", help="go on with this run instead")
+        parser.add_argument("--run", type=int, metavar="ID", help="continue this run")
         parser.add_argument("--inline", action="store_true", help="without Celery")
-        parser.add_argument("--no-wait", action="store_true", help="return at once")
+        parser.add_argument("--no-wait", action="store_true", help="do not wait for the run to finish")
 
     def run(self, **options: Any) -> dict[str, Any]:
         is_new = options["bots"] is not None or options["study"] is not None
         if is_new == (options["run"] is not None):
-            raise Usage("either --bots or --study (a new run) or --run (go on with one) is needed")
+            raise Usage("give --bots or --study for a new run, or --run to continue one")
         if options["inline"] and options["no_wait"]:
             raise Usage("--inline and --no-wait exclude each other")
         inline = options["inline"]
@@ -62,8 +67,10 @@ class Command(ConfabCommand):
                 label=label,
                 unit=unit,
                 note=self.note,
-                go_on=f"{label} goes on without you; follow it in the dashboard or with "
-                f"`{settings.CONFAB_PROGRAM} {self.name} --run {run.pk}`",
+                go_on=(
+                    f"{label} is still running; follow it in the dashboard or with `{settings.CONFAB_PROGRAM} "
+                    f"{self.name} --run {run.pk}`"
+                ),
                 inline=inline,
             )
         return self._result(run)
@@ -75,7 +82,7 @@ class Command(ConfabCommand):
             lines = options["openers"].read_text(encoding="utf-8").splitlines()
             openers = [line.strip() for line in lines if line.strip()]
             if not openers:
-                raise Usage(f"{options['openers']} has no text; one opener a line is needed")
+                raise Usage(f"{options['openers']} is empty; write one opening message per line")
         study = None if options["study"] is None else study_named(options["study"])
         bot_ids = split_names(options["bots"] or "")
         return run_create(

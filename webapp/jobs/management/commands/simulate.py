@@ -28,31 +28,48 @@ class Command(SelfPlayCommand):
             "study",
             nargs="?",
             metavar="STUDY",
-            help="whose people are simulated; without it nobody's, and --bots is needed",
+            help="study whose participants are simulated; without it, --bots is required",
         )
         parser.add_argument(
-            "--participant", action="append", default=[], metavar="NAME", help="such as retrieval; may be repeated"
+            "--participant",
+            action="append",
+            default=[],
+            metavar="NAME",
+            help="simulated participant, such as retrieval; repeatable",
         )
-        parser.add_argument("--bots", metavar="A,B", help="ids; without it the study's")
+        parser.add_argument("--bots", metavar="A,B", help="bot ids (default: the study's bots)")
         parser.add_argument(
-            "--conversations", type=whole_number(1), default=N_CONVERSATIONS, help="per participant and bot"
+            "--conversations",
+            type=whole_number(1),
+            default=N_CONVERSATIONS,
+            help="number of conversations per participant and bot",
         )
         parser.add_argument(
-            "--exchanges", type=whole_number(1), metavar="N", help="per conversation; without it as people's"
+            "--exchanges",
+            type=whole_number(1),
+            metavar="N",
+            help="exchanges per conversation (default: as in the participants' chats)",
         )
-        parser.add_argument("--may-leave", action="store_true", help="participants leave when they want to")
-        parser.add_argument("--profiles", type=Path, metavar="FILE", help="personas, goals and moods to draw from")
+        parser.add_argument("--may-leave", action="store_true", help="allow participants to leave early")
+        parser.add_argument(
+            "--profiles", type=Path, metavar="FILE", help="file of personas, goals and moods to draw from"
+        )
         parser.add_argument("--seed", type=int, default=0)
-        parser.add_argument("--max-cost", type=float, metavar="X", help="the most that the run may cost")
-        parser.add_argument("--metrics", default="", metavar="a,b", help="to compute afterwards; without it the usual")
+        parser.add_argument("--max-cost", type=float, metavar="X", help="cost limit of the run")
+        parser.add_argument(
+            "--metrics",
+            default="",
+            metavar="a,b",
+            help="metrics to compute afterwards (default: those computed by default)",
+        )
         parser.add_argument("--name", default="")
-        parser.add_argument("--run", type=int, metavar="ID", help="go on with this run instead")
+        parser.add_argument("--run", type=int, metavar="ID", help="continue this run")
         parser.add_argument("--inline", action="store_true", help="without Celery")
-        parser.add_argument("--no-wait", action="store_true", help="return at once")
+        parser.add_argument("--no-wait", action="store_true", help="do not wait for the run to finish")
 
     def new_run(self, options: dict[str, Any]) -> SelfPlayRun:
         if not options["participant"] or not (options["study"] or options["bots"]):
-            raise Usage("name a participant, such as --participant scripted, and a study or --bots")
+            raise Usage("name a participant, such as --participant scripted, and either a study or --bots")
         return simulation_create(
             study=study_named(options["study"]) if options["study"] else None,
             participants=options["participant"],

@@ -16,15 +16,17 @@ from webapp.jobs.management.command_line import TrainingCommand, training_argume
 
 class Command(TrainingCommand):
     kind = "training"
-    help = "Train a dialogue model from a YAML config; called again, a stopped training goes on."
+    help = "Train a dialogue model from a YAML config; run it again to resume a stopped training."
 
     def add_own_arguments(self, parser: ArgumentParser) -> None:
-        training_arguments(parser, folder="training", holds="holds one folder per training, by the name in its config")
+        training_arguments(
+            parser, folder="training", holds="output folder; each training gets a subfolder named in its config"
+        )
         parser.add_argument(
             "--base",
             default="",
             metavar="BASE",
-            help="lay the config over this one, such as compat-2019 (the released code's behaviour)",
+            help="config to override with this one, such as compat-2019 (the behaviour of the released code)",
         )
 
     def run(self, **options: Any) -> dict[str, Any]:
@@ -51,8 +53,8 @@ class Command(TrainingCommand):
                 )
                 ship(output / config.name, options["ship"] / config.name, config, again)
         self.note(
-            f"{result.tokens_per_s:,.0f} target tokens per second, {result.waiting_share:.1%} of the time "
-            "spent waiting for data"
+            f"{result.tokens_per_s:,.0f} target tokens per second, {result.waiting_share:.1%} of the time spent "
+            "waiting for data"
         )
         self.note_skipped(result.skipped, config)
         self._table = table_3([(config.model.upper(), version_name(config), result.best)])

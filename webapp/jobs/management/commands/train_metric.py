@@ -17,20 +17,25 @@ from webapp.jobs.management.command_line import TrainingCommand, training_argume
 
 class Command(TrainingCommand):
     kind = "metric_training"
-    help = "Train a learned metric from a YAML config; called again, a stopped training goes on."
+    help = "Train a learned metric from a YAML config; run it again to resume a stopped training."
 
     def add_own_arguments(self, parser: ArgumentParser) -> None:
         training_arguments(
             parser,
             folder="metrics",
-            holds="holds one folder per training, by the name in its config; in the usual one each is a metric",
+            holds=(
+                "output folder; each training gets a subfolder named in its config. Each subfolder of the default "
+                "folder is a metric"
+            ),
         )
         parser.add_argument(
             "--seed",
             type=int,
             metavar="N",
-            help="of weights, order and data, in place of the config's; the training is called NAME-seed-N, and so "
-            "is what it starts from",
+            help=(
+                "seed of weights, data order and data, overriding the config; the training, and the one it starts "
+                "from, is named NAME-seed-N"
+            ),
         )
 
     def run(self, **options: Any) -> dict[str, Any]:
