@@ -427,7 +427,7 @@ def test_the_list_is_narrowed_by_choosing_with_keys_on_a_phone(lab: ConfabServer
     expect(page.get_by_label("Rated by")).to_have_value("r2")
     expect(page.get_by_label("Seed")).to_have_value("3")
     page.get_by_label("How many").fill("many")
-    expect(told).to_contain_text("a whole number is needed")
+    expect(told).to_contain_text("needs a whole number")
 
 
 def test_tags_and_notes_have_a_column_on_wide_screens_and_a_list(

@@ -90,7 +90,7 @@ def test_a_folder_that_cannot_be_written_to(tmp_path: Path, monkeypatch: pytest.
     from webapp.settings.env import folder_made
 
     monkeypatch.setattr(os, "access", lambda path, mode: False)
-    with pytest.raises(ImproperlyConfigured, match=f"{tmp_path} cannot be written to.*VARIABLE"):
+    with pytest.raises(ImproperlyConfigured, match=f"{tmp_path} is not writable.*VARIABLE"):
         folder_made(tmp_path, "VARIABLE")
     assert folder_made(tmp_path, "VARIABLE", is_written=False) == tmp_path
 

@@ -293,5 +293,5 @@ def test_a_notebook_compares_judges_with_rated_replies():
     gold, truth = numbers(rng, n=50)
     found = judges(gold, [RuleJudge(lambda text, repeat: truth[text], name="mine")], most=40)
     assert (len(found.gold), found.judges[0].scores.judge) == (40, "mine")
-    with pytest.raises(ValueError, match="words is no metric of the kind judge"):
+    with pytest.raises(ValueError, match="words is not a metric of kind judge"):
         judges(gold, ["words"])

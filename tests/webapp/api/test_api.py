@@ -48,7 +48,7 @@ def test_a_token_is_needed_and_opens_what_its_person_may(client: Client) -> None
     assert ApiToken.objects.get().last_used_at is not None
     asked = program.post("runs", {"bots": ["eliza"]})
     assert asked.status_code == 403
-    assert "run (Run jobs and import)" in asked.json()["error"]["message"]
+    assert "run (Run jobs and import data)" in asked.json()["error"]["message"]
 
     token_revoke(token=program.row)
     answer = program.get("me")
@@ -60,7 +60,7 @@ def test_a_token_is_needed_and_opens_what_its_person_may(client: Client) -> None
     ("change", "words"),
     [
         ({"expires_at": timezone.now() - timedelta(days=1)}, "expired on"),
-        ({"digest": "0" * 64}, "none of this server"),
+        ({"digest": "0" * 64}, "This server does not know the token"),
         ({"is_staff": False}, "no longer on the staff"),
         ({"is_active": False}, "no longer on the staff"),
     ],
@@ -80,9 +80,9 @@ def test_rights_that_a_person_loses_are_lost_to_their_tokens() -> None:
     program = Program(Right.READ, Right.RUN)
     program.user.user_permissions.remove(program.user.user_permissions.get(codename="run"))
     assert program.post("runs", {"bots": ["eliza"]}).status_code == 403
-    with pytest.raises(Refused, match="has not the right pay"):
+    with pytest.raises(Refused, match="does not have the right pay"):
         token_make(user=program.user, name="more", rights=["pay"])
-    with pytest.raises(Refused, match="no right “reed”; there are read, private"):
+    with pytest.raises(Refused, match="no right “reed”. Use one of: read, private"):
         token_make(user=program.user, name="more", rights=["reed"])
 
 
@@ -279,8 +279,8 @@ def test_every_table_of_conversations_can_be_searched(study: Study, what: str) -
 @pytest.mark.parametrize(
     ("what", "line", "words"),
     [
-        ("conversations", "qualty>3", "q cannot be read"),
-        ("ratings", "flags>many", "“many” is no number"),
+        ("conversations", "qualty>3", "q is invalid"),
+        ("ratings", "flags>many", "“many” is not a number"),
         ("bots", "tomatoes", "It works with: chat_ratings"),
         ("ratings", "a" * 1001, "q"),
     ],

@@ -41,11 +41,11 @@ def error_of(answer: Any, status: int) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("path", "words"),
     [
-        ("/api/v1/studys", "There is no call /api/v1/studys; /api/v1/openapi.json describes all"),
+        ("/api/v1/studys", "There is no call /api/v1/studys; see /api/v1/openapi.json for all calls"),
         ("/api/v1/", "There is no call /api/v1/;"),
         ("/api/", "There is no call /api/;"),
         ("/api/v2/studies", "There is no call /api/v2/studies;"),
-        ("/api/v1/studies/", "end without a slash: /api/v1/studies"),
+        ("/api/v1/studies/", "Remove the slash at the end: /api/v1/studies"),
         ("/api/v1/studies/none", "there is no study 'none'"),
     ],
 )
@@ -70,7 +70,7 @@ def test_a_method_that_a_call_does_not_take(program: Client, method: str, path: 
     error = error_of(answer, 405)
     assert error["code"] == "wrong_method"
     assert ", ".join(sorted(answer["Allow"].split(", "))) == takes
-    assert f"/api/v1/{path} takes" in error["message"]
+    assert f"/api/v1/{path} accepts" in error["message"]
     assert f"not {method.upper()}" in error["message"]
 
 
@@ -78,11 +78,11 @@ def test_bodies_of_another_type(program: Client) -> None:
     asked = json.dumps({"bots": ["eliza"]})
     for given in ("text/plain", "application/xml", "application/x-www-form-urlencoded"):
         error = error_of(program.post("/api/v1/runs", asked, content_type=given), 415)
-        assert error["message"] == (f"The body is {given}; this call takes application/json, as `curl --json` sends it")
+        assert error["message"] == (f"The body is {given}; this call needs application/json, as sent by `curl --json`")
     make_study("s")
     bring = "/api/v1/studies/s/conversations"
     error = error_of(program.post(bring, asked, content_type="application/json"), 415)
-    assert "this call takes multipart/form-data, as `curl --form`" in error["message"]
+    assert "this call needs multipart/form-data, as sent by `curl --form`" in error["message"]
     missing = error_of(program.post(bring, {"low": 1}), 422)
     assert missing["mistakes"][0]["path"] == "file"
 
@@ -91,7 +91,7 @@ def test_bodies_that_cannot_be_read(program: Client) -> None:
     for body in ('{"bots": [', b"\xff\xfe"):
         error = error_of(program.post("/api/v1/runs", body, content_type="application/json"), 400)
         assert error["code"] == "bad_json"
-        assert error["message"].startswith("The body is no JSON: ")
+        assert error["message"].startswith("The body is not JSON: ")
     form = {"data": b"--x\r\nbroken", "content_type": "multipart/form-data; boundary=x"}
     error = error_of(program.generic("POST", "/api/v1/studies/s/conversations", **form), 422)
     assert error["mistakes"][0]["path"] == "file"

@@ -96,9 +96,9 @@ def test_a_page_of_conversations_takes_as_many_queries_however_many_there_are(st
     ("asked", "path", "words"),
     [
         ({"q": "qualty>3"}, "q", "Did you mean"),
-        ({"q": "quality>"}, "q", "This would be:"),
+        ({"q": "quality>"}, "q", "For example:"),
         ({"columns": "qualty"}, "columns", "did you mean quality?"),
-        ({"after": "yesterday"}, "after", "which no page has given"),
+        ({"after": "yesterday"}, "after", "which is not from an earlier page"),
         ({"limit": 0}, "limit", "limit is '0'; it must be a whole number from 1 to 500"),
     ],
 )
@@ -244,7 +244,7 @@ def test_a_report_is_asked_for_read_and_sent_as_a_page(study: Study) -> None:
     program = Program(Right.READ)
     missing = program.get("studies/shop/report")
     assert missing.status_code == 404
-    assert "a POST to this address makes one" in missing.json()["error"]["message"]
+    assert "send a POST to this address to create it" in missing.json()["error"]["message"]
     asked = program.post("studies/shop/report", {})
     assert asked.status_code == 202
     job = Job.objects.get(kind="report")
@@ -352,7 +352,7 @@ def test_what_is_no_tag_or_note_is_told(chat: Conversation) -> None:
         assert (call.status_code, call.json()["error"]["code"]) == (400, "tag")
         assert "1 to 40 characters" in call.json()["error"]["message"]
     long = program.post(f"{where}/notes", {"text": "x" * 5001})
-    assert "A note has 1 to 5000 characters; this one has 5001." in long.json()["error"]["message"]
+    assert "The note has 5001 characters. Use 1 to 5000." in long.json()["error"]["message"]
     missing = program.post(f"{where}/notes", {"words": "x"})
     assert missing.status_code == 422
     assert {one["path"] for one in missing.json()["error"]["mistakes"]} == {"text", "words"}

@@ -135,7 +135,7 @@ def test_addresses_and_tokens_that_open_nothing_say_why() -> None:
     with pytest.raises(ValueError, match="must begin with http"):
         confab.connect("lab.example.org", "confab_x")
     stranger = Server("http://testserver", "confab_x", transport=httpx.WSGITransport(app=WSGIHandler()))
-    with pytest.raises(ServerError, match="none of this server"):
+    with pytest.raises(ServerError, match="This server does not know the token"):
         stranger.me()
     elsewhere = httpx.MockTransport(lambda request: httpx.Response(404, text="<html>"))
     with pytest.raises(ServerError, match="answered 404: no Confab"):

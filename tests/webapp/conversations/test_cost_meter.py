@@ -146,7 +146,7 @@ async def test_simulated_chats_stop_at_the_cap_of_their_run() -> None:
         paid(server)
         state, error, accounts = await asyncio.to_thread(_closing, play)
     assert state == "failed"
-    assert error.startswith("The run stopped at its cap in money.")
+    assert error.startswith("The run reached its cost limit.")
     (_bot, spent, n_calls), (_run, also, _n) = accounts
     assert [of for of, _spent, _n in accounts] == ["bot", "run"]
     assert spent == also == 10 * 10**9 * n_calls

@@ -33,6 +33,6 @@ def test_the_limit_follows_the_setting(monkeypatch: pytest.MonkeyPatch, settings
     monkeypatch.setattr(events, "get_channel_layer", _Layer)
     monkeypatch.setattr(events, "bot_pool", lambda _bot_id: "default")
     monkeypatch.setattr(events.asyncio, "wait_for", wait_for)
-    with pytest.raises(BotError, match="no bot host answered within 133 s"):
+    with pytest.raises(BotError, match="no bot host responded within 133 s"):
         async_to_sync(events.tryout_reply)("eliza", [])
     assert limits == [133.0]

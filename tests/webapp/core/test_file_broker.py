@@ -89,8 +89,8 @@ async def test_a_child_that_ends_is_told_and_the_others_end_with_us(
             await asyncio.sleep(0.01)
     watching.cancel()
     assert caplog.messages == [
-        "The wrong one has ended (exit code 1). Until Confab is started again, nothing is right.",
-        "The killed one has ended (killed by SIGKILL). Until Confab is started again, nobody listens.",
+        "The wrong one has stopped (exit code 1). Until Confab is restarted, nothing is right.",
+        "The killed one has stopped (killed by SIGKILL). Until Confab is restarted, nobody listens.",
     ]
     assert third.is_running()
     children.end()

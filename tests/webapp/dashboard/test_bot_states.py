@@ -77,7 +77,7 @@ def test_a_bot_that_was_set_aside_says_so_everywhere(staff: Client) -> None:
     assert "Set aside" in text(staff, "/dashboard/bots/")
     page = text(staff, "/dashboard/bots/shaky/")
     assert "It is set aside." in page
-    assert "It is tried again by itself" in page
+    assert "Confab keeps testing the bot" in page
     assert "Try now" in page
     overview = text(staff, "/dashboard/studies/s/")
     assert "is not offered to participants: failed at its latest 3 replies" in overview

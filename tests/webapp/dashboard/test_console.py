@@ -98,7 +98,7 @@ def test_a_reply_that_cannot_be_sent_is_refused(staff: Client, chat: Conversatio
 def test_a_second_click_sends_nothing(staff: Client, chat: Conversation) -> None:
     act(staff, chat, action="take")
     act(staff, chat, text="Once")
-    assert "waits for no reply now" in act(staff, chat, text="Twice").content.decode()
+    assert "is not waiting for a reply" in act(staff, chat, text="Twice").content.decode()
     assert PartnerSeat.objects.get().given_text == "Once"
 
 

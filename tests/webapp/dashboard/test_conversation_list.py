@@ -139,12 +139,12 @@ def test_a_reversed_question_says_that_low_is_good_wherever_its_answers_stand_as
     study.rubric.dimensions.filter(key="quality").update(reversed=True)
     title = study.rubric.dimensions.get(key="quality").title
     address = reverse("dashboard:study_conversations", args=[study.key])
-    assert f"<span>{title} (low is good) <b>" in staff.get(address).content.decode()
+    assert f"<span>{title} (lower is better) <b>" in staff.get(address).content.decode()
     orders = staff.get(address).context["orders"]
-    assert ("quality", f"{title} (low is good), lowest first") in orders
+    assert ("quality", f"{title} (lower is better), lowest first") in orders
     rated = in_time(study)[0]
     page = staff.get(reverse("dashboard:conversation", args=[rated.pk]), follow=True).content.decode()
-    assert f"<dt>{title} (low is good)</dt>" in page
+    assert f"<dt>{title} (lower is better)</dt>" in page
     assert "4 of 7" in page
 
 

@@ -177,7 +177,7 @@ def test_the_api_and_the_report_have_the_same_model(study: Study, client: Client
     assert usual.json()["document"]["formula"] == "y ~ bot * scenario + (1|rater)"
     for part, given, told in (
         ("formula", {"formula": "quality ~ bto + (1|rater)"}, "no column 'bto' (do you mean bot?)"),
-        ("formula", {"kind": "ordinal"}, "give formula, too"),
+        ("formula", {"kind": "ordinal"}, "add formula"),
         ("models", {"formula": BY_HAND}, "models takes none"),
     ):
         refused = program.get(f"studies/varied/results/{part}", **given)

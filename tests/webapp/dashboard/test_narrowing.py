@@ -137,7 +137,7 @@ def test_the_form_leads_to_the_address_of_its_line(reader: Client, study: Study)
     assert answer.url == f"{listed}?q=sort:quality+is:unrated&columns=turns&synthetic=1"  # type: ignore[attr-defined]
     # What cannot be meant is refused on the page, by its name.
     page = reader.get(listed, {"q": "", "narrow": "1", "sample": "many"}, follow=True)
-    assert "“sample:many”: a whole number is needed." in page.content.decode()
+    assert "“sample:many” needs a whole number." in page.content.decode()
 
 
 def test_whose_ratings_are_asked_for_by_name_or_id(reader: Client, study: Study) -> None:

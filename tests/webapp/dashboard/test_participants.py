@@ -77,8 +77,8 @@ def test_one_person_s_page_has_no_pay_for_readers(paid: Study, visit: Any) -> No
         response = signed_in(*rights, username=f"of-{len(rights)}").get(address)
         assert response.status_code == 200
         html[len(rights)] = response.content.decode()
-    assert [code in html[2] for code in ("CDONE111", 'value="approve"', "All alike")] == [True, True, True]
-    assert [code in html[1] for code in ("CDONE111", 'value="approve"', "All alike")] == [False, False, True]
+    assert [code in html[2] for code in ("CDONE111", 'value="approve"', "Identical answers")] == [True, True, True]
+    assert [code in html[1] for code in ("CDONE111", 'value="approve"', "Identical answers")] == [False, False, True]
 
 
 def test_scripted_people_are_listed_by_the_switch_and_never_paid(paid: Study, visit: Any, staff: Client) -> None:

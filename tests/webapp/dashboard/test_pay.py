@@ -140,7 +140,7 @@ def test_approving_taking_back_and_marking_as_sent(payer: Client, paid: Study, v
     assert names(listed(payer, paid, show="send")) == ["pid-c"]
     second = Decision.objects.get(participant=b.participant)
     html = decide(payer, paid, action="undo", decision=second.pk).content.decode()
-    assert "It has been sent and cannot be undone." in html
+    assert "The decision has been sent and cannot be undone." in html
 
 
 def test_a_rejection_is_confirmed_by_name(payer: Client, paid: Study, visit: Make) -> None:
@@ -152,7 +152,7 @@ def test_a_rejection_is_confirmed_by_name(payer: Client, paid: Study, visit: Mak
     short = decide(payer, paid, **fields, reason=f"Too fast. {HOSTILE}", sure="1")
     assert short.status_code == 400
     said = short.content.decode()
-    assert f"The reason has {10 + len(HOSTILE)} characters; Prolific takes no fewer than 100." in said
+    assert f"The reason has {10 + len(HOSTILE)} characters; Prolific requires at least 100." in said
     assert "Too fast." in said
     assert HOSTILE not in said
     assert not Decision.objects.exists()
@@ -216,7 +216,7 @@ def test_a_message_is_sent_once_by_prolific(payer: Client, paid: Study, visit: M
         page = payer.get(reverse("dashboard:study_person", args=[paid.key, key.participant]))
         assert "Send the message" in page.content.decode()
         for text, said in (
-            (" ", "A message has 1 to 2,000 characters"),
+            (" ", "Use 1 to 2,000"),
             ("Hello", "Prolific answered 400: trouble"),
             ("Hello", "The message is sent."),
             ("Hello", "This message was sent already."),
@@ -287,7 +287,7 @@ def test_a_worker_that_is_killed_while_it_writes_does_not_write_again(
         run_job(job)
         assert sorted(one["recipient_id"] for one in platform.messages) == ["pid-a", "pid-b"]
     job.refresh_from_db()
-    assert ["Perhaps sent" in one["error"] for one in job.result["people"]] == [True, False]
+    assert ["may have been sent" in one["error"] for one in job.result["people"]] == [True, False]
 
 
 def test_messages_are_offered_where_prolific_passes_them_on(payer: Client, paid: Study, visit: Make) -> None:
@@ -440,7 +440,7 @@ def test_sending_comparing_and_trying_again(payer: Client, paid: Study, visit: M
         key = visit("rated", "a")
         decide(payer, paid, action="approve", visit=str(key))
         assert "Send 1 to Prolific" in listed(payer, paid)
-        assert "Sending decisions about pay" in decide(payer, paid, action="send").content.decode()
+        assert "Sending pay decisions" in decide(payer, paid, action="send").content.decode()
         run_job(Job.objects.exclude(kind="order").get())
         html = listed(payer, paid, show="failed")
         assert "Could not be sent" in html
@@ -536,7 +536,7 @@ def test_the_results_file_of_mechanical_turk_is_filled_in_by_assignment_or_paste
     for content, told in (
         (b"Name,Code\nA,B\n", "it has no column AssignmentId"),
         (b"AssignmentId\nses-waiting\n", "1 rows have no decision yet"),
-        (b"\xff\xfe\x00", "no CSV file in UTF-8"),
+        (b"\xff\xfe\x00", "not a CSV file in UTF-8"),
         (b"AssignmentId\n" + b"x" * 200_000, "Line 2 of the file cannot be read"),
         (b"", "The file is empty."),
     ):
@@ -553,4 +553,4 @@ def test_codes_of_prolific_come_as_json(staff: Client, paid: Study, settings: An
         assert found == {"codes": {"code_rated": "C1"}, "others": [{"code": "C2", "kind": "OTHER"}]}
         wrong = staff.post(where, {"prolific_study": "../users/me"})
         assert wrong.status_code == 502
-        assert "no id of Prolific" in wrong.json()["error"]
+        assert "not a Prolific id" in wrong.json()["error"]

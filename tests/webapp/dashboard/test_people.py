@@ -61,7 +61,7 @@ def test_nobody_changes_their_own_account_or_one_with_rights_that_they_lack() ->
     payer, root = make_staff(Right.PAY, username="payer"), User.objects.create_superuser("root")
     client = Client()
     client.force_login(small)
-    for user, said in ((small, "their own account"), (payer, "rights that you do not have"), (root, "superuser")):
+    for user, said in ((small, "your own account"), (payer, "rights that you do not have"), (root, "superuser")):
         for action in ("groups", "link", "deactivate", "delete"):
             assert said in change(client, user, action, groups=[group("readers").pk]), (user, action)
     assert User.objects.filter(is_active=True).count() == 3

@@ -186,10 +186,10 @@ def test_what_is_not_there_is_said_by_page_and_call_alike(staff: Client) -> None
     run = played("eliza")
     program = Program(Right.READ)
     for name, value, words in (
-        ("run", "999", f"There is no self-play run 999; the newest are: {run.pk}."),
+        ("run", "999", f"There is no self-play run 999. The newest are: {run.pk}."),
         ("run", "x", "There is no self-play run x"),
-        ("bot", "elisa", "None of these runs has the bot “elisa”; they have: eliza."),
-        ("column", "word_bot", "No metric has the column “word_bot”; these runs have:"),
+        ("bot", "elisa", "None of these runs includes the bot “elisa”. Available: eliza."),
+        ("column", "word_bot", "No metric has the column “word_bot”. Available in these runs:"),
     ):
         page = staff.get(address(f"?{name}={value}"))
         assert page.status_code == 200
@@ -203,11 +203,11 @@ def test_what_is_not_there_is_said_by_page_and_call_alike(staff: Client) -> None
     assert len(names) > MOST_COLUMNS
     refused = program.get("runs/compare", columns=",".join(names))
     assert refused.status_code == 422
-    assert f"{MOST_COLUMNS} can stand beside" in refused.json()["error"]["message"]
+    assert f"{MOST_COLUMNS} can be compared" in refused.json()["error"]["message"]
     more = [SelfPlayRun.objects.create(plan=run.plan, state="done").pk for _ in range(MOST_RUNS)]
     refused = program.get("runs/compare", runs=",".join(map(str, [run.pk, *more])))
     assert refused.status_code == 422
-    assert f"{MOST_RUNS} can stand beside" in refused.json()["error"]["message"]
+    assert f"{MOST_RUNS} can be compared" in refused.json()["error"]["message"]
 
 
 def test_the_call_gives_the_numbers_of_the_page(staff: Client) -> None:

@@ -295,22 +295,22 @@ def test_processes_queues_and_what_is_wrong_stand_there(settings: Any) -> None:
     client = browser(Right.READ)
     for address in ("/dashboard/settings/system/", "/dashboard/settings/system/live/"):
         text = client.get(address).content.decode()
-        assert f"Bot host on {gone.host} is not heard of" in text
+        assert f"Bot host on {gone.host} is silent" in text
         assert "bots of pool gpu2" in text
         assert f"Web on {web.host} hangs" in text
         assert f"kill -9 {web.pid}" in text
         assert text.count("Not heard of</span>") == 1, "who was replaced is missed by nobody"
         assert "All its page threads have been busy" in text
         assert f"Hangs since {web.heard_at - timedelta(minutes=2):%H:%M}" in text
-        assert "The queue analysis stands still" in text
+        assert "The queue analysis is stuck" in text
         assert "1 job waits, and no worker has gone on" in text
         assert "No bot host is heard of" in text
         assert "No problem found" not in text
     leads = [one.lead for one in action_items()]
     assert leads == [
-        f"Bot host on {gone.host} is not heard of.",
+        f"Bot host on {gone.host} is silent.",
         f"Web on {web.host} hangs.",
-        "The queue analysis stands still.",
+        "The queue analysis is stuck.",
     ]
 
 

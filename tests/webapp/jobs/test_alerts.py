@@ -68,7 +68,7 @@ def test_each_way_is_told_once(told: list[Any]) -> None:
     [letter] = mail.outbox
     assert letter.to == ["lab@example.org"]
     assert "eliza failed 3 times in a row" in letter.body
-    assert "Winter: 4 people hold a place with it." in letter.body
+    assert "Winter: 4 participants have a place with this bot." in letter.body
     bot_answered(bot_id="eliza")
     run_job(Job.objects.filter(kind="alert").latest("pk"))
     assert told[1][0]["event"] == "bot_came_back"

@@ -94,7 +94,7 @@ def test_an_unknown_condition_is_named_with_those_there_are(study: Study, asked:
 
 def test_what_has_not_the_condition_is_refused(study: Study) -> None:
     make_study("plain")
-    with pytest.raises(CommandError, match="'scenario=trip' in study plain; it varies no factors"):
+    with pytest.raises(CommandError, match="'scenario=trip' in study plain; it has no factors"):
         fit("--study", "k", "--train-study", "plain", *TRIP)
     run = run_create(bots=["eliza"], n_conversations=1, n_turns=2, enqueue=False)
     with pytest.raises(CommandError, match=f"run {run.pk} has no self-play with scenario=trip; it has: no conditions"):

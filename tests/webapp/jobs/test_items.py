@@ -97,7 +97,7 @@ def test_replies_as_they_were_given_evenly_over_bots(target: Study) -> None:
 def test_two_bots_reply_to_one_context(target: Study) -> None:
     chats()
     study_edit(study=target, protocol="pairwise")
-    with pytest.raises(Refused, match="name 2 bots or more"):
+    with pytest.raises(Refused, match="name at least 2 bots"):
         draw(target, of_study="s")
     made = draw(target, of_study="s", n_contexts=5, bots=["eliza", "parrot"])
     assert made["items"] == 5
@@ -148,8 +148,8 @@ def test_what_cannot_be_drawn_is_said(target: Study) -> None:
     chats(n=1)
     for asked, words in (
         ({"of_study": "nowhere"}, "no study 'nowhere'"),
-        ({}, "of_study or run must be given"),
-        ({"of_study": "s", "run": 1}, "of_study or run must be given"),
+        ({}, "give either of_study or run"),
+        ({"of_study": "s", "run": 1}, "give either of_study or run"),
         ({"of_study": "s", "bots": ["elisa"]}, "eliza"),
         ({"of_study": "s", "bots": ["eliza", "eliza"]}, "twice"),
     ):
@@ -211,9 +211,9 @@ def test_a_file_is_judged_as_far_as_the_cap_and_gone_on_with(judge: str, tmp_pat
     first = told(*asked, "--max-requests", "3")
     assert (first["n"], first["n_requests"], first["refused"]) == (1, 2, 1)
     assert first["left_out"] == {
-        "a pair of this id came before": 1,
+        "another pair has the same id": 1,
         "it has no second reply to compare with": 1,
-        "the line is no item": 1,
+        "the line is not an item": 1,
     }
     assert first["kinds"] == {PAIRS_WEIGHTED: 1}
     second = told(*asked)
@@ -226,7 +226,7 @@ def test_a_file_is_judged_as_far_as_the_cap_and_gone_on_with(judge: str, tmp_pat
     out = StringIO()
     call_command("judge_pairs", *asked, stdout=out, stderr=StringIO())
     assert "2 pairs judged in both orders, 0 requests in this run" in out.getvalue()
-    with pytest.raises(CommandError, match="no metric of the kind judge"):
+    with pytest.raises(CommandError, match="not a metric of kind judge"):
         told("--data", str(file), "--judge", "bleu")
 
 
@@ -261,7 +261,7 @@ def test_a_judge_and_metrics_stand_beside_people_s_choices(judge: str, tmp_path:
     assert beside["length"]["r"] == pytest.approx(1), "people preferred the longer replies"
     out = StringIO()
     call_command("judge_pairs", *asked, stdout=out, stderr=StringIO())
-    assert "people's quality and being longer (Spearman): 1.00" in out.getvalue()
+    assert "human quality with greater length (Spearman): 1.00" in out.getvalue()
     assert "people's answers to 'quality': 6 of 3 pairs by 2 raters" in out.getvalue()
     metrics = ["--study", "compared", "--metrics", "words_bot,bleu", "--judged", str(output)]
     out = StringIO()

@@ -147,7 +147,7 @@ def test_progress(run: SelfPlayRun) -> None:
     assert jobs_unfinished() == [run]
     assert job_progress(job_cancel(job=run)).stopping
     assert not shard_beat(job=run, shard=shard)
-    with pytest.raises(Refused, match="is not over"):
+    with pytest.raises(Refused, match="has not ended"):
         job_restart(job=run)
 
 

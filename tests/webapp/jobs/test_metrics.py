@@ -138,7 +138,7 @@ def test_undefined_and_infinite_are_null_with_a_reason(rated_study: Callable[...
     values = [result.values["odd_value"] for result in found]
     assert sorted(values, key=str) == [2.0, None, None]
     told = {result.reasons.get("odd_value") for result in found}
-    assert told == {None, "the metric is undefined here", "the computation gave an infinite number"}
+    assert told == {None, "the metric is undefined here", "the computation returned an infinite number"}
     assert all(result.turns["odd_turn"] == [None] * 8 for result in found)
 
 
@@ -177,7 +177,7 @@ def test_the_command(rated_study: Callable[..., Study]) -> None:
     assert (found["conversations"], found["metrics"]) == (4, ["words", "length"])
     for args, told in (
         (["--study", "kk"], "there is no study 'kk'"),
-        (["--run", "99"], "there is no self-play run 99; there is none yet"),
+        (["--run", "99"], "there is no self-play run 99; there are none yet"),
         (["--study", "k", "--metrics", "word"], "did you mean word_coherence"),
     ):
         with pytest.raises(CommandError, match=told) as error:
@@ -261,7 +261,7 @@ def test_a_chat_is_in_the_language_of_its_study_whatever_is_written() -> None:
     compute_all("question", "length", study="s")
     left = metrics_left_out(study=study)
     assert [(one.metric.name, one.n, one.is_whole) for one in left] == [("question", {"ar": 1}, True)]
-    assert "in Arabic, since they hold for English only: Question score." in left_out_sentences(left)[0]
+    assert "in Arabic, because they are valid for English only: Question score." in left_out_sentences(left)[0]
     fit = HybridFit(study=study)
     kept, [found] = features_held(fit, ["question_user", "words_user"], may_leave_out=True)
     assert kept == ["words_user"]
@@ -277,7 +277,7 @@ def test_numbers_from_before_metrics_were_left_out_are_warned_of(tmp_path: Path,
     compute_all("question")
     MetricRun.objects.update(languages={"en": 3, "de": 1})
     page = admin_client.get(f"/dashboard/studies/{study.key}/metrics/", follow=True).content.decode()
-    assert "German is written in 1 of the 4 conversations" in page
+    assert "German is the language of 1 of the 4 conversations" in page
 
 
 def test_a_few_that_are_misread_are_not_told() -> None:
@@ -285,7 +285,7 @@ def test_a_few_that_are_misread_are_not_told() -> None:
     assert language_sentences({"en": 90, "ml": 2}, metrics) == []
     assert language_sentences({}, metrics) == []
     (told,) = language_sentences({"en": 3, "xx": 1}, metrics)
-    assert told.startswith("xx is written in 1 of the 4 conversations")
+    assert told.startswith("xx is the language of 1 of the 4 conversations")
 
 
 def test_a_file_that_cannot_be_read_ends_the_process_with_one_line(settings: Any, tmp_path: Path) -> None:

@@ -218,7 +218,7 @@ def test_a_plan_that_cannot_be_is_refused(fake_bot: MakeBot) -> None:
         create("elisa")
     with pytest.raises(Refused, match="the number of turns is 0"):
         create("eliza", turns=0)
-    with pytest.raises(Refused, match="no bot is named"):
+    with pytest.raises(Refused, match="name at least one bot"):
         create()
     with pytest.raises(UnknownName):
         create("eliza", metrics=["no_such_metric"])
@@ -253,7 +253,7 @@ def test_one_bot_that_always_fails_does_not_fail_the_run(fake_bot: MakeBot) -> N
     assert len(bad.batches) == 3
     failures = selfplay_failures(run)
     assert [(found.pair, found.n) for found in failures] == [(BotPair("bad"), 18), (BotPair("bad"), 12)]
-    assert failures[0].error.startswith("not tried: all 12 before it failed, the last one so: ")
+    assert failures[0].error.startswith("not tried: all 12 before it failed; the last error was: ")
     assert "scripted failure" in failures[1].error
     assert selfplay_failed_counts([run]) == {run.pk: 30}
     assert measurable(study=None, run=run).count() == 30

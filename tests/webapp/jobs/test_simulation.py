@@ -154,7 +154,7 @@ def test_simulated_chats_count_nowhere_as_peoples() -> None:
     assert study_runs(study) == runs_newest(5) == []
     assert runs_newest(5, simulated=True) == [run]
     assert run_with_metrics(["eliza", "parrot"], 1) is None
-    with pytest.raises(Refused, match="of simulated participants and no self-play"):
+    with pytest.raises(Refused, match="is a simulation, not self-play"):
         fit_create(study=study, run=run, enqueue=False)
 
 
@@ -189,13 +189,13 @@ def test_conditions_give_persona_and_goal(fake_bot: Callable[..., FakeStepBot]) 
 @pytest.mark.parametrize(
     ("wanted", "why"),
     [
-        ({"participants": []}, "no participant is named"),
+        ({"participants": []}, "name at least one participant"),
         ({"participants": ["replayd"]}, "replayed"),
         ({"bots": ["elisa"]}, "eliza"),
         ({"n_conversations": 0}, "must be at least 1"),
         ({"n_exchanges": 0}, "must be at least 1"),
         ({"max_cost": -1.0}, "must be between 0"),
-        ({"seed": 2**63}, "must fit 64 bits"),
+        ({"seed": 2**63}, "must fit in 64 bits"),
     ],
 )
 def test_a_plan_that_cannot_be_done_is_refused(wanted: dict[str, Any], why: str) -> None:
@@ -273,7 +273,7 @@ def test_a_run_stops_with_a_word_at_its_cap(fake_bot: Callable[..., FakeStepBot]
     run.refresh_from_db()
     done(run)
     assert run.state == "failed"
-    assert "The run stopped at its cap in money" in run.error
+    assert "The run reached its cost limit" in run.error
 
 
 def test_erasing_a_person_erases_the_chats_that_repeat_them(django_capture_on_commit_callbacks: Any) -> None:

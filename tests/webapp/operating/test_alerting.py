@@ -108,7 +108,7 @@ def test_a_process_that_is_missed_is_told_once_and_again_when_replaced(
     assert headers["X-Confab-Signature"] == signature(raw, headers["X-Confab-Timestamp"], SECRET)
     assert (body["host"], body["roles"]) == (gone.host, ["worker"])
     assert body["link"] == "https://confab.example.org/dashboard/settings/system/"
-    assert [one.subject for one in mail.outbox] == [f"Confab: Worker on {gone.host} is not heard of"]
+    assert [one.subject for one in mail.outbox] == [f"Confab: Worker on {gone.host} is silent"]
     # Another of other queues does not take its place; one of its own does.
     sign("worker", monkeypatch, queues=["default"])
     look()
@@ -118,7 +118,7 @@ def test_a_process_that_is_missed_is_told_once_and_again_when_replaced(
     look()
     sent()
     assert lab.events == ["process_silent", "process_back"]
-    assert "over" in mail.outbox[-1].subject
+    assert "resolved" in mail.outbox[-1].subject
 
 
 def test_a_process_that_hangs_is_told_although_it_gives_signs(lab: Receiver, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -158,7 +158,7 @@ def test_what_the_lab_does_not_take_is_sent_again_under_the_same_id(lab: Receive
     sent()
     alert = Alert.objects.get(channel="webhook")
     assert (alert.sent_at, alert.n_tries) == (None, 1)
-    assert "answered 500" in alert.error
+    assert "responded with 500" in alert.error
     send_here()  # too early: nothing happens
     assert len(lab.heard) == 1
     Alert.objects.update(tried_at=timezone.now() - timedelta(minutes=2))

@@ -265,7 +265,7 @@ def test_chats_of_three_bots_are_too_few(of_chats: Study) -> None:
     make_chats(6, bots=CHATTING[:3])
     job = draw_chats(of_chats)
     assert (job.state, of_chats.items.count()) == ("failed", 0)
-    assert "No condition there has completed chats of 4 bots." in job.error
+    assert "No condition of this study has completed chats with 4 bots." in job.error
 
 
 def test_the_builder_and_the_command_draw_chats(of_chats: Study, capsys: pytest.CaptureFixture[str]) -> None:

@@ -107,7 +107,7 @@ def test_a_wrong_token_and_a_forged_id_are_told(
 ) -> None:
     visits_approve(study=paid, keys=[visit("rated", "x/../../studies")])
     send(paid)
-    assert "is no id of Prolific's" in Decision.objects.get().error
+    assert "is not a Prolific id" in Decision.objects.get().error
     assert "x/../../studies" not in Decision.objects.get().error
     assert platform.asked == []
     settings.CONFAB_PROLIFIC_TOKEN = "wrong"
@@ -152,7 +152,7 @@ def test_a_bonus_that_was_not_paid_is_paid_once_prolific_had_its_time(
     send(paid)
     bonus.refresh_from_db()
     assert (bonus.state, platform.submissions["ses-a"]["bonuses"]) == ("unsure", [])
-    assert "quarter of an hour" in bonus.error
+    assert "15 minutes" in bonus.error
     age(bonus, PAID_LATE_FOR)
     decision_retry(study=paid, pk=bonus.pk)
     send(paid)
@@ -234,7 +234,7 @@ def test_codes_are_fetched_by_what_they_are_for(platform: FakeProlific) -> None:
     ]
     with Prolific() as prolific:
         codes = prolific.codes(PROLIFIC_STUDY)
-        with pytest.raises(ProlificError, match="knows no such study"):
+        with pytest.raises(ProlificError, match="has no such study"):
             prolific.codes("60f6acb180a7b59ac0621fff")
     assert codes_by_setting(codes) == {
         "code_rated": "C1",

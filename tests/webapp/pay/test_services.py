@@ -262,7 +262,7 @@ def test_half_the_usual_time_is_fast(paid: Study, visit: Make) -> None:
     visit("rated", "usual", seconds=480, quality=3, fluency=5)
     assert named(paid) == {
         quick: {
-            "fast": "1:52 minutes; 90 % of people took longer, half of them 7:44 or more. 10 % of tasks have this flag."
+            "fast": "1:52 minutes; 90 % of participants took longer, half of them 7:44 or more. 10 % of tasks have this flag."
         }
     }
 
@@ -285,7 +285,7 @@ def test_who_lost_a_chat_or_came_for_a_code_that_is_missing_has_none(paid: Study
     task_close(task=chat.slot.task, state=Task.State.FAILED)
     lost = SubmissionKey(chat.participant_id, "")
     assert set(named(paid)) == {lost}
-    assert "50 % of those who earned pay" in named(paid)[lost]["no_code"]
+    assert "50 % of the participants who earned pay" in named(paid)[lost]["no_code"]
     paid = study_edit(study=paid, code_rated="", code_bot_failed="")
     assert set(named(paid)) == {lost}, "who finished before was shown a code"
     later = visit("rated", "later", quality=2, fluency=1)

@@ -67,8 +67,8 @@ def test_repeated_are_long_messages_said_again_or_by_others() -> None:
         [mine + " And my cat.", "yes", "no", "yes", "no", "yes"],
     )
     assert words("repeated", work) == {
-        0: "2 of 5 messages repeat an earlier one of theirs.",
-        1: "1 of 3 messages repeat an earlier one of theirs, and 2 were written by others in the study, too.",
+        0: "2 of 5 messages repeat an earlier message of the participant.",
+        1: "1 of 3 messages repeat an earlier message of the participant, and 2 were also written by other participants of the study.",
     }
     twice = work_of([mine], [mine, "and more"], people=[_ME, _ME])
     assert words("repeated", twice) == {}, "one message said again is not two"
@@ -78,7 +78,7 @@ def test_short_is_beside_what_is_usual_in_the_study() -> None:
     usual = [["x" * 40] * 3 for _ in range(9)]
     assert words("short", work_of(*usual)) == {}, "nine tasks are no distribution"
     assert words("short", work_of(*usual, ["ok"] * 3, ["ok"] * 2, ["y" * 10] * 3)) == {
-        9: "3 messages, half of them of 2 characters or fewer; 91 % of people wrote longer ones, usually of 40."
+        9: "3 messages, half of them with at most 2 characters; 91 % of participants wrote longer ones, usually of 40."
     }
 
 
@@ -107,7 +107,7 @@ def test_a_machine_is_suspected_of_long_messages_that_nobody_typed() -> None:
     )
     assert list(found) == [0], "and two of five are not half"
     assert found[0].startswith(
-        "1 of 2 long messages came faster than anybody types. 1 of 2 long messages were typed without one deletion. "
+        "1 of 2 long messages were typed faster than people can type. 1 of 2 long messages were typed without a single deletion. "
     )
     kind = flag_kinds.get("machine")
     assert kind.find(work_of(["a"])).why_none == "not_counted"

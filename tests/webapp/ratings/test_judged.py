@@ -137,7 +137,7 @@ def test_what_cannot_be_asked_is_refused(tmp_path: Path) -> None:
     for arguments, told in (
         (["--study", "empty"], "no single reply with a human score"),
         (["--study", "emty"], "did you mean empty"),
-        (["--data", str(tmp_path / "x.jsonl"), "--without", "fast"], "for --study"),
+        (["--data", str(tmp_path / "x.jsonl"), "--without", "fast"], "need --study"),
     ):
         with pytest.raises(CommandError, match=told):
             call_command("evaluate_metrics", *arguments, "--metrics", "words_bot")
@@ -178,7 +178,7 @@ def test_a_file_in_another_language_is_told_with_the_metrics_that_do_not_hold_fo
     err = StringIO()
     asked = ["--data", str(tmp_path / "de.jsonl"), "--metrics", "bleu,rouge,rouge_1"]
     call_command("evaluate_metrics", *asked, "--json", stdout=StringIO(), stderr=err)
-    assert "the replies of lab read as German, for which these metrics do not hold: rouge, rouge_1\n" in err.getvalue()
+    assert "the replies of lab appear to be in German, for which these metrics are not valid: rouge, rouge_1\n" in err.getvalue()
 
 
 KEYS = ("quality", "fluency", "diversity", "contingency", "empathy")

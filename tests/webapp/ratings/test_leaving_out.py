@@ -190,7 +190,7 @@ def test_flags_are_explained_in_a_constant_number_of_queries(rated: Study, clien
 
     html, n = shown()
     assert "5 times 2. 25 % of tasks have this flag." in html
-    assert "With fewer than ten finished tasks there is no usual time yet." in html
+    assert "This check needs ten finished tasks to know the usual time." in html
     assert html.count('class="person-id"') == html.count(alike(rated).pk.hex[:4] + "…") == 1
     assert "No participant matches this filter." in shown(flag="short")[0]
     for _ in range(3):
@@ -238,8 +238,8 @@ def test_known_answers_and_items_shown_twice_have_flags_of_their_own() -> None:
     }
     n = study.rubric.dimensions.count()
     assert flags == {
-        ("missed_gold", task.pk): "1 of 1 items with a known answer were answered otherwise.",
-        ("inconsistent", task.pk): f"{n} answers were given twice; on average the two are 67 % of the scale apart.",
+        ("missed_gold", task.pk): "1 of 1 items with a known answer were answered differently.",
+        ("inconsistent", task.pk): f"{n} questions were answered twice; the two answers differ by 67 % of the scale on average.",
     }
     assert state.get_kind_results("missed_gold")["of"] == state.get_kind_results("inconsistent")["of"] == 2
 

@@ -90,11 +90,11 @@ def test_a_reader_stars_tags_and_notes(reader: Client, chat: Conversation) -> No
 
 @pytest.mark.parametrize("text", ["", "\u200b", "a,b", 'say "it"', "x" * 41])
 def test_a_tag_that_no_search_could_name_is_refused(reader: Client, chat: Conversation, text: str) -> None:
-    with pytest.raises(Refused, match="is no tag"):
+    with pytest.raises(Refused, match="is not a valid tag"):
         tag_add(conversation=chat, text=text, author=None)
     where = reverse("dashboard:conversation_note", args=[chat.pk])
     page = reader.post(where, {"what": "tag", "text": text}, follow=True)
-    assert "is no tag" in page.content.decode()
+    assert "is not a valid tag" in page.content.decode()
 
 
 def test_nobody_is_led_elsewhere(reader: Client, chat: Conversation) -> None:

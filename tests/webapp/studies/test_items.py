@@ -189,7 +189,7 @@ def test_sets_are_told_apart_and_taken_out_but_for_what_people_were_given() -> N
     assert [one.n_given for one in item_sets(study) if one.kind == "sample"] == [2]
     assert not Participant.objects.filter(is_synthetic=True).exists(), "its rehearsal went along"
     assert item_set_remove(study=study, name="file:grade") == (1, 0)
-    with pytest.raises(ValidationError, match="gone already"):
+    with pytest.raises(ValidationError, match="removed already"):
         item_set_remove(study=study, name="file:grade")
     assert study.items.count() == 2 + 1 + 3 + 3
 
