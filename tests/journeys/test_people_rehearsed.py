@@ -67,5 +67,5 @@ def test_a_server_behind_tls_is_named(command_env: ConfabServer) -> None:
     refused = command_env.manage("rehearse", "--study", "demo", "--people", "1", "--url", url, check=False)
     proxy.shutdown()
     assert refused.returncode == 1
-    assert "expects a proxy with TLS" in refused.stderr
+    assert "expects a TLS proxy" in refused.stderr
     assert "--url https://" in refused.stderr

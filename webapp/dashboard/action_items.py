@@ -191,9 +191,7 @@ def pay_waits(study: Study | None = None) -> list[ActionItem]:
         ActionItem(
             "warn",
             plural(n, "%(n)d decision", "%(n)d decisions") % {"n": n},
-            "about pay could not be sent."
-            if study is not None
-            else f"about pay in {studies[pk].name} could not be sent.",
+            "on pay could not be sent." if study is not None else f"on pay in {studies[pk].name} could not be sent.",
             "See why",
             ("dashboard:study_people", {"key": studies[pk].key}, "show=failed"),
         )
@@ -222,7 +220,7 @@ def tasks_waiting(among: Q) -> QuerySet[Task]:
 def _waiting_said(n: int, study: str) -> str:
     """Say that so many people wait for days; in which study, where its name is given."""
     finished = f"finished {study}" if study else "finished"
-    return f"{finished} more than {_WAITS_DAYS} days ago, and {plural(n, 'waits', 'wait')} for a decision about pay."
+    return f"{finished} more than {_WAITS_DAYS} days ago and {plural(n, 'waits', 'wait')} for a decision on pay."
 
 
 def alert_action_items() -> list[ActionItem]:
@@ -315,7 +313,7 @@ def _unavailable(studies: Sequence[Study], entries: dict[str, BotEntry]) -> list
                 )
                 rest = sentence.format(trouble=state.reason)
             else:
-                rest = f"is not offered to participants: {state.reason}."
+                rest = f"is not assigned to participants: {state.reason}."
             href = ("dashboard:bot", {"bot_id": bot_id}, "")
             items.append(ActionItem(state.tone, bot_id, rest, "See the bot", href))
     if missing:

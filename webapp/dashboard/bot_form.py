@@ -30,7 +30,11 @@ FIELDS = {
 """Options with a field of their own; all others stand under “Further parameters”."""
 KIND_TITLES = {"endpoint": "An endpoint", "transformers": "A Hugging Face or local model", "gguf": "A GGUF file"}
 _TEXTS = {"base_url", "model", "system_prompt"}
-_LABELS = {"base_url": "Address", "max_new_tokens": "Longest reply, in tokens", "window": "Turns that it sees"}
+_LABELS = {
+    "base_url": "Address",
+    "max_new_tokens": "Maximum reply length in tokens",
+    "window": "Number of turns in the context",
+}
 _WHOLE = re.compile(r"[+-]?[0-9]{1,18}")
 
 
@@ -60,11 +64,11 @@ class BotForm(forms.Form):
         row: the bot that is changed; None: a new one.
     """
 
-    title = forms.CharField(label="Name", max_length=200, required=False, help_text="Researchers see it.")
+    title = forms.CharField(label="Name", max_length=200, required=False, help_text="Shown to researchers only.")
     bot_id = forms.CharField(
         label="Id",
         max_length=64,
-        help_text="Commands, files and addresses name the bot by it: lower-case letters, digits and hyphens.",
+        help_text="Identifies the bot in commands, files and URLs: lower-case letters, digits and hyphens.",
     )
     key = forms.ChoiceField(label="Key", required=False)
     new_key = forms.CharField(
@@ -73,14 +77,14 @@ class BotForm(forms.Form):
         strip=True,
         max_length=5000,
         widget=forms.PasswordInput(attrs={"autocomplete": "off"}),
-        help_text="It is encrypted, bound to this address and never shown again.",
+        help_text="The key is encrypted, bound to this address and never shown again.",
     )
     more = forms.CharField(
         label="Further parameters",
         required=False,
         max_length=20_000,
         widget=forms.Textarea(attrs={"rows": 4, "spellcheck": "false", "class": "input mono"}),
-        help_text='One a line, as in bots.yaml, such as “stop: ["User:"]”.',
+        help_text='One per line, as in bots.yaml, for example “stop: ["User:"]”.',
     )
 
     def __init__(
@@ -130,10 +134,10 @@ class BotForm(forms.Form):
             self.add_error("more", capfirst(str(error)))
             extra_params = {}
         if not isinstance(extra_params, dict):
-            self.add_error("more", "Write one parameter a line, such as “top_k: 20”.")
+            self.add_error("more", "Write one parameter per line, for example “top_k: 20”.")
             extra_params = {}
         if twice := [str(name) for name in extra_params if name in FIELDS[self.kind]]:
-            self.add_error("more", f"{', '.join(twice)} has a field of its own.")
+            self.add_error("more", f"{', '.join(twice)} has a separate field.")
         self.params = {**{str(name): value for name, value in extra_params.items()}, **self._own_params()}
         key = self._take_key()
         try:
@@ -170,7 +174,7 @@ class BotForm(forms.Form):
         elif way == "new":
             if key := self.cleaned_data.get("new_key", ""):
                 return str(key)
-            self.add_error("new_key", "Write the key, or choose another under “Key”.")
+            self.add_error("new_key", "Enter the key, or choose another one under “Key”.")
         return None
 
     def _add_mistakes(self, mistakes: tuple[Mistake, ...]) -> None:
@@ -189,7 +193,7 @@ class BotForm(forms.Form):
             using = studies_collecting_with(self.row.bot_id)
             if using and registry.get(self.row.bot_id).identity.key != self.bot.identity.key:
                 names = ", ".join(f"“{study.name}”" for study in using)
-                self.add_error(None, f"{names} gives this bot to people now. Duplicate the bot, or pause the study.")
+                self.add_error(None, f"{names} is collecting with this bot. Duplicate the bot, or pause the study.")
                 return None
         bot_id = self.bot_id_meant
         try:

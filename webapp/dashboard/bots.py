@@ -125,7 +125,7 @@ def roles_of_bot(bot_id: str) -> list[BotRole]:
     """Return the bot's role in every study with conversations of it."""
     versions = BotVersion.objects.filter(bot_id=bot_id)
     bot_conversations = Conversation.objects.filter(study=OuterRef("pk"), bot__in=versions).order_by()
-    by_code = "in the bot’s own code" if versions.filter(is_control=True).exists() else ""
+    by_code = "in the bot’s code" if versions.filter(is_control=True).exists() else ""
     roles = []
     for study in Study.objects.filter(Exists(bot_conversations)).order_by("name"):
         columns = BotColumns.from_json(study.bot_columns)
@@ -190,7 +190,7 @@ def _about(account: Spending | None) -> str:
     if account.n_estimated:
         parts.append("tokens of {n} estimated".format(n=f"{account.n_estimated:,}"))
     if 0 < account.n_unpriced < account.n_calls:
-        parts.append("price of {n} unknown".format(n=f"{account.n_unpriced:,}"))
+        parts.append("unknown price for {n}".format(n=f"{account.n_unpriced:,}"))
     return "; ".join(parts)
 
 

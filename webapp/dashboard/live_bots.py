@@ -318,7 +318,7 @@ def _aside(bot: LiveBot) -> LiveActionItem:
     began = timezone.localtime(aside.began_at)
     since = f"{began:%H:%M}" if began.date() == timezone.localdate() else f"{began.day} {began:%b}"
     sentences = [
-        f"It failed {aside.n_failed} of its latest {aside.of_n} replies."
+        f"{aside.n_failed} of its last {aside.of_n} replies failed."
         if aside.of_n
         else plural(aside.n_failed, "It failed %(n)d time in a row.", "It failed %(n)d times in a row.")
         % {"n": aside.n_failed},

@@ -185,7 +185,7 @@ class _PairWords:
             return Sentence("info", pair_title, f"cannot be compared: {reason_text(pair.get('reason')) or 'no test'}.")
         talked = [self.talked[bot.bot_id] for bot in (a, b) if bot.bot_id in self.talked]
         if aside := [bot.info.title for bot in talked if bot.aside is not None]:
-            return Sentence("warning", pair_title, f"are not yet known to differ. Set aside: {listed(aside)}.")
+            return Sentence("warning", pair_title, f"are not significantly different yet. Excluded: {listed(aside)}.")
         n_more = pair.get("raters_more")
         if n_more is None:
             return Sentence(
@@ -200,20 +200,20 @@ class _PairWords:
             n_more, f"about %(n)s more {unit_name} would be needed", f"about %(n)s more {unit_names} would be needed"
         )
         return Sentence(
-            "clock", pair_title, f"are not yet known to differ: {words % {'n': two_digits(n_more)}}{self.aim}."
+            "clock", pair_title, f"are not significantly different yet: {words % {'n': two_digits(n_more)}}{self.aim}."
         )
 
     def _beside_plan(self, pair_title: str, talked: Sequence[LiveBot], n_more: int) -> Sentence:
         words = plural(n_more, "about %(n)s more rating each", "about %(n)s more ratings each")
-        words = f"are not yet known to differ: {words % {'n': two_digits(n_more)}}{self.aim}."
+        words = f"are not significantly different yet: {words % {'n': two_digits(n_more)}}{self.aim}."
         plans = [(planned_of(self.study, bot.info.bot_id), bot.n_done) for bot in talked]
         n_left_by_bot = [planned - n_done for planned, n_done in plans if planned is not None]
         if not n_left_by_bot:
             return Sentence("clock", pair_title, words)
         n_left = max(0, min(n_left_by_bot))
         if n_left >= n_more:
-            return Sentence("clock", pair_title, f"{words} The plan still has {n_left}.")
-        return Sentence("clock", pair_title, f"{words} The plan has {n_left}.", can_ask=True)
+            return Sentence("clock", pair_title, f"{words} {n_left} are still planned.")
+        return Sentence("clock", pair_title, f"{words} Only {n_left} are planned.", can_ask=True)
 
 
 _UNITS = {

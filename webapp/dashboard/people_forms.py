@@ -23,7 +23,7 @@ _CATEGORY_TITLES = {
     "BAD_CODE": "Wrong completion code",
     "NO_DATA": "No data",
     "UNSUPP_DEVICE": "Unsupported device",
-    "INCOMP_LONGITUDINAL": "Did not do all parts",
+    "INCOMP_LONGITUDINAL": "Did not complete all parts",
     "OTHER": "Something else",
 }
 
@@ -42,14 +42,14 @@ class RejectForm(PeopleForm):
     """Form of a rejection: reason for the participant, and Prolific's category."""
 
     reason = forms.CharField(
-        label="Reason, sent to the person",
+        label="Reason, shown to the participant",
         max_length=REASON_MOST_CHARS,
-        help_text="Say what was wrong in one kind sentence.",
+        help_text="Explain what was wrong in one polite sentence.",
         widget=forms.Textarea(attrs={"rows": 3}),
-        error_messages={"required": "Write what was wrong; the person reads it."},
+        error_messages={"required": "Write what was wrong; the participant reads it."},
     )
     category = forms.ChoiceField(
-        label="What Prolific files it under",
+        label="Prolific category",
         choices=[(name, _CATEGORY_TITLES[name]) for name in REJECTION_CATEGORIES],
         initial="OTHER",
         required=False,
@@ -72,7 +72,7 @@ class AmountField(forms.DecimalField):
         try:
             return super().clean(value)
         except ValidationError:
-            words = "“{value}” cannot be paid: an amount is from {least} to {most}, as 1.50."
+            words = "“{value}” cannot be paid. Enter an amount from {least} to {most}, such as 1.50."
             raise ValidationError(
                 words.format(value=str(value or "")[:40], least=self.min_value, most=self.max_value), code="bad_amount"
             ) from None
@@ -88,7 +88,7 @@ class BonusForm(PeopleForm):
         decimal_places=2,
         widget=forms.TextInput(attrs={"inputmode": "decimal", "autocomplete": "off"}),
     )
-    note = forms.CharField(label="What it is for", required=False, max_length=REASON_MOST_CHARS)
+    note = forms.CharField(label="Reason for the bonus", required=False, max_length=REASON_MOST_CHARS)
     asked = forms.UUIDField(widget=forms.HiddenInput)
 
 
@@ -98,9 +98,9 @@ class MessageForm(PeopleForm):
     text = forms.CharField(
         label="Message",
         max_length=MESSAGE_MOST_CHARS,
-        help_text="Prolific sends it in your name and keeps it. Confab deletes it once it is sent.",
+        help_text="Prolific sends the message in your name and stores it. Confab deletes it once it is sent.",
         widget=forms.Textarea(attrs={"rows": 5}),
-        error_messages={"required": "Write what they are to read."},
+        error_messages={"required": "Write the message."},
     )
     asked = forms.UUIDField(widget=forms.HiddenInput)
 
@@ -109,21 +109,27 @@ class ResultsFileForm(forms.Form):
     """Mechanical Turk's results file."""
 
     file = forms.FileField(
-        error_messages={"required": "Choose the results file of Mechanical Turk first.", "empty": "The file is empty."}
+        error_messages={
+            "required": "Choose the results file from Mechanical Turk first.",
+            "empty": "The file is empty.",
+        }
     )
 
 
 class LinksForm(PeopleForm):
     """Form for one-time links: number, purpose, and days of validity."""
 
-    n = forms.IntegerField(label="How many", min_value=1, max_value=MOST_LINKS_AT_ONCE)
+    n = forms.IntegerField(label="Number of links", min_value=1, max_value=MOST_LINKS_AT_ONCE)
     label = forms.CharField(
-        label="What for", required=False, max_length=100, help_text="For you: the class or mailing that they go to."
+        label="Purpose",
+        required=False,
+        max_length=100,
+        help_text="For your own reference, such as the class or mailing list.",
     )
     days = forms.IntegerField(
-        label="Days they may be used",
+        label="Days until they expire",
         required=False,
         min_value=1,
         max_value=MOST_LINK_DAYS,
-        help_text="Empty: for ever.",
+        help_text="Leave empty for no expiry.",
     )

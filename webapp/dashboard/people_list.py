@@ -52,11 +52,11 @@ _OF_ALL = {
     LEFT: "Left",
     FLAGGED: "Flagged",
     REPORTED: "Reported",
-    WROTE: "Message waits",
+    WROTE: "Message waiting",
 }
 _OF_PAY = {
     APPROVE: "To approve",
-    LOOK: "To look at",
+    LOOK: "To review",
     OURS: "Our fault",
     SEND: "To send",
     FAILED: "Not sent",
@@ -327,7 +327,7 @@ class PeopleReader:
         name = visit.external_id if self.with_ids and visit.external_id else visit.key.participant.hex
         outcome, pill = _OUTCOMES[visit.outcome]
         if visit.fault == "server":
-            outcome = f"Our server failed ({visit.reference})"
+            outcome = f"Server failed ({visit.reference})"
         elif visit.fault and visit.outcome == LEFT:
             outcome = "Lost a chat"
         state = state_of(visit, flags)
@@ -350,7 +350,7 @@ class PeopleReader:
 
     def _next(self, visit: Submission, state: str) -> str:
         if state == APPROVE and visit.is_paid_by_hand:
-            return "Give by hand"
+            return "Pay by hand"
         if state != NOTHING:
             return _NEXT[state]
         if visit.is_synthetic:

@@ -60,25 +60,25 @@ def address_for(study: Study, platform: str, address: str) -> RecruitingLink:
         address: the participants' link.
     """
     if platform == "prolific":
-        hint = "Whole, with its placeholders: Prolific fills them in for each person."
+        hint = "Copy it with its placeholders; Prolific fills them in for each participant."
         return RecruitingLink("Paste this as the study URL in Prolific", recruiting_link(address), hint)
     if platform == "mturk":
         hint = (
-            "As the question of a task made by the API: the study is shown in Mechanical Turk's frame. It needs "
-            f"https. Or paste the plain link, {address}, into a “Survey Link” project: then people paste the code "
-            "that they are shown at the end."
+            "Use this as the question of a task created through the API. The study is shown in a frame on "
+            f"Mechanical Turk, which requires https. Or use the plain link, {address}, in a “Survey Link” project: "
+            "participants then paste the code shown at the end."
         )
         return RecruitingLink("Paste this as the question in Mechanical Turk", external_question(address), hint)
     if platform == "panel":
         names = study.values.recruitment
         parameters = [name for name in (names.id_parameter, names.session_parameter) if name]
         query = "&".join(f"{name}=[{name.upper()}]" for name in parameters)
-        hint = "Put your panel’s own placeholders where brackets stand."
+        hint = "Replace the brackets with your panel’s placeholders."
         return RecruitingLink("Give this link to the panel", f"{address}?{query}", hint)
     if platform == "links":
-        hint = "Each person gets one of their own. Make a list of them under People, One-time links."
-        return RecruitingLink("Where their links lead", address, hint)
-    return RecruitingLink("The link of the study", address)
+        hint = "Each participant gets a personal link. Create a list of them under People, One-time links."
+        return RecruitingLink("Where these links lead", address, hint)
+    return RecruitingLink("Study link", address)
 
 
 def webhook_link(study: Study, address: str) -> RecruitingLink:
@@ -92,12 +92,12 @@ def webhook_link(study: Study, address: str) -> RecruitingLink:
     return RecruitingLink(
         "Prolific’s webhook",
         server + reverse("pay:prolific_hook", args=[study.key]),
-        "Optional: Prolific then tells Pay by itself how each submission stands.",
+        "Optional: Prolific then reports the status of each submission automatically.",
         steps=(
-            "In your Prolific workspace make a secret for webhooks (POST /api/v1/hooks/secrets/).",
-            f"Put it into .env as CONFAB_PROLIFIC_HOOK_SECRET and restart. {is_on}",
+            "Create a secret for webhooks in your Prolific workspace (POST /api/v1/hooks/secrets/).",
+            f"Set it as CONFAB_PROLIFIC_HOOK_SECRET in .env and restart Confab. {is_on}",
             "Subscribe to submission.status.change with the address above.",
-            "The page of each participant then shows the platform’s own status.",
+            "The page of each participant then shows the status on Prolific.",
         ),
     )
 
@@ -109,8 +109,8 @@ def recruiting_links(study: Study, address: str) -> list[RecruitingLink]:
         links = [address_for(study, platform, address)]
         return [*links, webhook_link(study, address)] if platform == "prolific" else links
     missing = (
-        "The study has none of Prolific's completion codes: people would be shown one of Confab's, which "
-        "Prolific does not know."
+        "The study has no completion codes from Prolific. Participants would see a Confab code, which Prolific does "
+        "not accept."
     )
     has_code = study.values.recruitment.code_rated
     return [
@@ -118,23 +118,23 @@ def recruiting_links(study: Study, address: str) -> list[RecruitingLink]:
         RecruitingLink(
             "Prolific",
             recruiting_link(address),
-            "Paste it whole as the study's URL: Prolific fills in the placeholders.",
+            "Paste it unchanged as the study URL: Prolific fills in the placeholders.",
             "" if has_code else missing,
         ),
         RecruitingLink(
-            "Mechanical Turk, in its frame",
+            "Mechanical Turk, in a frame",
             external_question(address),
             (
-                "Paste it as the question of a task made by the API. It needs https. Mechanical Turk adds its "
-                "parameters and may show the study in its frame; nothing needs to be set."
+                "Use this as the question of a task created through the API. It requires https. Mechanical Turk "
+                "adds its parameters and may show the study in a frame; no other setup is needed."
             ),
         ),
         RecruitingLink(
-            "Mechanical Turk, by a code",
+            "Mechanical Turk, with a code",
             address,
             (
-                "Paste it as the link of a “Survey Link” project. People open the study beside the task and "
-                "paste the code that they are shown at the end; each has one of their own."
+                "Use this as the link of a “Survey Link” project. Participants open the study next to the task and "
+                "paste the personal code shown at the end."
             ),
         ),
     ]

@@ -101,9 +101,9 @@ def _notes(processes: list[Process]) -> list[str]:
         return []
     notes = []
     if BOT_HOST not in roles:
-        notes.append("No bot host is heard of: people who write get no reply.")
+        notes.append("No bot host is reporting: participants who write get no reply.")
     if WORKER not in roles:
-        notes.append("No worker is heard of: jobs wait, and alerts are sent by the web process alone.")
+        notes.append("No worker is reporting: jobs wait, and only the web process sends alerts.")
     return notes
 
 
@@ -151,7 +151,7 @@ def _about(process: Process) -> str:
 
 
 def _queue_title(name: str) -> str:
-    titles = {"replies": "Replies to people", "default": "Jobs", "gpu": "Jobs of models", "analysis": "Analyses"}
+    titles = {"replies": "Replies to participants", "default": "Jobs", "gpu": "Jobs of models", "analysis": "Analyses"}
     return titles.get(name, name)
 
 

@@ -357,7 +357,7 @@ def test_a_judge_s_file_that_does_not_belong_says_why(staff: Client) -> None:
     compared()
     make_study("chats")
     for content, study, name, told in (
-        (JUDGED, "", "judged.csv", "choose the study"),
+        (JUDGED, "", "judged.csv", "Choose the study"),
         (JUDGED, "chats", "judged.csv", "Participants do not compare replies or chats in"),
         (JUDGED, "compared", "judged.txt", "“judged.txt” is not a .csv file."),
         ("a,b\n", "compared", "judged.csv", "the file is no file of judged pairs"),
@@ -395,14 +395,14 @@ def test_what_cannot_be_compared_says_why(staff: Client) -> None:
     for content, name, told in (
         (b"{}\n", "mine.jsonl", "line 1: "),
         (b'{"id": 1, "response": "x"}\n', "mine.jsonl", "no judged reply"),
-        (judged(), "mine.csv", "no .jsonl or .jsonl.gz"),
+        (judged(), "mine.csv", "not a .jsonl or .jsonl.gz"),
     ):
         answer = post(staff, content, name)
         assert answer.status_code == 400
         assert told in answer.content.decode()
     answer = staff.post(ADDRESS, {"metrics": ["words_bot"]})
     assert answer.status_code == 400
-    assert "Choose a study or a file" in answer.content.decode()
+    assert "Choose either a study or a file" in answer.content.decode()
     make_study("empty")
     staff.post(ADDRESS, {"study": "empty", "metrics": ["words_bot"]})
     run_job(Job.objects.get(kind="benchmark"))

@@ -67,7 +67,7 @@ def test_a_bot_is_added_with_its_key_changed_copied_and_archived(client: Client)
     assert "Archived bots (1)" in client.get("/dashboard/bots/").content.decode()
     assert client.get("/dashboard/bots/lab/").status_code == 404
     client.post("/dashboard/bots/lab/archive/", {"archived": "0"})
-    assert "No bot fits" in client.get("/dashboard/bots/?q=lab+eliza").content.decode()
+    assert "No bot matches" in client.get("/dashboard/bots/?q=lab+eliza").content.decode()
     assert "/dashboard/bots/lab/" in client.get("/dashboard/bots/?q=lab+not+tried").content.decode()
 
 
@@ -117,7 +117,7 @@ def test_a_bot_that_people_are_given_keeps_its_identity(client: Client) -> None:
     assert client.post("/dashboard/bots/lab/edit/", same).status_code == 302
     other = client.post("/dashboard/bots/lab/edit/", {**same, "model": "n"})
     assert other.status_code == 400
-    assert "gives this bot to people now" in other.content.decode()
+    assert "is collecting with this bot" in other.content.decode()
     assert (
         "Pause the study first"
         in client.post("/dashboard/bots/lab/archive/", {"archived": "1"}, follow=True).content.decode()

@@ -76,15 +76,15 @@ def test_a_bot_that_was_set_aside_says_so_everywhere(staff: Client) -> None:
     fail(3)
     assert "Set aside" in text(staff, "/dashboard/bots/")
     page = text(staff, "/dashboard/bots/shaky/")
-    assert "It is set aside." in page
+    assert "This bot is set aside." in page
     assert "Confab keeps testing the bot" in page
     assert "Try now" in page
     overview = text(staff, "/dashboard/studies/s/")
-    assert "is not offered to participants: failed at its latest 3 replies" in overview
+    assert "is not assigned to participants: failed at its latest 3 replies" in overview
     assert "Participants cannot get a chatbot." not in overview
     needs = text(staff, "/dashboard/")
     assert "failed at its latest 3 replies" in needs
-    assert "new participants do not get it until a reply works." in needs
+    assert "new participants are not assigned to it until a reply works." in needs
 
 
 def test_a_study_without_a_bot_to_offer_shouts(staff: Client) -> None:

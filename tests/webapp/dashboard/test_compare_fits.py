@@ -178,7 +178,7 @@ def test_pages_tell_what_was_spent_and_which_cap_is_reached(staff: Client, paid:
     study = make_study("dear", bots=["eliza", "gpt"], max_cost=15)
     overview, needs = reverse("dashboard:study", args=["dear"]), reverse("dashboard:home")
     assert "0.00 of 15.00" in flat(staff.get(overview).content.decode())
-    assertNotContains(staff.get(needs), "cap on cost is reached")
+    assertNotContains(staff.get(needs), "cost limit is reached")
     spend(12.5, study)
     page = staff.get(overview)
     assert "12.50 of 15.00" in flat(page.content.decode())
@@ -211,7 +211,7 @@ def test_a_public_checkpoint_is_added(staff: Client, stranger: Client) -> None:
     assert staff.post(reverse("dashboard:bot_add", args=["nothing"])).status_code == 404
     assert not DeclaredBot.objects.exists()
     page = staff.post(add, follow=True)
-    assertContains(page, "Its 353 MB are downloaded when it is first loaded.")
+    assertContains(page, "It will download 353 MB when it is first loaded.")
     assertContains(page, reverse("dashboard:bot", args=["dialogpt-small"]))
     assertNotContains(page, f'action="{add}"')
     assertContains(staff.post(add, follow=True), "DialoGPT small was not added")

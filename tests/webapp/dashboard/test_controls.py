@@ -107,8 +107,8 @@ def test_a_bot_is_marked_on_its_page(tmp_path: Path, staff: Client) -> None:
     assertContains(staff.get(page), "Mark as a control")
     mark = {"bot": "bad", "study": "k", "control": "1"}
     answer = staff.post(reverse("dashboard:bot_control"), mark, follow=True)
-    assertContains(answer, "bad is a control of k")
-    assertContains(answer, "Remove the mark")
+    assertContains(answer, "bad is now a control of k")
+    assertContains(answer, "Unmark as a control")
     study = Study.objects.get()
     assert study_bots(study)["bad"].is_control
     assert compare(study_ratings(study)).order == ("good/one", "fair")

@@ -100,7 +100,7 @@ def test_stages_count_who_got_there_who_is_there_and_who_left(staff: Client) -> 
     assert money.people == pytest.approx(3 * 2.0 * 1.5), "two ratings, and one that broke"
     assert money.planned.in_all == 60
     html = flat(staff.get(address(study)).content.decode())
-    for said in ("of 20", "£9.00", "2 here now", "Ended otherwise", "the study is paused 1", "1 declined"):
+    for said in ("of 20", "£9.00", "2 here now", "Other endings", "the study is paused 1", "1 declined"):
         assert said in html, said
 
 
@@ -195,8 +195,8 @@ def test_late_replies_and_replies_that_name_their_model_are_counted(staff: Clien
     plain = staff.get(address(make_study("p", reply_filters={}))).content.decode()
     assert ">Late<" in html
     assert ">Late<" not in plain
-    assert "Names itself" in html
-    assert "Names itself" not in plain
+    assert "Reveals its identity" in html
+    assert "Reveals its identity" not in plain
 
 
 def test_a_bot_is_put_back_from_the_room(staff: Client) -> None:
@@ -257,14 +257,14 @@ def test_what_is_settled_beside_the_plan(staff: Client) -> None:
     assert sentence.lead.startswith(f"{title} and ")
     assert sentence.rest == f"are clearly different; {title} is better."
     html = staff.get(address(study)).content.decode()
-    assert "1 of 1 pairs are clearly different" in html
-    assert html.count("pairs are clearly different") == 1 + len(others)
+    assert "1 of 1 pairs are significantly different" in html
+    assert html.count("pairs are significantly different") == 1 + len(others)
     # Half of the plan is there, so the rest makes the interval narrower.
     now, then = re.findall(r"± (\d?\.\d+)", order.precision)
     assert ("21 of 40 ratings" in order.precision, float(then) < float(now)) == (True, True)
     assert order.precision in html
     Study.objects.update(state="ended")
-    assert "another test holds" in staff.get(address(study)).content.decode()
+    assert "this test no longer applies" in staff.get(address(study)).content.decode()
 
 
 def test_an_empty_room_and_other_protocols(staff: Client) -> None:
@@ -278,7 +278,7 @@ def test_an_empty_room_and_other_protocols(staff: Client) -> None:
     make_conversation(arena)
     for study in (arena, make_pairwise("p"), make_annotated("n")):
         html = staff.get(address(study)).content.decode()
-        assert "Not yet: it takes ratings of two bots" in html
+        assert "Not available yet. This needs ratings of two bots" in html
         assert ('aria-labelledby="bots" hidden' in html) == (study != arena)
     study_edit(study=arena, state=Study.State.ENDED)
     html = staff.get(address(arena)).content.decode()
@@ -366,7 +366,7 @@ def test_pause_resume_and_close_with_what_people_read_then(staff: Client, caplog
     chat = inside.post("/s/s/start/", {"consent": "on"})["Location"]
     state = address(study, "study_people_state")
     html = staff.get(address(study)).content.decode()
-    assert "1 participant inside may finish. No new ones can start." in html
+    assert "1 active participant may finish. No new ones can start." in html
     caplog.set_level("INFO")
     assert staff.post(state, {"_state": "paused"})["Location"] == address(study)
     assert "study s is paused, by r" in caplog.text
@@ -376,7 +376,7 @@ def test_pause_resume_and_close_with_what_people_read_then(staff: Client, caplog
     assert inside.get(chat).status_code == 200, "whoever is inside may finish"
     assert f'href="{chat}"' in inside.get("/s/s/").content.decode(), "and the link leads them back"
     html = staff.get(address(study)).content.decode()
-    assert "Visits that could not start: the study is paused 1" in " ".join(html.split())
+    assert "Rejected visits: the study is paused 1" in " ".join(html.split())
     assert 'value="collecting"' in html
     staff.post(state, {"_state": "ended"})
     assert "has ended" in Client().get("/s/s/").content.decode()

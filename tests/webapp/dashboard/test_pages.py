@@ -279,22 +279,22 @@ def test_an_upload_is_imported_and_bad_lines_are_listed(staff: Client) -> None:
     answer = import_upload(staff, upload(lines), study="imp", **scale)
     html = flat(answer.content.decode())
     assert answer.status_code == 200
-    assert "1 conversation and 1 rating are new." in html
+    assert "1 new conversation and 1 new rating." in html
     assert [item.line for item in answer.context["shown"]] == [2]
     study = Study.objects.get(key="imp")
     assert (study.rubric.low, study.rubric.high) == (1, 5)
     again = import_upload(staff, upload(lines), study="imp")
-    assert "0 conversations and 0 ratings are new." in flat(again.content.decode())
+    assert "0 new conversations and 0 new ratings." in flat(again.content.decode())
 
 
 @pytest.mark.parametrize(
     ("fields", "said"),
     [
-        ({"file": upload(RATED), "study": "no spaces"}, "a key has unaccented letters"),
+        ({"file": upload(RATED), "study": "no spaces"}, "Use unaccented letters"),
         ({"file": upload(RATED), "low-quality": 1}, "both ends of the scale"),
         ({"file": upload(RATED), "low-quality": 5, "high-quality": 1}, "must be smaller"),
         ({"file": upload("\x00\x01 nonsense", "x.csv")}, "x.csv is in no format known here"),
-        ({"file": upload("x", "x.exe")}, "is no .jsonl"),
+        ({"file": upload("x", "x.exe")}, "is not a .jsonl"),
         ({"file": upload("", "x.csv")}, "The file is empty."),
         ({"file": None}, "This field is required."),
     ],

@@ -239,10 +239,10 @@ def test_a_matrix_is_asked_for_shown_and_read(staff: Client) -> None:
     assertContains(page, "Conversations per pair")
 
     mixed = staff.get(listed, {"bot": "parrot", "first": "eliza"})
-    assertContains(mixed, "with eliza, who begins", count=2)
+    assertContains(mixed, "with eliza, who starts", count=2)
     alone = staff.get(listed, {"bot": "parrot", "first": "parrot"})
     assert alone.context["page"].total == 2
-    assertNotContains(alone, "who begins")
+    assertNotContains(alone, "who starts")
 
     one = Conversation.objects.filter(selfplay__partner_bot_id="eliza").first()
     reader = staff.get(reverse("dashboard:conversation", args=[one.pk]), follow=True)
@@ -272,7 +272,7 @@ def test_a_run_says_how_many_failed_and_why(staff: Client) -> None:
     assertContains(listed, f"{n_failed} failed")
     reader = staff.get(reverse("dashboard:conversation", args=[failed.first().pk]), follow=True)
     assertContains(reader, "scripted failure")
-    assert "leave this conversation out" in flat(reader.content.decode())
+    assert "This conversation is excluded" in flat(reader.content.decode())
 
 
 def make_graded(n_people: int = 5) -> Study:

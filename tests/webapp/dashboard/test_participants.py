@@ -91,7 +91,7 @@ def test_scripted_people_are_listed_by_the_switch_and_never_paid(paid: Study, vi
     assert "Rehearsal" in page.select_one(".people-table").get_text()
     assert all("synthetic=1" in link["href"] for link in page.select(".people-tools a"))
     response = staff.post(reverse("dashboard:study_pay_decide", args=["paid"]), {"action": "approve_all"}, follow=True)
-    assert "Nothing was left to approve" in response.content.decode()
+    assert "There was nothing left to approve" in response.content.decode()
 
 
 def test_a_bot_says_how_much_of_its_quota_is_done_and_held(staff: Client, rated: Study) -> None:

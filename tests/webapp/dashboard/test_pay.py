@@ -71,7 +71,7 @@ def test_everybody_who_began_is_listed_and_filtered(payer: Client, paid: Study, 
     assert sorted(names(html)) == sorted(
         f"pid-{end}" for end in ("rated", "bot_failed", "failed_check", "withdrawn", "left", "inside")
     )
-    assert "1 person could not finish through no fault of theirs" in html
+    assert "1 person could not finish through no fault of their own" in html
     assert "£3.20 to pay" in html
     # The answers are all 4: a flag, so it is looked at.
     assert set(names(listed(payer, paid, show="look"))) == {"pid-rated", "pid-failed_check"}
@@ -101,7 +101,7 @@ def test_the_steps_of_the_webhook_stand_here(payer: Client, paid: Study, visit: 
     assert "http://testserver/hooks/prolific/paid/" in html
     assert "webhook: not set up" in html
     settings.CONFAB_PROLIFIC_HOOK_SECRET = "secret"
-    assert "nothing was told yet" in listed(payer, paid)
+    assert "no events yet" in listed(payer, paid)
 
 
 def test_ids_are_private(paid: Study, visit: Make) -> None:
@@ -119,15 +119,15 @@ def test_ids_are_private(paid: Study, visit: Make) -> None:
 def test_approving_taking_back_and_marking_as_sent(payer: Client, paid: Study, visit: Make) -> None:
     a, b = visit("rated", "a", quality=1), visit("rated", "b", quality=2)
     html = decide(payer, paid, action="approve", visit=str(a)).content.decode()
-    assert "1 visit is approved. Nothing is sent yet." in html
+    assert "1 visit was approved. Nothing has been sent yet." in html
     assert names(listed(payer, paid, show="send")) == ["pid-a"]
-    assert "Tick whom to approve first." in decide(payer, paid, action="approve").content.decode()
-    assert "1 visit is approved" in decide(payer, paid, action="approve_all").content.decode()
+    assert "Select visits to approve first." in decide(payer, paid, action="approve").content.decode()
+    assert "1 visit was approved" in decide(payer, paid, action="approve_all").content.decode()
     for decision in Decision.objects.all():
         assert decision.decided_by is not None
     first = Decision.objects.get(participant=a.participant)
     html = decide(payer, paid, action="undo", decision=first.pk, person=str(a)).content.decode()
-    assert "The decision is undone." in html
+    assert "The decision was undone." in html
     assert "Undone" in html
     assert names(listed(payer, paid, show="approve")) == ["pid-a"]
     shown = re.search(r'value="sent">.*?name="decision" value="(\d+)"', listed(payer, paid))
@@ -163,7 +163,7 @@ def test_a_rejection_is_confirmed_by_name(payer: Client, paid: Study, visit: Mak
 
 def test_several_are_rejected_by_name_all_or_none(payer: Client, paid: Study, visit: Make) -> None:
     keys = [visit("rated", name) for name in "abc"]
-    assert "Tick whom to reject first." in decide(payer, paid, action="reject").content.decode()
+    assert "Select visits to reject first." in decide(payer, paid, action="reject").content.decode()
     fields = {"action": "reject", "visit": [str(key) for key in keys], "reason": REASON}
     asked = flat(decide(payer, paid, **fields).content.decode())
     assert "Reject 3 visits?" in asked
@@ -172,7 +172,7 @@ def test_several_are_rejected_by_name_all_or_none(payer: Client, paid: Study, vi
     assert "already approved or rejected" in decide(payer, paid, **fields, sure="1").content.decode()
     assert Decision.objects.count() == 1, "one was decided meanwhile, so none is rejected"
     fields["visit"] = fields["visit"][:2]
-    assert "2 visits are rejected." in decide(payer, paid, **fields, sure="1").content.decode()
+    assert "2 visits were rejected." in decide(payer, paid, **fields, sure="1").content.decode()
     assert sorted(names(listed(payer, paid, show="rejected"))) == []
     assert sorted(names(listed(payer, paid, show="send"))) == ["pid-a", "pid-b", "pid-c"]
 
@@ -194,7 +194,7 @@ def test_a_bonus_is_confirmed_by_name_and_given_once(payer: Client, paid: Study,
     fields = {"action": "bonus", "visit": str(key), "asked": str(uuid.uuid4()), "note": "time"}
     refused = decide(payer, paid, **fields, amount="1,5")
     assert refused.status_code == 400
-    assert "“1,5” cannot be paid: an amount is from 0.01 to 1000, as 1.50." in refused.content.decode()
+    assert "“1,5” cannot be paid. Enter an amount from 0.01 to 1000, such as 1.50." in refused.content.decode()
     assert "Pay pid-a a bonus of £0.60?" in flat(decide(payer, paid, **fields, amount="0.60").content.decode())
     for _again in range(2):
         decide(payer, paid, **fields, amount="0.60", sure="1")
@@ -204,7 +204,7 @@ def test_a_bonus_is_confirmed_by_name_and_given_once(payer: Client, paid: Study,
     decide(payer, paid, **lost, amount="0.60", sure="1")
     assert names(listed(payer, paid, show="send")) == ["pid-b", "pid-a"]
     assert names(listed(payer, paid, show="ours")) == ["pid-b"]
-    assert "1 person could not finish through no fault of theirs" in listed(payer, paid)
+    assert "1 person could not finish through no fault of their own" in listed(payer, paid)
 
 
 def test_a_message_is_sent_once_by_prolific(payer: Client, paid: Study, visit: Make, settings: Any) -> None:
@@ -218,8 +218,8 @@ def test_a_message_is_sent_once_by_prolific(payer: Client, paid: Study, visit: M
         for text, said in (
             (" ", "Use 1 to 2,000"),
             ("Hello", "Prolific answered 400: trouble"),
-            ("Hello", "The message is sent."),
-            ("Hello", "This message was sent already."),
+            ("Hello", "The message was sent."),
+            ("Hello", "This message was already sent."),
         ):
             assert said in decide(payer, paid, **fields, text=text).content.decode()
             cache.clear()  # another process has none of this one's
@@ -237,7 +237,7 @@ def test_several_get_a_message_each_once_and_the_page_says_who(
         html = listed(payer, paid)
         assert "Write to selected…" in html
         assert html.count('name="visit"') == 3, "those who cannot be approved can be written to"
-        assert "Tick whom to write to first." in decide(payer, paid, action="messages").content.decode()
+        assert "Select visits to write to first." in decide(payer, paid, action="messages").content.decode()
         fields = {"action": "messages", "visit": [str(key) for key in keys]}
         asked = decide(payer, paid, **fields)
         assert asked.status_code == 200
@@ -246,7 +246,7 @@ def test_several_get_a_message_each_once_and_the_page_says_who(
         fields |= {"sure": "1", "asked": asked.context["form"]["asked"].value()}
         empty = decide(payer, paid, **fields, text=" ")
         assert empty.status_code == 400
-        assert "Write what they are to read." in empty.content.decode()
+        assert "Write the message." in empty.content.decode()
         assert not Job.objects.filter(kind="pay_message").exists()
         for _twice in range(2):
             sent = decide(payer, paid, **fields, text="Hello")
@@ -302,7 +302,7 @@ def test_messages_are_offered_where_prolific_passes_them_on(payer: Client, paid:
 def test_nobody_is_rejected_who_is_still_inside(payer: Client, paid: Study, visit: Make) -> None:
     key = visit("inside", "a")
     said = decide(payer, paid, action="reject", visit=str(key), reason=REASON, sure="1").content.decode()
-    assert "A participant who is still inside cannot be rejected." in said
+    assert "A participant who is still active cannot be rejected." in said
     assert not Decision.objects.exists()
 
 
@@ -446,7 +446,7 @@ def test_sending_comparing_and_trying_again(payer: Client, paid: Study, visit: M
         assert "Could not be sent" in html
         assert "cannot be changed" in html
         assert "Try 1 again" in html
-        assert "Pay them on the platform" not in html
+        assert "Pay on the platform" not in html
         decide(payer, paid, action="retry_all")
         assert Decision.objects.get().error == ""
         run_job(Job.objects.exclude(kind="order").latest("pk"))
@@ -462,7 +462,7 @@ def test_sending_comparing_and_trying_again(payer: Client, paid: Study, visit: M
         decide(payer, paid, action="compare")
         run_job(Job.objects.exclude(kind="order").latest("pk"))
         html = listed(payer, paid)
-        assert "1 person took a place there and never came here." in html
+        assert "1 person reserved a place there but never came here." in html
         html = payer.get(person, {"visit": key.digest}).content.decode()
         assert "<dd>approved</dd>" in flat(html)
 

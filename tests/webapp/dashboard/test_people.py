@@ -52,7 +52,7 @@ def test_a_person_is_added_sets_a_password_by_the_link_and_signs_in() -> None:
 def test_what_is_no_new_name_is_refused(name: str) -> None:
     response = signed_in(*Right, username="ann").post(PEOPLE, {"username": name})
     assert response.status_code == 400
-    assert "No account was made" in response.content.decode()
+    assert "No account was created" in response.content.decode()
     assert User.objects.count() == 1
 
 
@@ -72,7 +72,7 @@ def test_nobody_changes_their_own_account_or_one_with_rights_that_they_lack() ->
     assert not User.objects.filter(username="accomplice").exists()
     reader = make_staff(Right.READ, username="reader")
     assert "rights that you do not have" in change(client, reader, "groups", groups=[group("payers").pk])
-    assert "are stored" in change(client, reader, "groups", groups=[group("readers").pk, "x"])
+    assert "were saved" in change(client, reader, "groups", groups=[group("readers").pk, "x"])
 
 
 def test_an_account_is_deactivated_before_it_is_deleted() -> None:
@@ -84,7 +84,7 @@ def test_an_account_is_deactivated_before_it_is_deleted() -> None:
     assert browser.get("/dashboard/").status_code == 302
     assert "sign in again" in change(admin, bob, "activate")
     change(admin, bob, "deactivate")
-    assert "is deleted" in change(admin, bob, "delete")
+    assert "was deleted" in change(admin, bob, "delete")
     assert admin.post(f"{PEOPLE}{User.objects.get().pk}/", {"action": "promote"}).status_code == 404
 
 
@@ -154,5 +154,5 @@ def test_what_cannot_be_is_said_at_its_field() -> None:
     text = more.content.decode()
     assert "run is not one of the available choices" in text
     assert "greater than or equal to 1" in text
-    assert "No token was made" in text
+    assert "No token was created" in text
     assert not ApiToken.objects.exists()

@@ -85,7 +85,7 @@ def test_flags_faults_and_decisions_that_wait_are_told_to_who_pays(
     visits_approve(study=paid, keys=[flagged, old])
     assert len(told(payer, paid)) == 1
     Decision.objects.filter(participant=old.participant).update(state="failed", error="away")
-    assert told(payer, paid)[1] == "1 decision about pay could not be sent. See why"
+    assert told(payer, paid)[1] == "1 decision on pay could not be sent. See why"
 
 
 def test_bots_reports_and_what_is_still_to_come_of_this_study_alone(payer: Client) -> None:
@@ -172,7 +172,7 @@ def test_a_report_is_seen_on_the_page_in_the_reader_and_among_the_needs(staff: C
     people = f"/dashboard/studies/{study.key}/people/"
     make_conversation(study)
     listed = flat(staff.get(people, {"show": "reported"}).content.decode())
-    assert "1 report by people is not seen yet." in listed
+    assert "1 new report by participants." in listed
     assert "1 of 1" in listed, "replies that a filter found"
     assert listed.count("/people/" + str(chat.participant_id)) == listed.count('class="person-id"') == 1
     page = staff.get(f"{people}{chat.participant_id}/").content.decode()
@@ -180,7 +180,7 @@ def test_a_report_is_seen_on_the_page_in_the_reader_and_among_the_needs(staff: C
     assert "&lt;i&gt;odd&lt;/i&gt;" in page
     assert "I am GPT-4." in page  # staff read what was withheld
     assert f"/dashboard/conversations/{chat.pk}/?turn=1" in page
-    assert any("reported by people" in one.rest for one in action_items())
+    assert any("reported by participants" in one.rest for one in action_items())
     reader = staff.get(f"/dashboard/conversations/{chat.pk}/", follow=True).content.decode()
     assert "Reported: Something else. “&lt;i&gt;odd&lt;/i&gt;”" in reader
     assert "Names its model: It says so. “GPT-4”" in reader
@@ -192,7 +192,7 @@ def test_a_report_is_seen_on_the_page_in_the_reader_and_among_the_needs(staff: C
     assert back["Location"] == f"{people}{chat.participant_id}/"
     report.refresh_from_db()
     assert report.seen_by
-    assert not any("reported by people" in one.rest for one in action_items())
+    assert not any("reported by participants" in one.rest for one in action_items())
     assert "Mark all as seen" not in staff.get(people).content.decode()
 
 
@@ -225,7 +225,7 @@ def test_bots_show_how_often_they_name_their_model(staff: Client) -> None:
     found = marks_of_bots(["eliza", "parrot"])
     assert {(key, one.marked, one.replies) for key, one in found.items()} == {("eliza", 1, 2)}
     for address in ("/dashboard/bots/", "/dashboard/bots/eliza/"):
-        assert "1 of 2 replies name its model" in flat(staff.get(address).content.decode())
+        assert "1 of 2 replies name the model" in flat(staff.get(address).content.decode())
     [row] = exporter_get("reply_marks").rows(chat.study, ExportOptions())
     assert row[4:8] == [1, "names_model", {}, ["ELIZA"]]
 
@@ -263,7 +263,7 @@ def signs_of(role: str, settings: Any, **details: Any) -> Process:
 
 def test_an_installation_that_tells_nothing_says_so() -> None:
     text = browser(Right.READ).get("/dashboard/settings/system/").content.decode()
-    assert "No process has given a sign of life yet." in text
+    assert "No process has reported yet." in text
     assert "No problem found." in text
 
     text = browser(Right.READ, Right.RUN).get("/dashboard/settings/alerts/").content.decode()
@@ -304,14 +304,10 @@ def test_processes_queues_and_what_is_wrong_stand_there(settings: Any) -> None:
         assert f"Hangs since {web.heard_at - timedelta(minutes=2):%H:%M}" in text
         assert "The queue analysis is stuck" in text
         assert "1 job waits, and no worker has gone on" in text
-        assert "No bot host is heard of" in text
+        assert "No bot host is reporting" in text
         assert "No problem found" not in text
     leads = [one.lead for one in action_items()]
-    assert leads == [
-        f"Bot host on {gone.host} is silent.",
-        f"Web on {web.host} hangs.",
-        "The queue analysis is stuck.",
-    ]
+    assert leads == [f"Bot host on {gone.host} is silent.", f"Web on {web.host} hangs.", "The queue analysis is stuck."]
 
 
 def test_retention_says_what_is_erased_when() -> None:
@@ -332,7 +328,7 @@ def test_a_state_that_cannot_be_read_is_told_and_asked_for_again(monkeypatch: py
     monkeypatch.setattr("webapp.dashboard.views.system.system_now", away)
     answer = browser(Right.READ).get("/dashboard/settings/system/")
     assert answer.status_code == 200
-    assert "The state cannot be read." in answer.content.decode()
+    assert "The status could not be read." in answer.content.decode()
     assert 'data-live="/dashboard/settings/system/live/"' in answer.content.decode()
 
 
@@ -342,7 +338,7 @@ def test_the_button_sends_a_test_where_a_way_is_set_up(settings: Any) -> None:
     assert "neither CONFAB_ALERT_WEBHOOK nor CONFAB_ALERT_EMAILS is set" in answer.content.decode()
     settings.CONFAB_ALERT_EMAILS = ["lab@example.org"]
     text = client.post("/dashboard/settings/alerts/test/", follow=True).content.decode()
-    assert "A test alert is on its way." in text
+    assert "A test alert was sent." in text
     assert "Confab: a test" in text
     assert "Sending" in text
     Alert.objects.update(error="<b>the server</b> is away")

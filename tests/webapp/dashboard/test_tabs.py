@@ -103,10 +103,10 @@ def test_the_overview_offers_the_links_ready_to_copy(staff: Client) -> None:
     assert page.count('data-copy="http://testserver/s/s/"') == 3, "head, anybody, a pasted code"
     question = page.split('data-copy="<ExternalQuestion')[1].split('</ExternalQuestion>"')[0]
     assert "<ExternalURL>http://testserver/s/s/</ExternalURL>" in question
-    assert "none of Prolific's completion codes" in page
+    assert "no completion codes from Prolific" in page
     study = study_edit(study=study, code_rated="C1")
     page = unescape(staff.get("/dashboard/studies/s/").content.decode())
-    assert "none of Prolific's completion codes" not in page
+    assert "no completion codes from Prolific" not in page
 
 
 def test_the_overview_offers_only_the_link_of_the_platform_that_the_study_names(staff: Client) -> None:

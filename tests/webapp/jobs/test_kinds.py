@@ -350,7 +350,7 @@ def test_going_on_is_a_button_on_the_pages_of_metrics_and_fits(
     assert admin_client.get(shows).context["section"] == "studies"
     leave = reverse("dashboard:job_stop", args=[kind, job.pk])
     assertContains(admin_client.get(shows), leave)
-    assertContains(admin_client.post(leave, {"next": shows}, follow=True), "It counts as stopped")
+    assertContains(admin_client.post(leave, {"next": shows}, follow=True), "The job was dismissed")
     assertNotContains(admin_client.get(shows), leave)
     assertNotContains(admin_client.get(reverse("dashboard:jobs")), "Interrupted")
     with django_capture_on_commit_callbacks(execute=True):

@@ -150,10 +150,10 @@ def test_a_server_error_says_what_is_saved_and_pay_knows_whose_fault_it_was(
     [visit] = submissions_of(Study.objects.get(key="a")).all
     assert (visit.outcome, visit.fault, visit.is_ours) == ("left", "server", True)
     staff = signed_in(Right.READ, Right.PAY)
-    assert f"Our server failed ({reference})" in shown(staff.get("/dashboard/studies/a/people/"))
+    assert f"Server failed ({reference})" in shown(staff.get("/dashboard/studies/a/people/"))
     study_edit(study=Study.objects.get(key="a"), pay_each=1.0)
     listed = shown(staff.get("/dashboard/studies/a/people/"))
-    assert "Our server failed them; the log has each code." in listed
+    assert "The server failed; the log has each code." in listed
     # Somebody else's browser gets the plain page, which says nothing of the task.
     stranger = Client(raise_request_exception=False)
     assert stranger.get(address).status_code == 404

@@ -192,7 +192,7 @@ def test_results_exports_reader_and_package(browser: Client, address: str, tmp_p
     chat = Conversation.objects.order_by("slot__order").first()
     read = staff.get(reverse("dashboard:conversation", args=[chat.pk]), follow=True)
     assert read.status_code == 200
-    assert "The reply that the chat went on with" in read.content.decode()
+    assert "The reply that was picked" in read.content.decode()
     call_command("export", "--study", "k", "--what", "package", "--output", str(tmp_path / "k.zip"))
     call_command("import_conversations", str(tmp_path / "k.zip"), "--study", "k2")
     back = study_judgements(Study.objects.get(key="k2"))

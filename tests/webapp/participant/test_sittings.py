@@ -306,10 +306,10 @@ def test_who_did_all_parts_gets_their_bonus_once() -> None:
     people = staff.get("/dashboard/studies/s/people/")
     assert people.status_code == 200
     assert "Opens later" in people.content.decode()
-    assert "Give the bonus" not in people.content.decode()
+    assert "Give them the bonus" not in people.content.decode()
     days_ago(person, 2)
     do_part(Client(), "?pid=p1")
-    assert "Give the bonus" in staff.get("/dashboard/studies/s/people/").content.decode()
+    assert "Give them the bonus" in staff.get("/dashboard/studies/s/people/").content.decode()
     for _click in range(2):
         answer = staff.post("/dashboard/studies/s/people/decide/", {"action": "bonus_all"})
         assert answer.status_code == 302

@@ -138,7 +138,7 @@ def test_nobody_is_approved_whose_ending_is_unpaid(paid: Study, visit: Make) -> 
 
 def test_mechanical_turk_is_not_asked_to_pay_time_in_full(study: Study, visit: Make) -> None:
     keys = [visit("screened_out", "out", platform="mturk"), visit("rated", "done", platform="mturk")]
-    assert row_amounts(signed_in(Right.READ, Right.PAY, Right.PRIVATE), study)["out"] == "Give by hand £0.10"
+    assert row_amounts(signed_in(Right.READ, Right.PAY, Right.PRIVATE), study)["out"] == "Pay by hand £0.10"
     visits_approve(study=study, keys=keys)
     assert [line.split(",")[1] for line in mturk_file(study)][1:] == ['"ses-done"']
     assert exported(study)["out"]["by_hand"]

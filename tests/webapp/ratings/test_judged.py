@@ -178,7 +178,10 @@ def test_a_file_in_another_language_is_told_with_the_metrics_that_do_not_hold_fo
     err = StringIO()
     asked = ["--data", str(tmp_path / "de.jsonl"), "--metrics", "bleu,rouge,rouge_1"]
     call_command("evaluate_metrics", *asked, "--json", stdout=StringIO(), stderr=err)
-    assert "the replies of lab appear to be in German, for which these metrics are not valid: rouge, rouge_1\n" in err.getvalue()
+    assert (
+        "the replies of lab appear to be in German, for which these metrics are not valid: rouge, rouge_1\n"
+        in err.getvalue()
+    )
 
 
 KEYS = ("quality", "fluency", "diversity", "contingency", "empathy")
@@ -260,7 +263,7 @@ def test_the_overview_counts_items_and_asks_for_no_chatbot(items_study: Study) -
     for model in ("a", "b"):
         assert re.search(rf'{model}</th><td class="number">3</td><td class="number">12</td>', overview)
     assert "Participants cannot get a chatbot" not in overview
-    assert "cannot give participants a chatbot" not in client.get("/dashboard/").content.decode()
+    assert "cannot assign a chatbot to participants" not in client.get("/dashboard/").content.decode()
 
 
 def test_every_kind_of_target_is_exported(items_study: Study) -> None:

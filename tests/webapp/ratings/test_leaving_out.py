@@ -171,7 +171,7 @@ def test_pages_say_who_is_left_out_and_put_them_in(rated: Study, client: Client)
         assert "1 of 4 people is left out" in html or "1 of 4 people are left out: All alike (1)." in html
         assert 'href="?">Put them in' in html
         assert "without=same_answer" in html, "the choice goes from page to page"
-        assert "Everybody is counted." in client.get(address).content.decode()
+        assert "All participants are included." in client.get(address).content.decode()
     listed = reverse("dashboard:study_conversations", args=["rated"])
     assert client.get(listed, {"without": "same_answer"}).context["page"].total == 3
     assert client.get(listed, {"without": "none"}).status_code == 404
@@ -239,7 +239,10 @@ def test_known_answers_and_items_shown_twice_have_flags_of_their_own() -> None:
     n = study.rubric.dimensions.count()
     assert flags == {
         ("missed_gold", task.pk): "1 of 1 items with a known answer were answered differently.",
-        ("inconsistent", task.pk): f"{n} questions were answered twice; the two answers differ by 67 % of the scale on average.",
+        (
+            "inconsistent",
+            task.pk,
+        ): f"{n} questions were answered twice; the two answers differ by 67 % of the scale on average.",
     }
     assert state.get_kind_results("missed_gold")["of"] == state.get_kind_results("inconsistent")["of"] == 2
 

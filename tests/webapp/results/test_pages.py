@@ -152,7 +152,7 @@ def test_an_older_result_says_that_it_is_one(staff: Client, study: Study) -> Non
     assert "Show the new result" in read(staff, live)
     anew = read(staff, where)
     assert "50 ratings by" in anew
-    assert "come since" not in anew + current
+    assert "since then" not in anew + current
 
 
 def test_the_report_is_made_by_a_job_of_the_stored_results(

@@ -130,7 +130,7 @@ def test_no_place_holds_anything_of_a_person_who_is_gone(
             participant_withdraw(participant=person)
     assert emptied
     assert not CleanUp.objects.exists()
-    assert MARK not in caplog.text, "logs know people by random ids"
+    assert MARK not in caplog.text, "Logs contain only random participant ids"
     after = places(marks if how == "erased" else [MARK])
     kept_for_pay = {"studies_platformids", "studies_task", "pay_decision", "pay_platformvisit", "pay_hookevent"}
     assert after <= (set() if how == "erased" else kept_for_pay), after

@@ -64,8 +64,10 @@ def _answer(request: HttpRequest, form: BotForm) -> HttpResponse:
         seconds = _tried_s(request.POST.get("proof", ""), form.bot)
         if seconds is not None:
             bot_answered(bot_id=row.bot_id, seconds=seconds)
-        then = "" if seconds is not None else " Write to it: studies open with bots that have answered."
-        messages.success(request, f"{row.title} is stored.{then}")
+        then = (
+            "" if seconds is not None else " Send it a message: studies can only be opened with bots that have replied."
+        )
+        messages.success(request, f"{row.title} was saved.{then}")
         return redirect("dashboard:bot", row.bot_id)
     return page(
         request,
@@ -133,10 +135,10 @@ def bot_archive(request: HttpRequest, bot_id: str) -> HttpResponse:
     is_archived = request.POST.get("archived") == "1"
     if is_archived and (using := studies_collecting_with(bot_id)):
         names = ", ".join(f"“{study.name}”" for study in using)
-        messages.error(request, f"{names} gives {row.title} to people now. Pause the study first.")
+        messages.error(request, f"{names} is collecting with {row.title}. Pause the study first.")
         return redirect("dashboard:bot", bot_id)
     declared_bot_archive(row=row, is_archived=is_archived)
     messages.success(
-        request, f"{row.title} is {'archived' if is_archived else 'back'}. Its conversations stay as they are."
+        request, f"{row.title} was {'archived' if is_archived else 'restored'}. Its conversations are unchanged."
     )
     return redirect("dashboard:bots")

@@ -225,5 +225,5 @@ def _read(request: HttpRequest) -> tuple[str, list[dict[str, str]], int]:
     if any(turn["speaker"] not in ("human", "bot") for turn in turns):
         return "The speaker of a turn must be “human” or “bot”.", [], 0
     if any(len(turn["text"]) > 5 * MAX_CHARS for turn in turns) or (len(turns[-1]["text"]) > MAX_CHARS):
-        return f"At most {MAX_CHARS} characters.", [], 0
+        return f"A message can have at most {MAX_CHARS} characters.", [], 0
     return "", turns, seed

@@ -65,18 +65,18 @@ from webapp.studies.selectors import get_participant
 _TURNED_AWAY = {
     "paused": "the study is paused",
     "ended": "the study is closed",
-    "full": "all people are there",
-    "limit": "took part as often as they may",
+    "full": "all places are taken",
+    "limit": "took part as often as allowed",
     "not_invited": "did not take part in an earlier study",
     "took_part": "took part in an earlier study",
     "not_again": "was screened out or missed a check before",
-    "all_rated": "has met all there is",
-    "sitting_early": "came before the next part opens",
+    "all_rated": "has done everything available",
+    "sitting_early": "came before the next part opened",
     "sitting_late": "came after the part had closed",
-    "all_sittings": "has done all parts",
-    "bots_full": "only bots that have enough were left",
-    "spent": "the cap on cost is reached",
-    "no_bot": "no bot could answer",
+    "all_sittings": "has completed all parts",
+    "bots_full": "only bots that need no more ratings were left",
+    "spent": "the cost limit is reached",
+    "no_bot": "no bot was available",
     "no_ids": "the participant ID was missing from the link",
     "script_failed": "the browser could not load the chat (seen before consent)",
     "script_failed_chat": "the chat page did not start (after consent)",
@@ -235,7 +235,7 @@ def _live_context(request: HttpRequest, study: Study) -> dict[str, Any]:
         "paced": study.values.pacing.paces_alike,
         "naming": NAMES_MODEL in study.values.filtering.reply_filters,
         "confirm": _confirm(room.people.n_inside),
-        "say": f"{room.people.n_inside} inside, {room.n_waiting} wait for a reply, {room.people.n_done} done.",
+        "say": f"{room.people.n_inside} active, {room.n_waiting} waiting for a reply, {room.people.n_done} done.",
         "alarm": _alarm(room),
         "in_a_row": settings.CONFAB_ASIDE_IN_A_ROW,
         "aside_failed": settings.CONFAB_ASIDE_FAILED,
@@ -247,8 +247,8 @@ def _live_context(request: HttpRequest, study: Study) -> dict[str, Any]:
 def _confirm(n_inside: int) -> str:
     """Return the text of the dialog before the study is paused or closed."""
     if not n_inside:
-        return "No participant is inside, and no new ones can start."
-    return f"{n_inside} {plural(n_inside, 'participant', 'participants')} inside may finish. No new ones can start."
+        return "No participant is active, and no new ones can start."
+    return f"{n_inside} active {plural(n_inside, 'participant', 'participants')} may finish. No new ones can start."
 
 
 def _alarm(room: LiveRoom) -> str:
@@ -310,7 +310,7 @@ def message_reply(request: HttpRequest, study: Study, participant_id: UUID) -> H
     message = get_object_or_404(ParticipantMessage, pk=number, participant=participant_id, participant__study=study)
     try:
         message_answer(message=message, text=request.POST.get("text", ""), username=request.user.get_username())
-        messages.success(request, "The answer is stored. The participant sees it on their next page.")
+        messages.success(request, "The answer was saved. The participant will see it on their next page.")
     except Refused as refused:
         messages.error(request, refused.message)
     return redirect("dashboard:study_person", study.key, participant_id)
@@ -325,7 +325,7 @@ def person_erase(request: HttpRequest, study: Study, participant_id: UUID) -> Ht
     participants = query_participant(participant)
     if request.method == "POST":
         participants_erase(participants=participants, notes=True)
-        messages.success(request, "Everything that was kept of this person is erased.")
+        messages.success(request, "All data of this participant have been erased.")
         return redirect("dashboard:study_people", study.key)
     counts = erasure_counts(participants)
     loss = [(kind.title, counts[table]) for table, kind in erasure_kinds().items() if counts[table]]

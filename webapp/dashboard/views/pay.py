@@ -60,7 +60,7 @@ def _approve(request: HttpRequest, study: Study) -> None:
     by_name = submissions_of(study).by_name
     keys = [by_name[name].key for name in request.POST.getlist("visit") if name in by_name]
     if not keys:
-        raise Refused("no_visit", "Tick whom to approve first.")
+        raise Refused("no_visit", "Select visits to approve first.")
     _approved(request, study, keys)
 
 
@@ -76,17 +76,17 @@ def _approve_all(request: HttpRequest, study: Study) -> None:
 def _approved(request: HttpRequest, study: Study, keys: Sequence[SubmissionKey]) -> None:
     n = services.visits_approve(study=study, keys=keys, user=request.user)  # type: ignore[arg-type]
     if not n:
-        messages.info(request, "Nothing was left to approve.")
+        messages.info(request, "There was nothing left to approve.")
         return
-    words = plural(n, "%(n)d visit is approved", "%(n)d visits are approved") % {"n": n}
-    messages.success(request, f"{words}. Nothing is sent yet.")
+    words = plural(n, "%(n)d visit was approved", "%(n)d visits were approved") % {"n": n}
+    messages.success(request, f"{words}. Nothing has been sent yet.")
 
 
 def _reject(request: HttpRequest, study: Study) -> HttpResponse | None:
     """Reject one or several visits once their names are confirmed beside the reason; all or none of them."""
     visits, chosen = _chosen(request, study)
     if any(visit.outcome == INSIDE for visit in chosen):
-        raise Refused("inside", "A participant who is still inside cannot be rejected.")
+        raise Refused("inside", "A participant who is still active cannot be rejected.")
     least = max(services.REASON_LEAST_CHARS.get(visit.platform, 0) for visit in chosen)
     is_sure = "sure" in request.POST
     form = RejectForm(request.POST if is_sure else None, initial=request.POST.dict())
@@ -105,8 +105,8 @@ def _reject(request: HttpRequest, study: Study) -> HttpResponse | None:
             raise
         form.add_error("reason", refused.message)
         return _sure(request, visits, chosen, "reject", form)
-    words = plural(len(chosen), "The visit is rejected.", "%(n)d visits are rejected.") % {"n": len(chosen)}
-    messages.success(request, f"{words} Nothing is sent yet.")
+    words = plural(len(chosen), "The visit was rejected.", "%(n)d visits were rejected.") % {"n": len(chosen)}
+    messages.success(request, f"{words} Nothing has been sent yet.")
     return None
 
 
@@ -126,7 +126,7 @@ def _bonus(request: HttpRequest, study: Study) -> HttpResponse | None:
         form_id=form.cleaned_data["asked"],
         user=request.user,  # type: ignore[arg-type]
     )
-    messages.success(request, "The bonus is decided. Nothing is sent yet.")
+    messages.success(request, "The bonus was saved. Nothing has been sent yet.")
     return None
 
 
@@ -136,7 +136,7 @@ def _message(request: HttpRequest, study: Study) -> None:
     request_key = f"message:{request.POST.get('asked', '')[:36]}"
     shared = caches["shared"]  # a second click may reach another process
     if not shared.add(request_key, True, timeout=3600):
-        raise Refused("sent_before", "This message was sent already.")
+        raise Refused("sent_before", "This message was already sent.")
     try:
         prolific.message_send(
             study=study, participant_id=visit.key.participant, text=request.POST.get("text", "").strip()
@@ -144,7 +144,7 @@ def _message(request: HttpRequest, study: Study) -> None:
     except Refused:
         shared.delete(request_key)
         raise
-    messages.success(request, "The message is sent.")
+    messages.success(request, "The message was sent.")
 
 
 def _messages(request: HttpRequest, study: Study) -> HttpResponse:
@@ -167,7 +167,7 @@ def _messages(request: HttpRequest, study: Study) -> HttpResponse:
 
 def _undo(request: HttpRequest, study: Study) -> None:
     services.decision_undo(study=study, pk=_number(request), user=request.user)  # type: ignore[arg-type]
-    messages.success(request, "The decision is undone.")
+    messages.success(request, "The decision was undone.")
 
 
 def _sent(request: HttpRequest, study: Study) -> None:
@@ -190,13 +190,13 @@ def _retry_all(request: HttpRequest, study: Study) -> None:
     if prolific.decisions_retry(study=study):
         _send(request, study)
     else:
-        messages.info(request, "Nothing was left to try again.")
+        messages.info(request, "There was nothing left to retry.")
 
 
 def _bonus_all(request: HttpRequest, study: Study) -> None:
     n = services.all_parts_bonus(study=study, user=request.user)  # type: ignore[arg-type]
     words = plural(n, "%(n)d person gets the bonus", "%(n)d people get the bonus") % {"n": n}
-    messages.success(request, f"{words} for all parts. Nothing is sent yet.")
+    messages.success(request, f"{words} for completing all parts. Nothing has been sent yet.")
 
 
 def _send(request: HttpRequest, study: Study) -> None:
@@ -241,7 +241,7 @@ def _chosen(request: HttpRequest, study: Study, verb: str = "reject") -> tuple[S
     """
     visits, names = submissions_of(study), request.POST.getlist("visit")
     if not names:
-        raise Refused("no_visit", f"Tick whom to {verb} first.")
+        raise Refused("no_visit", f"Select visits to {verb} first.")
     if not visits.by_name.keys() >= set(names):
         raise Http404("no such visit")
     return visits, [visits.by_name[name] for name in dict.fromkeys(names)]
@@ -332,9 +332,10 @@ def _mturk_filled(request: HttpRequest, study: Study) -> HttpResponseBase:
     if not filled.n_filled:
         out.close()
         summary = (
-            f"{filled.n_open} rows have no decision yet, and {filled.n_unknown} belong to no participant of this study."
+            f"{filled.n_open} rows have no decision yet, and {filled.n_unknown} do not belong to a participant of "
+            "this study."
         )
-        messages.error(request, f"Nothing could be filled in: {summary}")
+        messages.error(request, f"No decision could be filled in: {summary}")
         return _back(request, study)
     out.flush()
     filled_file.seek(0)

@@ -52,7 +52,7 @@ class AccountForm(forms.ModelForm):
         super().__init__(*args, **{"label_suffix": "", **kwargs})
         for name in ("username", "email"):
             self.fields[name].widget.attrs.update({"class": "input", "autocomplete": "off"})
-        self.fields["username"].help_text = "The person signs in by it."
+        self.fields["username"].help_text = "Used to sign in."
 
 
 @never_cache
@@ -100,7 +100,7 @@ def person_change(request: HttpRequest, pk: int) -> HttpResponse:
     try:
         if action == "groups":
             account_groups_set(actor=acting_user, user=user, groups=account_groups(request.POST.getlist("groups")))
-            messages.success(request, f"The groups of {name} are stored.")
+            messages.success(request, f"The groups of {name} were saved.")
         elif action == "link":
             return _people(request, AccountForm(), added=user)
         elif action in ("activate", "deactivate"):
@@ -108,7 +108,7 @@ def person_change(request: HttpRequest, pk: int) -> HttpResponse:
             messages.success(request, f"{name} can {'sign in again' if action == 'activate' else 'no longer sign in'}.")
         elif action == "delete":
             account_delete(actor=acting_user, user=user)
-            messages.success(request, f"The account {name} is deleted.")
+            messages.success(request, f"The account {name} was deleted.")
         else:
             raise Http404
     except Refused as error:
@@ -121,13 +121,15 @@ class SecretForm(forms.Form):
 
     name = forms.CharField(label="Name", max_length=64)
     address = forms.CharField(
-        label="Address", max_length=1000, help_text="The secret is sent there and nowhere else: https://api.openai.com."
+        label="Address",
+        max_length=1000,
+        help_text="The secret is sent only to this address, such as https://api.openai.com.",
     )
     value = forms.CharField(
         label="Secret",
         max_length=LONGEST_SECRET,
         widget=forms.PasswordInput(attrs={"autocomplete": "off"}),
-        help_text="It is encrypted and never shown again.",
+        help_text="The secret is encrypted and never shown again.",
     )
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -148,7 +150,7 @@ def secrets(request: HttpRequest) -> HttpResponse:
         except Refused as error:
             form.add_error(None, error.message)
         else:
-            messages.success(request, f"“{secret.name}” is stored, for {secret.address}.")
+            messages.success(request, f"“{secret.name}” was stored for {secret.address}.")
             return redirect("dashboard:secrets")
     return page_of_settings(
         request,
@@ -169,10 +171,10 @@ def secret_change(request: HttpRequest, pk: int) -> HttpResponse:
     try:
         if request.POST.get("action") == "delete":
             secret_delete(secret=secret)
-            messages.success(request, f"“{secret.name}” is deleted.")
+            messages.success(request, f"“{secret.name}” was deleted.")
         else:
             secret_replace(secret=secret, value=request.POST.get("value", ""))
-            messages.success(request, f"“{secret.name}” has its new value.")
+            messages.success(request, f"“{secret.name}” was replaced.")
     except Refused as error:
         messages.error(request, error.message)
     return redirect("dashboard:secrets")
@@ -183,7 +185,7 @@ def secrets_again(request: HttpRequest) -> HttpResponse:
     """Encrypt all secrets with the newest key."""
     n_closed = secrets_renew()
     if n_closed:
-        messages.warning(request, f"{n_closed} secrets open with none of the keys; store these again.")
+        messages.warning(request, f"{n_closed} secrets cannot be decrypted with any key; store them again.")
     else:
-        messages.success(request, "All secrets are encrypted with the newest key; older keys can go.")
+        messages.success(request, "All secrets are encrypted with the newest key; you can delete the older keys.")
     return redirect("dashboard:secrets")

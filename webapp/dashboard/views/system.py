@@ -114,9 +114,11 @@ def retention(request: HttpRequest) -> HttpResponse:
 def alert_test(request: HttpRequest) -> HttpResponse:
     """Send an alert that says that it is a test."""
     if alert_try():
-        messages.info(request, "A test alert is on its way. The table below shows whether it arrived.")
+        messages.info(request, "A test alert was sent. The table below shows whether it was delivered.")
     else:
-        messages.warning(request, "Nothing was sent: neither CONFAB_ALERT_WEBHOOK nor CONFAB_ALERT_EMAILS is set.")
+        messages.warning(
+            request, "Nothing was sent, because neither CONFAB_ALERT_WEBHOOK nor CONFAB_ALERT_EMAILS is set."
+        )
     return redirect("dashboard:alerts")
 
 
@@ -171,5 +173,5 @@ def token_end(request: HttpRequest, pk: int) -> HttpResponse:
     user: Any = request.user
     token = get_object_or_404(tokens_of(user), pk=pk)
     token_revoke(token=token)
-    messages.success(request, f"“{token.name}” opens nothing any more.")
+    messages.success(request, f"“{token.name}” was revoked.")
     return redirect("dashboard:tokens")

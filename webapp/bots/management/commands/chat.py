@@ -19,11 +19,11 @@ from webapp.core.management.base import ConfabCommand, Usage
 
 
 class Command(ConfabCommand):
-    help = "Talk to a bot in the terminal; with --message, one reply per message."
+    help = "Chat with a bot in the terminal; with --message, print one reply per message."
 
     def add_own_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("bot", metavar="BOT", help="its id, see list_bots")
-        parser.add_argument("--message", action="append", metavar="TEXT", help="may be given several times")
+        parser.add_argument("bot", metavar="BOT", help="bot id (see list_bots)")
+        parser.add_argument("--message", action="append", metavar="TEXT", help="message to send; repeatable")
         parser.add_argument("--seed", type=int, default=0)
 
     def run(self, **options: Any) -> dict[str, Any]:
@@ -32,7 +32,7 @@ class Command(ConfabCommand):
         name = options["bot"]
         for message in options["message"] or []:
             if not message.strip():
-                raise Usage(f"--message is {quote(message)}; a message has at least one visible character")
+                raise Usage(f"--message is {quote(message)}; write at least one visible character")
         bot_find(name)
         try:
             bot = bot_load(name, settings.CONFAB_DEVICE)
@@ -64,7 +64,7 @@ class Command(ConfabCommand):
 def _typed(title: str) -> Iterator[str]:
     """Yield lines of standard input; "quit" or the end of input ends the chat."""
     if sys.stdin.isatty():
-        sys.stderr.write(f"{title} listens. An empty line is passed over; quit ends.\n")
+        sys.stderr.write(f"{title} is ready. Empty lines are ignored; type quit to end.\n")
     while True:
         if sys.stdin.isatty():
             sys.stderr.write("You: ")

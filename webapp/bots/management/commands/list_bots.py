@@ -13,7 +13,7 @@ from webapp.core.management.base import ConfabCommand
 
 
 class Command(ConfabCommand):
-    help = "List every registered bot, and why one is not available."
+    help = "List all registered bots, with the reason if one is not available."
 
     def add_own_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument(
@@ -21,8 +21,7 @@ class Command(ConfabCommand):
             nargs="?",
             const="",
             metavar="ID",
-            help="public checkpoints that can be added, or one of them with its entry for bots.yaml; "
-            "nothing is downloaded",
+            help="list public checkpoints that can be added, or print the bots.yaml entry of one; downloads nothing",
         )
 
     def run(self, **options: Any) -> list[dict[str, Any]]:
@@ -71,7 +70,7 @@ class Command(ConfabCommand):
                 self.stdout.write(remote_get(self._remote).snippet)
             else:
                 self.stdout.write(
-                    "Add one on the dashboard's page Bots, or see its entry for bots.yaml by "
+                    "Add one on the dashboard's page Bots, or print its entry for bots.yaml with "
                     f"`{settings.CONFAB_PROGRAM} list_bots --remote ID`."
                 )
             return

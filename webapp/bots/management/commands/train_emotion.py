@@ -28,7 +28,7 @@ class Command(ConfabCommand):
             nargs="+",
             default=[],
             metavar="FILE",
-            help="texts with a polarity, on which the sentiment is measured for the card",
+            help="texts with a known polarity, to measure the sentiment for the card",
         )
 
     def run(self, **options: Any) -> dict[str, Any]:

@@ -305,7 +305,7 @@ class Command(ConfabCommand):
     help = "Rebuild the catalogues in docs from the code."
 
     def add_own_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("--check", action="store_true", help="change nothing; fail if one is stale")
+        parser.add_argument("--check", action="store_true", help="change nothing, but fail if a catalogue is stale")
 
     def run(self, **options: Any) -> dict[str, list[str]]:
         root = Path(settings.BASE_DIR)

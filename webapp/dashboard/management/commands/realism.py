@@ -17,7 +17,7 @@ from webapp.results.realism import realism_ask, realism_of
 
 
 class Command(ConfabCommand):
-    help = "Compare simulated participants with the people of a study."
+    help = "Compare simulated participants with the participants of a study."
 
     def add_own_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("study", metavar="STUDY", help="study whose participants were simulated")

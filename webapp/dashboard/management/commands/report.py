@@ -56,7 +56,7 @@ class Command(ConfabCommand):
             "--like",
             choices=LIKE,
             default="",
-            help="as Tables 2, 3, 5 and 8 and Figures 3 to 8 of this paper, with the published values",
+            help="render Tables 2, 3, 5 and 8 and Figures 3 to 8 of this paper, with the published values",
         )
         parser.add_argument(
             "--sections", default="", metavar="a,b", help="only these sections of the page, such as ratings,hybrid"
@@ -64,7 +64,7 @@ class Command(ConfabCommand):
         parser.add_argument(
             "--formula", default="", metavar="FORMULA", help="also fit this model: 'y ~ bot * scenario + (1|rater)'"
         )
-        parser.add_argument("--kind", choices=KINDS, default="linear", help="of the model (default: linear)")
+        parser.add_argument("--kind", choices=KINDS, default="linear", help="kind of the model (default: linear)")
         parser.add_argument("--include-synthetic", action="store_true")
         without_argument(parser)
 
@@ -154,7 +154,7 @@ class Command(ConfabCommand):
         }
 
     def present(self, result: dict[str, Any]) -> None:
-        self.stdout.write(f"The report is in {result['file']}")
+        self.stdout.write(f"The report was written to {result['file']}")
 
 
 def _sections(requested: str, known: Sequence[str]) -> list[str]:

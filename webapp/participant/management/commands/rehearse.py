@@ -22,15 +22,15 @@ from webapp.studies.selectors import rehearsal_token, study_by_key
 
 class Command(ConfabCommand):
     help = (
-        "Send scripted participants through a study of a running server. They are marked synthetic "
-        "and left out of fits and exports unless asked for."
+        "Send scripted participants through a study on a running server. They are marked synthetic and excluded "
+        "from fits and exports unless included explicitly."
     )
 
     def add_own_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("--study", required=True, help="the study's key")
+        parser.add_argument("--study", required=True, help="key of the study")
         parser.add_argument("--people", type=whole_number(1), default=12, help="how many")
         parser.add_argument("--seed", type=int, default=0)
-        parser.add_argument("--url", default=None, help="the server, if not the one that runs here")
+        parser.add_argument("--url", default=None, help="address of the server (default: the server running here)")
 
     def run(self, **options: Any) -> dict[str, Any]:
         url = options["url"] or server_address()
@@ -43,7 +43,7 @@ class Command(ConfabCommand):
             if answer.has_redirect_location and answer.headers["Location"].startswith("https:"):
                 raise Refused(
                     "no_server",
-                    f"{url} redirects to {answer.headers['Location']}: this server expects a proxy with TLS; name the "
+                    f"{url} redirects to {answer.headers['Location']}: this server expects a TLS proxy; use the "
                     "proxy's address, such as --url https://confab.example.org",
                 )
         except httpx.HTTPError as error:

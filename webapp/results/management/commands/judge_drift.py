@@ -17,7 +17,7 @@ from webapp.results.judges import JudgesParams, gold_read, judge_named, judges_d
 
 
 class Command(ConfabCommand):
-    help = "Score the stored sample of a comparison of judges again, and alert where a judge has drifted."
+    help = "Score the stored sample of a judge comparison again, and alert if a judge has drifted."
 
     def add_own_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument(

@@ -18,41 +18,45 @@ from webapp.studies.privacy.retention import ids_erase, retention_due, retention
 from webapp.studies.selectors import study_by_key
 
 _NOT_TOUCHED = (
-    "What Confab made of them in its data folder is gone, too: exports, packages, reports, results, uploads. Not "
-    "touched: files that were downloaded or written by --output, lines of logs, PostgreSQL's own files until its "
-    "next vacuum, and backups, those of this installation being:"
+    "Their data in Confab's data folder are also gone: exports, packages, reports, results, uploads. Not erased: "
+    "files that were downloaded or written by --output, lines in logs, PostgreSQL's own files until its next "
+    "vacuum, and backups. The backups of this installation are:"
 )
 
 
 class Command(ConfabCommand):
     help = (
-        "Remove a person, everybody, recruitment ids or texts from a study, or what is due by the retention clocks "
-        "of all studies. There is no way back; backups and files that were downloaded are not touched."
+        "Erase a participant, everyone, recruitment ids or texts from a study, or everything due for retention in "
+        "all studies. This cannot be undone; backups and downloaded files are not erased."
     )
 
     def add_own_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("--study", metavar="KEY")
         target = parser.add_mutually_exclusive_group(required=True)
-        target.add_argument("--participant", type=UUID, metavar="ID", help="the id in exports")
-        target.add_argument("--external-id", metavar="ID", help="the id on the recruitment platform, or in a file")
-        target.add_argument("--people", action="store_true", help="everybody in the study")
-        target.add_argument("--ids", action="store_true", help="everybody's recruitment ids; the work stays")
+        target.add_argument("--participant", type=UUID, metavar="ID", help="the participant's id in exports")
         target.add_argument(
-            "--texts", action="store_true", help="messages, replies, comments and answers in words; ratings stay"
+            "--external-id", metavar="ID", help="the participant's id on the recruitment platform, or in a file"
         )
-        target.add_argument("--due", action="store_true", help="what the clocks of all studies say by now")
-        parser.add_argument("--dry-run", action="store_true", help="count what would go, and remove nothing")
+        target.add_argument("--people", action="store_true", help="all participants of the study")
+        target.add_argument(
+            "--ids", action="store_true", help="the recruitment ids of all participants; their work is kept"
+        )
+        target.add_argument(
+            "--texts", action="store_true", help="messages, replies, comments and answers in words; ratings are kept"
+        )
+        target.add_argument("--due", action="store_true", help="everything that is due for retention in all studies")
+        parser.add_argument("--dry-run", action="store_true", help="count what would be erased, without erasing it")
 
     def run(self, **options: Any) -> dict[str, Any]:
         is_dry = options["dry_run"]
         if options["due"]:
             if options["study"]:
-                raise Usage("--due is about all studies; leave --study out")
+                raise Usage("--due covers all studies; leave --study out")
             return self._due(is_dry)
         if not options["study"]:
-            raise Usage("--study is missing: name the study to erase from")
+            raise Usage("--study is missing; name the study to erase from")
         if options["external_id"] == "":
-            raise Usage("--external-id is empty; people without one are named by --participant")
+            raise Usage("--external-id is empty; use --participant for participants without one")
         try:
             study = study_by_key(options["study"])
         except Study.DoesNotExist:
@@ -79,7 +83,7 @@ class Command(ConfabCommand):
             description = f"with the id {options['participant']}"
             participants = people.filter(pk=options["participant"])
         else:
-            description = f"whom a platform calls {quote(options['external_id'])}"
+            description = f"with the platform id {quote(options['external_id'])}"
             participants = people.filter(
                 platform_ids__external_id__in={options["external_id"], sanitise_id(options["external_id"])}
             )
@@ -100,13 +104,13 @@ class Command(ConfabCommand):
 
     def present(self, result: dict[str, Any]) -> None:
         if result["dry_run"]:
-            self.stdout.write("Nothing was removed. This would go:")
+            self.stdout.write("Nothing was erased. This would be erased:")
         for erasure in result.get("studies", ()):
             self.stdout.write(f"{erasure['study']}: {erasure['what']}")
         for table, n in result["removed"].items():
             self.stdout.write(f"{n:>8} {table}")
         if not result["removed"]:
-            self.stdout.write("Nothing is there to erase.")
+            self.stdout.write("There is nothing to erase.")
         elif not result["dry_run"]:
             self.stdout.write(_NOT_TOUCHED)
             for path in sorted((Path(settings.DATA_DIR) / "backups").glob("*")):

@@ -15,7 +15,7 @@ from webapp.studies.study_file import items_lines, study_file_json, study_file_o
 
 
 class Command(ConfabCommand):
-    help = "Write a study as a file that `import_study` reads; many items get a file of their own beside it."
+    help = "Write a study as a file for `import_study`; if it has many items, they get a second file."
 
     def add_own_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("--study", required=True, metavar="KEY")
@@ -38,5 +38,5 @@ class Command(ConfabCommand):
         return result
 
     def present(self, result: dict[str, Any]) -> None:
-        items_note = f"; its items stand beside it in {result['items']}" if "items" in result else ""
-        self.stdout.write(f"Version {result['version']} of {result['study']} is written{items_note}.")
+        items_note = f"; its items were written to {result['items']}" if "items" in result else ""
+        self.stdout.write(f"Version {result['version']} of {result['study']} was written{items_note}.")

@@ -16,11 +16,11 @@ from webapp.studies.study_file import items_of_file
 
 
 class Command(ConfabCommand):
-    help = "Load items that people are to judge (context, response, reference) from a file into a study."
+    help = "Load items to rate (context, response, reference) from a file into a study."
 
     def add_own_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("file", type=Path, help=".jsonl or .jsonl.gz, one item a line")
-        parser.add_argument("--study", required=True, metavar="KEY", help="a study that is there")
+        parser.add_argument("file", type=Path, help=".jsonl or .jsonl.gz, one item per line")
+        parser.add_argument("--study", required=True, metavar="KEY", help="existing study")
 
     def run(self, **options: Any) -> dict[str, Any]:
         path: Path = options["file"]
@@ -34,6 +34,6 @@ class Command(ConfabCommand):
         return items_import(study=study, lines=items_of_file(path), origin=origin).as_dict()
 
     def present(self, result: dict[str, Any]) -> None:
-        self.stdout.write(f"{result['items']} items are new, {result['unchanged']} were there.")
+        self.stdout.write(f"{result['items']} new items, {result['unchanged']} already present.")
         for skipped in result["skipped"]:
-            self.stderr.write(f"line {skipped['line']} left out: {skipped['reason']}")
+            self.stderr.write(f"line {skipped['line']} skipped: {skipped['reason']}")

@@ -16,12 +16,12 @@ from webapp.studies.lifecycle import study_import, study_read
 
 
 class Command(ConfabCommand):
-    help = "Make a study of a file (YAML or JSON), or a new version of the study with its key."
+    help = "Create a study from a file (YAML or JSON), or a new version of the study with its key."
 
     def add_own_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("file", type=Path, help="as export_study or study_example writes it")
-        parser.add_argument("--key", help="in place of the file's")
-        parser.add_argument("--open", action="store_true", help="let the study collect")
+        parser.add_argument("file", type=Path, help="file written by export_study or study_example")
+        parser.add_argument("--key", help="use this key instead of the file's")
+        parser.add_argument("--open", action="store_true", help="open the study, so that it starts collecting")
 
     def run(self, **options: Any) -> dict[str, Any]:
         path: Path = options["file"]
@@ -54,9 +54,9 @@ class Command(ConfabCommand):
             self.stderr.write(f"- {mistake}")
 
     def present(self, result: dict[str, Any]) -> None:
-        change_text = "is new" if result["is_new"] else "is changed" if result["changes"] else "is as it was"
+        change_text = "is new" if result["is_new"] else "is changed" if result["changes"] else "is unchanged"
         self.stdout.write(f"Study {result['study']} {change_text}: version {result['version']}, {result['state']}.")
         for change in result["changes"]:
             self.stdout.write(f"- {change['words']}")
         if result["items"]:
-            self.stdout.write(f"{result['items']} items are new.")
+            self.stdout.write(f"{result['items']} new items.")

@@ -19,18 +19,16 @@ from webapp.studies.selectors import study_by_key
 
 
 class Command(ConfabCommand):
-    help = "Make a list of one-time links, each for one person, and write it as CSV."
+    help = "Create a list of one-time links, one per participant, and write it as CSV."
 
     def add_own_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("--study", required=True, metavar="KEY")
         parser.add_argument("--number", type=int, required=True, metavar="N", help="of links")
         parser.add_argument("--output", type=Path, required=True, metavar="FILE.csv")
-        parser.add_argument("--label", default="", help="what they are for")
-        parser.add_argument("--days", type=int, help="for how long they may be used; else for ever")
+        parser.add_argument("--label", default="", help="purpose of the links")
+        parser.add_argument("--days", type=int, help="days until the links expire (default: never)")
         parser.add_argument(
-            "--address",
-            metavar="URL",
-            help="of this server, as people reach it; without it that of the server that runs here",
+            "--address", metavar="URL", help="public address of this server (default: the server running here)"
         )
 
     def run(self, **options: Any) -> dict[str, Any]:
@@ -48,4 +46,4 @@ class Command(ConfabCommand):
         return {"links": options["number"], "list": batch, "file": str(path)}
 
     def present(self, result: dict[str, Any]) -> None:
-        self.stdout.write(f"{result['links']} links are in {result['file']}.")
+        self.stdout.write(f"{result['links']} links were written to {result['file']}.")

@@ -13,7 +13,7 @@ from webapp.studies.study_file import study_example, study_file_json, study_file
 
 
 class Command(ConfabCommand):
-    help = "Print a study's file for a protocol or a ready-made study, to import; without a name, those there are."
+    help = "Print a study file for a protocol or a ready-made study; without a name, list them."
 
     def add_own_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("protocol", nargs="?", metavar="PROTOCOL")
@@ -39,4 +39,4 @@ class Command(ConfabCommand):
         elif "text" in result:
             self.stdout.write(result["text"], ending="")
         else:
-            self.stdout.write(f"The example {result['protocol']} is written.")
+            self.stdout.write(f"The example {result['protocol']} was written.")
