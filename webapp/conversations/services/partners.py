@@ -240,7 +240,7 @@ def seat_take(*, study: Study, conversation_id: UUID, user: User) -> None:
             seat.state, seat.staff = PartnerSeat.State.TAKEN, user
             seat.save(update_fields=["state", "staff"])
     if seat.staff_id != user.pk:
-        raise Refused("taken", "Another member of staff is replying in this chat.")
+        raise Refused("taken", "Another staff member is writing in this chat.")
 
 
 def staff_reply(*, study: Study, conversation_id: UUID, user: User, text: str) -> None:
@@ -259,7 +259,7 @@ def staff_reply(*, study: Study, conversation_id: UUID, user: User, text: str) -
         seat = _staffed_seat(study, conversation_id)
         chat = seat.conversation
         if seat.staff_id != user.pk:
-            raise Refused("taken", "Another member of staff is replying in this chat.")
+            raise Refused("taken", "Another staff member is writing in this chat.")
         if chat.due_turn is None or chat.due_error or seat.given_turn == chat.due_turn:
             raise Refused("not_due", "The participant is not waiting for a reply at the moment.")
         seat.given_turn, seat.given_text, seat.given_at = chat.due_turn, text, database_now()
