@@ -91,7 +91,7 @@ def test_the_page_of_an_import_asks_too(file: Path, settings: Any, tmp_path: Pat
     sent = {"file": SimpleUploadedFile("chats.jsonl", file.read_bytes())}
     where = client.post(reverse("dashboard:imports"), sent)["Location"]
     page = client.get(where).content.decode()
-    assert page.count("If a low answer is better") == 2
+    assert page.count("If low answers are better") == 2
     form = client.get(where).context["form"]
     assert {row["key"] for row in form.questions() if row["opposed"]} == {"quality", "dull"}
 
