@@ -46,7 +46,7 @@ from webapp.studies.selectors import judges_items, rehearsal_token, talks_to_bot
 NO_DATA = re.compile(
     r"No ratings? yet|No judgements yet|No participants yet|No participant has started yet"
     r"|No participant has finished a task yet|No conversations? yet|nothing to report|\b0 rated"
-    r"|cannot assign a chatbot to participants|Participants cannot get a chatbot"
+    r"|cannot give participants a chatbot|Participants cannot get a chatbot"
 )
 PER_TASK = {"arena": 4, "best_worst": 5, "dialogues": 3, "pairwise": 5, "picks": 6}
 """Ratings of pairs, or of four replies, that one person of the protocol's example gives; the check is none of them."""
@@ -100,7 +100,7 @@ def pages_agree(study: Study, n_people: int, **query: str) -> None:
         assert f"{n_judgements} judgements of" in read(client, study, "study_results", **query)
     if judges_items(study):
         assert "do not chat" in read(client, study, "study_conversations", **query)
-    assert "cannot assign a chatbot to participants" not in " ".join(one.rest for one in action_items())
+    assert "cannot give participants a chatbot" not in " ".join(one.rest for one in action_items())
 
 
 def people_made_real(study: Study) -> None:

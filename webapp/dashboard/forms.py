@@ -59,9 +59,7 @@ class SelfPlayForm(forms.Form):
     n_turns = forms.IntegerField(label="Turns per conversation", min_value=1, max_value=1000, initial=10)
     seed = forms.IntegerField(label="Seed", initial=2026, min_value=-(2**63), max_value=2**63 - 1)
     study = forms.ChoiceField(
-        label="Reply filters",
-        required=False,
-        help_text="Matches of this study’s filters are marked, but not blocked.",
+        label="Reply filters", required=False, help_text="Matches of this study’s filters are marked, but not blocked."
     )
     openers = forms.CharField(
         label="Openers, one per line",

@@ -191,7 +191,7 @@ class _PairWords:
             return Sentence(
                 "clock",
                 pair_title,
-                f"are not yet known to differ: more than {TOO_MANY:,} more each would be needed{self.aim}.",
+                f"are not significantly different yet: more than {TOO_MANY:,} more each would be needed{self.aim}.",
             )
         if len(talked) == 2 and not is_of_pairs:
             return self._beside_plan(pair_title, talked, n_more)

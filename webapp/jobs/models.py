@@ -292,7 +292,8 @@ class MetricRun(JobBase):
     run = models.ForeignKey(SelfPlayRun, null=True, blank=True, on_delete=models.CASCADE)
     metrics = models.JSONField(default=list)
     languages = models.JSONField(
-        default=dict, help_text=_("{language: number of conversations detected as that language}, for jobs that skipped none")
+        default=dict,
+        help_text=_("{language: number of conversations detected as that language}, for jobs that skipped none"),
     )
 
     then = models.JSONField(

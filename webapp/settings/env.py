@@ -84,8 +84,7 @@ class Environment:
         keys = self.names(name, default)
         if any(len(key) < _SHORTEST_KEY for key in keys):
             raise ImproperlyConfigured(
-                f"{name} contains a key that was never valid: each must have at least {_SHORTEST_KEY} "
-                "characters"
+                f"{name} contains a key that was never valid: each must have at least {_SHORTEST_KEY} characters"
             )
         return keys
 

@@ -68,8 +68,7 @@ def test_commands_and_the_web_start_end_with_one_sentence(tmp_path: Path, comman
     )
     assert done.returncode == 1
     assert done.stderr.strip() == (
-        "CONFAB_PLUGINS names 'no_such_module_here': there is no such module on Python's path. "
-        "Correct or remove it."
+        "CONFAB_PLUGINS names 'no_such_module_here': there is no such module on Python's path. Correct or remove it."
     )
 
 

@@ -84,7 +84,7 @@ def test_a_bot_that_was_set_aside_says_so_everywhere(staff: Client) -> None:
     assert "Participants cannot get a chatbot." not in overview
     needs = text(staff, "/dashboard/")
     assert "failed at its latest 3 replies" in needs
-    assert "new participants are not assigned to it until a reply works." in needs
+    assert "new participants do not get it until it replies successfully." in needs
 
 
 def test_a_study_without_a_bot_to_offer_shouts(staff: Client) -> None:

@@ -545,7 +545,7 @@ def test_items_come_from_a_file_and_what_is_none_is_told(staff: Client) -> None:
 
     html = sent(good, '{"id": 2}')
     assert "1 item is new, 0 already existed, 1 skipped." in html
-    assert "Line 2 was left out" in html
+    assert "Line 2 was skipped" in html
     assert "1 item to judge" in html
     assert "data-step-state>1 item<" in html
     assert "0 items are new, 1 already existed, 0 skipped." in sent(good)
@@ -605,7 +605,7 @@ def test_a_newcomer_has_samples_and_lists_for_what_is_judged(staff: Client) -> N
         page = staff.post(bring, {"_take_out": "sample"}, follow=True).content.decode()
         assert "taken out." in page
         assert left in page
-        assert "removed already" in staff.post(bring, {"_take_out": "sample"}, follow=True).content.decode()
+        assert "gone already" in staff.post(bring, {"_take_out": "sample"}, follow=True).content.decode()
     page = staff.get(address("turns", "bots")).content.decode()
     assert '<option value="dialogues">dialogues (6 chats)</option>' in page
     data = form_of(staff, address("turns", "bots")) | {"conversations_of": "dialogues"}

@@ -211,7 +211,7 @@ def test_a_public_checkpoint_is_added(staff: Client, stranger: Client) -> None:
     assert staff.post(reverse("dashboard:bot_add", args=["nothing"])).status_code == 404
     assert not DeclaredBot.objects.exists()
     page = staff.post(add, follow=True)
-    assertContains(page, "It will download 353 MB when it is first loaded.")
+    assertContains(page, "Its 353 MB are downloaded when it is first loaded.")
     assertContains(page, reverse("dashboard:bot", args=["dialogpt-small"]))
     assertNotContains(page, f'action="{add}"')
     assertContains(staff.post(add, follow=True), "DialoGPT small was not added")

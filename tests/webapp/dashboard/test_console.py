@@ -87,7 +87,7 @@ def test_nobody_else_types_in_a_chat_that_is_taken(staff: Client, chat: Conversa
 
 @pytest.mark.parametrize(
     ("text", "words"),
-    [("", "Write a message first."), (" \n", "Write a message first."), ("x" * 5001, "5000 is the most")],
+    [("", "Write something first."), (" \n", "Write a message first."), ("x" * 5001, "5000 is the most")],
 )
 def test_a_reply_that_cannot_be_sent_is_refused(staff: Client, chat: Conversation, text: str, words: str) -> None:
     act(staff, chat, action="take")

@@ -223,7 +223,7 @@ def test_a_program_and_the_commands_have_the_same_result(judges: Any, tmp_path: 
     assert program.post("judges", {"study": "shop", "judges": []}).status_code == 422
     with pytest.raises(CommandError, match="no judge 'bad'"):
         call_command("compare_judges", data=path, judges="bad")
-    with pytest.raises(CommandError, match="no such finished judge comparison"):
+    with pytest.raises(CommandError, match="no such finished comparison"):
         call_command("judge_drift", job=999_999)
 
 

@@ -185,7 +185,7 @@ def test_a_total_is_told_before_the_list_is_narrowed(reader: Client, study: Stud
 
     assert told(high="6") == "5 matching conversations."
     assert told(high="6", **{"is": "starred"}) == "1 matching conversation."
-    assert told(sample="x", high="6") == "“sample:x”: a whole number is needed."
+    assert told(sample="x", high="6") == "“sample:x” needs a whole number."
     assert "no order" not in told(high="<b>")
 
 

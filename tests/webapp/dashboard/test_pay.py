@@ -287,7 +287,7 @@ def test_a_worker_that_is_killed_while_it_writes_does_not_write_again(
         run_job(job)
         assert sorted(one["recipient_id"] for one in platform.messages) == ["pid-a", "pid-b"]
     job.refresh_from_db()
-    assert ["may have been sent" in one["error"] for one in job.result["people"]] == [True, False]
+    assert ["Perhaps sent" in one["error"] for one in job.result["people"]] == [True, False]
 
 
 def test_messages_are_offered_where_prolific_passes_them_on(payer: Client, paid: Study, visit: Make) -> None:

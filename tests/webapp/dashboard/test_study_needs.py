@@ -78,7 +78,7 @@ def test_flags_faults_and_decisions_that_wait_are_told_to_who_pays(
     assert told(payer, paid) == [
         "1 person lost a chat to a bot failure and should be paid. Decide about pay",
         "1 person has flags and is waiting for pay. Review",
-        "1 person finished more than 3 days ago, and waits for a decision about pay. Decide about pay",
+        "1 person finished more than 3 days ago and waits for a decision on pay. Decide about pay",
     ]
     client.force_login(make_staff(Right.READ))
     assert [line.rpartition(". ")[2] for line in told(client, paid)] == ["Review"]

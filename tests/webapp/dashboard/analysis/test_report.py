@@ -123,7 +123,7 @@ def test_without_a_page_all_results_are_printed(study: Study, data: StudyData) -
     assert found["correlations"] == study_correlations(data).to_json()
     for kind in ("best-worst", "by-trait"):
         assert found["trajectories"][kind] == study_trajectories(data).to_json()[kind]
-    with pytest.raises(CommandError, match="name the page with --output") as error:
+    with pytest.raises(CommandError, match="name the page by --output") as error:
         call_command("report", "--study=analysed")
     assert error.value.returncode == 2
 

@@ -34,7 +34,7 @@ class Command(ConfabCommand):
             known_runs = ", ".join(map(str, runs.values_list("pk", flat=True)[:5])) or (
                 "none; create one with `simulate`"
             )
-            raise LookupError(f"study {study.key} has no such run of simulated participants; there is: {known_runs}")
+            raise LookupError(f"study {study.key} has no such simulation; available: {known_runs}")
         job = realism_ask(run, options["participant"])
         if job.can_go_on:
             job = job_restart(job=job, enqueue=False)
