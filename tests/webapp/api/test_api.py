@@ -82,7 +82,7 @@ def test_rights_that_a_person_loses_are_lost_to_their_tokens() -> None:
     assert program.post("runs", {"bots": ["eliza"]}).status_code == 403
     with pytest.raises(Refused, match="does not have the right pay"):
         token_make(user=program.user, name="more", rights=["pay"])
-    with pytest.raises(Refused, match="no right “reed”. Use one of: read, private"):
+    with pytest.raises(Refused, match=r"no right “reed”\. Use one of: read, private"):
         token_make(user=program.user, name="more", rights=["reed"])
 
 

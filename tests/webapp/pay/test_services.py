@@ -262,7 +262,10 @@ def test_half_the_usual_time_is_fast(paid: Study, visit: Make) -> None:
     visit("rated", "usual", seconds=480, quality=3, fluency=5)
     assert named(paid) == {
         quick: {
-            "fast": "1:52 minutes; 90 % of participants took longer, half of them 7:44 or more. 10 % of tasks have this flag."
+            "fast": (
+                "1:52 minutes; 90 % of participants took longer, half of them 7:44 or more. 10 % of tasks have this "
+                "flag."
+            )
         }
     }
 

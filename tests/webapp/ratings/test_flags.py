@@ -68,7 +68,10 @@ def test_repeated_are_long_messages_said_again_or_by_others() -> None:
     )
     assert words("repeated", work) == {
         0: "2 of 5 messages repeat an earlier message of the participant.",
-        1: "1 of 3 messages repeat an earlier message of the participant, and 2 were also written by other participants of the study.",
+        1: (
+            "1 of 3 messages repeat an earlier message of the participant, and 2 were also written by other "
+            "participants of the study."
+        ),
     }
     twice = work_of([mine], [mine, "and more"], people=[_ME, _ME])
     assert words("repeated", twice) == {}, "one message said again is not two"
@@ -107,7 +110,8 @@ def test_a_machine_is_suspected_of_long_messages_that_nobody_typed() -> None:
     )
     assert list(found) == [0], "and two of five are not half"
     assert found[0].startswith(
-        "1 of 2 long messages were typed faster than people can type. 1 of 2 long messages were typed without a single deletion. "
+        "1 of 2 long messages were typed faster than people can type. 1 of 2 long messages were typed without a "
+        "single deletion. "
     )
     kind = flag_kinds.get("machine")
     assert kind.find(work_of(["a"])).why_none == "not_counted"

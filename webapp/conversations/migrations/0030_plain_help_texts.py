@@ -155,7 +155,10 @@ class Migration(migrations.Migration):
             name="goes_on",
             field=models.BooleanField(
                 blank=True,
-                help_text="For two replies to one message: whether the chat continued with this one; null until one is picked.",
+                help_text=(
+                    "For two replies to one message: whether the chat continued with this one; null until one is "
+                    "picked."
+                ),
                 null=True,
             ),
         ),
@@ -164,7 +167,9 @@ class Migration(migrations.Migration):
             name="is_refused",
             field=models.BooleanField(
                 default=False,
-                help_text="A content filter of the bot's provider refused this message. It is not sent to any bot again.",
+                help_text=(
+                    "A content filter of the bot's provider refused this message. It is not sent to any bot again."
+                ),
             ),
         ),
         migrations.AlterField(

@@ -103,7 +103,9 @@ class Migration(migrations.Migration):
             field=models.CharField(
                 blank=True,
                 default="",
-                help_text="Language of the conversation if the metric was skipped because it does not support that language.",
+                help_text=(
+                    "Language of the conversation if the metric was skipped because it does not support that language."
+                ),
                 max_length=20,
             ),
         ),

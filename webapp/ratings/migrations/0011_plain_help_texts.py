@@ -12,7 +12,9 @@ class Migration(migrations.Migration):
             name="at_turn",
             field=models.PositiveIntegerField(
                 blank=True,
-                help_text="Turn whose two replies were compared; null for whole chats and ratings that are not of a pair.",
+                help_text=(
+                    "Turn whose two replies were compared; null for whole chats and ratings that are not of a pair."
+                ),
                 null=True,
             ),
         ),
