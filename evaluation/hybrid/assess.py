@@ -67,7 +67,7 @@ class _HumanPrediction:
     """Prediction of the bots' ratings from conversations with people.
 
     Attributes:
-        values: accuracy of the predicted values, by the fold's own intercept.
+        values: accuracy of the predicted values, using each fold's own intercept.
     """
 
     bot_level: dict[str, BotLevel]
@@ -87,11 +87,12 @@ def assess(
     null: NullOf | None,
     is_other_study: bool = False,
 ) -> HybridResult:
-    """Predict every bot and compare with its ratings.
+    """Predict every bot and compare the predictions with its ratings.
 
     Args:
-        selfplay: conversations of the bots with themselves.
-        is_other_study: True if the conversations are of another study than the fit's, so that only the order counts.
+        selfplay: self-play conversations of the bots.
+        is_other_study: True if the conversations come from another study than the fit, so that only the order is
+            meaningful.
     """
     if is_other_study:
         human = replace(human, means=None)
@@ -174,7 +175,7 @@ def _assess_human(
     """Compare the predictions from conversations with people with the ratings.
 
     Args:
-        scores: by the fit's own intercept.
+        scores: predictions with the fit's own intercept.
     """
     fold = replace(fit, intercept="fold")
     bot_level = means.correlate(scores, human.rated, fit.intercept)
@@ -213,7 +214,7 @@ def _assess_selfplay(
     """Compare the predictions from self-play with the ratings.
 
     Args:
-        scores: by the fit's own intercept.
+        scores: predictions with the fit's own intercept.
     """
     design, process = played.design, played.process
     fold = replace(fit, intercept="fold")
@@ -238,7 +239,7 @@ def _reach_verdict(
     from_people: _HumanPrediction,
     from_played: SelfPlayPrediction | None,
 ) -> FitVerdict:
-    """Judge the fit by one intercept for all folds, whichever one it has, so that a fit has one verdict."""
+    """Judge the fit with the common intercept, whatever its own setting, so that each fit has one verdict."""
     common = replace(fit, intercept="common")
     is_common = fit.intercept == "common"
     scores = _bot_scores(common, human.design)
@@ -304,8 +305,8 @@ def _values(fit: KeptFit, human: HumanData, means: HumanMeans, bots: Mapping[str
     """Compare the predicted values with the human means.
 
     Args:
-        fit: by the fold's own intercept, whichever one was requested.
-        bots: has the intervals.
+        fit: predictions with each fold's own intercept, whatever the setting.
+        bots: provides the intervals.
     """
     predicted, target = _bot_scores(fit, human.design), human.target
     permuted = None
@@ -336,7 +337,7 @@ def _values(fit: KeptFit, human: HumanData, means: HumanMeans, bots: Mapping[str
 def _values_selfplay(
     fit: KeptFit, played: Design, means: HumanMeans, bots: Mapping[str, BotResult]
 ) -> PredictionAccuracy:
-    """Compare the values that self-play predicts of rated bots, each by the fold without it."""
+    """Compare values predicted from self-play for rated bots, each by the fold without that bot."""
     permuted = None
     if means.null is not None:
         features = {bot: x for bot, x in features_by_bot(played).items() if bot in means.by_bot}
@@ -351,7 +352,7 @@ def _values_selfplay(
 
 
 def _bot_scores(fit: KeptFit, design: Design | None) -> dict[str, float]:
-    """Return the mean prediction of each bot's conversations with people."""
+    """Return each bot's mean prediction over its conversations with people."""
     if design is None:
         return {}
     scores = {str(bot): scored_conversations(fit, design, str(bot)) for bot in dict.fromkeys(design.bots)}
@@ -422,7 +423,7 @@ def _bot_results(
 
 
 def _expected(fit: KeptFit, design: Design | None, bot: str, human: BotFeatureMeans | None) -> Interval95 | None:
-    """Return the interval of a bot's expected mean, by the fold's own intercept; None if the fit has none."""
+    """Return the interval of a bot's expected mean, using each fold's own intercept; None if the fit has none."""
     rows, values = scored_conversations(replace(fit, intercept="fold"), design, bot)
     if fit.means is None or human is None or design is None or not len(values):
         return None
@@ -434,7 +435,7 @@ def _expected(fit: KeptFit, design: Design | None, bot: str, human: BotFeatureMe
 
 
 def _combined(fit: KeptFit, design: Design | None, bot: str) -> Combined | None:
-    """Return a bot's ratings and prediction together, by the fold without it; None where the fit does not know."""
+    """Combine a bot's ratings with its prediction by the fold without it; None if the fit does not provide one."""
     rows, values = scored_conversations(replace(fit, intercept="fold"), design, bot)
     if fit.means is None or design is None or not len(values) or bot not in fit.means.folds:
         return None

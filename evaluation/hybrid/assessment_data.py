@@ -20,18 +20,18 @@ from evaluation.stats.correlation import METHODS, Method
 BaselineLevels = Mapping[str, dict[str, BotLevel]]
 """Correlation over bots, by baseline and method."""
 RivalsOf = Callable[[Design | None], Mapping[str, Any]]
-"""Fits the rivals like `rival_folds`; takes the self-play to predict from, None for the rated conversations."""
+"""Fits the rivals like `rival_folds`. Takes the self-play to predict from, or None to use the rated conversations."""
 
 
 @dataclass(frozen=True)
 class HumanData:
-    """Conversations with people, and their ratings.
+    """Conversations with people, with their ratings.
 
     Attributes:
         design: the conversations; None without any.
-        adjusted: (n,) targets of the rated conversations less their raters' effects, for fits that estimate these.
-            Comparisons over bots and within bots use them; single conversations are compared with their own ratings.
-        means: the bots' means by the same ratings; None without ratings, or for a fit that estimates no rater effects.
+        adjusted: (n,) targets of the rated conversations minus rater effects, for fits that estimate them. Comparisons
+            over bots and within bots use these; single conversations are compared with their own ratings.
+        means: bot means of the same ratings; None without ratings, or for a fit that estimates no rater effects.
         significant: pairs of bots whose ratings differ significantly.
         dimensions: rating dimensions to correlate the predictions with.
         groups: label of each bot.
@@ -48,7 +48,7 @@ class HumanData:
 
     @cached_property
     def rated(self) -> Design | None:
-        """Rated conversations; None without any."""
+        """Rated conversations; None if there are none."""
         if self.design is None:
             return None
         rated = self.design.rows(np.isfinite(self.design.y))
@@ -56,13 +56,13 @@ class HumanData:
 
     @cached_property
     def target(self) -> Design | None:
-        """Rated conversations with the adjusted targets, if there are any."""
+        """Rated conversations, with adjusted targets if available."""
         if self.rated is None or self.adjusted is None:
             return self.rated
         return replace(self.rated, y=self.adjusted)
 
     def ratings_by_bot(self) -> dict[str, np.ndarray]:
-        """Return the targets of each bot's rated conversations, adjusted where the fit does so."""
+        """Return the targets of each bot's rated conversations, adjusted if the fit adjusts them."""
         ratings = {} if self.design is None else {bot: values for bot, (values, _) in self.design.rated.items()}
         if self.target is not None and self.adjusted is not None:
             ratings = {bot: self.target.y[self.target.bots == bot] for bot in ratings}
@@ -74,7 +74,7 @@ class SelfPlayData:
     """Self-play, and the bot means that a Gaussian process predicts from it.
 
     Attributes:
-        process: None for other fits, and for a fit of another study.
+        process: None for other kinds of fit and for a fit from another study.
     """
 
     design: Design
@@ -88,7 +88,7 @@ class Baselines:
     Attributes:
         human: trivial predictors, applied to conversations with people.
         selfplay: the same, applied to self-play.
-        rivals: fits the rivals; None without any.
+        rivals: fits the rivals; None if there are none.
     """
 
     human: BaselineLevels = field(default_factory=dict)
@@ -102,7 +102,7 @@ class Baselines:
 
         Args:
             selfplay: as in `RivalsOf`.
-            predicted: by the fit, with the intercept of each fold.
+            predicted: predictions of the fit, with each fold's own intercept.
         """
         return {} if self.rivals is None else compare_rivals(self.rivals(selfplay), predicted, human)
 
@@ -126,7 +126,7 @@ class HumanMeans:
         """Correlate scores with the means over bots.
 
         Args:
-            design: conversations behind the scores; without them the null permutes the bots' means alone.
+            design: conversations behind the scores. Without them, the null distribution permutes the bot means only.
         """
         bots = [bot for bot in scores if bot in self.by_bot]
         refit = None

@@ -1,7 +1,7 @@
-"""Trivial predictors that a hybrid metric must beat before anyone believes it.
+"""Trivial predictors that a hybrid metric must beat to be credible.
 
-Two corpora or two families of bots make everything correlate (fact sheet section 3, caution), and so does
-how much people write. Each baseline is fitted leave-bot-out like the metric, on the same conversations.
+With two corpora or two families of bots, almost everything correlates (fact sheet section 3, caution), and so does
+message length. Each baseline is fitted leave-bot-out like the metric, on the same conversations.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ BASELINES = {
     "number_of_turns": "n_turns",
     "log_number_of_turns": "log_n_turns",
 }
-"""Trivial predictors, by name, and the column each is made of: one of `LENGTHS` where the table has it, or its log."""
+"""Trivial predictors by name, with the column each one uses: one of `LENGTHS` if the table has it, or its logarithm."""
 GROUP = "group"
 
 
 def with_indicators(human: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
-    """Add a 0/1 column for every label of the column `group` but the first; return the table and their names."""
+    """Add 0/1 columns for all labels of `group` but the first; return the table and the column names."""
     if GROUP not in human.columns:
         return human, []
     labels = human[GROUP].astype(str)
@@ -44,11 +44,11 @@ def with_indicators(human: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
 def baselines_of(
     rated: Design, groups: Sequence[str], intercept: Intercept, seed: int, selfplay: Design | None = None
 ) -> dict[str, dict[str, BotLevel]]:
-    """Predict each bot from the others by one trivial column at a time, on the same conversations.
+    """Predict each bot from the others by one trivial column at a time.
 
     Args:
-        selfplay: self-play that the lines predict from, in place of the conversations they are fitted on. Which
-            group a bot belongs to does not depend on it.
+        selfplay: self-play conversations to predict from, instead of the conversations used for fitting. A bot's group
+            is the same in both.
     """
     rated = _with_logs(rated)
     selfplay = None if selfplay is None else _with_logs(selfplay)
@@ -98,9 +98,9 @@ def _baseline(
 
 
 def _selfplay_means(selfplay: Design, columns: Sequence[str], means: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Return the columns' means in self-play of the bots that have both.
+    """Return the self-play means of the columns for bots present in both tables.
 
-    Where `selfplay` lacks one of the columns, the bots keep the means they have.
+    If `selfplay` lacks a column, the bots keep the means they already have.
     """
     bots = [bot for bot in means if (selfplay.bots == bot).any()]
     if not columns or any(column not in selfplay.extra for column in columns):

@@ -1,9 +1,9 @@
-"""Correlation over bots: coefficient and null, ordered pairs, ceiling, influence.
+"""Correlation over bots: coefficient, null distribution, pair order, reliability ceiling and influence.
 
-Ceiling: reliability of the human bot means, the intraclass correlation of form (1, k), with the interval of the F
-distribution. Influence: each bot left out of the correlation. Doubt: bots resampled elsewhere, here the
-conversations within each bot. Both intercepts (see `evaluation.hybrid.fit`), and the relation within groups of
-bots.
+The ceiling is the reliability of the human bot means: the intraclass correlation of form (1, k), with its interval from
+the F distribution. Influence is measured by leaving each bot out of the correlation. Uncertainty comes from resampling
+bots (elsewhere) and conversations within bots (here). Both intercepts are covered (see `evaluation.hybrid.fit`), and so
+is the relation within groups of bots.
 """
 
 from __future__ import annotations
@@ -22,28 +22,27 @@ from evaluation.stats.correlation import Correlation, rowwise, within_groups
 from evaluation.stats.icc import icc
 
 Intercept = Literal["fold", "common"]
-"""Which intercept the predictions of left-out bots have: of their own fold, or one common to all."""
+"""Intercept of the predictions for left-out bots: one per fold, or one common to all."""
 INTERCEPTS: tuple[Intercept, ...] = ("fold", "common")
 PREFERRED_INTERCEPT: Intercept = "common"
-"""Taken unless another one is requested, by every command, form and function.
+"""Default intercept of every command, form and function.
 
-With each fold's own, as the paper has it, a prediction starts from the mean of the *other* bots, which is low
-exactly when the left-out bot is good: features that say nothing correlate at nearly −1. With one for all folds
-they correlate at about 0.
+With one intercept per fold, as in the paper, a prediction starts from the mean of the *other* bots. That mean is low
+exactly when the left-out bot is good, so uninformative features correlate at nearly −1. With the common intercept they
+correlate at about 0.
 """
 INTERCEPT_NAMES: dict[str, str] = {"common": "one intercept for all folds", "fold": "an intercept for each fold"}
 
 
 Permuted = tuple[np.ndarray, np.ndarray] | None
-"""Predictions by everything fitted and chosen again, and the permuted means they answer to, (P, K) each; None for too
-few bots."""
+"""Predictions after refitting on permuted means, and those means, (P, K) each; None with too few bots."""
 NullOf = Callable[..., Permuted]
 """Takes mean features by bot, and whether the intercept is `common`."""
 
 
 @dataclass(frozen=True, slots=True)
 class BotLevel:
-    """Correlation over bots, with the coefficient that chance passes in one case of twenty."""
+    """Correlation over bots, with the coefficient that chance exceeds 5 % of the time."""
 
     correlation: Correlation
     null95: float | None
@@ -57,15 +56,14 @@ class BotLevel:
 
 @dataclass(frozen=True, slots=True)
 class OrderedPairs:
-    """Number of bot pairs that the predictions order as the human means do.
+    """Number of bot pairs that the predictions order like the human means.
 
-    Resolvable pairs are significantly different in people's ratings, by the test that bots are
-    compared with, corrected for the number of pairs (`evaluation.hybrid.levels.significant_pairs`).
+    Resolvable pairs differ significantly in people's ratings, by the same test as in bot comparisons, corrected for the
+    number of pairs (`evaluation.hybrid.levels.significant_pairs`).
 
     Attributes:
-        test: the fixed-sample test, or the always-valid one of a study that collects; None where
-            nothing was rated.
-        units: within which it does not assume independent ratings.
+        test: the fixed-sample test, or the always-valid test while a study collects data; None without ratings.
+        units: groups of ratings that the test does not assume to be independent.
     """
 
     all: int
@@ -89,7 +87,7 @@ class OrderedPairs:
 
 
 def with_reason(fields: dict[str, Any], reason: Reason | dict[str, Any] | None) -> dict[str, Any]:
-    """Return the object with the reason next to it, if there is one."""
+    """Return the object, with its `reason` if there is one."""
     if reason is None:
         return fields
     return {**fields, "reason": reason.to_json() if isinstance(reason, Reason) else reason}
@@ -102,12 +100,12 @@ _NEARLY_1 = 1 - 1e-12
 
 @dataclass(frozen=True, slots=True)
 class BotMeanCeiling:
-    """Reliability of the human means, which limits the correlation of predictions with them.
+    """Reliability of the human means, which limits how well predictions can correlate with them.
 
     Attributes:
-        reliability: share of the variance of the bot means that is the bots' own, from 0 to 1; None where undefined.
+        reliability: share of the variance of bot means that is due to the bots, from 0 to 1; None if undefined.
         low, high: 95 % interval.
-        best_r: √reliability, what predictions of the true means would reach on average.
+        best_r: √reliability, the average correlation of perfect predictions of the true means.
     """
 
     reliability: float | None
@@ -132,11 +130,11 @@ class BotLevelDiagnostics:
 
     Attributes:
         intercepts: by intercept, `fold` and `common`: Pearson's r over bots and the pairs.
-        ceiling: see there.
-        influence: by bot, r over the other bots minus r over all (predictions as they are).
-        over_conversations: 95 % interval of the Pearson's r over bots that as many other conversations of these bots
-            give.
-        within_group: Pearson's r after each group's mean is taken away; None without groups.
+        ceiling: see `Ceiling`.
+        influence: by bot, r without that bot minus r over all bots (predictions unchanged).
+        over_conversations: 95 % interval of Pearson's r over bots for new samples of as many conversations of these
+            bots.
+        within_group: Pearson's r after subtracting each group's mean; None without groups.
     """
 
     intercepts: Mapping[str, tuple[BotLevel, OrderedPairs]]
@@ -162,10 +160,10 @@ class BotLevelDiagnostics:
 
 
 def ceiling_of(ratings: Mapping[str, np.ndarray]) -> BotMeanCeiling:
-    """Estimate the reliability of the bots' mean ratings, conversations being independent within bots.
+    """Estimate the reliability of the bots' mean ratings, assuming conversations are independent within bots.
 
     Args:
-        ratings: by bot the targets of its rated conversations.
+        ratings: targets of each bot's rated conversations.
     """
     bots = [values for values in ratings.values() if len(values) > 1]
     if len(bots) < FEWEST_BOTS:
@@ -200,13 +198,13 @@ def influence_of(predicted: Sequence[float], human: Sequence[float], bots: Seque
 
 
 def most_influential(influence: Mapping[str, float | None]) -> str | None:
-    """Return the bot whose leaving changes r most, up or down; None where no change is known."""
+    """Return the bot whose removal changes r most in either direction; None if no change is known."""
     changes = {bot: abs(change) for bot, change in influence.items() if change is not None}
     return max(changes, key=lambda bot: changes[bot], default=None)
 
 
 def interval_over_conversations(bots: Sequence[tuple[np.ndarray, np.ndarray]], seed: int) -> tuple[float, float] | None:
-    """Return the 95 % interval of the r over bots that as many other conversations of the same bots give.
+    """Return the 95 % interval of r over bots for as many new conversations of the same bots.
 
     This r and that one differ by the noise of both, and neither is the larger on average: on Fisher's scale their
     difference has mean 0 and twice the variance of one. That variance comes from drawing each bot's two means again,
@@ -249,7 +247,7 @@ def interval_over_conversations(bots: Sequence[tuple[np.ndarray, np.ndarray]], s
 def within_groups_of(
     predicted: Mapping[str, float], human: Mapping[str, float], groups: Mapping[str, str]
 ) -> Correlation | None:
-    """Correlate over bots after each group's mean is taken from both sides; None where no bot has a group."""
+    """Correlate over bots after subtracting each group's mean on both sides; None if no bot has a group."""
     bots = [bot for bot in predicted if bot in human and bot in groups]
     if len({groups[bot] for bot in bots}) < 2:
         return None

@@ -1,6 +1,6 @@
 """Mean features and mean ratings of bots, with the ratings' noise.
 
-Equations (1) and (2) of the preset `strong`, version 3. All is learned from the bots of one fold.
+Equations (1) and (2) of the preset `strong`, version 3. Everything is learned from the bots of one fold.
 """
 
 from __future__ import annotations
@@ -17,26 +17,26 @@ from evaluation.hybrid.rating_noise import RatingNoise, adjusted_means
 _ROUNDING = 1e-9
 """A within-bot standard deviation below this share of the column's size is rounding."""
 _NORMAL = 1e6
-"""Degrees of freedom with which Student's distribution is the normal one."""
+"""Degrees of freedom above which Student's distribution is treated as normal."""
 
 
 class NoNoise(HybridError):
-    """Error for ratings without differences within a bot: the noise of a mean is unknown."""
+    """Error raised when ratings do not vary within any bot, so the noise of a mean is unknown."""
 
 
 @dataclass(frozen=True, slots=True)
 class BotFeatureMeans:
-    """K bots.
+    """Mean features and ratings of K bots.
 
     Attributes:
         bots: their ids.
         x: (K, p) mean features, raw units.
         scale: (p,) pooled within-bot standard deviation of each feature; 0 where it does not vary within bots.
-        rating: (K,) mean ratings less their raters' effects.
-        n: (K,) ratings behind each.
-        noise: (K, K) covariance of how far these means are off, in units of s².
-        df: (K,) degrees of freedom of its diagonal.
-        variance: s², of a single rating within bots, less its rater's effect.
+        rating: (K,) mean ratings minus rater effects.
+        n: (K,) number of ratings of each bot.
+        noise: (K, K) error covariance of these means, in units of s².
+        df: (K,) degrees of freedom of the diagonal of `noise`.
+        variance: s², the variance of a single rating within bots, rater effects removed.
     """
 
     bots: tuple[str, ...]
@@ -62,7 +62,7 @@ class BotFeatureMeans:
         return float(self.df[self.bots.index(bot)])
 
     def interval_of(self, bot: str) -> tuple[float, float]:
-        """Return the 95 % interval of a bot's true mean by its ratings alone, by Student's t."""
+        """Return the 95 % interval of a bot's true mean from its ratings alone, by Student's t."""
         from scipy import stats
 
         middle, half = self.by_bot()[bot], float(stats.t.ppf(0.975, self.df_of(bot)))
@@ -72,7 +72,8 @@ class BotFeatureMeans:
     def new_ratings(self, bot: str) -> tuple[int, float]:
         """Return n, and the variance of the mean of n further ratings around the bot's true mean.
 
-        n is as many as the bot has, gathered in the same way; for a bot without any, the median of the others.
+        n is the bot's number of ratings, assumed to be collected in the same way; for a bot without ratings, the median
+        of the others.
         """
         if bot in self.bots:
             index = self.bots.index(bot)
@@ -83,7 +84,7 @@ class BotFeatureMeans:
         """Return the error variance of a bot's mean, and its covariance with the others', in the fold's units.
 
         Args:
-            index: its number; fold: all others.
+            index: number of the bot; fold: all other bots.
         """
         noise = self.noise[index] * self.variance / fold.variance
         return float(noise[index]), np.delete(noise, index)
@@ -104,7 +105,7 @@ class BotFeatureMeans:
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> BotFeatureMeans:
-        """Read what `to_json` made. Fits of earlier versions knew no raters in the noise."""
+        """Read the output of `to_json`. Fits of earlier versions did not include raters in the noise."""
         arrays = {name: np.array(value[name], dtype=float) for name in ("x", "scale", "rating", "n")}
         n_eff = np.array(value["n_eff"], dtype=float)
         noise = np.array(value["noise"], dtype=float) if "noise" in value else np.diag(1 / n_eff)
@@ -119,14 +120,14 @@ class BotFeatureMeans:
 
 
 class BotSums:
-    """Rated conversations reduced once, so that every choice of bots costs little.
+    """Rated conversations in reduced form, so that refitting any subset of bots is cheap.
 
     Args:
         x: (n, p) features.
         y: (n,) targets.
         codes: (n,) number of each row's bot, 0 … K−1.
         names: (K,) the bots.
-        ratings: of these rows.
+        ratings: individual ratings of these rows.
     """
 
     def __init__(
@@ -148,20 +149,20 @@ class BotSums:
         return adjusted_means(self._y, self._codes, self._ratings, everybody).rows
 
     def compute_means(self, members: np.ndarray) -> BotFeatureMeans:
-        """Return the means of these bots, from their ratings alone.
+        """Return the means of the selected bots, using their ratings alone.
 
         Args:
-            members: (K,) which bots take part.
+            members: (K,) mask of the selected bots.
 
         Raises:
-            NoNoise: where no rating differs from another of the same bot.
+            NoNoise: if no two ratings of the same bot differ.
         """
         indices = np.flatnonzero(members)
         means = adjusted_means(self._y, self._codes, self._ratings, members)  # (1)
         if not means.variance > 0:
             raise NoNoise(
-                "no bot has two ratings that differ, so how far a mean rating can be off is unknown; rate "
-                "more conversations of each bot, or choose the preset 'paper'"
+                "no bot has two different ratings, so the error of a mean rating is unknown; rate more "
+                "conversations of each bot, or choose the preset 'paper'"
             )
         number = np.bincount(self._codes, weights=self._n, minlength=len(self.bots))
         # (2) Within-bot standard deviation of each column, pooled over these bots.

@@ -1,7 +1,7 @@
 """Calibration: accuracy of predicted values, and predictions combined with ratings.
 
-All accuracy is by the fold's own intercept. The common one contains the left-out bot's level, and a fit without any
-feature would reach Q² = 1 − ((K − 1) / K)² by it.
+Accuracy always uses each fold's own intercept. The common intercept includes the left-out bot's level: with it, a fit
+without any features would reach Q² = 1 − ((K − 1) / K)².
 
 A bot's ratings and its prediction together, by empirical Bayes. The prediction, made without the bot's own ratings,
 is the prior of its true mean: a mixture over the grid of the process. Its ratings weigh the components again and
@@ -11,9 +11,8 @@ With one component, and raters of whom none rated other bots, precisions add up:
 
     mean = (p / t² + r / v) / (1 / t² + 1 / v),  variance = 1 / (1 / t² + 1 / v)
 
-The prior comes from the other bots of the study. Where bots are like the others, that saves ratings; a bot that is
-unlike them is drawn towards them, so such a mean never stands alone behind "A is better than B", and `conflict`
-warns of it.
+The prior comes from the other bots of the study. This saves ratings if the bots are similar. A bot unlike the others is
+pulled towards them, so such a mean alone never supports "A is better than B", and `conflict` warns about it.
 """
 
 from __future__ import annotations
@@ -35,15 +34,15 @@ FEWEST_BOTS_WORTH = 3
 
 @dataclass(frozen=True, slots=True)
 class EffectiveRatings:
-    """The number of ratings whose mean would be as far off as the prediction.
+    """Number of ratings whose mean would be as accurate as the prediction.
 
     Attributes:
-        stated: median over bots of what the prediction's own standard deviation says.
-        by_error: what its errors say: the variance of a rating divided by the mean squared error less the noise of the
-            human means; None where the errors are no larger than that noise.
-        interval: 95 % of `by_error`, by the χ² distribution of the sum of squared errors, which are taken to be
-            normal; an end is None where it is not bounded. Bots resampled held 72 to 85 % of simulated studies of 6
-            to 12 bots.
+        stated: median over bots, based on the standard deviation that each prediction states.
+        by_error: based on the actual errors: the variance of a rating divided by the mean squared error minus the noise
+            of the human means. None if the errors do not exceed that noise.
+        interval: 95 % interval of `by_error`, from the χ² distribution of the sum of squared errors, assumed to be
+            normal; an end is None if it is unbounded. Bootstrap intervals over bots covered 72 to 85 % of simulated
+            studies of 6 to 12 bots.
     """
 
     stated: float
@@ -64,9 +63,9 @@ def effective_ratings(
     """Compare predictions with ratings; None for fewer than three bots.
 
     Args:
-        predicted, human: by bot, each predicted without its ratings.
-        noise: by bot how many ratings its human mean has, and that mean's variance around the bot's true mean.
-        stated: by bot how many ratings the prediction's standard deviation makes it worth.
+        predicted, human: by bot; each prediction is made without that bot's ratings.
+        noise: by bot, the number of ratings behind its human mean, and the variance of that mean around the true mean.
+        stated: by bot, the number of ratings that the prediction is worth according to its standard deviation.
     """
     from scipy import stats
 
@@ -93,15 +92,17 @@ def effective_ratings(
 
 FEWEST_BOTS = 3
 FEWEST_BOTS_PARTIAL = 6
-"""An interval of r given two variables needs as many."""
+"""Minimum number of bots for an interval of r given two variables."""
 FEWEST_BOTS_ERRORS = 5
-"""An interval by the errors of the other bots needs as many."""
+"""Minimum number of bots for an interval from the errors of the other bots."""
 FEWEST_BOTS_SLOPE = 8
 NO_GAIN = Reason(
     "no_gain_no_slope",
-    "no interval: Q² is not above 0; predictions near the mean of the other bots make the slope negative",
+    "no interval: Q² is not above 0, and predictions close to the mean of the other bots make the slope negative",
 )
-"""Predictions near the mean of the other bots have a slope near −(K − 1): that mean falls as the bot's own rises."""
+"""Predictions close to the mean of the other bots have a slope near −(K − 1), because that mean falls as the bot's own
+rises.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,9 +110,9 @@ class Interval95:
     """Expected mean of a bot, with its 95 % interval.
 
     Attributes:
-        predicted: by the fold's own intercept; what the intervals are about.
-        true_mean: of the bot's true mean; None for a fit that only knows its distance from human means.
-        new: of the mean of `n_new` further ratings.
+        predicted: with each fold's own intercept; the intervals refer to this value.
+        true_mean: interval of the bot's true mean; None if the fit only knows the distance from human means.
+        new: interval of the mean of `n_new` further ratings.
     """
 
     predicted: float
@@ -130,22 +131,23 @@ class Interval95:
 
 @dataclass(frozen=True, slots=True)
 class PredictionAccuracy:
-    """The agreement of predicted with human means as values.
+    """Agreement of predicted values with human means.
 
     Attributes:
-        q2: 1 − error / error of the mean of the other bots, squared errors over bots; 1 is perfect, 0 no gain.
-        q2_null95: what permuted ratings pass once in twenty.
-        mae, mae_of_mean: mean absolute error, and that of the mean of the other bots.
-        slope: of human on predicted means; above 1, differences are predicted too small.
-        slope_interval: 95 %, Student's t over bots; None where Q² is not above 0 or with few bots, for then it would
-            hold less than it claims (in 43 to 83 % of simulated studies; in 90 to 94 % with six bots).
-        slope_reason: why there is none.
+        q2: 1 − error / error of predicting the mean of the other bots (squared errors over bots). 1 is perfect, 0 is no
+            gain.
+        q2_null95: Q² that permuted ratings exceed 5 % of the time.
+        mae, mae_of_mean: mean absolute error of the prediction, and of the mean of the other bots.
+        slope: slope of human on predicted means; above 1, predicted differences are too small.
+        slope_interval: 95 % interval, Student's t over bots. None if Q² is not above 0 or there are few bots, because
+            its coverage would then be too low (43 to 83 % of simulated studies; 90 to 94 % with six bots).
+        slope_reason: reason for a missing interval.
         inside, n_intervals: number of bots whose human mean lies in their `interval95_new`, and number of intervals.
-        interval_score: of these intervals, lower is better (Gneiting and Raftery 2007, equation 43).
-        partial: r over bots given their mean log turns and log words.
-        within_bots: r of single conversations after each bot's mean is taken away.
+        interval_score: score of these intervals; lower is better (Gneiting and Raftery 2007, equation 43).
+        partial: r over bots, controlling for mean log turns and log words.
+        within_bots: r of single conversations after subtracting each bot's mean.
         blocks: share of the variance between bots by block, under two priors.
-        reason: why the first of them are undefined.
+        reason: reason why the first fields are undefined.
         worth: how many ratings a prediction is worth, for fits with intervals.
     """
 
@@ -198,9 +200,9 @@ def prediction_accuracy(
     """Compare predicted with human means of the rated bots.
 
     Args:
-        predicted: by the fold's own intercept, each without the bot's ratings.
-        permuted: predictions for permuted means, by the same intercept.
-        lengths: by bot how long its conversations are, (2,) mean log turns and mean log words.
+        predicted: with each fold's own intercept, without the bot's own ratings.
+        permuted: predictions for permuted means, with the same intercept.
+        lengths: by bot, the length of its conversations: (2,) mean log turns and mean log words.
     """
     bots = [bot for bot in predicted if bot in human]
     x = np.array([predicted[bot] for bot in bots])
@@ -250,13 +252,13 @@ def others_mean(y: np.ndarray) -> np.ndarray:
 
 
 def q_squared(predicted: np.ndarray, human: np.ndarray) -> np.ndarray:
-    """Return Q² of each row, (P,), from (P, K) predictions and means."""
+    """Return Q² of each row, (P,), given (P, K) predictions and means."""
     error = ((human - predicted) ** 2).sum(axis=1)
     return np.asarray(1 - error / ((human - others_mean(human)) ** 2).sum(axis=1))
 
 
 def calibration(predicted: np.ndarray, human: np.ndarray) -> tuple[float | None, tuple[float, float] | None]:
-    """Return the slope of human on predicted means with its 95 % interval, None where it is undefined."""
+    """Return the slope of human on predicted means with its 95 % interval; None if undefined."""
     from scipy import stats
 
     if len(predicted) < 3 or np.ptp(predicted) <= 1e-12 * max(np.abs(predicted).max(), 1e-300):
@@ -269,16 +271,16 @@ def calibration(predicted: np.ndarray, human: np.ndarray) -> tuple[float | None,
 def intervals_by_errors(
     predicted: Mapping[str, float], human: Mapping[str, float], n_ratings: Mapping[str, int]
 ) -> dict[str, Interval95]:
-    """Return an interval of each bot's human mean, by the prediction errors of the other bots.
+    """Return an interval of each bot's human mean, based on the prediction errors of the other bots.
 
     The half width is Student's t with K − 2 degrees of freedom times the root mean square error of the other K − 1
-    bots; each of these errors has one mean of K − 2 or more estimated in it. In simulated studies of 5 to 12 bots
-    such intervals hold 95 to 98 % of bots (`tests/evaluation/hybrid/test_calibration.py`). None for fewer than five
+    bots; each of these errors involves one mean estimated from K − 2 or more bots. In simulated studies of 5 to 12 bots
+    such intervals cover 95 to 98 % of bots (`tests/evaluation/hybrid/test_calibration.py`). None with fewer than five
     bots.
 
     Args:
-        predicted: by the fold's own intercept, each without the bot's ratings.
-        n_ratings: by bot, conversations that its human mean is of.
+        predicted: with each fold's own intercept, without the bot's own ratings.
+        n_ratings: by bot, number of conversations behind its human mean.
     """
     from scipy import stats
 
@@ -295,7 +297,7 @@ def intervals_by_errors(
 
 
 def interval_score(ends: tuple[float, float], value: float, alpha: float = 0.05) -> float:
-    """Return the width of an interval and, where the value lies outside, 2/alpha times how far."""
+    """Return the width of an interval, plus 2/alpha times the distance if the value lies outside."""
     low, high = ends
     return high - low + 2 / alpha * max(low - value, value - high, 0.0)
 
@@ -303,7 +305,7 @@ def interval_score(ends: tuple[float, float], value: float, alpha: float = 0.05)
 def _partial(
     x: np.ndarray, y: np.ndarray, bots: Sequence[str], lengths: Mapping[str, np.ndarray]
 ) -> Correlation | None:
-    """Correlate what the lengths leave of both sides; None where they are unknown."""
+    """Return the partial correlation of both sides given the lengths; None if the lengths are unknown."""
     if any(bot not in lengths for bot in bots):
         return None
     n = len(bots)
@@ -316,7 +318,7 @@ def _partial(
     rest = [values - predictors @ np.linalg.lstsq(predictors, values, rcond=None)[0] for values in (x, y)]
     size = [float(np.linalg.norm(values)) for values in rest]
     if min(size) <= 1e-9 * float(np.linalg.norm(x - x.mean()) + np.linalg.norm(y - y.mean())):
-        reason = Reason("lengths_explain", "the lengths of the conversations leave nothing of one side")
+        reason = Reason("lengths_explain", "one side is fully explained by the lengths of the conversations")
         return Correlation(None, None, None, None, n, reason=reason)
     r = float(np.clip(rest[0] @ rest[1] / (size[0] * size[1]), -1, 1))
     # Two variables are given: their number comes off the degrees of freedom (Fisher 1924).
@@ -331,26 +333,26 @@ def _partial(
 
 
 CONFLICT = 2.5
-"""From so many standard errors between prediction and ratings on they contradict each other."""
+"""Standard errors between prediction and ratings above which they contradict each other."""
 
-NOT_ADJUSTED = Reason("not_adjusted", "no mean less the habits of raters: no bot has two of these ratings that differ")
+NOT_ADJUSTED = Reason("not_adjusted", "no mean adjusted for raters: no bot has two of these ratings that differ")
 NOT_COMBINED = Reason(
     "not_combined",
-    "not combined with the prediction: these are not known to be the ratings of the fit, and so neither is how far "
-    "both err together",
+    "not combined with the prediction: these may not be the ratings of the fit, so the covariance of their "
+    "errors is unknown",
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Combined:
-    """The mean of a bot by its ratings alone, and by ratings and prediction together.
+    """Mean of a bot from its ratings alone, and from ratings and prediction combined.
 
     Attributes:
-        ratings, together: the means.
-        ratings_interval, together_interval: 95 %, of the bot's true mean.
-        z: ratings less prediction, in standard errors of that difference.
-        worth: how many further ratings of the same kind would have narrowed the interval as much as the prediction
-            does; 0 where prediction and ratings together are no surer than the ratings.
+        ratings, together: the two means.
+        ratings_interval, together_interval: 95 % intervals of the bot's true mean.
+        z: ratings minus prediction, in standard errors of the difference.
+        worth: number of further ratings of the same kind that would narrow the interval as much as the prediction does;
+            0 if combining does not improve on the ratings.
     """
 
     ratings: float
@@ -362,7 +364,7 @@ class Combined:
 
     @property
     def conflict(self) -> bool:
-        """True if ratings and prediction conflict: the bot may be unlike the others, which is not covered."""
+        """True if ratings and prediction conflict: the bot may be unlike the others, which the model does not cover."""
         return abs(self.z) > CONFLICT
 
     def to_json(self) -> dict[str, Any]:
@@ -382,13 +384,13 @@ def combine(expected: Mixture, ratings: float, noise: Noise, n: int, *, variance
     """Combine the prediction of a bot's true mean with the mean of its ratings.
 
     Args:
-        expected: one mixture, without the bot's ratings.
-        ratings: the mean of the bot's ratings; noise: how far it is off, given the ratings of the others.
-        n: how many ratings these are.
-        variance: of the ratings' mean, by these ratings alone; df: its degrees of freedom.
+        expected: one mixture, made without the bot's ratings.
+        ratings: mean of the bot's ratings; noise: its error, given the ratings of the others.
+        n: number of these ratings.
+        variance: variance of the mean, from these ratings alone; df: its degrees of freedom.
 
     Raises:
-        ValueError: variance is not above 0.
+        ValueError: if `variance` is not above 0.
     """
     from scipy import stats
 

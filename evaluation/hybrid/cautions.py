@@ -1,6 +1,6 @@
 """Cautions for readers of a fit, and fallback results for bots.
 
-Fallbacks: intervals by the errors of other bots, and ranks in place of values.
+Fallbacks are intervals based on the errors of other bots, and ranks instead of values.
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ from evaluation.hybrid.results import BotResult, KeptFit
 from evaluation.hybrid.verdict import FEW_BOTS
 
 FAR = 3
-"""Standard deviations from which on a bot's mean feature is called far from the fit's conversations."""
+"""Standard deviations beyond which a bot's mean feature counts as far from the conversations of the fit."""
 COLLINEAR = 30
-"""From such a condition number on single weights mean little (Belsley, Kuh and Welsch 1980)."""
+"""Condition number above which single weights mean little (Belsley, Kuh and Welsch 1980)."""
 
 
 def cautions_of(fit: KeptFit, design: Design | None, n_rated: int) -> tuple[Finding, ...]:
-    """Return the cautions that this fit needs.
+    """Return the cautions that apply to this fit.
 
-    `few_bots`; `fold_intercept`: each fold's own carries the left-out bot's mean with a minus sign, so that
-    features that say nothing correlate at nearly −1; `constant_features`: dropped in at least one fold;
-    `collinear`; `partly_rated`: conversations counted as unrated for lack of one target dimension;
-    `undefined_features`: conversations left out.
+    `few_bots`; `fold_intercept`: each fold's own intercept includes the left-out bot's mean with a minus sign, so
+    uninformative features correlate at nearly −1; `constant_features`: dropped in at least one fold; `collinear`;
+    `partly_rated`: conversations counted as unrated because a target dimension is missing; `undefined_features`:
+    conversations left out.
 
     Args:
-        n_rated: bots with ratings.
+        n_rated: number of rated bots.
     """
     cautions = []
     if n_rated < FEW_BOTS:
@@ -56,7 +56,7 @@ def cautions_of(fit: KeptFit, design: Design | None, n_rated: int) -> tuple[Find
 
 
 def beyond_scale_of(fit: KeptFit, bots: Mapping[str, BotResult]) -> list[Finding]:
-    """Find the bots that are predicted beyond the ends of the rating scale, which a straight line does not know."""
+    """Find bots predicted beyond the ends of the rating scale, which a linear model can exceed."""
     if fit.scale_range is None:
         return []
     low, high = fit.scale_range
@@ -71,9 +71,9 @@ def beyond_scale_of(fit: KeptFit, bots: Mapping[str, BotResult]) -> list[Finding
 
 
 def extrapolations_of(fit: KeptFit, *designs: Design | None) -> list[Finding]:
-    """Find the bots whose conversations lie far from all the fit has seen: a line says little out there.
+    """Find bots whose conversations lie far from those of the fit, where a linear model is unreliable.
 
-    A bot that repeats its partner, for one, has similarities no real conversation has, and a high score.
+    For example, a bot that repeats its partner has higher similarities than any real conversation, and a high score.
     """
     far: dict[str, dict[str, None]] = {}
     for design in designs:
@@ -92,9 +92,9 @@ def extrapolations_of(fit: KeptFit, *designs: Design | None) -> list[Finding]:
 
 
 def shifts_of(shifts: Mapping[str, Mapping[str, float]]) -> list[Finding]:
-    """Find the blocks in which self-play lies further from conversations with people than any rated bot from others.
+    """Find blocks in which self-play is further from conversations with people than any rated bot from the others.
 
-    The process then predicts beyond what it was fitted to; its intervals widen there.
+    The process then extrapolates, and its intervals widen.
     """
     return [
         finding("selfplay_shift", block=name, **shift)
@@ -104,7 +104,7 @@ def shifts_of(shifts: Mapping[str, Mapping[str, float]]) -> list[Finding]:
 
 
 def unused(fit: KeptFit, line: LinearPredictor) -> tuple[str, ...]:
-    """Return the features by themselves that this fold dropped as constant."""
+    """Return the individual features that this fold dropped as constant."""
     return tuple(
         name
         for name, used in zip(fit.features, line.used, strict=True)
@@ -113,10 +113,10 @@ def unused(fit: KeptFit, line: LinearPredictor) -> tuple[str, ...]:
 
 
 def with_errors(bots: Mapping[str, BotResult], predicted: Mapping[str, float]) -> dict[str, BotResult]:
-    """Return the bots with intervals by the errors of the others, for a fit that states none of its own.
+    """Return the bots with intervals based on the errors of the others, for fits without intervals.
 
     Args:
-        predicted: by the fold's own intercept.
+        predicted: with each fold's own intercept.
     """
     human = {bot: result.human_mean for bot, result in bots.items() if result.human_mean is not None}
     intervals = intervals_by_errors(predicted, human, {bot: result.n for bot, result in bots.items()})
@@ -124,7 +124,7 @@ def with_errors(bots: Mapping[str, BotResult], predicted: Mapping[str, float]) -
 
 
 def ranked(bots: Mapping[str, BotResult]) -> dict[str, BotResult]:
-    """Return the bots with their places by the predictions, and without the values predicted."""
+    """Return the bots with ranks instead of predicted values."""
     ranks = [
         _ranks({bot: value for bot, result in bots.items() if (value := read(result)) is not None})
         for read in (lambda result: result.predicted, lambda result: result.predicted_selfplay)
@@ -138,5 +138,5 @@ def ranked(bots: Mapping[str, BotResult]) -> dict[str, BotResult]:
 
 
 def _ranks(values: Mapping[str, float]) -> dict[str, int]:
-    """Return places, 1 for the highest; equals share the better place."""
+    """Return ranks, 1 for the highest; equal values share the better rank."""
     return {bot: 1 + sum(rival > value for rival in values.values()) for bot, value in values.items()}

@@ -1,8 +1,9 @@
 """Features of the hybrid metric: design matrix and presets.
 
-Design matrix: Ghandeharioun et al. (2019), fact sheet section 3: one row per rated conversation, eleven features.
+The design matrix follows Ghandeharioun et al. (2019), fact sheet section 3: one row per rated conversation, eleven
+features.
 
-A preset names its features and the way to fit a set of bots.
+A preset names its features and how to fit a set of bots.
 """
 
 from __future__ import annotations
@@ -27,13 +28,13 @@ _COLUMN = re.compile(r"(embedding_(?:user|bot))_\d{3,}")
 
 
 def block_of(column: str) -> str | None:
-    """Return the block of embeddings that a column of a retired fit belongs to, or None for a feature of its own."""
+    """Return the embedding block that a column of a retired fit belongs to; None for an ordinary feature."""
     match = _COLUMN.fullmatch(column)
     return match[1] if match else None
 
 
 def shown_names(columns: Sequence[str]) -> list[str]:
-    """Return the columns with each block named once in place of its many columns."""
+    """Return the columns, with each block named once instead of listing its columns."""
     return list(dict.fromkeys(block_of(column) or column for column in columns))
 
 
@@ -64,17 +65,18 @@ class Design:
     Attributes:
         ids: (n,) conversations.
         x: (n, p) features, raw units.
-        y: (n,) the target; NaN for a conversation without rating.
+        y: (n,) the target; NaN for an unrated conversation.
         bots: (n,) ids.
         people: (n,) participants, None where unknown.
         ratings: name of a rating dimension to (n,) values.
         extra: further columns, for baselines: name to (n,) values.
-        means: name of a rating dimension to the mean of each bot's conversations that have it, those with
-            undefined features too.
-        rated: bot to its rated conversations' targets and participants, those with undefined features too.
+        means: for each rating dimension, the mean over each bot's conversations that have it, including those with
+            undefined features.
+        rated: for each bot, targets and participants of its rated conversations, including those with undefined
+            features.
         n_dropped: conversations left out because a feature is undefined.
-        dropped: for how many of them each feature, or block of embeddings, is undefined.
-        n_partly_rated: conversations with a rating that lacks one of the target dimensions, so without target.
+        dropped: number of these conversations in which each feature, or block of embeddings, is undefined.
+        n_partly_rated: number of rated conversations that lack a target dimension and so have no target.
     """
 
     features: tuple[str, ...]
@@ -101,7 +103,7 @@ class Design:
         return hashlib.sha256("\n".join(lines).encode()).hexdigest()
 
     def rows(self, keep: np.ndarray) -> Design:
-        """Return the conversations chosen by a mask."""
+        """Return the conversations selected by a mask."""
         return replace(
             self,
             ids=self.ids[keep],
@@ -124,19 +126,19 @@ def design_of(
 ) -> Design:
     """Make the design matrix of a table.
 
-    A conversation that stands in several rows (one per rater) becomes one, its ratings averaged. The
-    target is the mean of the target dimensions; where one of them is missing it is undefined.
+    If a conversation has several rows (one per rater), they become one row with the mean rating. The target is the mean
+    of the target dimensions; it is undefined if one of them is missing.
 
     Args:
         table: columns `conversation`, `bot`, the features, and for a human study the rating dimensions
             and, if known, `participant`.
-        features: columns that predict.
+        features: columns to predict from.
         targets: rating dimensions; none for self-play.
         dimensions: further rating dimensions to keep.
-        extra: further columns to keep where the table has them.
+        extra: further columns to keep if the table has them.
 
     Raises:
-        HybridError: for a missing column, with the nearest name.
+        HybridError: if a column is missing; the message suggests the nearest name.
     """
     import pandas as pd
 
@@ -203,9 +205,9 @@ def _mean_by_bot(values: np.ndarray, bots: np.ndarray) -> dict[str, float]:
 
 
 METRICS = "metrics"
-"""The block of all features that are metric columns."""
+"""Name of the block of all features that are metric columns."""
 OTHERS = "others"
-"""The block of features of a process that none of its own blocks names."""
+"""Name of the block for features of a process that none of its own blocks names."""
 
 EMOTION_FEATURES = tuple(f"emotion_{label}_user" for label in LABELS)
 """Columns of the metric `emotions`."""
@@ -231,13 +233,13 @@ REACTION_FEATURES = tuple(
 
 @dataclass(frozen=True, slots=True)
 class Preset:
-    """A way to fit.
+    """Features and fitting method of a hybrid metric.
 
     Attributes:
-        short: the title in a few words.
-        version: raised when its numbers could change; part of every fit's identity.
-        features: metric columns, taken where the caller chooses none.
-        parts: of a Gaussian process, its blocks by name with their features; none for other fits.
+        short: short title.
+        version: raised when the numbers could change; part of every fit's identity.
+        features: metric columns used by default.
+        parts: blocks of a Gaussian process by name, with their features; None for other fits.
     """
 
     name: str
@@ -248,7 +250,7 @@ class Preset:
     parts: tuple[tuple[str, tuple[str, ...]], ...] = ()
 
     def parts_of(self, features: Sequence[str]) -> dict[str, list[int]]:
-        """Return by block the numbers of these features that belong to it; blocks without any are left out."""
+        """Return by block the numbers of the features that belong to it; blocks without any are left out."""
         owner = {name: part for part, names in self.parts for name in names}
         parts: dict[str, list[int]] = {part: [] for part, _ in (*self.parts, (OTHERS, ()))}
         for number, name in enumerate(features):
@@ -277,16 +279,16 @@ PRESETS: dict[str, Preset] = {
 
 
 RETIRED = {"strong@2": "Confab 0.9.0 up to revision 28f5f300 (28 November 2026)"}
-"""Presets, by name and version, that are fitted and applied no more: the version that applies a stored fit."""
+"""Retired presets, by name and version, with the version of Confab that can still apply their fits."""
 
 
 def refuse_retired(name: str, version: str = "") -> None:
-    """Raise HybridError for a retired preset, with the version that can apply its fits."""
+    """Raise HybridError for a retired preset, naming the version that can apply its fits."""
     for retired in (name, f"{name}@{version}"):
         if retired in RETIRED:
             raise HybridError(
-                f"the preset {quote(retired)} is retired: there are no new fits, stored ones can be read, and "
-                f"{RETIRED[retired]} can apply them"
+                f"the preset {quote(retired)} is retired: no new fits can be made; stored fits can be read, "
+                f"and {RETIRED[retired]} can apply them"
             )
 
 
@@ -294,7 +296,7 @@ def preset_get(name: str) -> Preset:
     """Return the preset called `name`, or `name@version`.
 
     Raises:
-        HybridError: there is none, or it is retired; the message names those there are.
+        HybridError: if it does not exist or is retired; the message lists the available presets.
     """
     refuse_retired(name)
     for preset in PRESETS.values():
@@ -302,15 +304,15 @@ def preset_get(name: str) -> Preset:
             return preset
     near = nearest_names(name, list(PRESETS))
     hint = f"; did you mean {near[0]}?" if near else ""
-    raise HybridError(f"there is no preset {quote(name)}; there is: {', '.join(PRESETS)}{hint}")
+    raise HybridError(f"there is no preset {quote(name)}; available: {', '.join(PRESETS)}{hint}")
 
 
 LENGTHS = ("words_user", "n_turns")
-"""Columns that tell how long a conversation is: words per message of the participant, and turns."""
+"""Columns that measure the length of a conversation: words per message of the participant, and turns."""
 
 
 def log_lengths(extra: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Return log(1 + words per message) and log turns by name, of those columns that are there; NaN without any."""
+    """Return log(1 + words per message) and log turns by name, for the columns present; NaN if both are missing."""
     lengths = {}
     if "words_user" in extra:
         words = np.asarray(extra["words_user"], dtype=float)
@@ -322,7 +324,7 @@ def log_lengths(extra: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
 
 
 def column_means(design: Design, names: Sequence[str]) -> dict[str, np.ndarray]:
-    """Return each bot's (p,) means of columns, or logarithms of lengths, over conversations that have them all."""
+    """Return each bot's (p,) means of columns, or logarithms of lengths, over its complete conversations."""
     columns = {**design.extra, **log_lengths(design.extra)}
     if not set(names) <= columns.keys():
         return {}
@@ -335,5 +337,5 @@ def column_means(design: Design, names: Sequence[str]) -> dict[str, np.ndarray]:
 
 
 def lengths_by_bot(design: Design) -> dict[str, np.ndarray]:
-    """Return each bot's mean log(1 + words per message) and mean log turns, (2,); none where one is unknown."""
+    """Return each bot's mean log(1 + words per message) and mean log turns, (2,), where both are known."""
     return column_means(design, ("log_words_user", "log_n_turns"))

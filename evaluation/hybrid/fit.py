@@ -1,12 +1,12 @@
 """Fit of the hybrid metric, which predicts ratings of unseen bots.
 
-M_H = λ_0 + Σ λ_i M_i by ordinary least squares, fitted without one bot at a time (Ghandeharioun et al.
-2019; fact sheet section 3). Everything learned from ratings is learned without the bot predicted.
+M_H = λ_0 + Σ λ_i M_i by ordinary least squares, fitted without one bot at a time (Ghandeharioun et al. 2019; fact sheet
+section 3). The ratings of a bot are never used to predict it.
 
-Two intercepts. `fold`, as the paper: each fold has its own, which is close to the mean rating of the other
-bots and so carries the left-out bot's mean with a minus sign; features that say nothing then correlate
-at nearly −1 with the human means. `common`, the default: features are centred on all bots, all folds share
-one intercept and a fold gives the slopes only; then chance correlates near 0.
+There are two intercepts. With `fold`, as in the paper, each fold has its own. It is close to the mean rating of the
+other bots and so includes the left-out bot's mean with a minus sign; uninformative features then correlate at nearly −1
+with the human means. With `common`, the default, features are centred on all bots, all folds share one intercept and
+each fold contributes only slopes; chance then correlates near 0.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 
 N_DRAWS = 500
 MOST_NAMED = 10
-"""Undefined features that an error names."""
+"""Number of undefined features listed in an error."""
 
 
 def _identity(
@@ -114,11 +114,10 @@ def fit_process(
 def means_given(
     rated: Design, targets: Sequence[str], ratings: Ratings | None
 ) -> tuple[BotFeatureMeans | None, np.ndarray | None]:
-    """Reduce ratings that a stored fit is applied to, as `fit_process` reduces those that it is fitted to.
+    """Reduce the ratings that a stored fit is applied to, as `fit_process` does for fitting.
 
     Returns:
-        The bots' means, None where no rating of a bot differs from another; and (n,) targets less their raters'
-        effects.
+        The bots' means, None if no two ratings of a bot differ; and (n,) targets minus rater effects.
     """
     if not len(rated.y):
         return None, None
@@ -144,7 +143,7 @@ def fit_least_squares(
     seed: int,
     metric_identities: Mapping[str, Any] | None,
 ) -> tuple[KeptFit, Factors, Influence]:
-    """Fit by least squares: each fold by the own solver, all bots by statsmodels, with influence diagnostics."""
+    """Fit by least squares: each fold with `RowBlocks`, all bots with statsmodels for influence diagnostics."""
     factors = Factors(rated.x, rated.y, rated.bots)
     folds = {bot: factors.line(factors.leave_out(k)) for k, bot in enumerate(factors.bots)}
     full_line, carrying = fit_all_bots(
@@ -184,22 +183,21 @@ def fit_hybrid(
     """Fit leave-bot-out, predict, and compare with the human ratings.
 
     Args:
-        human: one row per rated conversation (or one per rating: they are averaged): `conversation`,
-            `bot`, optionally `participant`, the features and the rating dimensions. Columns `words_user`
-            and `n_turns` serve as baselines; `group` (any label per bot, e.g. its training corpus) too.
-        features: metric columns that predict; None: the preset's.
-        targets: rating dimensions; several are averaged as they are.
+        human: one row per rated conversation (or one per rating: they are averaged): `conversation`, `bot`, optionally
+            `participant`, the features and the rating dimensions. The columns `words_user`, `n_turns` and `group` (any
+            label per bot, e.g. its training corpus) serve as baselines.
+        features: metric columns to predict from; None for those of the preset.
+        targets: rating dimensions; several are averaged without rescaling.
         preset: "paper" or "strong".
         intercept: "fold" or "common", see above.
-        selfplay: `conversation`, `bot` and the features of self-play conversations. A bot without
-            ratings is predicted by the fit on all rated bots, with a bootstrap interval.
-        seed: of bootstrap and permutations.
+        selfplay: `conversation`, `bot` and the features of self-play conversations. Bots without ratings are predicted
+            by the fit on all rated bots, with a bootstrap interval.
+        seed: seed of the bootstrap and the permutations.
         dimensions: further rating dimensions to correlate the bot scores with.
         metric_identities: identities of the metrics behind the columns, kept with the fit.
-        ratings: every single rating: what `strong` takes rater effects and rating noise from, and what tells
-            which bots people can tell apart, as comparisons of bots do. Without it every conversation counts as
-            one rating.
-        study: key of the study, kept with the fit: applied to another one it gives ranks only.
+        ratings: individual ratings, used by `strong` for rater effects and rating noise, and to find significantly
+            different bots. Without them, each conversation counts as one rating.
+        study: key of the study, stored with the fit. Applied to another study, the fit gives only ranks.
 
     Raises:
         HybridError: fewer than three bots with usable ratings, too few conversations, unknown preset or
@@ -271,23 +269,23 @@ def apply_fit(
     study: str = "",
     same_instrument: bool = False,
 ) -> HybridResult:
-    """Apply a kept fit to conversations it was not fitted on.
+    """Apply a stored fit to new conversations.
 
     Args:
-        fit: a bot that it has seen is predicted by the fold without that bot.
-        human: as of `fit_hybrid`; with the target dimensions if they are rated, then correlated.
-        selfplay: as of `fit_hybrid`.
-        targets: rating dimensions of `human` to compare with, if not those of the fit.
-        ratings: as of `fit_hybrid`. Everything is compared with these, and with those of the fit nowhere.
-        study: key of the study applied to. Where it is not known to be that of the fit, only the order of the
-            predictions counts: bots have ranks, and no values, intervals or agreement of values, and a caution says so.
-            Self-play alone, of no study, has the values of the fit's own.
-        same_instrument: the study asked the same questions of the same kind of people, as the caller declares: bots
-            have values. Titles, scales and labels of the targets are compared.
+        fit: a bot that was in the fit is predicted by the fold without it.
+        human: as in `fit_hybrid`. If the target dimensions are rated, predictions are correlated with them.
+        selfplay: as in `fit_hybrid`.
+        targets: rating dimensions of `human` to compare with, if different from those of the fit.
+        ratings: as in `fit_hybrid`. All comparisons use these ratings and none use those of the fit.
+        study: key of the study applied to. If it may differ from that of the fit, only the order of the predictions is
+            meaningful: bots get ranks but no values, intervals or value agreement, and a caution explains this.
+            Self-play without a study keeps the fit's own values.
+        same_instrument: True if the caller declares that the study asked the same questions of the same kind of people;
+            bots then get values. Titles, scales and labels of the targets are compared.
 
     Raises:
-        HybridError: if neither table is given, a feature is missing, or the ratings are on another scale or not of
-            the instrument declared, or the fit's preset is retired.
+        HybridError: if neither table is given, a feature is missing, the ratings use another scale or instrument than
+            declared, or the preset is retired.
     """
     refuse_retired(fit.preset, fit.identity.version)
     if human is None and selfplay is None:
@@ -347,7 +345,7 @@ def apply_fit(
 
 
 def _undefined(design: Design) -> str:
-    """List the features that are undefined, with the number of conversations, most first; empty without any."""
+    """List the undefined features with their number of conversations, most frequent first; empty if none."""
     counts = sorted(((n, name) for name, n in design.dropped.items() if n), reverse=True)
     parts = [f"{name} in {n}" for n, name in counts[:MOST_NAMED]]
     if len(counts) > MOST_NAMED:
@@ -356,7 +354,7 @@ def _undefined(design: Design) -> str:
 
 
 def _scale(ratings: Ratings | None, targets: Sequence[str]) -> tuple[float, float] | None:
-    """Return the ends of the scale of the targets' mean; None where one is unknown or was read off the answers."""
+    """Return the ends of the scale of the targets' mean; None if one is unknown or inferred from the answers."""
     dimensions = () if ratings is None else ratings.dimensions
     known = {dimension.key: dimension for dimension in dimensions if not dimension.inferred}
     if any(target not in known for target in targets):
@@ -366,7 +364,7 @@ def _scale(ratings: Ratings | None, targets: Sequence[str]) -> tuple[float, floa
 
 
 def _instrument(ratings: Ratings | None, targets: Sequence[str]) -> dict[str, Any]:
-    """Return the scale of each target, as raters saw it, where it is known."""
+    """Return the known scale of each target, as raters saw it."""
     return {
         dimension.key: {
             "title": dimension.title,
@@ -389,8 +387,8 @@ def _check_instrument(fit: KeptFit, targets: Sequence[str], ratings: Ratings | N
         if here_fields is None or fitted_fields is None:
             location = "here" if here_fields is None else "of the fit"
             raise HybridError(
-                f"the scale of {target} {location} is not known, so nothing says that both are the same instrument; "
-                "set the scale, and fit again"
+                f"the scale of {target} {location} is unknown, so the instruments cannot be compared; set the "
+                "scale and fit again"
             )
         if differ := [name for name in here_fields if here_fields[name] != fitted_fields[name]]:
             differences = "; ".join(

@@ -355,7 +355,7 @@ def test_self_play_is_held_against_trivial_predictors_applied_to_it(intercept):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"preset": "strongest"}, "no preset 'strongest'; there is: paper, strong"),
+        ({"preset": "strongest"}, "no preset 'strongest'; available: paper, strong"),
         ({"intercept": "none"}, "'fold' or 'common'"),
         ({"targets": []}, "no target"),
         ({"features": ["f", "f"]}, "'f' is named twice"),
@@ -502,7 +502,7 @@ def test_a_replication_by_the_same_instrument_has_values_of_its_own_ratings(pres
     assert finding("same_instrument", study="one") in found.cautions
     for ratings, why in (
         (rated_by(new, title="Fun"), "title Quality of the fit, Fun here"),
-        (None, "the scale of quality here is not known"),
+        (None, "the scale of quality here is unknown"),
     ):
         with pytest.raises(HybridError, match=why):
             apply_fit(kept, human=new, ratings=ratings, study="two", same_instrument=True)
