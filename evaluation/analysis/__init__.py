@@ -1,1 +1,1 @@
-"""One result for each question: numbers, codes of findings, `to_json()` and `summary()`; no prose."""
+"""Analyses of a study: numbers, finding codes, `to_json()` and `summary()`, without prose."""

@@ -1,14 +1,14 @@
-"""Agreement between raters, on sets of items, and of raters with themselves.
+"""Agreement between raters, within sets of items, and of raters with themselves.
 
-For each dimension every coefficient that fits is given, or the reason why it does not fit. It covers the same
-conversation, where several raters rated it, and the same bot, which is another conversation for every rater.
-Controls are left out of agreement about bots: they are bad on purpose.
+For each dimension, every applicable coefficient is given, or the reason why it does not apply. Agreement is measured on
+the same conversation, if several raters rated it, and on the same bot, which is a different conversation for every
+rater. Controls are excluded from agreement about bots, because they are deliberately poor.
 
-Inter-rater agreement on each set of items: of one upload or data set, or drawn from one place. Items of one source
-are similarly difficult, and papers compare sets by such figures; over all items together, easy and hard sets would
-mix. The coefficients and their intervals are those of `stats/agreement.py`.
+A set contains the items of one upload or data set, or drawn from one place. Items of one source are similarly
+difficult, and papers compare sets by such figures; over all items, easy and hard sets would mix. The coefficients and
+their intervals come from `stats/agreement.py`.
 
-Self-agreement: items that a rater judged twice in one session, not in succession.
+Self-agreement uses items that a rater rated twice in one session, not in succession.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from evaluation.stats.means import SHARE, Interval, mean_interval
 from evaluation.tables import number_or_reason, text_table, to_plain
 
 MOST_CATEGORIES = 11
-"""Kappas treat every answer as a category of its own; a slider has too many."""
+"""Maximum number of answers for kappas, which treat every answer as a category; a slider has too many."""
 
 Code = Literal["alpha_ordinal", "alpha_interval", "icc_one", "icc_mean", "fleiss", "gwet", "cohen", "cohen_median"]
 About = Literal["conversation", "bot"]
@@ -52,7 +52,7 @@ class AgreementCoefficient:
     """One coefficient of one dimension.
 
     Attributes:
-        n_pairs: of raters, for the median of Cohen's kappa.
+        n_pairs: number of rater pairs, for the median of Cohen's kappa.
     """
 
     dimension: str
@@ -62,7 +62,7 @@ class AgreementCoefficient:
     n_pairs: int = 0
 
     def to_json(self) -> dict[str, Any]:
-        """Return plain values; undefined is null, with a reason."""
+        """Return plain values; undefined ones are null, with a reason."""
         return {
             "dimension": self.dimension,
             "coefficient": self.code,
@@ -78,20 +78,20 @@ class AgreementCoefficient:
 
 @dataclass(frozen=True, slots=True)
 class RaterAgreement:
-    """All coefficients, those of the leading question first.
+    """All coefficients, with those of the leading question first.
 
     Attributes:
-        leading: key of what bots are ranked by.
+        leading: key of the question that bots are ranked by.
     """
 
     leading: str
     coefficients: tuple[AgreementCoefficient, ...]
 
     def get_leading(self, about: About, *codes: Code) -> AgreementEstimate:
-        """Return the first of these coefficients of what bots are ranked by.
+        """Return the first of these coefficients for the leading question.
 
         Raises:
-            KeyError: without one.
+            KeyError: if there is none.
         """
         for coefficient in self.coefficients:
             if (coefficient.dimension, coefficient.about) == (self.leading, about) and coefficient.code in codes:
@@ -100,12 +100,12 @@ class RaterAgreement:
 
     @property
     def same_conversation(self) -> AgreementEstimate:
-        """Krippendorff's alpha of what bots are ranked by over conversations that several people rated."""
+        """Krippendorff's alpha of the leading question over conversations rated by several people."""
         return self.get_leading("conversation", "alpha_ordinal", "alpha_interval")
 
     @property
     def one_rater(self) -> AgreementEstimate:
-        """ICC(1): reliability of one rater's view of a bot."""
+        """ICC(1): reliability of a single rater's view of a bot."""
         return self.get_leading("bot", "icc_one")
 
     @property
@@ -137,7 +137,7 @@ class RaterAgreement:
 def rater_agreement(ratings: Ratings) -> RaterAgreement:
     """Return every coefficient of every dimension."""
     if ratings.leading is None:
-        raise ValueError("there is no dimension to agree on")
+        raise ValueError("the study has no rating dimension")
     first = ratings.leading.key
     keys = [first, *(d.key for d in ratings.dimensions if d.key != first)]
     return RaterAgreement(
@@ -150,7 +150,7 @@ def _coefficients(ratings: Ratings, once: Ratings, key: str) -> Iterator[Agreeme
     shared, n = int((np.isfinite(table).sum(axis=1) > 1).sum()), len(table)
     alpha: Code = "alpha_ordinal" if _is_ordinal(table) else "alpha_interval"
     if shared < 2:
-        text = f"{shared} of {n} conversations rated by more than one"
+        text = f"only {shared} of {n} conversations were rated by more than one rater"
         reason = Reason("few_shared", text, n_shared=shared, n_conversations=n)
         missing = AgreementEstimate(None, None, None, shared, 0, reason=reason)
         yield AgreementCoefficient(key, alpha, "conversation", missing)
@@ -170,7 +170,7 @@ def _kappas(once: Ratings, dimension: RatingDimension, table: np.ndarray) -> Ite
     key = dimension.key
     n_answers = len(np.unique(table[np.isfinite(table)]))
     if n_answers > MOST_CATEGORIES:
-        text = f"{n_answers} different answers: kappas need few categories"
+        text = f"{n_answers} different answers; kappa requires few categories"
         reason = Reason("many_answers", text, n_answers=n_answers)
         missing = AgreementEstimate(None, None, None, 0, 0, reason=reason)
         yield AgreementCoefficient(key, "fleiss", "conversation", missing)
@@ -196,7 +196,7 @@ def _kappas(once: Ratings, dimension: RatingDimension, table: np.ndarray) -> Ite
 def _is_ordinal(table: np.ndarray) -> bool:
     """Return True if there are few distinct values, so that only their order is certain.
 
-    Many values come from a slider, whose distances are used as they are.
+    Many values come from a slider, whose distances are used unchanged.
     """
     return len(np.unique(table[np.isfinite(table)])) <= MOST_CATEGORIES
 
@@ -206,14 +206,14 @@ def _alpha(table: np.ndarray) -> AgreementEstimate:
 
 
 def _gwet(table: np.ndarray, dimension: RatingDimension) -> AgreementEstimate:
-    """Return Gwet's AC1 of two possible answers, AC2 by linear weights of more."""
+    """Return Gwet's AC1 for two possible answers, otherwise AC2 with linear weights."""
     values = table[np.isfinite(table)]
     weights: Weights = None if _level(dimension, values) == "nominal" else "linear"
     return gwet_ac(table, weights, categories=_points(dimension, values))
 
 
 def _points(dimension: RatingDimension, values: np.ndarray) -> list[float] | None:
-    """Return all points of a known scale of whole numbers; None where the answers seen are all that is known."""
+    """Return all points of a known scale of whole numbers; None if only the observed answers are known."""
     n = dimension.high - dimension.low + 1
     is_known = not dimension.inferred and n <= MOST_CATEGORIES
     if not is_known or not np.equal(np.mod([*values, dimension.low, n], 1), 0).all():
@@ -222,7 +222,7 @@ def _points(dimension: RatingDimension, values: np.ndarray) -> list[float] | Non
 
 
 def _by_bot(ratings: Ratings, key: str) -> np.ndarray:
-    """Return a table of bots without controls × raters; a rater's several ratings of a bot count as their mean."""
+    """Return a table of bots (without controls) × raters; several ratings of a bot by one rater are averaged."""
     import pandas as pd
 
     values = ratings.values(key)
@@ -232,7 +232,7 @@ def _by_bot(ratings: Ratings, key: str) -> np.ndarray:
     return items_by_raters(means["value"].to_numpy(), means["bot"].tolist())
 
 
-NOT_NAMED = Reason("not_named", "raters are not named, so no two of them can be compared")
+NOT_NAMED = Reason("not_named", "raters are not identified, so raters cannot be compared with each other")
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,14 +240,14 @@ class SetAgreement:
     """Agreement on one question about the items of one set.
 
     Attributes:
-        items: the set's name; empty: the items of no named source.
-        level: what the distance of two answers means: "nominal" on a scale of two points, "ordinal" on one of few,
-            "interval" on a slider.
-        n_items, n_shared: with a rating, and with two or more; n_raters: who are named.
-        alpha: Krippendorff's; fleiss: Fleiss' kappa; gwet: AC1, or AC2 by linear weights unless nominal; each with a
+        items: name of the set; empty for items without a named source.
+        level: distance measure: "nominal" on a scale of two points, "ordinal" for few points, "interval" for a slider.
+        n_items, n_shared: number of items with a rating, and with two or more; n_raters: number of identified raters.
+        alpha: Krippendorff's; fleiss: Fleiss' kappa; gwet: AC1, or AC2 with linear weights unless nominal; each with a
             95 % interval over items.
-        cohen: Cohen's kappa of the two raters, or the median over pairs of more; by linear weights unless nominal.
-        n_pairs: of raters, that Cohen's kappa is of.
+        cohen: Cohen's kappa of the two raters, or the median over pairs if there are more; with linear weights unless
+            nominal.
+        n_pairs: number of rater pairs behind Cohen's kappa.
     """
 
     items: str
@@ -265,7 +265,7 @@ class SetAgreement:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class ItemSets:
-    """Agreement for every set and question, the set's name first."""
+    """Agreement for every set and question, keyed by set name first."""
 
     sets: tuple[SetAgreement, ...]
 
@@ -273,7 +273,7 @@ class ItemSets:
         """Return the agreement on a question about a set.
 
         Raises:
-            KeyError: there is no such set or question.
+            KeyError: if there is no such set or question.
         """
         for agreement in self.sets:
             if (agreement.items, agreement.dimension) == (items, dimension):
@@ -281,7 +281,7 @@ class ItemSets:
         raise KeyError(f"no set {quote(items)} with ratings of {quote(dimension)}")
 
     def to_json(self) -> dict[str, Any]:
-        """Return plain values; undefined is null, with a reason."""
+        """Return plain values; undefined ones are null, with a reason."""
         document: dict[str, Any] = to_plain(self)
         return document
 
@@ -305,15 +305,15 @@ def item_sets(ratings: Ratings, set_of: Mapping[str, str], *, shared: int = USUA
     """Return the inter-rater agreement on each set of items and each question.
 
     Args:
-        ratings: whose conversations are the items.
-        set_of: the name of each item's set; other items belong to the set without a name.
-        shared: items that two raters must have in common for their kappa, where there are more than two.
+        ratings: ratings whose conversations are the items.
+        set_of: set name of each item; other items belong to the unnamed set.
+        shared: minimum number of items that two raters must share for their kappa, if there are more than two raters.
 
     Raises:
-        ValueError: there is no question.
+        ValueError: if there is no question.
     """
     if not ratings.dimensions:
-        raise ValueError("there is no dimension to agree on")
+        raise ValueError("the study has no rating dimension")
     once = ratings.once()
     names = np.array([set_of.get(str(item), "") for item in once.conversation], dtype=object)
     return ItemSets(tuple(_iterate_set_agreements(once, names, shared)))
@@ -356,16 +356,16 @@ def _level(dimension: RatingDimension, values: np.ndarray) -> Level:
 
 
 def _check_categories(values: np.ndarray) -> AgreementEstimate | None:
-    """Return an undefined agreement if there are too many different answers for a kappa, else None."""
+    """Return an undefined agreement if there are too many different answers for a kappa, otherwise None."""
     n = len(np.unique(values))
     if n <= MOST_CATEGORIES:
         return None
-    text = f"{n} different answers: kappas need few categories"
+    text = f"{n} different answers; kappa requires few categories"
     return undefined(0, 0, Reason("many_answers", text, n_answers=n))
 
 
 def _cohen(part: Ratings, key: str, level: Level, shared: int) -> tuple[AgreementEstimate, int]:
-    """Return Cohen's kappa of two raters, or the median over pairs of more; and how many pairs it is of."""
+    """Return Cohen's kappa of two raters, or the median over pairs of more, and the number of pairs."""
     if (problem := _check_categories(part.values(key))) is not None:
         return problem, 0
     named_ratings = part.select(part.is_named)
@@ -392,7 +392,7 @@ def _cohen(part: Ratings, key: str, level: Level, shared: int) -> tuple[Agreemen
 
 
 LEVEL = 0.90
-"""Of the intervals."""
+"""Confidence level of the intervals."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -400,9 +400,9 @@ class OwnAgreement:
     """Share of answers that raters repeated on the same item.
 
     Attributes:
-        same: share of answers that were the same, with the ends of its interval.
+        same: share of equal answers, with the ends of its interval.
         apart: mean distance of the two answers in points of the scale, with its interval.
-        n_people: raters who answered twice.
+        n_people: number of raters who answered twice.
     """
 
     same: Interval
@@ -418,14 +418,14 @@ def own_agreement(
     level: float = LEVEL,
     width: float | None = None,
 ) -> OwnAgreement:
-    """Compare first and second answers of several people.
+    """Compare the first and second answers of several people.
 
-    People are independent of each other, for one person's answers resemble each other.
+    People are treated as independent; answers by one person resemble each other.
 
     Args:
-        first, second: (k,) answers to the same question about the same item; NaN where one was left out.
-        people: (k,) who gave both.
-        width: of the question's scale, beyond which no distance lies; None where it has no ends.
+        first, second: (k,) answers to the same question about the same item; NaN for a skipped answer.
+        people: (k,) person who gave both.
+        width: width of the question's scale, the maximum distance; None for a scale without ends.
     """
     a, b = np.asarray(first, dtype=float), np.asarray(second, dtype=float)
     distance = np.abs(a - b)

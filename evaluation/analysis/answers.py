@@ -1,8 +1,8 @@
 """Distribution of the answers to each question, and shares of chosen options.
 
-Importance of options to people: the share that chose each option, and weights made of these shares. Shi et al.
-(2023) let 100 people choose the four most important of six sub-metrics; the weight of a sub-metric is the softmax
-of its share, over those that apply to an item.
+Importance of options: the share of people who chose each option, and weights derived from these shares. Shi et al.
+(2023) let 100 people choose the four most important of six sub-metrics; the weight of a sub-metric is the softmax of
+its share, over those that apply to an item.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from evaluation.stats.means import SHARE, mean_interval, wilson
 from evaluation.tables import text_table, to_plain
 
 MOST_STEPS = 11
-"""A scale with more points is shown by its values, or by so many steps."""
+"""Maximum number of steps shown for a scale with more points."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,8 +28,8 @@ class BotAnswers:
     """Distribution of one bot's answers to a question.
 
     Attributes:
-        counts: answers at each step; an answer between two steps counts for the nearer one.
-        mean: of the answers; None without one.
+        counts: number of answers at each step; an answer between two steps counts for the nearer one.
+        mean: mean answer; None if there are none.
     """
 
     bot: str
@@ -38,18 +38,18 @@ class BotAnswers:
 
     @property
     def n(self) -> int:
-        """Answers given."""
+        """Number of answers."""
         return sum(self.counts)
 
 
 @dataclass(frozen=True, slots=True)
 class SharedRatings:
-    """Difference between the ratings of two raters of the same conversation.
+    """Difference between ratings of the same conversation by two raters.
 
     Attributes:
-        n_conversations: rated by two raters or more.
+        n_conversations: conversations with two or more raters.
         difference: mean absolute difference of two of their ratings; None without such conversations.
-        by_chance: the same of any two ratings.
+        by_chance: the same for any two ratings.
     """
 
     n_conversations: int
@@ -63,7 +63,7 @@ class DimensionAnswers:
 
     Attributes:
         steps: values of its scale, lowest first.
-        bots: highest mean first, then those without an answer.
+        bots: highest mean first, then bots without answers.
     """
 
     dimension: str
@@ -82,7 +82,7 @@ class AnswerDistributions:
         """Return the answers to one question.
 
         Raises:
-            KeyError: there is no such question.
+            KeyError: if there is no such question.
         """
         for answers in self.dimensions:
             if answers.dimension == key:
@@ -90,7 +90,7 @@ class AnswerDistributions:
         raise KeyError(key)
 
     def to_json(self) -> dict[str, Any]:
-        """Return plain values by dimension; undefined is null."""
+        """Return plain values by dimension; undefined ones are null."""
         return {answers.dimension: to_plain(answers) for answers in self.dimensions}
 
     def summary(self) -> str:
@@ -113,7 +113,7 @@ def answers(ratings: Ratings, bots: Sequence[str] = ()) -> AnswerDistributions:
     """Return the distribution of the answers to every question.
 
     Args:
-        bots: to include in any case, also without an answer.
+        bots: bots to include even without an answer.
     """
     return AnswerDistributions(tuple(dimension_answers(ratings, d.key, bots) for d in ratings.dimensions))
 
@@ -122,15 +122,15 @@ def dimension_answers(ratings: Ratings, key: str | None = None, bots: Sequence[s
     """Return the distribution of the answers to one question.
 
     Args:
-        key: of the dimension; None: the one that bots are ranked by.
-        bots: to include in any case, in the order that breaks ties.
+        key: key of the dimension; None for the one that bots are ranked by.
+        bots: bots to include in any case, in the order that breaks ties.
 
     Raises:
-        ValueError: for an unknown dimension.
+        ValueError: if the dimension is unknown.
     """
     dimension = ratings.leading if key in (None, MEAN_KEY) else ratings.dimension(str(key))
     if dimension is None:
-        raise ValueError("there is no dimension to tell the answers of")
+        raise ValueError("the study has no rating dimension")
     values = ratings.values(dimension.key)
     steps = scale_steps(dimension, values)
     names = dict.fromkeys([*bots, *ratings.bots])
@@ -140,7 +140,7 @@ def dimension_answers(ratings: Ratings, key: str | None = None, bots: Sequence[s
 
 
 def scale_steps(dimension: RatingDimension, values: np.ndarray) -> tuple[float, ...]:
-    """Return whole steps of the scale; the values seen where it has none; else eleven in equal distances."""
+    """Return whole steps of the scale, the observed values if it has none, or eleven equidistant steps."""
     low, high = float(dimension.low), float(dimension.high)
     if low.is_integer() and high.is_integer() and high - low < MOST_STEPS:
         return tuple(low + i for i in range(int(high - low) + 1))
@@ -151,7 +151,7 @@ def scale_steps(dimension: RatingDimension, values: np.ndarray) -> tuple[float, 
 
 
 def shared_ratings(ratings: Ratings, key: str) -> SharedRatings:
-    """Return the mean difference of two ratings of one conversation, without a rater's repeated ratings."""
+    """Return the mean difference of two ratings of one conversation, ignoring repeated ratings by one rater."""
     once = ratings.once()
     groups: dict[str, list[float]] = {}
     for conversation, value in zip(once.conversation, once.values(key).tolist(), strict=True):
@@ -187,9 +187,9 @@ class OptionApproval:
     """One option.
 
     Attributes:
-        n: people who chose it.
+        n: number of people who chose it.
         approval: their share, with the ends of its interval (Wilson 1927).
-        weight: softmax of the shares, with the ends of its interval over people; None with one person.
+        weight: softmax of the shares, with the ends of its interval over people; None for a single person.
     """
 
     option: str
@@ -207,7 +207,7 @@ class Approval:
     """All options, in the order of the question.
 
     Attributes:
-        reason: why nothing is known.
+        reason: reason if there are no results.
     """
 
     n_people: int
@@ -227,7 +227,7 @@ class Approval:
     def summary(self) -> str:
         """Return a table for a terminal."""
         if self.reason is not None:
-            return f"What people chose: {self.reason}"
+            return f"Choices of participants: {self.reason}"
         rows = [
             [
                 *(option.option, share(option.approval), span(option.low, option.high, shares=True)),
@@ -235,7 +235,7 @@ class Approval:
             ]
             for option in self.options
         ]
-        title = f"What {self.n_people:,} people chose"
+        title = f"Choices of {self.n_people:,} participants"
         return text_table(title, ["option", "share", f"{LEVEL:.0%}", "weight", "n"], rows)
 
     def __repr__(self) -> str:
@@ -243,7 +243,7 @@ class Approval:
 
 
 def softmax_weights(shares: Mapping[str, float]) -> dict[str, float]:
-    """Return weights that sum to 1: exp(share), over the sum of all of them."""
+    """Return weights that sum to 1: exp(share) divided by the sum over all shares."""
     if not shares:
         return {}
     raw = _softmax(np.array([list(shares.values())], dtype=float))[0]
@@ -254,15 +254,15 @@ def approval(chosen: np.ndarray, options: Sequence[str], *, level: float = LEVEL
     """Return the share of people who chose each option.
 
     Args:
-        chosen: (people, options) 1 where the person chose it, else 0.
-        level: of the intervals.
+        chosen: (people, options) 1 if the person chose it, otherwise 0.
+        level: confidence level of the intervals.
 
     Raises:
-        ValueError: for a table of another shape, or anything but 0 and 1 in it.
+        ValueError: if the table has another shape or values other than 0 and 1.
     """
     table = np.asarray(chosen, dtype=float).reshape(len(chosen), -1) if len(chosen) else None
     if table is None:
-        return Approval(0, (), Reason("nobody_chose", "no participant has chosen yet"))
+        return Approval(0, (), Reason("nobody_chose", "no participant has made a choice yet"))
     if table.shape[1] != len(options) or not np.isin(table, (0, 1)).all():
         raise ValueError(
             f"chosen has shape {table.shape}; it must hold 0 or 1 for each person and each of {len(options)} options"
@@ -289,7 +289,7 @@ def approval(chosen: np.ndarray, options: Sequence[str], *, level: float = LEVEL
 
 
 def _weight_ends(table: np.ndarray, weights: np.ndarray, level: float) -> tuple[np.ndarray, np.ndarray] | None:
-    """Return the ends of each weight's interval; None with one person.
+    """Return the ends of each weight's interval; None for a single person.
 
     log(w / (1 − w)) of a weight is a difference of the option's share and a mean of the others', weighted by their
     weights. Its ends are recovered from those of the shares (MOVER; Zou and Donner 2008, Statistics in Medicine 27),

@@ -1,11 +1,11 @@
-"""Best-worst scaling: pairs that a choice implies, scores of bots, and reliability of replies' scores.
+"""Best-worst scaling: pairs implied by a choice, scores of bots, and reliability of reply scores.
 
-A rater reads four replies and names the best and the worst. That orders five of the six pairs: the best comes before
-the other three, and these before the worst (Louviere, Flynn and Marley 2015). The two in the middle stay unordered.
-The five pairs of one choice depend on each other, so every interval has whole raters as units; a choice by an unnamed
-rater is a unit of its own.
+A rater reads four replies and names the best and the worst. That orders five of the six pairs: the best above the other
+three, and the middle two above the worst (Louviere, Flynn and Marley 2015). The middle two stay unordered. The five
+pairs of one choice depend on each other, so all intervals are clustered by rater; a choice by an unnamed rater is its
+own cluster.
 
-A bot's score is the share of its appearances in which it was the best, less the share in which it was the worst
+A bot's score is the share of its appearances in which it was the best, minus the share in which it was the worst
 (Kiritchenko and Mohammad 2017, Best-Worst Scaling More Reliable than Rating Scales).
 
 For reliability the raters are divided into two halves at random. Pearson's r is between the scores of the replies by
@@ -29,25 +29,25 @@ from evaluation.stats.resampling import FEWEST_UNITS, jackknife_interval
 from evaluation.stats.zscores import rater_codes
 
 N_SHOWN = 4
-"""Replies of one choice."""
+"""Number of replies in one choice."""
 IMPLIED = ((0, 1), (0, 2), (0, 3), (1, 3), (2, 3))
-"""Pairs that a choice orders, the better one first; 0 is the best, 3 the worst."""
+"""Pairs ordered by a choice, the better one first; 0 is the best, 3 the worst."""
 FEWEST_REPLIES = 3
-"""Replies that both halves of the raters must have seen for a correlation."""
+"""Minimum number of replies that both halves of the raters must have seen."""
 N_DIVISIONS = 30
 MOST_UNITS = 200
-"""More raters are put together into so many groups, which takes no longer than so many raters."""
+"""Maximum number of rater groups; with more raters, groups limit the run time."""
 
 
 @dataclass(frozen=True, eq=False)
 class BestWorstChoices:
-    """Choices as columns of one length, the best first, then the two between, and the worst last.
+    """Choices as columns of one length: the best, the two between, and the worst.
 
     Attributes:
         reply: (k, 4) names of the replies.
         bot: (k, 4) their bots.
-        rater: (k,) None for an unnamed rater.
-        texts: of each choice the four replies, if they are known.
+        rater: (k,) rater, None if unnamed.
+        texts: the four replies of each choice, if known.
     """
 
     reply: np.ndarray
@@ -66,7 +66,7 @@ class BestWorstChoices:
 
 @dataclass(frozen=True, slots=True)
 class BestWorstScore:
-    """Score of a bot from −1, always the worst, to 1, with its interval over raters."""
+    """Score of a bot from −1 (always the worst) to 1, with its interval over raters."""
 
     bot: str
     n_shown: int
@@ -80,9 +80,9 @@ class BestWorst:
     """Results of best-worst scaling.
 
     Attributes:
-        n: choices; n_replies: different replies.
-        scores: of every bot, the highest first.
-        reliability: of the scores of replies, by Spearman and Brown; its `n` counts replies.
+        n: number of choices; n_replies: number of distinct replies.
+        scores: all bots, highest score first.
+        reliability: reliability of the reply scores, by Spearman and Brown; its `n` counts replies.
     """
 
     n: int
@@ -95,8 +95,8 @@ def best_worst(choices: BestWorstChoices, *, level: float, seed: int = 0) -> Bes
     """Return scores and reliability.
 
     Args:
-        level: of the intervals.
-        seed: of the divisions of raters.
+        level: confidence level of the intervals.
+        seed: seed of the divisions of raters.
     """
     values = np.tile([1.0, 0.0, 0.0, -1.0], len(choices))
     raters = np.repeat(rater_codes(choices.rater.tolist()), N_SHOWN)
@@ -125,7 +125,7 @@ def split_half(values: np.ndarray, things: np.ndarray, raters: np.ndarray, *, le
     names, thing_codes = np.unique(things, return_inverse=True)
     n_units = int(units.max(initial=-1)) + 1
     if n_units < FEWEST_UNITS:
-        text = f"{n_units} raters are too few to compare halves of them; {FEWEST_UNITS} are needed"
+        text = f"{n_units} raters are too few to compare two halves; {FEWEST_UNITS} are needed"
         return Interval(None, None, None, len(names), Reason("few_raters_for_halves", text, n_raters=n_units))
     points, exposures = np.zeros((2, n_units, len(names)))
     np.add.at(points, (units, thing_codes), values)
@@ -141,12 +141,12 @@ def split_half(values: np.ndarray, things: np.ndarray, raters: np.ndarray, *, le
             ]
             leave_one_out.append(_correlations(*remaining))
     if not correlations:
-        text = f"no {FEWEST_REPLIES} replies with scores that differ were seen by both halves of the raters"
+        text = f"fewer than {FEWEST_REPLIES} replies with different scores were seen by both halves of the raters"
         return Interval(None, None, None, len(names), Reason("no_halves", text, needed=FEWEST_REPLIES))
     r = float(np.mean(correlations))
     ends = jackknife_interval(r, np.mean(leave_one_out, axis=0), 2.0, level)
     if ends is None:
-        text = f"no interval: what {n_units} raters say does not tell how far it can be off"
+        text = f"no interval: the {n_units} raters are too few or too similar to estimate the error"
         reason = Reason("units_tell_nothing", text, n_units=n_units)
         return Interval(spearman_brown(r), None, None, len(names), reason)
     low, high = map(spearman_brown, ends)
@@ -154,12 +154,12 @@ def split_half(values: np.ndarray, things: np.ndarray, raters: np.ndarray, *, le
 
 
 def spearman_brown(r: float) -> float:
-    """Return the reliability of twice as many raters as r is of; −1 at least."""
+    """Return the reliability with twice as many raters as behind r; −1 at least."""
     return max(-1.0, 2 * r / (1 + r)) if r > -1 else -1.0
 
 
 def _divisions(n_units: int, seed: int) -> Iterator[np.ndarray]:
-    """Yield (n_units,) masks of the first half of the units: all divisions where there are few, else random ones."""
+    """Yield (n_units,) masks of the first half of the units: all divisions if there are few, otherwise random ones."""
     if comb(n_units, n_units // 2) <= 2 * N_DIVISIONS:
         for chosen in combinations(range(n_units), n_units // 2):
             if n_units % 2 or 0 in chosen:  # the other half is the same division

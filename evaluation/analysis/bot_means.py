@@ -1,4 +1,4 @@
-"""Mean ratings of each bot, and the ratings by which bots are compared where people met them under conditions."""
+"""Mean ratings of each bot, and the ratings used for comparisons under shared conditions."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from evaluation.stats.sequential import mean_always
 from evaluation.tables import number_or_reason, text_table
 
 LEVEL = USUAL_LEVEL
-"""Of the intervals of means."""
+"""Confidence level of the intervals of means."""
 
 
 def within_conditions(ratings: Ratings) -> Ratings:
-    """Return the ratings by which bots are compared: those under conditions that all bots have had.
+    """Return the ratings used to compare bots: those under conditions shared by all bots.
 
-    Each such condition has two raters of every bot. Where there is none, all ratings count, and conditions are not
-    told apart. Ratings without a value stay.
+    Each shared condition has two raters of every bot. If there is none, all ratings count and conditions are ignored.
+    Ratings without a value are kept.
     """
     conditions = ratings.conditions
     if conditions is None:
@@ -48,12 +48,12 @@ def n_conditions(known: Ratings) -> int:
 
 @dataclass(frozen=True, slots=True)
 class BotMean:
-    """One bot's ratings of one dimension.
+    """Ratings of one bot on one dimension.
 
     Attributes:
         interval: its mean with the ends of the interval.
-        sd: standard deviation of the ratings; None for a single one.
-        quantiles: lowest, first quartile, median, third quartile, highest; empty without a rating.
+        sd: standard deviation of the ratings; None for a single rating.
+        quantiles: minimum, first quartile, median, third quartile, maximum; empty without ratings.
     """
 
     bot: str
@@ -63,7 +63,7 @@ class BotMean:
     quantiles: tuple[float, ...]
 
     def to_json(self) -> dict[str, Any]:
-        """Return plain values; undefined is null, with a reason."""
+        """Return plain values; undefined ones are null, with a reason."""
         return {
             "bot": self.bot,
             "dimension": self.dimension,
@@ -82,11 +82,11 @@ class BotMeans:
     """Means of every bot and dimension.
 
     Attributes:
-        level: of the intervals.
+        level: confidence level of the intervals.
         n_ratings: by bot.
         rows: by bot and dimension's key.
-        unknown: keys of dimensions whose scale is not known: their intervals are not held to one.
-        is_always_valid: whether the intervals hold at any look, as the test of the bots' differences then does.
+        unknown: keys of dimensions with an unknown scale, whose intervals have no limits.
+        is_always_valid: True if the intervals hold at any look, like the test of the bots' differences.
     """
 
     level: float
@@ -114,20 +114,20 @@ class BotMeans:
             for row in self.rows.values()
         ]
         headers = ["bot", "dimension", "n", "mean", f"{self.level:.0%}", "sd"]
-        foot = f"scale not known, so no interval is held to it: {', '.join(self.unknown)}" if self.unknown else ""
+        foot = f"unknown scale, so intervals have no limits: {', '.join(self.unknown)}" if self.unknown else ""
         title = "Ratings by bot" + ("; intervals hold at any look" if self.is_always_valid else "")
         return text_table(title, headers, rows, foot)
 
 
 def bot_means(ratings: Ratings, *, level: float | None = None) -> BotMeans:
-    """Return every bot's mean of every dimension and of what bots are ranked by.
+    """Return every bot's mean of every dimension and of the headline score.
 
     Args:
-        level: of the intervals, for which raters are independent of each other (conversations, if raters are
-            unnamed); None: that of the ratings.
+        level: confidence level of the intervals, with independent raters (conversations, if raters are unnamed); None
+            for that of the ratings.
 
-    Conditions weigh the same (`within_conditions`). The intervals are of the kind that decides about differences:
-    always-valid ones while a study collects.
+    Conditions are weighted equally (`within_conditions`). The intervals are of the kind used to test differences:
+    always-valid while a study collects data.
     """
     level = interval_level(ratings.level if level is None else level)
     keys = [dimension.key for dimension in ratings.dimensions]

@@ -40,41 +40,41 @@ from evaluation.tables import number_or_reason, text_table
 
 POWER = 0.8
 TOO_MANY = 5000
-"""From so many raters per bot on a difference counts as none that a study could show."""
+"""Number of raters per bot above which no study could detect a difference."""
 
 Verdict = Literal["higher", "lower", "not_told_apart", "undefined"]
 Need = Literal["enough", "unknown", "too_many", "reached", "raters", "more"]
 Units = Literal["raters", "conversations", "raters_and_conversations"]
 Test = Literal["fixed", "always"]
-"""Test of the bots' differences: for one look at a finished study, or for looks at any time."""
+"""Test of the bots' differences: fixed-sample for a finished study, or anytime-valid."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Comparisons:
-    """Every pair of bots by one dimension.
+    """Comparisons of all pairs of bots by one dimension.
 
     Attributes:
-        dimension: what is compared.
-        alpha: chance allowed of any wrong order among all pairs.
-        order: bots with a rating, best mean for the average rater first, without controls.
-        means: by bot, that mean; without raters who rated several times it is the plain one.
-        controls: bots with a rating that were made to be bad.
-        pairs: of all bots with a rating, controls too, sorted by name.
-        plans: sample size plan of each pair; empty where not requested.
-        power: of the plans.
+        dimension: compared dimension.
+        alpha: accepted probability of any wrong order among all pairs.
+        order: rated bots without controls, highest mean for the average rater first.
+        means: that mean by bot; the plain mean if no rater rated several times.
+        controls: rated bots that are deliberately poor.
+        pairs: all pairs of rated bots, including controls, sorted by name.
+        plans: sample size plan of each pair; empty if not requested.
+        power: power of the plans.
         test: the test of two bots' difference.
-        more: while a study collects, further raters per bot that show the smallest difference of interest of a pair
-            that is not yet significant; None where no number would do.
-        unit: what `more` counts: raters (`units` of them, where not everybody is named), or what they rate (contexts,
-            items) where there are fewer of these.
-        n_raters: people who gave these ratings.
-        n_ratings: of the dimension.
-        rater_share: of the variance around the bots' means, how much is the raters' (0 … 1); 0 where all gave one.
-        units: within which ratings are not assumed independent: raters, conversations if raters are unnamed, or both.
-        smallest: smallest difference of interest, in points; None where none is named and the scale is not known.
-        n_conditions: conditions within which bots are compared, each weighing the same; 0 where no condition has two
-            raters of every bot, so that all count together; None in a study without factors.
-        effects: by pair, sorted by name, the sizes of its difference.
+        more: while a study collects data, further raters per bot needed to detect the smallest difference of interest
+            for pairs that are not yet significant; None if no number is enough.
+        unit: unit of `more`: raters (`units`, if some raters are unnamed), or the rated objects (contexts, items) if
+            there are fewer of them.
+        n_raters: number of raters.
+        n_ratings: number of ratings of the dimension.
+        rater_share: share of the variance around the bot means that is due to raters (0 … 1); 0 if all gave one rating.
+        units: groups of ratings not assumed to be independent: raters, conversations if raters are unnamed, or both.
+        smallest: smallest difference of interest, in points; None if none is set and the scale is unknown.
+        n_conditions: number of conditions within which bots are compared, weighted equally; 0 if no condition has two
+            raters of every bot, so that conditions are ignored; None in a study without factors.
+        effects: effect sizes by pair, sorted by name.
     """
 
     dimension: RatingDimension
@@ -97,7 +97,7 @@ class Comparisons:
     effects: Annotated[Mapping[tuple[str, str], EffectSizes], BY_TUPLE] = field(default_factory=dict)
 
     def is_equal(self, pair: Comparison) -> bool | None:
-        """Return True if the two are equal for practical purposes; None where that cannot be tested."""
+        """Return True if the two are equal for practical purposes; None if this cannot be tested."""
         return is_equal(pair, self.smallest)
 
     @property
@@ -127,7 +127,7 @@ class Comparisons:
 
     @property
     def counts(self) -> str:
-        """The counts of pairs in the three words of every conclusion."""
+        """Numbers of pairs, in the three terms used in every conclusion."""
         return (
             f"{self.n_told_apart} of {pluralise(self.n_pairs, 'pair')} clearly different, {len(self.equal)} equal for "
             f"practical purposes, {len(self.unknown)} not yet known"
@@ -135,7 +135,7 @@ class Comparisons:
 
     @property
     def too_close(self) -> list[tuple[str, str]]:
-        """Tested pairs that the ratings cannot put in order."""
+        """Tested pairs that the ratings cannot order."""
         return [(p.a, p.b) for p in self.pairs if p.p is not None and not p.ordered]
 
     @property
@@ -144,18 +144,18 @@ class Comparisons:
         return [pair for pair in self.pairs if pair.p is None]
 
     def pair(self, a: str, b: str) -> Comparison | None:
-        """Return the comparison of two bots, whichever is named first."""
+        """Return the comparison of two bots, in either order."""
         first, last = sorted((a, b))
         return next((p for p in self.pairs if (p.a, p.b) == (first, last)), None)
 
     def effect(self, a: str, b: str) -> EffectSizes | None:
-        """Return the effect sizes of a less b, whichever is named first; None without any."""
+        """Return the effect sizes of a minus b, in either order; None if there are none."""
         if (b, a) in self.effects:
             return self.effects[b, a].turned()
         return self.effects.get((a, b))
 
     def plan(self, a: str, b: str) -> PairPlan | None:
-        """Return the sample size plan of two bots, or None without one."""
+        """Return the sample size plan of two bots; None if there is none."""
         first, last = sorted((a, b))
         return next((p for p in self.plans if (p.a, p.b) == (first, last)), None)
 
@@ -169,11 +169,11 @@ class Comparisons:
 
     @property
     def ranks(self) -> dict[str, tuple[int, int]]:
-        """The best and the worst place of each bot that the tests leave open, without controls."""
+        """Best and worst rank of each bot compatible with the tests, without controls."""
         return rank_ranges(self.order, self.pairs)
 
     def neighbours(self) -> list[Comparison]:
-        """Return the comparisons of neighbours in the order, best first."""
+        """Return the comparisons of adjacent bots in the order, best first."""
         pairs = [self.pair(a, b) for a, b in neighbours(self.order)]
         return [pair for pair in pairs if pair is not None]
 
@@ -186,10 +186,10 @@ class Comparisons:
         )
 
     def need(self, pair: Comparison) -> Need:
-        """Return a code for the data that show the smallest difference of interest between two bots.
+        """Return a code for the sample size needed to detect the smallest difference between two bots.
 
-        The number is `PairPlan.needed` for "raters" and `more` for "more" (while the study collects). Other codes
-        say why there is no number.
+        The number is `PairPlan.needed` for "raters" and `more` for "more" (while the study collects data). Other codes
+        explain why there is no number.
         """
         if pair.ordered or self.is_equal(pair):
             return "enough"
@@ -206,7 +206,7 @@ class Comparisons:
         return "raters"
 
     def to_json(self) -> dict[str, Any]:
-        """Return plain values; undefined is null, with a reason."""
+        """Return plain values; undefined ones are null, with a reason."""
         return {
             "dimension": self.dimension.key,
             "alpha": self.alpha,
@@ -250,7 +250,7 @@ class Comparisons:
         }
 
     def plot(self) -> Plot:
-        """Draw every bot against every other, best first, as the page of comparisons does.
+        """Draw all pairs of bots as a matrix, best first, like the comparison page.
 
         Raises:
             ValueError: with fewer than two rated bots.
@@ -294,7 +294,7 @@ class Comparisons:
         )
         equal = f"equal: {1 - 2 * EQUAL_ALPHA:.0%} interval within ± {figure(self.smallest)}"
         if self.smallest is None:
-            equal = "equality is not tested: the scale is not known, and no smallest difference is named"
+            equal = "equality is not tested: the scale is unknown, and no smallest difference is set"
         return text_table(title, headers, rows, f"{foot}; {equal}")
 
     def _sizes(self, pair: Comparison) -> list[str]:
@@ -312,7 +312,7 @@ class Comparisons:
 
 
 def verdict(pair: Comparison) -> Verdict:
-    """Return the result of `pair.a` against `pair.b`: higher, lower, not told apart or undefined."""
+    """Return the result of `pair.a` against `pair.b`: higher, lower, not significant or undefined."""
     if pair.p is None or pair.difference is None:
         return "undefined"
     if not pair.ordered:
@@ -332,14 +332,14 @@ def compare(
     """Compare every pair of bots.
 
     Args:
-        target: a dimension, or several for their mean; None: what bots are ranked by.
-        alpha: chance allowed of any wrong order among all pairs; None: that of the ratings' level.
-        plans: whether to plan the sample size of each pair.
-        power: of the plans.
-        smallest: smallest difference of interest, in points; None: `Ratings.smallest_difference`.
+        target: one or several dimensions (averaged); None for the one that bots are ranked by.
+        alpha: accepted probability of any wrong order among all pairs; None for that of the ratings' level.
+        plans: True to plan the sample size of each pair.
+        power: power of the plans.
+        smallest: smallest difference of interest, in points; None for `Ratings.smallest_difference`.
 
     Raises:
-        ValueError: for a dimension that there is not, or a smallest difference that is not above 0.
+        ValueError: if a dimension does not exist, or the smallest difference is not above 0.
     """
     alpha = order_alpha(ratings.level) if alpha is None else alpha
     if smallest is not None and not 0 < smallest < np.inf:
@@ -349,7 +349,7 @@ def compare(
         ratings = replace(ratings, headline=keys)
     dimension = ratings.leading
     if dimension is None:
-        raise ValueError("there is no dimension to compare bots by")
+        raise ValueError("the study has no rating dimension to compare bots by")
     smallest = ratings.smallest_difference() if smallest is None else smallest
     has_factors = bool(ratings.condition)
     ratings = within_conditions(ratings)
@@ -409,7 +409,7 @@ def compare(
 
 
 def means_compared(ratings: Ratings) -> dict[str, float]:
-    """Return by bot with a rating the mean that comparisons order bots by: its mean for the average rater."""
+    """Return for each rated bot the mean that comparisons use: its mean for the average rater."""
     within = within_conditions(ratings)
     known = within.select(np.isfinite(within.values()))
     if not len(known):
@@ -420,7 +420,7 @@ def means_compared(ratings: Ratings) -> dict[str, float]:
 
 
 def units_of(ratings: Ratings) -> Units:
-    """Return the units within which ratings are not assumed independent."""
+    """Return the groups of ratings not assumed to be independent."""
     if not len(ratings) or ratings.is_named.all():
         return "raters"
     return "raters_and_conversations" if ratings.is_named.any() else "conversations"

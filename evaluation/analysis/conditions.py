@@ -1,4 +1,4 @@
-"""Bots under each condition of a study: by every level of every factor their means, and how they compare there."""
+"""Bots under each condition of a study: means and comparisons for every level of every factor."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ class LevelResult:
     """Bots under one level of a factor.
 
     Attributes:
-        n_conversations: rated ones, by bot.
-        means, compared: of the ratings under this level, by what bots are ranked by; conditions of the other factors
-            weigh the same.
+        n_conversations: rated conversations by bot.
+        means, compared: results for the ratings under this level, by the headline score; conditions of the other
+            factors are weighted equally.
     """
 
     factor: str
@@ -32,18 +32,18 @@ class LevelResult:
     compared: Comparisons
 
     def interval(self, bot: str, key: str) -> Interval:
-        """Return a bot's mean of a dimension; without a rating it has a reason."""
+        """Return a bot's mean of a dimension; an unrated bot has a reason instead."""
         row = self.means.rows.get((bot, key))
         return row.interval if row is not None else Interval(None, None, None, 0, NO_VALUE)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class ConditionResults:
-    """Bots under every level; none without factors.
+    """Bots under every level; empty without factors.
 
     Attributes:
-        dimension: what bots are ranked by.
-        bots: with a rating, by name.
+        dimension: dimension that bots are ranked by.
+        bots: rated bots, by name.
     """
 
     dimension: RatingDimension | None
@@ -51,14 +51,14 @@ class ConditionResults:
     levels: tuple[LevelResult, ...]
 
     def get_level(self, factor: str, level: str) -> LevelResult | None:
-        """Return the result of a level; None where nothing was rated under it."""
+        """Return the result of a level; None if nothing was rated under it."""
         for level_result in self.levels:
             if (level_result.factor, level_result.level) == (factor, level):
                 return level_result
         return None
 
     def to_json(self) -> dict[str, Any]:
-        """Return plain values; undefined is null, with a reason."""
+        """Return plain values; undefined ones are null, with a reason."""
         return {
             "dimension": self.dimension.key if self.dimension else None,
             "levels": [
@@ -95,7 +95,7 @@ class ConditionResults:
 
 
 def condition_results(ratings: Ratings) -> ConditionResults:
-    """Return the bots under every level of every factor, by what they are ranked by."""
+    """Return the bots under every level of every factor, by the headline score."""
     leading = ratings.leading
     if leading is None or not ratings.condition:
         return ConditionResults(leading, (), ())

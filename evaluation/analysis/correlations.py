@@ -1,4 +1,4 @@
-"""Correlations between people's answers, metrics of their chats, and known properties of the bots.
+"""Correlations between participants' answers, conversation metrics, and known properties of the bots.
 
 The three correlation matrices of Ghandeharioun et al. (2019, Figures 5, 6 and 8), each corrected by Holm (1979) over
 all its cells. Two of them contain the hybrid metric, with the very numbers of its fit.
@@ -26,25 +26,25 @@ if TYPE_CHECKING:
     import pandas as pd
 
 ALPHA = 0.05
-NOT_TOLD = Reason("not_told", "not told by this fit")
+NOT_TOLD = Reason("not_told", "not reported by this fit")
 FEWEST = 3
-"""Values that a row must have."""
+"""Minimum number of values of a row."""
 _SPEAKER = re.compile(r", (?:participant and bot|bot and answer|participant|bot)(?= \(|$)")
-"""Whose words a column of a metric is about, in its title."""
+"""Suffix of a metric column's title that names the speaker."""
 
 Cells = Annotated[Mapping[tuple[int, int], Correlation], BY_TUPLE]
-"""By (row, column)."""
+"""Coefficients by (row, column)."""
 Source = Literal["dimension", "chats", "selfplay", "bot", "hybrid_chats", "hybrid_selfplay"]
 
 
 @dataclass(frozen=True, slots=True)
 class CorrelationRow:
-    """Variable that is correlated with the columns of a matrix.
+    """Variable to correlate with the columns of a matrix.
 
     Attributes:
         name: a dimension, a metric's column, a column of the table of bots, or `hybrid`.
-        source: where its values come from: rated conversations, self-play, known properties of the bots, or a fit.
-        speaker: whether it is about one speaker's words; in self-play both are the bot.
+        source: origin of its values: rated conversations, self-play, known properties of the bots, or a fit.
+        speaker: True if it describes one speaker; in self-play both are the bot.
     """
 
     name: str
@@ -54,18 +54,18 @@ class CorrelationRow:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class CorrelationMatrix:
-    """Correlations of some rows with some columns.
+    """Correlations of row variables with column variables.
 
     Attributes:
-        kind: dimensions among themselves, metrics with dimensions over conversations, or anything known of a bot
-            with its mean ratings over bots.
+        kind: dimensions with each other, metrics with dimensions over conversations, or bot properties with mean
+            ratings over bots.
         columns: keys of dimensions.
         cells: coefficient by (row, column).
-        within: Pearson's r within bots of the same cells; none over bots.
-        survives: cells whose p-value stays below `ALPHA` after Holm's correction over all but the hybrid's rows,
-            whose null is another one.
-        q: the false discovery rate at which each of the same cells is found.
-        n: conversations or bots.
+        within: Pearson's r within bots for the same cells; empty over bots.
+        survives: cells whose p-value stays below `ALPHA` after Holm's correction over all rows except the hybrid's,
+            which have another null distribution.
+        q: false discovery rate at which each of these cells is significant.
+        n: number of conversations or bots.
     """
 
     kind: Literal["dimensions", "metrics", "bots"]
@@ -80,19 +80,19 @@ class CorrelationMatrix:
 
     @property
     def n_discovered(self) -> int:
-        """Correlations found at a false discovery rate of `ALPHA`."""
+        """Cells that are significant at a false discovery rate of `ALPHA`."""
         return sum(q is not None and q < ALPHA for q in self.q.values())
 
     @property
     def n_corrected(self) -> int:
-        """Correlations that the correction counts."""
+        """Cells included in the correction."""
         return sum(not self._is_hybrid(i) for i, _j in self.cells)
 
     def _is_hybrid(self, row: int) -> bool:
         return self.rows[row].source.startswith("hybrid")
 
     def strongest(self, column: int, limit: int = 3) -> list[tuple[CorrelationRow, Correlation]]:
-        """Return the surviving relations with a column, strongest first."""
+        """Return the surviving correlations with a column, strongest first."""
         correlations = [(i, value) for (i, j), value in self.cells.items() if j == column]
         correlations = [(i, value) for i, value in correlations if (i, column) in self.survives]
         correlations.sort(key=lambda item: -abs(item[1].r or 0))
@@ -102,7 +102,7 @@ class CorrelationMatrix:
         """Return the indices of the hybrid metric's rows, then of those most correlated with the first column.
 
         Args:
-            limit: number of rows besides the hybrid metric's; rows without a coefficient are left out.
+            limit: maximum number of rows besides the hybrid metric's; rows without a coefficient are left out.
         """
         hybrid = [i for i in range(len(self.rows)) if self._is_hybrid(i)]
         size = {i: abs(r) for (i, j), value in self.cells.items() if j == 0 and (r := value.r) is not None}
@@ -136,7 +136,7 @@ class CorrelationMatrix:
         }
 
     def summary(self) -> str:
-        """Return a line for each cell; a star where it survives the correction."""
+        """Return a line for each cell; a star marks those that survive the correction."""
         lines = [f"Correlations, {self.kind}: {self.method}, n = {self.n:,}"]
         for (i, j), value in self.cells.items():
             row, star = self.rows[i], "*" if (i, j) in self.survives else ""
@@ -151,10 +151,10 @@ class CorrelationMatrix:
 
 
 def dimension_matrix(ratings: Ratings) -> CorrelationMatrix:
-    """Correlate the dimensions among themselves over conversations, the ratings of one averaged.
+    """Correlate the dimensions with each other over conversations, averaging several ratings of one conversation.
 
     Returns:
-        Spearman's ρ of each pair, the first one's place first; what one person rated belongs together.
+        Spearman's ρ of each pair, the earlier dimension first; ratings by one person are clustered.
     """
     means = ratings.per_conversation()
     keys = tuple(dimension.key for dimension in ratings.dimensions)
@@ -173,8 +173,7 @@ def metric_matrix(
     """Correlate metrics with ratings over conversations, and within bots.
 
     Args:
-        ratings: a row per conversation: `bot`, the dimensions and, if known, `rater`: what one person rated belongs
-            together.
+        ratings: one row per conversation: `bot`, the dimensions and, if known, `rater`, by which ratings are clustered.
         metrics: the same rows, a column per metric.
         hybrid: rows to put first.
     """
@@ -213,9 +212,9 @@ def bot_matrix(
     """Correlate known properties of the bots with their mean ratings.
 
     Args:
-        known: rows with their value by bot; those with fewer than `FEWEST` values are left out.
-        means: by dimension the mean rating of each bot.
-        bots: that take part.
+        known: rows with their value by bot; rows with fewer than `FEWEST` values are left out.
+        means: mean rating of each bot by dimension.
+        bots: bots to include.
         hybrid: rows to put first.
     """
     from_fit = [] if hybrid is None else hybrid.of_bots(list(means))
@@ -236,7 +235,7 @@ def bot_matrix(
 
 
 def _correct_cells(cells: Cells) -> dict[str, Any]:
-    """Return the cells that survive Holm's correction over all of them, and the false discovery rate of each."""
+    """Return the cells that survive Holm's correction over all cells, and each cell's false discovery rate."""
     p_values = [value.p for value in cells.values()]
     return {
         "survives": frozenset(key for key, p in zip(cells, holm(p_values), strict=True) if p is not None and p < ALPHA),
@@ -245,19 +244,19 @@ def _correct_cells(cells: Cells) -> dict[str, Any]:
 
 
 def without_speaker(title: str) -> str:
-    """Return the title of a metric's column without whose words it is about."""
+    """Return a metric column's title without the speaker."""
     return _SPEAKER.sub("", title)
 
 
 def get_distinct_columns(means: pd.DataFrame, titles: Mapping[str, str]) -> list[CorrelationRow]:
-    """Return the columns of self-play, the same numbers once.
+    """Return the self-play columns without duplicates.
 
-    There the bot is its own participant, so `words_user` and `words_bot` are one thing: of columns that are alike
-    the first is kept, and it names a speaker only where another kept one would be called the same.
+    In self-play the bot is its own participant, so `words_user` and `words_bot` are equal. Of equal columns the first
+    is kept; it names a speaker only if another kept column would otherwise have the same title.
 
     Args:
-        means: a row per bot, a column per metric.
-        titles: of the columns.
+        means: one row per bot, one column per metric.
+        titles: titles of the columns.
     """
     rows_by_title: dict[str, CorrelationRow] = {}
     for name in means.columns:
@@ -284,17 +283,17 @@ class HybridCorrelations:
 
     @property
     def has_conversations(self) -> bool:
-        """True if the fit has results for single conversations; fits of the first versions have none."""
+        """True if the fit has results for single conversations, which fits of the first versions lack."""
         return bool(self.result.get("dimensions_conversation_level"))
 
     @property
     def n_bots(self) -> int:
-        """Rated bots."""
+        """Number of rated bots."""
         return int(self.result["n_bots"])
 
     @property
     def n_selfplay(self) -> int:
-        """Rated bots with self-play."""
+        """Number of rated bots with self-play."""
         return selfplay_bots(self.result)
 
     def of_conversations(
@@ -309,7 +308,7 @@ class HybridCorrelations:
         return [(row, correlations[0], correlations[1])]
 
     def of_bots(self, dimensions: Sequence[str]) -> list[tuple[CorrelationRow, list[Correlation]]]:
-        """Return Pearson's r of the bots' scores, from rated conversations and from self-play where of enough bots."""
+        """Return Pearson's r of the bot scores, from rated conversations and from self-play if enough bots have any."""
         if not self.has_conversations or self.n_bots < FEW_BOTS:
             return []
         rows = [(CorrelationRow("hybrid", "hybrid_chats"), self._of_bots(dimensions, "predicted"))]
@@ -319,7 +318,7 @@ class HybridCorrelations:
         return rows
 
     def _is_target(self, key: str) -> bool:
-        """Return True if `key` is no dimension itself but the predicted mean of all dimensions."""
+        """Return True if `key` is not a dimension but the predicted mean of all dimensions."""
         targets = set(self.result["target"].split(","))
         return key not in self.result["dimensions"] and targets == set(self.result["dimensions"])
 
@@ -355,8 +354,8 @@ def read_correlation(document: Mapping[str, Any] | None, n: int = 0) -> Correlat
     """Return a correlation of a fit's document.
 
     Args:
-        document: as `Correlation.to_json` wrote it; None where the fit does not tell it.
-        n: pairs used, where the document does not say.
+        document: output of `Correlation.to_json`; None if the fit does not report it.
+        n: number of pairs used, if the document does not state it.
     """
     if not document:
         return Correlation(None, None, None, None, n, reason=NOT_TOLD)
@@ -372,7 +371,7 @@ def read_correlation(document: Mapping[str, Any] | None, n: int = 0) -> Correlat
 
 
 def mean_by_bot(values: np.ndarray, bot: np.ndarray, bots: Collection[str]) -> dict[str, float]:
-    """Return each bot's mean of the defined values, NaN without any."""
+    """Return each bot's mean of the defined values; NaN if there are none."""
     means = {}
     for name in bots:
         bot_values = values[bot == name]

@@ -1,4 +1,4 @@
-"""Rating dimensions whose answers contradict those to the others, so that their direction should be asked for."""
+"""Rating dimensions whose answers contradict the others, so that their direction should be checked."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ import numpy as np
 OPPOSED = -0.3
 """Correlation with the other dimensions below which one probably has the opposite direction."""
 FEWEST_CONVERSATIONS = 30
-"""Fewest conversations for such a correlation."""
+"""Minimum number of conversations for such a correlation."""
 
 
 def opposed_dimensions(means: Mapping[str, np.ndarray]) -> dict[str, float]:
-    """Return dimensions that contradict the others, with their correlations below `OPPOSED`.
+    """Return the dimensions that contradict the others, with their correlations below `OPPOSED`.
 
     Args:
-        means: by dimension of each conversation's mean, as a share of the scale; NaN where it has none. A dimension is
-            correlated with the mean of the others over the conversations that have both.
+        means: by dimension, each conversation's mean as a share of the scale; NaN if it has none. A dimension is
+            correlated with the mean of the others over conversations that have both.
     """
     opposed = {}
     for key, dimension_means in means.items():

@@ -1,9 +1,9 @@
-"""Errors that raters marked in replies, with their severity: scores of bots, and agreement on what is marked.
+"""Errors that raters marked in replies, with severity: scores of bots and rater agreement.
 
-As in Multidimensional Quality Metrics (Freitag et al. 2021): a rating's score is minus the sum of the weights of its
-errors. A bot's score in 100 words is the ratio of the sums of its scores and words, with an interval of the linearised
-ratio. Raters agree on a reply's text by the F1 of the characters that each of two marked, over all pairs of raters of
-all replies; its interval is the jackknife's over replies. Offsets are code points of the stored reply.
+As in Multidimensional Quality Metrics (Freitag et al. 2021), a rating's score is minus the sum of its error weights. A
+bot's score per 100 words is the ratio of its total score to its total words, with an interval from the linearised
+ratio. Agreement on a reply's text is the F1 of the characters marked by two raters, over all rater pairs of all
+replies, with a jackknife interval over replies. Offsets are code points of the stored reply.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from evaluation.stats.resampling import (
 SCORE = "mqm"
 """Key of the score among the answers."""
 SEVERITIES = {"neutral": 0, "minor": 1, "major": 5, "critical": 25}
-"""Severities of an error with their usual weights, the mildest first."""
+"""Severities of an error with their usual weights, mildest first."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -54,12 +54,12 @@ class ErrorSpan:
 
 @dataclass(frozen=True, slots=True)
 class BotErrors:
-    """A bot's errors.
+    """Errors of a bot.
 
     Attributes:
-        n_replies: replies that were rated; n_ratings: ratings of them.
+        n_replies: number of rated replies; n_ratings: number of their ratings.
         per_reply: mean number of errors in a rating, by severity.
-        score, per_100_words: minus the weighted errors of a reply, and of 100 words.
+        score, per_100_words: minus the weighted errors per reply, and per 100 words.
     """
 
     bot: str
@@ -72,11 +72,11 @@ class BotErrors:
 
 @dataclass(frozen=True, slots=True)
 class ErrorResults:
-    """All bots, the best score first, and how far raters agree.
+    """All bots, highest score first, and the agreement of raters.
 
     Attributes:
-        overlap: F1 of marked characters; same_category: of those that both gave one category.
-        alpha: Krippendorff's, of the scores.
+        overlap: F1 of marked characters; same_category: the same, counting only characters with the same category.
+        alpha: Krippendorff's alpha of the scores.
     """
 
     bots: tuple[BotErrors, ...]
@@ -90,7 +90,7 @@ def error_results(ratings: Ratings, spans: Sequence[Sequence[ErrorSpan]], texts:
 
     Args:
         ratings: of single replies, with the score as the question `SCORE`.
-        spans, texts: (k,) the errors that each rating marked, and the reply that it is about.
+        spans, texts: (k,) errors marked in each rating, and the rated reply.
     """
     scores, words = ratings.values(SCORE), np.array([len(re.findall(r"\S+", text)) for text in texts], dtype=float)
     means, shared = bot_means(ratings, level=LEVEL), ratings.conversation if ratings.shared is None else ratings.shared
@@ -116,7 +116,7 @@ def error_results(ratings: Ratings, spans: Sequence[Sequence[ErrorSpan]], texts:
 
 
 def _per_100_words(scores: np.ndarray, words: np.ndarray, raters: np.ndarray, replies: np.ndarray) -> Interval:
-    """Return the ratio of sums with the interval of its linearisation; a score is never above 0."""
+    """Return the ratio of sums with the interval of its linearisation; scores never exceed 0."""
     ratio = scores.sum() / max(words.sum(), 1.0)
     linear = ratio + (scores - ratio * words) / max(words.mean(), 1.0)
     interval = mean_interval(100 * linear, raters.astype(str), LEVEL, things=replies.astype(str))
@@ -125,7 +125,7 @@ def _per_100_words(scores: np.ndarray, words: np.ndarray, raters: np.ndarray, re
 
 
 def _overlaps(ratings: Ratings, spans: Sequence[Sequence[ErrorSpan]]) -> tuple[AgreementEstimate, AgreementEstimate]:
-    """Return the F1 of marked characters over pairs of raters, without and with regard to categories."""
+    """Return the F1 of marked characters over rater pairs, ignoring and respecting categories."""
     of_reply: dict[str, list[int]] = {}
     for i, reply in enumerate(ratings.conversation.tolist()):
         of_reply.setdefault(reply, []).append(i)
@@ -145,7 +145,7 @@ def _overlaps(ratings: Ratings, spans: Sequence[Sequence[ErrorSpan]]) -> tuple[A
 def _f1(overlap: np.ndarray, each: np.ndarray, n_ratings: int) -> AgreementEstimate:
     n = len(overlap)
     if not each.sum():
-        text = "no reply with two raters has an error"
+        text = "no error was marked in any reply with two raters"
         return undefined(n, n_ratings, Reason("nothing_marked", text))
 
     def f1(times: np.ndarray) -> np.ndarray:  # (B, replies)

@@ -1,4 +1,4 @@
-"""Model of the ratings by a formula: factors and their interactions, with raters and items as random effects."""
+"""Model of ratings by a formula: factors and interactions, with raters and items as random effects."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ if TYPE_CHECKING:
 Kind = Literal["linear", "ordinal"]
 KINDS: tuple[Kind, ...] = ("linear", "ordinal")
 LEVEL = 0.90
-"""Of all intervals."""
+"""Confidence level of all intervals."""
 RESPONSE = "y"
-"""Column of what bots are ranked by."""
+"""Column of the headline score."""
 BASIC = ("bot", "rater", "item", "conversation")
-"""Columns that every study has; an unnamed rater counts by the conversation."""
+"""Columns available in every study; for unnamed raters, each conversation counts as a rater."""
 MOST_POINTS = 20
-"""Different answers that an ordinal model takes."""
+"""Maximum number of different answers in an ordinal model."""
 MOST_RATINGS = 20_000
 ENOUGH_GROUPS = 20
 """Raters below which an ordinal model's tests, which take its variances as known, find too much."""
-LOG_ODDS = Reason("log_odds", "log odds are no points of the scale")
+LOG_ODDS = Reason("log_odds", "log odds are not points of the scale")
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +47,9 @@ class ModelEstimate:
     """An estimate with its interval.
 
     Attributes:
-        term: names of the columns, `bot:scenario`; cell: the level of each; `()` of a number: its slope.
-        n: ratings in the cell.
+        term: names of the columns, `bot:scenario`; cell: the level of each; `()` for a number, whose value is its
+            slope.
+        n: number of ratings in the cell.
     """
 
     term: str
@@ -65,7 +66,7 @@ class TermTest:
     """Joint test that a term has no effect.
 
     Attributes:
-        f: Wald's statistic over df1; df2 is None where the variances are taken as known (chi-squared).
+        f: Wald's statistic over df1; df2 is None if the variances are treated as known (chi-squared).
     """
 
     term: str
@@ -78,11 +79,11 @@ class TermTest:
 
 @dataclass(frozen=True, slots=True)
 class VarianceComponent:
-    """Standard deviation of a random effect; `group` is "" for what is left.
+    """Standard deviation of a random effect; `group` is "" for the residual.
 
     Attributes:
-        share: of the variance around the fixed part.
-        n: levels of the group.
+        share: share of the variance around the fixed part.
+        n: number of levels of the group.
     """
 
     group: str
@@ -99,8 +100,8 @@ class LevelDifference:
     """Difference between the marginal means of two levels of a factor, corrected for all pairs of its levels.
 
     Attributes:
-        effects: by the standard deviation of one rating, all random effects in it; the chance to be rated higher is
-            that of normal answers.
+        effects: relative to the standard deviation of one rating, including all random effects; the probability of a
+            higher rating assumes normal answers.
     """
 
     factor: str
@@ -113,18 +114,19 @@ class FormulaModel:
     """A fitted formula.
 
     Attributes:
-        formula: as it was given; kind: linear, or ordinal in log odds.
-        tests: of each term.
-        effects: by cell, how far a term moves it from what smaller terms say; of a number the slope.
-        means: by cell of each term, the other factors' levels weighing the same; log odds against their average
-            where the model is ordinal.
-        differences: between the levels of every factor; smallest: the smallest of interest, in points.
-        components: of the variance; merged: groups with one rating each, whose effects are part of what is left.
+        formula: formula as given; kind: linear, or ordinal in log odds.
+        tests: test of each term.
+        effects: by cell, the deviation of a term from the lower-order terms; for a number, the slope.
+        means: by cell of each term, with the other factors' levels weighted equally; for an ordinal model, log odds
+            relative to their average.
+        differences: differences between the levels of every factor; smallest: smallest difference of interest, in
+            points.
+        components: variance components; merged: groups with one rating each, whose effects are part of the residual.
         thresholds: of an ordinal model, between neighbouring `points`.
-        n, n_dropped: ratings used, and left out for a missing value.
-        converged: whether the optimum was found; then `reason` is empty.
-        reason: why there is no fit.
-        caution: what to know before quoting the tests and intervals.
+        n, n_dropped: number of ratings used, and left out for a missing value.
+        converged: True if the optimum was found; `reason` is then empty.
+        reason: reason for a missing fit.
+        caution: note to consider before quoting the tests and intervals.
     """
 
     formula: str
@@ -151,11 +153,11 @@ class FormulaModel:
         return [difference for difference in self.differences if difference.factor == factor]
 
     def is_equal(self, difference: LevelDifference) -> bool | None:
-        """Return True if two levels are equal for practical purposes; None where that cannot be tested."""
+        """Return True if two levels are equal for practical purposes; None if this cannot be tested."""
         return is_equal(difference.pair, self.smallest)
 
     def to_json(self) -> dict[str, Any]:
-        """Return plain values; undefined is null, with a reason."""
+        """Return plain values; undefined ones are null, with a reason."""
         document: dict[str, Any] = to_plain(self)
         return document
 
@@ -189,7 +191,7 @@ class FormulaModel:
         ]
         unit = "log odds" if self.kind == "ordinal" else "mean"
         level = f"{self.level:.0%}"
-        foot = f"{pluralise(self.n, 'rating')}, {self.n_dropped:,} left out for a missing value"
+        foot = f"{pluralise(self.n, 'rating')}, {self.n_dropped:,} left out because a value is missing"
         if self.caution is not None:
             foot += f"\nCaution: {self.caution}."
         return "\n\n".join(
@@ -212,14 +214,14 @@ def model_frame(
     meta: Mapping[str, Mapping[str, Any]] | None = None,
     factors: Mapping[str, Mapping[str, str | float]] | None = None,
 ) -> pd.DataFrame:
-    """Return one row per rating with the columns that a formula can name; controls are left out.
+    """Return one row per rating with the columns available to formulas; controls are left out.
 
-    They are the questions (higher is better), `y`, those of `BASIC`, the conditions, and what is known of bots and of
-    conversations. Of two with one name the first in this order counts.
+    The columns are the questions (higher is better), `y`, those of `BASIC`, the conditions, and the known properties of
+    bots and conversations. If two columns have the same name, the first in this order is used.
 
     Args:
-        meta: by conversation, its fields.
-        factors: what the bots are made of: name to bot to level or number.
+        meta: fields of each conversation.
+        factors: properties of the bots: name to bot to level or number.
     """
     import pandas as pd
 
@@ -250,16 +252,16 @@ def formula_model(
     """Fit a formula to a table of one row per rating.
 
     Args:
-        frame: as `model_frame` makes it, or any with these columns.
-        kind: linear, or ordinal (a cumulative logit, which takes no equal steps between answers).
-        ratings: of the table, for the scale of the answers and the smallest difference of interest.
+        frame: output of `model_frame`, or any table with these columns.
+        kind: linear, or ordinal (a cumulative logit, which does not assume equal steps between answers).
+        ratings: ratings in the table, for the scale of the answers and the smallest difference of interest.
 
     Raises:
-        ValueError: the formula cannot be read or names a column that there is not, or there is no such kind.
+        ValueError: if the formula is invalid, names an unknown column, or the kind is unknown.
     """
     level = interval_level(ratings.level if level is None and ratings is not None else level)
     if kind not in KINDS:
-        raise ValueError(f"there is no kind {kind!r} of model; there are {', '.join(KINDS)}")
+        raise ValueError(f"there is no model kind {kind!r}; available: {', '.join(KINDS)}")
     read = parse_formula(formula, [str(name) for name in frame.columns])
     columns = {name: _column(frame[name].tolist(), name in (*read.groups, "bot")) for name in read.columns}
     known = np.ones(len(frame), dtype=bool)
@@ -277,7 +279,7 @@ def formula_model(
 
     y = columns[read.response]
     if y.dtype.kind != "f":
-        raise ValueError(f"{read.response} holds texts; a rating is a number")
+        raise ValueError(f"{read.response} contains text; a rating must be a number")
     n_levels = {name: len(set(columns[name].tolist())) for name in read.groups}
     merged = tuple(name for name, k in n_levels.items() if k == n > 1)
     read = replace(read, groups=tuple(name for name in read.groups if name not in merged))
@@ -293,7 +295,7 @@ def formula_model(
     points, point = np.unique(y, return_inverse=True)
     fit = fit_linear(y, design.x, groups) if kind == "linear" else fit_ordinal(point, design.x[:, 1:], groups)
     if not fit.converged:
-        return nothing(Reason("model_no_optimum", "no optimum was found: the ratings of some cells hardly overlap"))
+        return nothing(Reason("model_no_optimum", "the fit did not converge: the ratings of some cells hardly overlap"))
     bounds, smallest = _scale(ratings, read.response) if kind == "linear" else (None, None)
     return FormulaModel(
         formula,
@@ -323,14 +325,15 @@ def _get_caution(kind: Kind, names: Sequence[str], groups: Sequence[np.ndarray])
     if kind != "ordinal" or not group or n_levels[group] >= ENOUGH_GROUPS:
         return None
     text = (
-        f"only {n_levels[group]} levels of {group}: with fewer than {ENOUGH_GROUPS}, p-values of an ordinal model are "
-        f"too small and its intervals too narrow for what differs between levels of {group}; compare the linear model"
+        f"only {n_levels[group]} levels of {group}: with fewer than {ENOUGH_GROUPS}, an ordinal model gives "
+        "p-values that are too small and intervals that are too narrow for differences between levels of "
+        f"{group}; compare the linear model"
     )
     return Reason("few_groups_ordinal", text, group=group, n=n_levels[group], needed=ENOUGH_GROUPS)
 
 
 def _scale(ratings: Ratings | None, response: str) -> tuple[tuple[float, float] | None, float | None]:
-    """Return the ends of an outcome's scale and its smallest difference of interest; None where not known."""
+    """Return the ends of an outcome's scale and its smallest difference of interest; None if unknown."""
     if ratings is None or (response not in ratings.answers and response != RESPONSE):
         return None, None
     key = response if response in ratings.answers else None
@@ -338,7 +341,7 @@ def _scale(ratings: Ratings | None, response: str) -> tuple[tuple[float, float] 
 
 
 def _column(values: Sequence[Any], is_label: bool) -> np.ndarray:
-    """Return numbers as float with NaN for a missing one, others as texts with None; booleans are labels."""
+    """Return numbers as float with NaN for missing ones, others as text with None; booleans become labels."""
     known = [None if is_missing(value) else value for value in values]
     numbers = all(value is None or (isinstance(value, int | float) and not isinstance(value, bool)) for value in known)
     if numbers and not is_label:
@@ -349,7 +352,7 @@ def _column(values: Sequence[Any], is_label: bool) -> np.ndarray:
 
 
 def _find_problem(y: np.ndarray, read: Formula, columns: Mapping[str, np.ndarray], kind: Kind) -> Reason | None:
-    """Return the reason for which the ratings allow no such model; None where they do."""
+    """Return the reason why the ratings do not support the model; None if they do."""
     from evaluation.stats.crossed import MOST_EFFECTS
 
     n, n_points = len(y), len(np.unique(y))
@@ -357,18 +360,18 @@ def _find_problem(y: np.ndarray, read: Formula, columns: Mapping[str, np.ndarray
         text = f"{pluralise(n, 'rating')}; a model takes at most {MOST_RATINGS}"
         return Reason("many_ratings", text, n_ratings=n, most=MOST_RATINGS)
     if n_points < 2:
-        return Reason("no_answers_differ", "fewer than two different answers: nothing to explain")
+        return Reason("no_answers_differ", "fewer than two different answers, so there is nothing to explain")
     if kind == "ordinal" and n_points > MOST_POINTS:
         text = f"{n_points} different answers; an ordinal model takes at most {MOST_POINTS}"
         return Reason("many_points", text, n_points=n_points, most=MOST_POINTS)
     n_levels = {name: len(set(columns[name].tolist())) for name in read.groups}
     for name, k in n_levels.items():
         if k < 2:
-            return Reason("one_of_group", f"{name} has one value: nothing can be said about others", group=name)
+            return Reason("one_of_group", f"{name} has only one value, so nothing can be said about others", group=name)
     for i, a in enumerate(read.groups):
         for b in read.groups[i + 1 :]:
             if n_levels[a] == n_levels[b] == len(set(zip(columns[a].tolist(), columns[b].tolist(), strict=True))):
-                text = f"{a} and {b} group the ratings alike: leave one out"
+                text = f"{a} and {b} group the ratings identically; remove one"
                 return Reason("groups_alike", text, first=a, second=b)
     if sum(n_levels.values()) > MOST_EFFECTS:
         text = f"{sum(n_levels.values())} random effects; at most {MOST_EFFECTS} are fitted"
@@ -383,7 +386,7 @@ def _tests(fit: CrossedFit, design: Design) -> list[TermTest]:
         f, df2, p = fit.test(rows)
         reason = None
         if p is None:
-            reason = Reason("few_of_group", "too few levels of the random effects to test the term at once")
+            reason = Reason("few_of_group", "the random effects have too few levels to test the whole term")
         tests.append(TermTest(":".join(term), f, len(rows), df2, p, reason))
     return tests
 
@@ -418,7 +421,7 @@ def _differences(
     """Return the differences of the marginal means of every factor's levels.
 
     Args:
-        no_share: reason for no share of the scale.
+        no_share: reason for a missing share of the scale.
     """
     from scipy.special import ndtr, stdtrit
     from scipy.stats import t
@@ -467,8 +470,8 @@ def _components(
         if np.isfinite(error):
             low, high = (float(sd * np.exp(sign * z * error)) for sign in (-1, 1))
         elif name:
-            reason = Reason("zero_variance", "estimated as 0, which does not show that they are alike")
+            reason = Reason("zero_variance", "estimated as 0, which does not prove that they are equal")
         else:
-            reason = Reason("fixed_by_model", "given by the model: the variance of a logistic error")
+            reason = Reason("fixed_by_model", "fixed by the model: the variance of a logistic error")
         components.append(VarianceComponent(name, float(sd), low, high, float(sd**2) / total, count, reason))
     return components

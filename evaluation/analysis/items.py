@@ -1,11 +1,11 @@
-"""Human ratings of each item: its mean, or its grade by majority.
+"""Human ratings of each item: its mean, or its majority grade.
 
 Turn-level metrics are compared with items (Huang et al. 2020, Lan et al. 2020): a reply in its context, rated by
-several people. Means of whole models are in `comparisons.py`, agreement of raters in `agreement.py`.
+several people. Means of models are in `comparisons.py`, rater agreement in `agreement.py`.
 
-Ordered grades by majority, and the three labels made of them: Dziri et al. (2019). An item's grade is the one that
-most raters gave; of several, the lowest of them, and the item counts as a tie. Their paper labels an item by that
-grade, their code by the mean rating: both are here, and on how many items they agree.
+Majority grades, and the three labels derived from them: Dziri et al. (2019). An item's grade is the most frequent one;
+if several are equally frequent, the lowest is used and the item counts as a tie. The paper labels an item by that
+grade, its code by the mean rating: both are reported, with the number of items on which they agree.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ from evaluation.stats.means import SHARE, Interval, MeanSpread, interval_ends, m
 from evaluation.tables import text_table, to_plain
 
 LEVEL = 0.90
-"""Of the intervals of means, as those of bots."""
+"""Confidence level of the intervals of means, as for bots."""
 _NONE = 1e-18
-"""A variance below this share of the scale's square is rounding."""
+"""Share of the scale's square below which a variance counts as a rounding error."""
 LEAST_SHARED = 5
-"""Items that two raters must share before their ratings are correlated."""
+"""Minimum number of items that two raters must share for a correlation."""
 
 
 @dataclass(frozen=True, slots=True)
 class ItemMean:
-    """One item's ratings on one question.
+    """Ratings of one item on one question.
 
     Attributes:
-        bot: what gave the reply.
-        low, high: interval of the mean over raters, as of every mean on a scale; None with one rating.
+        bot: bot that gave the reply.
+        low, high: interval of the mean over raters, as for all means on a scale; None for a single rating.
     """
 
     item: str
@@ -54,10 +54,10 @@ class HumanBound:
     """Correlation between single raters: the level that a metric can be expected to reach.
 
     Attributes:
-        average, highest: of Pearson's r of pairs of raters; None where no pair has one. Lan et al. (2020) call them
-            Human (Avg) and Human (Max).
-        n_pairs: of raters who share at least `least` items and differ in their answers.
-        reason: why there is none.
+        average, highest: Pearson's r of pairs of raters; None if no pair has one. Lan et al. (2020) call them Human
+            (Avg) and Human (Max).
+        n_pairs: pairs of raters who share at least `least` items and whose answers vary.
+        reason: reason if there is none.
     """
 
     average: float | None
@@ -69,7 +69,7 @@ class HumanBound:
 
 @dataclass(frozen=True, slots=True)
 class DimensionItems:
-    """All items on one question, best mean first, and the correlation between single raters."""
+    """All items on one question, highest mean first, and the correlation between single raters."""
 
     dimension: str
     items: tuple[ItemMean, ...]
@@ -78,10 +78,10 @@ class DimensionItems:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class ItemMeans:
-    """The items of a study on every question, what models are ranked by first.
+    """Items of a study on every question, starting with the one that models are ranked by.
 
     Attributes:
-        fewest, most: ratings that an item has.
+        fewest, most: minimum and maximum number of ratings of an item.
     """
 
     dimensions: tuple[DimensionItems, ...]
@@ -93,7 +93,7 @@ class ItemMeans:
         """Return the items on one question.
 
         Raises:
-            KeyError: there is no such question.
+            KeyError: if there is no such question.
         """
         for items in self.dimensions:
             if items.dimension == key:
@@ -101,7 +101,7 @@ class ItemMeans:
         raise KeyError(key)
 
     def to_json(self) -> dict[str, Any]:
-        """Return plain values; undefined is null, with a reason."""
+        """Return plain values; undefined ones are null, with a reason."""
         document: dict[str, Any] = to_plain(self)
         return document
 
@@ -129,10 +129,10 @@ def item_means(ratings: Ratings) -> ItemMeans:
     """Return the mean of every item on every question.
 
     Raises:
-        ValueError: where the ratings answer no question.
+        ValueError: if the ratings answer no question.
     """
     if ratings.leading is None:
-        raise ValueError("there is no question whose means could be told")
+        raise ValueError("the study has no question to average")
     first = ratings.headline[0]
     keys = [first, *(d.key for d in ratings.dimensions if d.key != first)]
     _names, counts = np.unique(ratings.conversation.astype(str), return_counts=True)
@@ -171,8 +171,7 @@ def _dimension_items(ratings: Ratings, key: str) -> DimensionItems:
 def _ends(
     mean: float, n: int, squares: float, scale: tuple[float, float], bounds: tuple[float, float] | None
 ) -> tuple[float, float] | tuple[None, None]:
-    """Return the ends of the interval of an item's mean: that of every mean on a scale, of n raters with one rating
-    each.
+    """Return the ends of the interval of an item's mean, for n raters with one rating each.
 
     Student's t holds less than it claims near an end of the scale and where few raters all agree: in 77 % of simulated
     items with three raters around 4.7 of 5.
@@ -190,15 +189,15 @@ def human_bound(
     """Return the mean and the highest correlation between the answers of two raters.
 
     Args:
-        key: of the question; None for the one that models are ranked by.
-        least: items that a pair of raters must share.
-        most_pairs: sample so many pairs by the seed if there are more.
+        key: key of the question; None for the one that models are ranked by.
+        least: minimum number of items that a pair of raters must share.
+        most_pairs: maximum number of pairs; a random sample is used if there are more.
     """
     once = ratings.select(ratings.is_named).once()
     values = once.values(key)
     keep = np.isfinite(values)
     if not keep.any():
-        text = "no rater is named in the data"
+        text = "no rater is identified in the data"
         return HumanBound(None, None, 0, least, Reason("nobody_named", text))
     table = items_by_raters(values[keep], once.conversation[keep].tolist(), once.rater[keep].tolist())
     present = np.isfinite(table).astype(np.float32)
@@ -217,7 +216,7 @@ def human_bound(
 
 
 def _pearson(first: np.ndarray, second: np.ndarray) -> float | None:
-    """Return r over the items that both rated; None where one of them gave the same to all."""
+    """Return r over the items rated by both; None if one of them gave the same answer to all."""
     in_both = np.isfinite(first) & np.isfinite(second)
     x, y = first[in_both] - first[in_both].mean(), second[in_both] - second[in_both].mean()
     spread = float(np.sqrt((x @ x) * (y @ y)))
@@ -227,7 +226,7 @@ def _pearson(first: np.ndarray, second: np.ndarray) -> float | None:
 Label = Literal["contradiction", "neutral", "entailment"]
 LABELS: tuple[Label, ...] = ("contradiction", "neutral", "entailment")
 THRESHOLDS = (1.0, 2.0)
-"""Steps above the lowest grade from which an item is neutral, and from which it is an entailment."""
+"""Steps above the lowest grade at which an item becomes neutral, and an entailment."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,10 +234,10 @@ class GradedItem:
     """One item.
 
     Attributes:
-        counts: raters who gave each grade, the lowest first.
-        grade: given by most of them; of several the lowest.
-        is_tie: whether there were several.
-        by_majority, by_mean: its label by the grade, and by the mean rating.
+        counts: number of raters who gave each grade, lowest first.
+        grade: most frequent grade; the lowest of several.
+        is_tie: True if several were equally frequent.
+        by_majority, by_mean: label by the majority grade, and by the mean rating.
     """
 
     item: str
@@ -253,11 +252,11 @@ class GradedItem:
 
 @dataclass(frozen=True, slots=True)
 class GradedBot:
-    """A model's items.
+    """Items of a model.
 
     Attributes:
-        grades: items of each grade, the lowest first.
-        labels: share of its items with each label by majority, in the order of `LABELS`, with intervals over items.
+        grades: number of items with each grade, lowest first.
+        labels: share of its items with each majority label, in the order of `LABELS`, with intervals over items.
     """
 
     bot: str
@@ -268,12 +267,12 @@ class GradedBot:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Grades:
-    """All items by majority.
+    """Majority grades of all items.
 
     Attributes:
-        levels: the grades, the lowest first.
+        levels: the grades, lowest first.
         bots: highest share of entailments first.
-        n_same_label: items that both rules label alike.
+        n_same_label: number of items with the same label under both rules.
     """
 
     dimension: str
@@ -291,7 +290,7 @@ class Grades:
     def summary(self) -> str:
         """Return a table for a terminal."""
         rows = [[bot.bot, str(bot.n_items), *(share(interval.mean) for interval in bot.labels)] for bot in self.bots]
-        foot = f"{self.n_ties} of {len(self.items)} items are ties; the lower grade counts"
+        foot = f"{self.n_ties} of {len(self.items)} items are ties; the lower grade is used"
         title = f"Labels by majority of {self.dimension}"
         return text_table(title, ["model", "items", *LABELS], rows, foot)
 
@@ -300,13 +299,13 @@ class Grades:
 
 
 def majority(counts: Sequence[int] | np.ndarray) -> tuple[int, bool]:
-    """Return the place of the grade that most raters gave, the lowest of several, and whether there were several.
+    """Return the index of the most frequent grade (the lowest of several), and whether there were several.
 
     Args:
-        counts: raters who gave each grade, the lowest first.
+        counts: number of raters who gave each grade, lowest first.
 
     Raises:
-        ValueError: there are none.
+        ValueError: if there are none.
     """
     votes = np.asarray(counts)
     if not votes.sum():
@@ -329,21 +328,21 @@ def label_of(value: float, low: float, thresholds: tuple[float, float] = THRESHO
 
 
 def grades(ratings: Ratings, key: str | None = None) -> Grades:
-    """Return the items of a question with ordered grades by majority.
+    """Return the majority grades of the items on a question with ordered grades.
 
     Args:
-        key: of the question; None for what models are ranked by.
+        key: key of the question; None for the one that models are ranked by.
 
     Raises:
-        ValueError: without a question, or for one whose grades are no whole numbers.
+        ValueError: if there is no question, or its grades are not whole numbers.
     """
     dimension = ratings.dimension(key) if key is not None else ratings.leading
     if dimension is None:
-        raise ValueError("there is no question with grades")
+        raise ValueError("the study has no question with grades")
     values = ratings.values(dimension.key)
     keep = np.isfinite(values)
     if (values[keep] % 1 != dimension.low % 1).any():
-        raise ValueError(f"the answers to {dimension.key} are no whole grades")
+        raise ValueError(f"the answers to {dimension.key} are not whole-number grades")
     low = dimension.low
     n_levels = round(dimension.high - low) + 1
     names = ratings.conversation[keep].astype(str)

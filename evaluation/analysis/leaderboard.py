@@ -1,11 +1,11 @@
-"""Leaderboard of the bots, and sequential ranking while a study collects.
+"""Leaderboard of the bots, and sequential ranking while a study collects data.
 
-Leaderboard: every bot has its range of ranks, and the bots that do not differ significantly from it. Nothing is
-tested here: `Comparisons` holds the significant pairs, and `BotMeans` the means with intervals.
+On the leaderboard every bot has a range of ranks, and a list of bots that do not differ significantly from it. Nothing
+is tested here: `Comparisons` provides the significant pairs, and `BotMeans` the means with intervals.
 
-Sequential ranking: stability of the bots' order while a study collects, and the ratings that each bot needs. It
-reads the always-valid comparisons of `evaluation.analysis.comparisons`, so it may be computed after every rating.
-Decisions based on it (more participants for some bots) keep the tests valid.
+Sequential ranking tracks how stable the order of the bots is while a study collects data, and how many ratings each bot
+still needs. It uses the always-valid comparisons of `evaluation.analysis.comparisons`, so it can be computed after
+every rating. The tests stay valid if it influences the collection (more participants for some bots).
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ class LeaderboardEntry:
     """A bot on the leaderboard.
 
     Attributes:
-        ranks: the best and the worst place that the tests leave open among all bots but controls; None for a control.
-        mean: of all its ratings, with its interval.
-        compared_mean: what the tests compare: its mean for the average rater. It orders the bots.
-        n_ratings: with an answer to this question.
+        ranks: best and worst rank among all bots but controls compatible with the tests; None for a control.
+        mean: mean of all its ratings, with its interval.
+        compared_mean: mean for the average rater, which the tests compare and which orders the bots.
+        n_ratings: number of ratings with an answer to this question.
         too_close: bots that do not differ significantly from it, in the order of the leaderboard.
     """
 
@@ -54,15 +54,15 @@ class LeaderboardEntry:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Leaderboard:
-    """The bots by one question.
+    """Leaderboard of the bots by one question.
 
     Attributes:
         places: best first, controls last.
-        groups: bots of which no two differ significantly, each group as large as can be and in order of `places`.
-        level: of the means' intervals.
-        n_told_apart, n_equal, n_unknown: pairs that differ significantly, that are equal, and that are neither.
-        n_pairs: all pairs that could be tested, controls too.
-        counts: the same in words.
+        groups: maximal groups of bots without significant differences, in the order of `places`.
+        level: confidence level of the means' intervals.
+        n_told_apart, n_equal, n_unknown: numbers of pairs that differ significantly, are equal, and are neither.
+        n_pairs: number of testable pairs, including controls.
+        counts: the same as text.
     """
 
     dimension: RatingDimension
@@ -110,7 +110,7 @@ class Leaderboard:
             ]
             for place in self.places
         ]
-        title = f"Bots by {self.dimension.key}: {self.counts}; ranks are ranges that the tests leave open"
+        title = f"Bots by {self.dimension.key}: {self.counts}; ranks are the ranges compatible with the tests"
         headers = ["rank", "bot", "n", "mean", f"{self.level:.0%}", "not clearly different from"]
         return text_table(title, headers, rows)
 
@@ -119,10 +119,10 @@ class Leaderboard:
 
 
 def leaderboard(means: BotMeans, compared: Comparisons) -> Leaderboard:
-    """Return the leaderboard by the question that was compared.
+    """Return the leaderboard for the compared question.
 
     Args:
-        means: of the same ratings.
+        means: means of the same ratings.
     """
     key = compared.dimension.key
     ranks = compared.ranks
@@ -146,13 +146,13 @@ def leaderboard(means: BotMeans, compared: Comparisons) -> Leaderboard:
 
 
 def find_equal_groups(close: Mapping[str, Collection[str]]) -> tuple[tuple[str, ...], ...]:
-    """Return the largest groups of bots of which no two differ significantly, those with the best bot first.
+    """Return the maximal groups of bots without significant differences, starting with the best bot's.
 
-    These are the maximal cliques of the graph that joins what cannot be told apart. A group whose every pair stands in
-    groups before it says nothing new, and is left out.
+    These are the maximal cliques of the graph of non-significant pairs. A group whose pairs all occur in earlier groups
+    is redundant and left out.
 
     Args:
-        close: by bot, in order, the bots that do not differ significantly from it; others do not count.
+        close: for each bot, in order, the bots that do not differ significantly from it; others are ignored.
     """
     import networkx as nx
 
@@ -181,8 +181,8 @@ def format_ranks(ranks: tuple[int, int] | None) -> str:
 
 
 MOST_NEEDED = 100
-"""A bot's need counts as so many further raters at most, and where no number would do: a pair that may be alike must
-not keep everybody from the others."""
+"""Maximum number of further raters counted for one bot, also if no number is enough: pairs that may be equal must not
+block the others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,11 +190,11 @@ class RankingProgress:
     """State of the sequential ranking.
 
     Attributes:
-        compared: every pair, by the always-valid test.
+        compared: all pairs, by the always-valid test.
         means: by bot, with always-valid intervals.
-        needs: by bot, raters that show whether it differs from every other by the smallest difference of interest, at
-            most `MOST_NEEDED`; 0: settled, as different or as equal for practical purposes.
-        other_questions: progress by every other question, by its key, in the order of the rubric.
+        needs: for each bot, raters needed to decide whether it differs from every other by the smallest difference of
+            interest, at most `MOST_NEEDED`; 0 if decided, as different or as equal for practical purposes.
+        other_questions: progress for every other question by key, in the order of the rubric.
     """
 
     compared: Comparisons
@@ -215,15 +215,15 @@ class RankingProgress:
 
 
 def ranking_progress(ratings: Ratings, *, alpha: float | None = None) -> RankingProgress:
-    """Return the state of the sequential ranking by the headline and by every other question.
+    """Return the state of the sequential ranking for the leading question and every other question.
 
-    `alpha` holds for each question alone: readers of all questions accept that error rate once for each.
+    `alpha` applies to each question separately; readers of all questions accept that error rate for each one.
 
     Args:
-        alpha: error rate of any wrong order, anytime-valid.
+        alpha: anytime-valid error rate of any wrong order.
 
     Raises:
-        ValueError: there is no dimension to compare bots by.
+        ValueError: if there is no dimension to compare bots by.
     """
     alpha = order_alpha(ratings.level) if alpha is None else alpha
     ratings = replace(ratings, is_collecting=True)
@@ -277,12 +277,12 @@ def _count_needed_raters(
 
 @dataclass(frozen=True, slots=True)
 class PairRankingProgress:
-    """State of the sequential ranking of bots that are compared in pairs.
+    """State of the sequential ranking of bots compared in pairs.
 
     Attributes:
-        preferred: the preferred bots, by the always-valid test.
-        needs: by bot, as `Settling.needs`; pairs that were never compared do not count.
-        other_questions: progress by every other question.
+        preferred: preferred bots by the always-valid test.
+        needs: by bot, as in `Settling.needs`; pairs never compared are ignored.
+        other_questions: progress for every other question.
     """
 
     preferred: Preferred
@@ -290,7 +290,7 @@ class PairRankingProgress:
     other_questions: tuple[PairRankingProgress, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
-        """Return plain values, as `Settling.to_json` has them."""
+        """Return plain values in the format of `Settling.to_json`."""
         pairs = [preference.pair for preference in self.preferred.found]
         document: dict[str, Any] = {
             "dimension": self.preferred.question,
@@ -325,10 +325,10 @@ _OF_PAIR = ("a", "b", "difference", "low", "high", "p", "p_holm")
 def pair_ranking_progress(judged: PairJudgements, *, alpha: float | None = None) -> PairRankingProgress:
     """Return the sequential ranking by paired comparisons, for the leading and every other question.
 
-    Only an order of two compared bots can be wrong: preferences need not be transitive.
+    Only the order of two compared bots can be wrong, because preferences need not be transitive.
 
     Args:
-        alpha: as `settling`.
+        alpha: as in `settling`.
     """
     alpha = order_alpha(judged.level) if alpha is None else alpha
     judged = replace(judged, is_collecting=True)

@@ -1,37 +1,37 @@
-"""Level of a study's intervals and tests: its own, or those of studies and files without a setting."""
+"""Confidence level of a study's intervals and tests: its own, or the default."""
 
 from __future__ import annotations
 
 from evaluation.stats.comparisons import ORDER_ALPHA
 
 NEW_STUDIES = 0.95
-"""Level that new studies begin with; tests are then at .05."""
+"""Confidence level of new studies; tests are then at .05."""
 USUAL_LEVEL = 0.90
-"""Level of intervals without a setting."""
+"""Confidence level of intervals without a setting."""
 MODEL_ALPHA = 0.05
-"""Level of the tests of models without a setting."""
+"""Confidence level of model tests without a setting."""
 
 
 def interval_level(level: float | None) -> float:
-    """Return the level of intervals of means and models; None stands for a study or file without a setting."""
+    """Return the confidence level of intervals of means and models; None stands for no setting."""
     return USUAL_LEVEL if level is None else level
 
 
 def order_alpha(level: float | None) -> float:
-    """Return the chance allowed of any wrong order among all pairs of bots."""
+    """Return the accepted probability of any wrong order among all pairs of bots."""
     return ORDER_ALPHA if level is None else round(1 - level, 10)
 
 
 def model_alpha(level: float | None) -> float:
-    """Return the level of the tests of models of ratings."""
+    """Return the level of the tests of rating models."""
     return MODEL_ALPHA if level is None else round(1 - level, 10)
 
 
 def check_level(level: float | None) -> float | None:
-    """Return a level between .5 and 1.
+    """Return a confidence level between .5 and 1.
 
     Raises:
-        ValueError: for any other number.
+        ValueError: if the level is not between .5 and 1.
     """
     if level is not None and not 0.5 <= level <= 0.999:
         raise ValueError(f"level is {level:g}; it must be from 0.5 to 0.999, such as 0.95")

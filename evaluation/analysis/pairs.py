@@ -1,12 +1,12 @@
-"""Results of pairwise comparisons: wins, ties, losses, agreement and strengths; single turns against chats.
+"""Results of pairwise comparisons: wins, ties, losses, agreement and strengths; single turns versus chats.
 
-Ghandeharioun et al. (2019) report both: one-turn comparisons as shares of wins, losses and ties with 90 % intervals,
-also without ambiguous items, whose two most frequent answers are as frequent as each other; interactive ratings as
-means. One rater's judgements resemble each other, and so do judgements of one item, so intervals are over both.
+Ghandeharioun et al. (2019) report both. One-turn comparisons are shares of wins, losses and ties with 90 % intervals,
+with and without ambiguous items, whose two most frequent answers are equally frequent. Interactive ratings are means.
+Judgements by one rater resemble each other, and so do judgements of one item, so intervals are clustered by both.
 
-The preferred bot and the interval of the difference come from `evaluation.analysis.pairwise_preference`. While a
-study collects (`is_collecting` of the judgements), researchers look at the numbers repeatedly: then the shares have the
-anytime-valid intervals of `evaluation.stats.sequential`, too.
+The preferred bot and the interval of the difference come from `evaluation.analysis.pairwise_preference`. While a study
+collects data (`is_collecting`), researchers look at the numbers repeatedly, so the shares also have the anytime-valid
+intervals of `evaluation.stats.sequential`.
 """
 
 from __future__ import annotations
@@ -34,22 +34,22 @@ from evaluation.tables import text_table, to_plain
 
 LEVEL = 0.90
 MOST_PAIRS = 300
-"""Pairs of raters whose kappas make the median; of more so many are drawn."""
+"""Maximum number of rater pairs behind the median kappa; a sample is drawn if there are more."""
 _N_BOOTSTRAP = 1000
 
 
 @dataclass(frozen=True, slots=True)
 class PairOutcome:
-    """Result of two bots against each other on one question, `a` before `b` in the alphabet.
+    """Result of two bots on one question, `a` before `b` in alphabetical order.
 
     Attributes:
         wins, ties, losses: shares of judgements for a, for neither and for b, with intervals over raters.
         clear: wins without ambiguous items; losses and ties of them follow from `clear_ties`.
-        ahead: share of wins less that of losses, with its interval, which is not corrected.
+        ahead: share of wins minus share of losses, with its uncorrected interval.
         sign: the significantly preferred bot: 1 for a, -1 for b, 0 for neither; by `p_holm`, at 1 − level.
-        equal: whether the two are equal for practical purposes; None where that cannot be tested.
-        p, p_holm: of the difference being 0, as it is and corrected for all pairs of the question; None where untested.
-        n_ambiguous: of the items, those whose two most frequent answers are as frequent as each other.
+        equal: True if the two are equal for practical purposes; None if this cannot be tested.
+        p, p_holm: p-value of no difference, uncorrected and corrected for all pairs of the question; None if untested.
+        n_ambiguous: number of items whose two most frequent answers are equally frequent.
     """
 
     question: str
@@ -73,10 +73,10 @@ class PairOutcome:
 
 @dataclass(frozen=True, slots=True)
 class Kappa:
-    """Cohen's kappa of a question: the median over pairs of raters.
+    """Cohen's kappa of a question: the median over rater pairs.
 
     Attributes:
-        n_pairs: of raters; shared: items that a pair must have in common to count.
+        n_pairs: number of rater pairs; shared: minimum number of items that a pair must share.
     """
 
     question: str
@@ -86,15 +86,15 @@ class Kappa:
 
 
 MOST_EXCHANGES = 10
-"""Exchanges that have a share of their own; later ones share the last."""
+"""Number of exchanges with their own share; later ones are pooled."""
 
 
 @dataclass(frozen=True, slots=True)
 class PickShare:
-    """Share of a bot's comparisons that it won, ties as halves, with its interval over raters.
+    """Share of a bot's comparisons that it won, ties counting half, with its interval over raters.
 
     Attributes:
-        exchange: of the chat, from 1; one past `MOST_EXCHANGES` for all later ones; None for all.
+        exchange: exchange of the chat, from 1; one above `MOST_EXCHANGES` for all later ones; None for all.
     """
 
     bot: str
@@ -108,13 +108,13 @@ class PairResults:
 
     Attributes:
         outcomes: of every two bots on every question.
-        strengths: of Bradley and Terry's model with ties, by the question that bots are ranked by.
-        held: the same between bots of equal controls; None where no control differs.
-        is_collecting: whether the intervals of outcomes are anytime-valid; all others are valid for one look.
-        test: the test that decides which bot is preferred.
-        picks: where replies of chats were compared one by one, each bot's share of wins, in all and by exchange.
-        best_worst: scores and reliability, where the judgements follow from choices of the best and the worst.
-        smallest_difference: the smallest of interest, between the shares of judgements that prefer either.
+        strengths: Bradley-Terry strengths with ties, by the leading question.
+        held: strengths at equal controls; None if no control varies.
+        is_collecting: True if the intervals of outcomes are anytime-valid; all others are valid for a single look.
+        test: test that decides which bot is preferred.
+        picks: if replies of chats were compared one by one, each bot's share of wins, overall and by exchange.
+        best_worst: scores and reliability, if the judgements come from best-worst choices.
+        smallest_difference: smallest difference of interest, between the shares of judgements preferring either bot.
     """
 
     n: int
@@ -132,12 +132,12 @@ class PairResults:
     best_worst: BestWorst | None = None
 
     def get_outcome(self, question: str, a: str, b: str) -> PairOutcome | None:
-        """Return the outcome of two bots, `a` before `b` in the alphabet."""
+        """Return the outcome of two bots, `a` before `b` in alphabetical order."""
         outcomes = (o for o in self.outcomes if (o.question, o.a, o.b) == (question, a, b))
         return next(outcomes, None)
 
     def to_json(self) -> dict[str, Any]:
-        """Return plain values, and by question the counts of pairs; undefined is null, with a reason."""
+        """Return plain values and the counts of pairs by question; undefined ones are null, with a reason."""
         document: dict[str, Any] = to_plain(self)
         return {
             **document,
@@ -185,9 +185,9 @@ def judge_pairs(
     """Return wins, ties and losses of every two bots, agreement and strengths.
 
     Args:
-        shared: items that two raters must have in common for their kappa.
-        level: of all intervals.
-        seed: of the resampling.
+        shared: minimum number of items that two raters must share for their kappa.
+        level: confidence level of all intervals.
+        seed: seed of the resampling.
     """
     level = interval_level(judged.level if level is None else level)
     raters = rater_codes(judged.rater.tolist()) if len(judged) else np.array([], dtype=int)

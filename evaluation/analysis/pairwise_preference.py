@@ -6,9 +6,9 @@ researchers look at judgements as they arrive. Once the planned size is reached 
 fixed-sample test of `evaluation.stats.comparisons` applies. Both are corrected by Holm for all pairs of the
 question. `Preferred.test` names the test.
 
-Style controls: a reply's length and markup. People prefer long and richly marked-up replies. Chiang et al. (2024,
-Chatbot Arena) hold such features constant by putting their differences into the Bradley–Terry model next to the
-bots; the same is done here, on a scale of doublings: one unit more means twice as long, or twice as much markup.
+Style controls: length and markup of a reply. People prefer long replies with much markup. Chiang et al. (2024, Chatbot
+Arena) control for such features by adding their differences to the Bradley–Terry model next to the bots. The same is
+done here on a log2 scale: one unit means twice as long, or twice as much markup.
 
 Bots are ranked by the strengths of the Bradley–Terry model, ties allowed:
 
@@ -52,19 +52,21 @@ class PairJudgements:
     """Judgements of pairs as columns of one length.
 
     Attributes:
-        item: (k,) what was compared: a context, or two conversations.
+        item: (k,) compared object: a context, or two conversations.
         first, second: (k,) the bots.
-        rater: (k,) rater of each; None for an unnamed rater.
-        answers: per question (k,): 1 the first is better, 0 they are the same, -1 the second; NaN without an answer.
-        titles: per question, for people; the first one is what bots are ranked by.
-        exchange: (k,) which exchange of a chat the two replies were of, from 1; None where no single replies of chats
-            were compared.
-        controls: by name (k,) how much more the first has of something that is not the bot's merit, as
-            `evaluation.analysis.pairwise_preference` makes them; empty where texts are not known.
-        is_collecting: whether more are still coming and people look at them meanwhile, as `Ratings.is_collecting`.
-        level: as `Ratings.level`.
-        smallest_share: as `Ratings.smallest_share`, of the scale from −1, all prefer the second, to 1.
-        choices: of the best and the worst, which imply these judgements; None where pairs were compared.
+        rater: (k,) rater of each judgement; None if unnamed.
+        answers: per question (k,): 1 if the first is better, 0 if they are equal, -1 if the second is better; NaN
+            without an answer.
+        titles: display title of each question; the first question ranks the bots.
+        exchange: (k,) exchange of the chat the two replies belong to, from 1; None unless single replies of chats were
+            compared.
+        controls: by name (k,) differences (first minus second) in properties unrelated to the bot's merit, as made by
+            this module; empty if texts are unknown.
+        is_collecting: True if more judgements are coming and researchers look at them meanwhile, as
+            `Ratings.is_collecting`.
+        level: as in `Ratings.level`.
+        smallest_share: as in `Ratings.smallest_share`, of the scale from −1 (all prefer the second) to 1.
+        choices: best-worst choices that imply these judgements; None if pairs were compared.
     """
 
     item: np.ndarray
@@ -101,9 +103,9 @@ class PairJudgements:
 
     @classmethod
     def of_choices(cls, choices: BestWorstChoices, titles: Mapping[str, str], **extra_fields: Any) -> PairJudgements:
-        """Return the pairs of two bots that choices of the best and the worst imply.
+        """Return the pairs of two bots implied by best-worst choices.
 
-        Those of one choice have one rater, whether it is named or not, for they depend on each other.
+        The pairs of one choice share a rater, named or not, because they depend on each other.
 
         Args:
             titles: the question; more: other fields.
@@ -142,14 +144,14 @@ class PairJudgements:
 
 @dataclass(frozen=True, slots=True)
 class Preferred:
-    """Every two bots that were set against each other, on one question.
+    """Comparison of all pairs of bots on one question.
 
     Attributes:
-        alpha: chance allowed of any wrong preference among all pairs.
-        test: which test says who is preferred.
-        found: sorted by name; intervals of 1 − alpha, not corrected. `more` is known while the study collects.
-        n: judgements of each two.
-        smallest: smallest difference of interest, between the shares of judgements that prefer either.
+        alpha: accepted probability of any wrong preference among all pairs.
+        test: test that decides which bot is preferred.
+        found: sorted by name; uncorrected intervals at 1 − alpha. `more` is known while the study collects data.
+        n: number of judgements of each pair.
+        smallest: smallest difference of interest, between the shares of judgements preferring either bot.
     """
 
     question: str
@@ -160,10 +162,10 @@ class Preferred:
     smallest: float = 2 * SMALLEST_SHARE
 
     def get_comparison(self, a: str, b: str) -> Comparison:
-        """Return the comparison of two bots, `a` before `b` in the alphabet.
+        """Return the comparison of two bots, `a` before `b` in alphabetical order.
 
         Raises:
-            KeyError: they were never compared on this question.
+            KeyError: if they were never compared on this question.
         """
         for preference in self.found:
             if (preference.pair.a, preference.pair.b) == (a, b):
@@ -175,7 +177,7 @@ def preferred(judged: PairJudgements, question: str, *, alpha: float | None = No
     """Return the preferred bot of every pair on a question.
 
     Args:
-        alpha: error rate of any wrong preference among all pairs; anytime-valid while the study collects.
+        alpha: error rate of any wrong preference among all pairs; anytime-valid while the study collects data.
     """
     alpha = order_alpha(judged.level) if alpha is None else alpha
     values = judged.answers[question]
@@ -199,7 +201,7 @@ def sign_of(pair: Comparison) -> int:
 
 
 CONTROLS = {"length": "Twice as long", "markup": "Twice as much markup"}
-"""What a unit of each control is, for people."""
+"""Display text for one unit of each control."""
 _MARKUP = re.compile(
     r"^\s{0,3}#{1,6}\s"  # headings
     r"|^\s*(?:[-*+]|\d+[.)])\s"  # items of lists
@@ -212,15 +214,15 @@ _MARKUP = re.compile(
 
 
 def n_markup(text: str) -> int:
-    """Return the number of headings, list items, bold words, pieces of code, links and table rows in a text."""
+    """Return the number of headings, list items, bold words, code parts, links and table rows in a text."""
     return len(_MARKUP.findall(text))
 
 
 def style_controls(first: Sequence[Sequence[str]], second: Sequence[Sequence[str]]) -> dict[str, np.ndarray]:
-    """Return for each judgement how much more length and markup the first one's replies have, in doublings.
+    """Return the length and markup differences of each judgement (first minus second), on a log2 scale.
 
     Args:
-        first, second: (k,) of each judgement the replies that were read, one or several.
+        first, second: (k,) replies read in each judgement, one or several.
     """
     lengths = [[sum(map(len, replies)) for replies in side] for side in (first, second)]
     marks = [[sum(map(n_markup, replies)) for replies in side] for side in (first, second)]
@@ -234,7 +236,7 @@ def _doublings(first: Sequence[int], second: Sequence[int]) -> np.ndarray:
 
 
 LEVEL = 0.90
-"""Of all intervals; two bots differ significantly where Holm's p is below 1 − level."""
+"""Confidence level of all intervals; two bots differ significantly if Holm's p is below 1 − level."""
 _OUTCOMES: Mapping[str, float] = {
     "first": 1.0,
     "second": 0.0,
@@ -244,7 +246,7 @@ _OUTCOMES: Mapping[str, float] = {
     "tie (bothbad)": 0.5,
     "both_bad": 0.5,
 }
-"""Words for outcomes, in small letters; the second line has those of arenas."""
+"""Outcome words in lower case; the second line lists those of arenas."""
 _WIDTH = 554
 
 
@@ -254,7 +256,7 @@ class Ranking:
 
     Attributes:
         fit: strengths, comparisons of every pair, and the effect of the position.
-        level: of all intervals.
+        level: confidence level of all intervals.
     """
 
     fit: BradleyTerry
@@ -262,7 +264,7 @@ class Ranking:
 
     @property
     def order(self) -> tuple[str, ...]:
-        """Bots, strongest first; none where there is no fit."""
+        """Bots, strongest first; empty without a fit."""
         return tuple(b.bot for b in sorted(self.fit.bots, key=lambda b: (-b.strength, b.bot)))
 
     @property
@@ -271,7 +273,7 @@ class Ranking:
         return frozenset((pair.a, pair.b) for pair in self.fit.comparisons if pair.ordered)
 
     def to_json(self) -> dict[str, Any]:
-        """Return plain values; without a fit there is a reason."""
+        """Return plain values; without a fit, the reason."""
         ranks = {bot: list(ends) for bot, ends in self.fit.rank_ranges().items()}
         return {"order": list(self.order), "level": self.level, "ranks": ranks, **to_plain(self.fit)}
 
@@ -309,23 +311,23 @@ class Ranking:
             ends = span(self.fit.first_low, self.fit.first_high)
             notes.append(f"being shown first adds {figure(self.fit.first)} {ends}")
         notes += [
-            f"one more of {effect.name} adds {figure(effect.value)} {span(effect.low, effect.high)}"
+            f"one more unit of {effect.name} adds {figure(effect.value)} {span(effect.low, effect.high)}"
             for effect in self.fit.controls
         ]
         return "; ".join(notes)
 
     def plot(self) -> Plot:
-        """Return the strengths with their intervals, hollow where a bot equals the average one within error.
+        """Draw the strengths with their intervals; bots not different from the average are hollow.
 
         Raises:
-            ValueError: without a fit, with the reason.
+            ValueError: if there is no fit; the message gives the reason.
         """
         if self.fit.reason is not None:
             raise ValueError(f"there is nothing to draw: {self.fit.reason}")
         bots = {bot.bot: bot for bot in self.fit.bots}
         rows = [Weight(name, bots[name].strength, bots[name].low, bots[name].high) for name in self.order]
         name = f"Strengths of {pluralise(len(rows), 'bot')} against the average one, in log odds."
-        return Plot.from_drawing(weights_drawing(rows, _WIDTH, name=name, unit="Log odds against the average bot"))
+        return Plot.from_drawing(weights_drawing(rows, _WIDTH, name=name, unit="Log odds relative to the average bot"))
 
     def __repr__(self) -> str:
         return self.summary()
@@ -338,23 +340,23 @@ def _rank(best: int, worst: int) -> str:
 def rank(
     judgements: pd.DataFrame | str | Path, *, place: bool = False, controls: Sequence[str] = (), level: float = LEVEL
 ) -> Ranking:
-    """Rank bots by which of two was preferred.
+    """Rank bots by pairwise preferences.
 
     Args:
         judgements: a table, or a CSV, Parquet or JSON Lines file of one, with a row for each judgement: `first` and
             `second`, the bots in the order shown; `preferred`: "first", "second", "tie" or the name of the better bot,
             or "model_a", "model_b", "tie (bothbad)" as arenas write, empty without a judgement; and `rater`, where it
             is known who judged. Names are texts as they are written: 007 and 7 are two bots.
-        place: whether to estimate what being shown first adds.
-        controls: columns that say how much more the first one has of something that is not the bot's merit, such as
-            length (`evaluation.analysis.pairwise_preference`); it is held constant.
-        level: of the intervals.
+        place: True to estimate the advantage of being shown first.
+        controls: columns with differences (first minus second) in something unrelated to the bot's merit, such as
+            length (`evaluation.analysis.pairwise_preference`), which is held constant.
+        level: confidence level of the intervals.
 
     Returns:
-        Strengths with intervals. Where the judgements allow none, the result says why.
+        Strengths with intervals. If the judgements do not allow a fit, the result gives the reason.
 
     Raises:
-        ValueError: a column that is missing, or an outcome that names neither bot.
+        ValueError: if a column is missing, or an outcome names neither bot.
     """
     table = table_read(Path(judgements)) if isinstance(judgements, str | Path) else table_of(judgements)
     table.require(["first", "second", "preferred", *controls])

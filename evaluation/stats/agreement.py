@@ -1,10 +1,10 @@
-"""Do raters agree? Cohen's and Fleiss' kappa, Krippendorff's alpha and Gwet's AC, with intervals over items.
+"""Inter-rater agreement: Cohen's and Fleiss' kappa, Krippendorff's alpha and Gwet's AC, with intervals over items.
 
 Cohen (1960, 1968), Fleiss (1971), Krippendorff (2011, Computing Krippendorff's Alpha-Reliability), Gwet (2008; 2014,
-Handbook of Inter-Rater Reliability). Their intervals are those of `jackknife`; a median of kappas has percentiles of
-resampled items. The functions take a table of items × raters (or places in a row, where raters are not known), NaN
-where there is no rating. Intraclass correlations are in `icc.py`. Where chance agreement is certain, e.g. because all
-raters gave the same to everything, a coefficient is undefined, and the reason says so: that is no agreement of 1.
+Handbook of Inter-Rater Reliability). Intervals use `jackknife`; a median of kappas uses percentiles of resampled items.
+The functions take a table of items × raters (or positions in a row, if raters are unknown), NaN for a missing rating.
+Intraclass correlations are in `icc.py`. If chance agreement is certain, e.g. because all raters gave the same answer to
+everything, a coefficient is undefined and the reason says so; it is not an agreement of 1.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from evaluation.stats.resampling import (
 )
 
 FEWEST_RESAMPLED = 20
-"""By simulation, percentiles of a median over resamples of fewer items lie too close together."""
+"""With fewer items, percentiles of a median over resamples were too narrow in simulations."""
 _BLOCK = 4_000_000  # numbers handled at once: 32 MB
 _TINY = 1e-12
 MOST_PAIRS = 1000
-"""So many pairs of raters are compared; the pairs of 4,000 raters would be 8 million."""
+"""Maximum number of rater pairs compared; 4,000 raters would make 8 million pairs."""
 _MOST_RATERS = 2000
 NO_INTERVAL = Reason("no_interval", "no interval: most resamples are undefined")
 
@@ -45,11 +45,11 @@ class AgreementEstimate:
     """An agreement coefficient.
 
     Attributes:
-        value: None where undefined.
-        low, high: ends of the interval; None where there is none.
-        n_items: items used; n_ratings: ratings on them.
-        interval: how the interval was made.
-        reason: why `value`, or else its interval, is missing.
+        value: None if undefined.
+        low, high: ends of the interval; None if there is none.
+        n_items: number of items used; n_ratings: number of ratings on them.
+        interval: method of the interval.
+        reason: reason for a missing `value` or interval.
     """
 
     value: float | None
@@ -64,14 +64,14 @@ class AgreementEstimate:
 def rating_table(
     values: Sequence[float] | np.ndarray, items: Sequence[Any], raters: Sequence[Any] | None = None
 ) -> np.ndarray:
-    """Arrange a list of ratings as items × raters, both sorted by name; NaN where there is none.
+    """Arrange a list of ratings as items × raters, both sorted by name; NaN for missing ratings.
 
     Args:
-        values, items, raters: (k,). Without raters the ratings of an item stand in the order given,
-            and only what treats raters as interchangeable makes sense (Fleiss, alpha, ICC of form 1).
+        values, items, raters: (k,). Without raters, the ratings of an item keep the given order; only statistics that
+            treat raters as interchangeable (Fleiss, alpha, ICC of form 1) are then meaningful.
 
     Raises:
-        ValueError: a rater with two ratings of one item.
+        ValueError: if a rater rated an item twice.
     """
     array = np.asarray(values, dtype=float)
     if len(array) != len(items):
@@ -105,21 +105,21 @@ def cohen_kappa(
     *,
     level: float = 0.95,
 ) -> AgreementEstimate:
-    """Compute Cohen's kappa, the agreement of two raters beyond chance, with an interval over items.
+    """Compute Cohen's kappa, the chance-corrected agreement of two raters, with an interval over items.
 
     kappa = 1 − observed disagreement / disagreement by chance; Cohen (1960), with weights Cohen (1968).
 
     Args:
-        first, second: (n,) numbers or labels; items without one of them (NaN, None) are left out.
-        weights: None counts every disagreement equally; "linear" and "quadratic" by the distance of the
-            two ratings as numbers, so points of a scale that nobody used keep their place.
-        level: of the interval.
+        first, second: (n,) numbers or labels; items with a missing rating (NaN, None) are left out.
+        weights: None weights all disagreements equally; "linear" and "quadratic" use the numerical distance of the two
+            ratings, so unused points of the scale still count.
+        level: confidence level of the interval.
     """
     codes, categories = _codes(np.stack([_objects(first), _objects(second)], axis=1))
     codes = codes[(codes >= 0).all(axis=1)]
     n = len(codes)
     if n < 2:
-        text = f"{n} items rated by both; at least 2 are needed"
+        text = f"only {n} items rated by both; at least 2 are needed"
         return undefined(n, 2 * n, Reason("few_shared_items", text, n_items=n))
     distance = _distances(categories, weights)
 
@@ -129,14 +129,14 @@ def cohen_kappa(
     value = _kappa_of(codes, distance)
     if value is None:
         only = categories[codes[0, 0]]
-        text = f"both raters gave only {only!r}: agreement is certain"
+        text = f"both raters gave only {only!r}, so agreement is certain"
         return undefined(n, 2 * n, Reason("both_gave_one", text, answer=only))
     n_given = np.bincount(codes.ravel())
     return _with_interval(value, kappa, n, n_given, level, size=n + 2 * len(categories))
 
 
 def _kappa_of(codes: np.ndarray, distance: np.ndarray) -> float | None:
-    """Return kappa of two raters' codes (n, 2) by statsmodels; None where agreement by chance is certain."""
+    """Return kappa of two raters' codes (n, 2), using statsmodels; None if chance agreement is certain."""
     from statsmodels.stats.inter_rater import cohens_kappa
 
     table = np.zeros(distance.shape)
@@ -161,9 +161,9 @@ class PairwiseKappa:
     """Cohen's kappas of all pairs of raters that share enough items.
 
     Attributes:
-        median: None without a defined pair; low, high: its interval over items.
+        median: None if no pair has a kappa; low, high: its interval over items.
         kappas: (first column, second column, kappa or None).
-        reason: why `median` or its interval is missing.
+        reason: reason for a missing `median` or interval.
     """
 
     median: float | None
@@ -174,7 +174,7 @@ class PairwiseKappa:
 
 
 USUAL_SHARED = 20
-"""Items that two raters must share, unless a study says another number: kappas of fewer are mostly chance."""
+"""Default minimum number of shared items; kappas of fewer items are mostly chance."""
 
 
 def pairwise_kappa(
@@ -187,15 +187,14 @@ def pairwise_kappa(
     n_bootstrap: int = 1000,
     seed: int = 0,
 ) -> PairwiseKappa:
-    """Return the median of Cohen's kappa over pairs of raters, as Ghandeharioun et al. (2019) report it.
+    """Return the median of Cohen's kappa over pairs of raters, as reported by Ghandeharioun et al. (2019).
 
     Args:
         table: (items, raters).
-        min_items: that a pair must share.
-        most_pairs: of more pairs so many are drawn by the seed; their median and its interval are then those of a
-            sample, which is what a median of so many needs.
+        min_items: minimum number of items that a pair must share.
+        most_pairs: if there are more pairs, a random sample of this size is used, for the median and its interval.
         weights, level: as in `cohen_kappa`.
-        n_bootstrap, seed: items are resampled for all pairs at once; for a median the jackknife does not hold.
+        n_bootstrap, seed: items are resampled for all pairs together, because the jackknife is not valid for a median.
     """
     codes, categories = _codes(np.asarray(table))
     n_items = len(codes)
@@ -248,14 +247,14 @@ def _pairs_sharing(rated: np.ndarray, min_items: int, max_pairs: int, seed: int)
 
 
 def fleiss_kappa(table: np.ndarray, *, level: float = 0.95) -> AgreementEstimate:
-    """Compute Fleiss' kappa, the agreement of many interchangeable raters beyond chance.
+    """Compute Fleiss' kappa, the chance-corrected agreement of many interchangeable raters.
 
-    Where items have different numbers of ratings, an item counts with its own pairs and categories by
-    all ratings; with equal numbers this is Fleiss (1971) exactly. Items with one rating are left out.
+    If items have different numbers of ratings, each item counts with its own pairs, and category shares come from all
+    ratings. With equal numbers this is exactly Fleiss (1971). Items with one rating are left out.
 
     Args:
         table: (items, raters) of category codes or labels.
-        level: of the interval over items, which is about kappa without its bias of few ratings.
+        level: confidence level of the interval over items, which is corrected for kappa's bias with few ratings.
     """
     counts, _ = _counts(np.asarray(table))
     if len(counts) < 2:
@@ -276,16 +275,16 @@ def fleiss_kappa(table: np.ndarray, *, level: float = 0.95) -> AgreementEstimate
 def gwet_ac(
     table: np.ndarray, weights: Weights = None, *, categories: Sequence[Any] | None = None, level: float = 0.95
 ) -> AgreementEstimate:
-    """Compute Gwet's AC1 or, with weights, AC2: agreement beyond that of raters who cannot tell and guess.
+    """Compute Gwet's AC1 or, with weights, AC2: agreement beyond that of raters who guess.
 
-    Kappas and alpha fall towards 0 where nearly all answers are the same, however well raters agree; AC does not.
-    Items with one rating count for how often each answer is given, as in Gwet (2014).
+    Kappas and alpha fall towards 0 when nearly all answers are the same, however well raters agree; AC does not. Items
+    with one rating contribute to the answer frequencies, as in Gwet (2014).
 
     Args:
         table: (items, raters) of category codes or labels.
         weights: as in `cohen_kappa`.
-        categories: all possible answers, on whose number chance depends; None: those seen.
-        level: of the interval over items.
+        categories: all possible answers, whose number determines chance agreement; None for those observed.
+        level: confidence level of the interval over items.
     """
     counts, possible = _counts(np.asarray(table), least=1, categories=categories)
     size = counts.sum(axis=1)
@@ -310,15 +309,15 @@ def gwet_ac(
 
 
 def krippendorff_alpha(table: np.ndarray, scale: Level = "interval", *, level: float = 0.95) -> AgreementEstimate:
-    """Compute 1 − observed disagreement / disagreement of all pairable values; any number of raters, gaps allowed.
+    """Compute Krippendorff's alpha for any number of raters; missing ratings are allowed.
 
-    The ordinal distance of two values is the number of ratings between them, which is the difference
-    of their mid-ranks: so alpha for ordinal data is that for intervals on ranks.
+    Alpha is 1 − observed disagreement / disagreement of all pairable values. The ordinal distance of two values is the
+    number of ratings between them, i.e. the difference of their mid-ranks, so ordinal alpha is interval alpha on ranks.
 
     Args:
-        table: (items, raters); numbers, for nominal data also labels.
-        scale: what distance means: "nominal" any difference alike, "ordinal", "interval".
-        level: of the interval over items.
+        table: (items, raters); numbers, or labels for nominal data.
+        scale: distance measure: "nominal" treats all differences equally; "ordinal"; "interval".
+        level: confidence level of the interval over items.
     """
     if scale == "interval":
         return _interval_alpha(np.asarray(table, dtype=float), level)
@@ -367,7 +366,7 @@ def _interval_alpha(table: np.ndarray, level: float) -> AgreementEstimate:
 
 
 def _one_minus(observed: np.ndarray, expected: np.ndarray) -> np.ndarray:
-    """Return 1 − observed / expected, NaN where nothing is expected."""
+    """Return 1 − observed / expected; NaN if `expected` is 0."""
     good = expected > _TINY
     return 1 - np.divide(observed, expected, out=np.full(len(expected), np.nan), where=good)
 
@@ -377,7 +376,7 @@ def _objects(values: Sequence[Any] | np.ndarray) -> np.ndarray:
 
 
 def _codes(table: np.ndarray, categories: Sequence[Any] | None = None) -> tuple[np.ndarray, list[Any]]:
-    """Place of every value among the sorted categories, −1 where there is none."""
+    """Position of every value among the sorted categories; −1 for missing values."""
     if table.ndim != 2:
         raise ValueError(f"the table has shape {table.shape}; it must be (items, raters)")
     flat = table.ravel().tolist()
@@ -391,7 +390,7 @@ def _codes(table: np.ndarray, categories: Sequence[Any] | None = None) -> tuple[
 def _counts(
     table: np.ndarray, *, least: int = 2, categories: Sequence[Any] | None = None
 ) -> tuple[np.ndarray, list[Any]]:
-    """Count how often each category was given, by item with at least so many ratings: (items, categories)."""
+    """Count each category by item, for items with at least `least` ratings: (items, categories)."""
     codes, categories = _codes(table, categories)
     counts = np.zeros((len(codes), len(categories)))
     for column in codes.T:
@@ -419,10 +418,10 @@ def _over_items(
     size: int = 1,
     **options: bool,
 ) -> AgreementEstimate:
-    """Compute the statistic of all items, with its interval; the arguments are those of `_with_interval`."""
+    """Compute the statistic over all items, with its interval; the arguments are those of `_with_interval`."""
     value = float(statistic(np.ones((1, n_items)))[0])
     if not np.isfinite(value):
-        text = "all ratings are the same: agreement is certain"
+        text = "all ratings are equal, so agreement is certain"
         return undefined(n_items, int(n_given.sum()), Reason("all_the_same", text))
     return _with_interval(value, statistic, n_items, n_given, level, size=size, **options)
 
@@ -438,14 +437,14 @@ def _with_interval(
     centred: bool = False,
     skewed: bool = False,
 ) -> AgreementEstimate:
-    """Return a value with its interval by the jackknife, or why it has none.
+    """Return a value with its jackknife interval, or the reason why it has none.
 
     Args:
-        statistic: (B, n_items), how often each item counts, to (B,).
-        n_given: how often each answer was given.
-        size: numbers that the statistic holds per row, to bound its memory.
+        statistic: maps (B, n_items) item weights to (B,) values.
+        n_given: frequency of each answer.
+        size: numbers held per row, to limit memory.
         centred: as in `jackknife_interval`.
-        skewed: the interval holds however few answers differ from the most frequent one.
+        skewed: True if the interval is valid even when few answers differ from the most frequent one.
     """
     n_ratings, n_other = int(n_given.sum()), float(n_given.sum() - n_given.max())
     estimate = AgreementEstimate(value, None, None, n_items, n_ratings)
@@ -462,11 +461,11 @@ def _with_interval(
 
 
 def undefined(n_items: int, n_ratings: int, reason: Reason) -> AgreementEstimate:
-    """Return an agreement without a value, and the reason."""
+    """Return an agreement with a reason instead of a value."""
     return AgreementEstimate(None, None, None, n_items, n_ratings, reason=reason)
 
 
 def few_items(n_items: int) -> Reason:
-    """Return the reason why fewer than two items have no agreement."""
-    text = f"{n_items} items with two ratings or more; at least 2 are needed"
+    """Return the reason why agreement needs at least two items."""
+    text = f"only {n_items} items with two or more ratings; at least 2 are needed"
     return Reason("few_items", text, n_items=n_items)

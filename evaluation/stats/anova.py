@@ -1,15 +1,14 @@
 """Analysis of variance of ratings by the bots' factors (architecture × regularisation × corpus).
 
-Ghandeharioun et al. (2019) analyse the sum of the five ratings by three factors with interactions. Sums of
-squares are of type III with sum-to-zero contrasts: bots have different numbers of ratings, and each factor
-shall be judged with every bot counting alike. Means, numbers and variances of the cells are all the model
-needs, so it can be fitted to a published table too.
+Ghandeharioun et al. (2019) analyse the sum of the five ratings by three factors with interactions. Sums of squares are
+of type III with sum-to-zero contrasts, because bots have different numbers of ratings and every bot should count
+equally. The model needs only means, counts and variances of the cells, so it can also be fitted to a published table.
 
-Without raters, or where each gave one rating, the ratings count as independent in the tests, and as spread alike in
-all cells. Where a rater gave several, they are not: each term is tested on the cells' means by generalised least
-squares, whose errors are clustered by rater (`gls`, `wald`), while the sums of squares and partial eta² only
-describe. The interval of eta² has no such form, so there is none. Means of levels and their differences are of those
-means too wherever raters are given, as bots are compared everywhere.
+Without raters, or with one rating per rater, ratings count as independent in the tests, with equal variance in all
+cells. If raters gave several ratings, they are not independent: each term is tested on the cell means by generalised
+least squares with errors clustered by rater (`gls`, `wald`), and the sums of squares and partial eta² are only
+descriptive. The interval of eta² has no clustered form, so it is omitted. Whenever raters are given, level means and
+their differences also come from the generalised least squares, as in all other bot comparisons.
 """
 
 from __future__ import annotations
@@ -28,7 +27,9 @@ from evaluation.stats.means import ALL_ALIKE, ONE_GROUP, MeanSpread, interval_en
 from evaluation.stats.mixed import CONSTANT, WaldTest, wald_test
 from evaluation.stats.zscores import rater_codes
 
-NOT_INDEPENDENT = Reason("not_independent", "no interval: raters gave several ratings each, which are not independent")
+NOT_INDEPENDENT = Reason(
+    "not_independent", "no interval: raters gave several ratings each, so ratings are not independent"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,13 +39,12 @@ class AnovaTerm:
     Attributes:
         ss: sum of squares, type III.
         df: its degrees of freedom.
-        f, p: against the residual, or by errors clustered by rater where ratings are not independent; None where
-            there is no test.
-        df2: degrees of freedom of what it is tested against.
+        f, p: against the residual, or with errors clustered by rater if ratings are not independent; None without a
+            test.
+        df2: denominator degrees of freedom.
         partial_eta2: ss / (ss + residual ss).
-        low, high: interval of partial eta² from the noncentral F (Steiger, 2004); None where ratings are not
-            independent.
-        reason: why this term has no test, where the others may have one.
+        low, high: interval of partial eta² from the noncentral F (Steiger, 2004); None if ratings are not independent.
+        reason: reason why this term has no test, although others may have one.
     """
 
     name: str
@@ -61,7 +61,7 @@ class AnovaTerm:
 
 @dataclass(frozen=True, slots=True)
 class Marginal:
-    """Mean of a level, all its cells counting alike, with its interval, or the reason that there is none."""
+    """Mean of a level, all its cells weighted equally, with its interval or the reason for a missing one."""
 
     factor: str
     level: str
@@ -88,15 +88,15 @@ class LevelContrast:
 
 @dataclass(frozen=True, slots=True)
 class Anova:
-    """The table of an analysis of variance.
+    """Table of an analysis of variance.
 
     Attributes:
-        terms: main effects first; empty where there is no analysis.
-        residual_ss, residual_df: what the terms leave.
-        n: ratings used; n_dropped: ratings without a value.
-        level: of all intervals.
-        reason: why there is no analysis, or no test.
-        eta_reason: why partial eta² has no interval, where there is a test.
+        terms: main effects first; empty without an analysis.
+        residual_ss, residual_df: residual of the terms.
+        n: number of ratings used; n_dropped: ratings without a value.
+        level: confidence level of all intervals.
+        reason: reason for a missing analysis or test.
+        eta_reason: reason why partial eta² has no interval although there is a test.
     """
 
     terms: tuple[AnovaTerm, ...]
@@ -114,16 +114,16 @@ class Anova:
         """Return the term of this name.
 
         Raises:
-            KeyError: there is none; the message names those there are.
+            KeyError: if there is none; the message lists the terms.
         """
         for term in self.terms:
             if term.name == name:
                 return term
-        raise KeyError(f"no term {name!r}; there are {[term.name for term in self.terms]}")
+        raise KeyError(f"no term {name!r}; available: {[term.name for term in self.terms]}")
 
 
 def sum_of_ratings(table: np.ndarray) -> np.ndarray:
-    """Add up the dimensions, (k, d) to (k,). NaN where one is missing, since a sum of fewer is no smaller rating."""
+    """Sum the dimensions, (k, d) to (k,); NaN if one is missing, because a partial sum is not a lower rating."""
     return np.asarray(table, dtype=float).sum(axis=1)
 
 
@@ -141,21 +141,21 @@ def anova(
     Args:
         values: (k,) ratings or sums of ratings; undefined ones are left out and counted.
         factors: name to (k,) levels.
-        raters: (k,) rater of each, None for a rater of this one only; without, all ratings count as independent and as
-            spread alike.
-        max_order: of interactions; all by default, 1: none.
-        level: of the intervals.
-        scale: ends of the scale that the values cannot leave, where raters are given and there is one.
+        raters: (k,) rater of each rating, None for a rater with this rating only. Without raters, ratings count as
+            independent with equal variance.
+        max_order: highest order of interactions; by default all, 1 for none.
+        level: confidence level of the intervals.
+        scale: limits of the values, if raters are given and there are limits.
 
     Raises:
-        ValueError: no factor, or one of another length.
+        ValueError: if there is no factor or a factor has another length.
     """
     array = np.asarray(values, dtype=float)
     for name, levels in factors.items():
         if len(levels) != len(array):
             raise ValueError(f"factor {name!r} has {len(levels)} levels for {len(array)} values")
     if not factors:
-        raise ValueError("no factor; give at least one")
+        raise ValueError("no factor given; at least one is needed")
     keep = np.isfinite(array)
     used = array[keep]
     names = [
@@ -184,28 +184,28 @@ def anova_from_cells(
     max_order: int | None = None,
     level: float = 0.90,
 ) -> Anova:
-    """Make the analysis of `anova` from a published table of bots.
+    """Run the analysis of `anova` on a published table of bots.
 
     Args:
-        means, n, sds: (c,) of each cell's ratings; sds with n − 1.
-        factors: name to (c,) levels of the cells, each combination once.
+        means, n, sds: (c,) of each cell's ratings; sds with denominator n − 1.
+        factors: name to (c,) levels of the cells; each combination occurs once.
         max_order, level: as in `anova`.
 
     Raises:
-        ValueError: lengths that differ, a combination that stands twice, a cell without ratings.
+        ValueError: if lengths differ, a combination occurs twice or a cell has no ratings.
     """
     if not factors:
-        raise ValueError("no factor; give at least one")
+        raise ValueError("no factor given; at least one is needed")
     mean, number, sd = (np.asarray(x, dtype=float) for x in (means, n, sds))
     columns = {name: [str(level_) for level_ in levels] for name, levels in factors.items()}
     lengths = {len(mean), len(number), len(sd), *(len(levels) for levels in columns.values())}
     if len(lengths) != 1:
-        raise ValueError(f"cells have {sorted(lengths)} entries; all must have one per cell")
+        raise ValueError(f"cells have {sorted(lengths)} entries; all columns must have one entry per cell")
     if (number < 1).any():
-        raise ValueError(f"n is {number.min():g} in a cell; leave cells without ratings out")
+        raise ValueError(f"n is {number.min():g} in a cell; remove cells without ratings")
     rows = list(zip(*columns.values(), strict=True))
     if len(set(rows)) != len(rows):
-        raise ValueError("a combination of levels stands twice; each cell must stand once")
+        raise ValueError("a combination of levels occurs twice; each cell must occur once")
     within = float(((number - 1) * sd**2)[number > 1].sum())
     return _analyse(columns, mean, number.astype(int), within, max_order, level, 0)
 
@@ -224,7 +224,7 @@ def _analyse(
     """Analyse cells.
 
     Args:
-        fit: the cells' means by generalised least squares; None where ratings count as independent.
+        fit: cell means by generalised least squares; None if ratings count as independent.
         scale: as in `anova`.
     """
     total = int(n.sum())
@@ -236,7 +236,7 @@ def _analyse(
         return nothing(Reason("no_rating", "no rating"))
     for name, levels in factors.items():
         if len(set(levels)) < 2:
-            text = f"factor {name!r} has one level: there is nothing to compare"
+            text = f"factor {name!r} has only one level, so there is nothing to compare"
             return nothing(Reason("one_level", text, factor=name))
     blocks, x = _design(factors, max_order)
     root = np.sqrt(n.astype(float))
@@ -244,8 +244,8 @@ def _analyse(
     if np.linalg.matrix_rank(weighted) < x.shape[1]:
         full = int(np.prod([len(set(levels)) for levels in factors.values()]))
         text = (
-            f"{full - len(means)} of the {full} combinations of levels have no rating: the interactions cannot "
-            "be told from the factors; allow fewer interactions (max_order)"
+            f"{full - len(means)} of the {full} combinations of levels have no ratings, so interactions and "
+            "factors cannot be separated; allow fewer interactions (max_order)"
         )
         return nothing(Reason("empty_cells", text, n_empty=full - len(means), n_cells=full))
     q, r = np.linalg.qr(weighted)
@@ -257,7 +257,7 @@ def _analyse(
     residual, df = within + lack, total - x.shape[1]
     reason = None
     if df < 1:
-        text = "as many cells as ratings: nothing is left to judge the effects by"
+        text = "there are as many cells as ratings, so the effects cannot be tested"
         reason = Reason("one_rating_a_cell", text)
     elif residual <= 1e-12 * max(1.0, float(np.abs(means).max()) ** 2) * total:
         reason = CONSTANT
@@ -287,7 +287,7 @@ def _analyse(
 
 
 def _design(factors: Mapping[str, Sequence[str]], max_order: int | None) -> tuple[dict[str, slice], np.ndarray]:
-    """Return sum-to-zero columns per cell, and which belong to which term; the first is the intercept."""
+    """Return sum-to-zero columns per cell, and the columns of each term; the first is the intercept."""
     n_cells = len(next(iter(factors.values())))
     mains: dict[str, np.ndarray] = {}
     for name, levels in factors.items():
@@ -315,11 +315,11 @@ def _term(
     level: float,
     clustered: WaldTest | None,
 ) -> AnovaTerm:
-    """Return the term.
+    """Return one term of the analysis.
 
     Args:
         coefficients, covariance: the term's own; the covariance over the residual variance.
-        clustered: the test where raters gave several ratings; None where ratings are independent.
+        clustered: test for raters with several ratings; None if ratings are independent.
     """
     from scipy import stats
 
@@ -338,7 +338,7 @@ def _term(
 def _eta_interval(f: float, df1: int, df2: int, level: float) -> tuple[float, float]:
     """Return the ends of the interval of eta², λ / (λ + df1 + df2 + 1).
 
-    λ is the noncentrality under which this F is just large, or just small, at the given level.
+    λ is the noncentrality at which this F has the probability of the interval's lower or upper tail.
     """
     from scipy import optimize, stats
 
@@ -361,7 +361,7 @@ def _eta_interval(f: float, df1: int, df2: int, level: float) -> tuple[float, fl
 
 
 Judge = Callable[[np.ndarray], tuple[Gap, Reason | None]]
-"""Returns for a row of the design its fitted value with error and degrees of freedom, or why these are not known."""
+"""Returns the fitted value of a design row with error and degrees of freedom, or the reason for missing ones."""
 
 
 def _judge_pooled(
@@ -399,8 +399,8 @@ def _means(
     """Return the levels' means and their differences.
 
     Args:
-        judge: tells of each how far it can be off.
-        fit, scale: with both, a level's mean has the score interval of every mean on a scale.
+        judge: returns the uncertainty of each.
+        fit, scale: if both are given, a level's mean gets the same score interval as all means on a scale.
     """
     from scipy import stats
 

@@ -1,10 +1,10 @@
-"""Bots' strengths from "which of two is better?", ties allowed.
+"""Bradley-Terry strengths of bots from pairwise preferences, with ties.
 
-Bradley and Terry (1952); ties by Davidson (1970), Journal of the American Statistical Association 65: P(i better) :
-P(j better) : P(tie) = π_i : π_j : ν √(π_i π_j). An advantage of the one shown first, as Davidson and Beaver (1977),
-can be estimated with it, and so can controls: what the two differ in besides the bot, such as the length of their
-replies. The log-likelihood is that of a multinomial logit with strengths log π, so Newton's method finds its one
-optimum. Where raters are given, errors are those of the sandwich with whole raters as units.
+Bradley and Terry (1952); ties by Davidson (1970), Journal of the American Statistical Association 65: P(i better) : P(j
+better) : P(tie) = π_i : π_j : ν √(π_i π_j). The model can also estimate an advantage of the first position, as in
+Davidson and Beaver (1977), and effects of controls: other differences between the two, such as the length of their
+replies. The log-likelihood is that of a multinomial logit with strengths log π, so Newton's method finds its unique
+optimum. If raters are given, standard errors come from a sandwich estimator clustered by rater.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ _TOLERANCE = 1e-12
 
 @dataclass(frozen=True, slots=True)
 class Strength:
-    """A bot's place among the bots.
+    """Strength of a bot relative to the others.
 
     Attributes:
-        strength, low, high: log π against the average bot (strengths add up to 0), with the interval.
-        worth: π, adding up to 1.
-        wins, losses, ties: in its comparisons.
+        strength, low, high: log π relative to the average bot (strengths sum to 0), with the interval.
+        worth: π, normalised to sum to 1.
+        wins, losses, ties: counts over its comparisons.
     """
 
     bot: str
@@ -47,7 +47,7 @@ class Strength:
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """Change in the log odds of being preferred for one more unit of a control, with its interval."""
+    """Change in the log odds of being preferred per unit of a control, with its interval."""
 
     name: str
     value: float
@@ -60,14 +60,14 @@ class BradleyTerry:
     """The fit.
 
     Attributes:
-        bots: sorted by name; empty where there is no fit.
-        comparisons: every pair's difference of log π, p-values also corrected by Holm.
-        tie, tie_low, tie_high: ν; 0 without ties; two equal bots tie in ν / (2 + ν) of cases.
-        first, first_low, first_high: log odds that the place as first one adds; None where not requested.
-        n, n_raters: comparisons used, and raters; None where comparisons count as independent, else errors are
-            those of the sandwich with whole raters as units.
+        bots: sorted by name; empty without a fit.
+        comparisons: difference of log π for every pair, with p-values also corrected by Holm.
+        tie, tie_low, tie_high: ν; 0 without ties. Two equal bots tie in ν / (2 + ν) of cases.
+        first, first_low, first_high: log odds added by the first position; None if not requested.
+        n, n_raters: number of comparisons used, and of raters. None if comparisons count as independent; otherwise
+            errors are clustered by rater.
         controls: in the order given.
-        reason: why there is no fit.
+        reason: reason for a missing fit.
     """
 
     bots: tuple[Strength, ...]
@@ -84,19 +84,19 @@ class BradleyTerry:
     controls: tuple[Effect, ...] = ()
 
     def rank_ranges(self) -> dict[str, tuple[int, int]]:
-        """Return by bot the best and the worst rank that the comparisons corrected by Holm leave open, from 1."""
+        """Return each bot's best and worst rank (from 1) compatible with the Holm-corrected comparisons."""
         return rank_ranges([bot.bot for bot in self.bots], self.comparisons)
 
     def probabilities(self, a: str, b: str) -> tuple[float, float, float]:
-        """Return P(a better), P(b better) and P(tie), with no advantage of the place.
+        """Return P(a better), P(b better) and P(tie), without a position effect.
 
         Raises:
-            KeyError: one of the bots is not in the fit.
+            KeyError: if one of the bots is not in the fit.
         """
         worth = {bot.bot: bot.worth for bot in self.bots}
         for name in (a, b):
             if name not in worth:
-                raise KeyError(f"no bot {name!r} in the fit; there are {sorted(worth)}")
+                raise KeyError(f"no bot {name!r} in the fit; available: {sorted(worth)}")
         even = (self.tie or 0.0) * float(np.sqrt(worth[a] * worth[b]))
         total = worth[a] + worth[b] + even
         return worth[a] / total, worth[b] / total, even / total
@@ -117,20 +117,22 @@ def bradley_terry(
     Args:
         first, second: (k,) the bots compared, in the order shown.
         outcomes: (k,) 1: the first is better, 0: the second, .5: a tie; NaN: left out.
-        raters: (k,) rater of each, None for a rater of this one only; without, judgements count as
+        raters: (k,) rater of each comparison, None for a rater with this one only. Without raters, comparisons count as
             independent.
-        place: whether to estimate the advantage of being shown first.
-        controls: by name (k,) how much more the first has than the second of something that is not the bot's merit;
-            strengths are those of bots that have equally much of it. NaN: that judgement is left out.
-        level: of all intervals.
+        place: True to estimate the advantage of the first position.
+        controls: by name, (k,) differences (first minus second) in something unrelated to the bot's merit. Strengths
+            are estimated for equal values. Comparisons with NaN are left out.
+        level: confidence level of all intervals.
 
     Raises:
-        ValueError: lengths that differ, another outcome, a bot against itself.
+        ValueError: if lengths differ, an outcome is invalid or a bot is compared with itself.
     """
     result = np.asarray(outcomes, dtype=float)
     lengths = {len(first), len(second), len(result), len(result if raters is None else raters)}
     if len(lengths) != 1:
-        raise ValueError(f"lengths {sorted(lengths)} differ; bots, outcomes and raters go together")
+        raise ValueError(
+            f"lengths {sorted(lengths)} differ; there must be one bot pair, outcome and rater per comparison"
+        )
     extra = _make_covariates(controls or {}, len(result), place=place)
     keep = np.isfinite(result) & np.isfinite(extra).all(axis=1)
     odd = set(result[keep].tolist()) - {0.0, 0.5, 1.0}
@@ -153,7 +155,7 @@ def bradley_terry(
 
     problem = _find_fit_problem(labels.tolist(), codes, choice)
     if problem is None and n_raters is not None and n_raters <= n_bots:
-        text = f"{pluralise(n_raters, 'rater')}: too few to judge {pluralise(n_bots, 'bot')} by"
+        text = f"{pluralise(n_raters, 'rater')}: too few to compare {pluralise(n_bots, 'bot')}"
         problem = Reason("too_few_for_bots", text, n_raters=n_raters, n_bots=n_bots)
     if problem is not None:
         return nothing(problem)
@@ -189,7 +191,7 @@ def bradley_terry(
 
 
 def _make_covariates(controls: Mapping[str, Sequence[float] | np.ndarray], n: int, *, place: bool) -> np.ndarray:
-    """Return the (k, m) covariates of the first one's log odds besides its bot: its position, then the controls."""
+    """Return the (k, m) covariates of the first one's log odds besides its bot: position, then controls."""
     columns = [np.ones(n)] if place else []
     for name, values in controls.items():
         if len(values) != n:
@@ -204,9 +206,9 @@ def _find_fit_problem(labels: Sequence[str], codes: np.ndarray, choice: np.ndarr
     from scipy.sparse.csgraph import connected_components
 
     if len(labels) < 2:
-        return Reason("no_pair_judged", "no comparison of two bots")
+        return Reason("no_pair_judged", "no two bots were compared")
     if (choice == 2).all():
-        text = "every judgement is a tie: nothing tells the bots apart"
+        text = "every comparison is a tie, so the bots cannot be distinguished"
         return Reason("only_ties", text)
     graph = coo_matrix((np.ones(len(codes)), codes.T), shape=(len(labels),) * 2)
     _, part = connected_components(graph, directed=False)
@@ -221,8 +223,8 @@ def _find_fit_problem(labels: Sequence[str], codes: np.ndarray, choice: np.ndarr
 def _find_separation(labels: Sequence[str], design: np.ndarray, counts: np.ndarray) -> Reason | None:
     """Return the reason, with the direction and its bots, if the likelihood grows without end; otherwise None.
 
-    It does when every judgement chose an alternative that the direction never makes less likely
-    (Albert and Anderson, 1984, Biometrika 71); a linear programme looks for such a direction.
+    This happens if every choice was an alternative that the direction never makes less likely (Albert and Anderson,
+    1984, Biometrika 71). A linear programme searches for such a direction.
     """
     from scipy.optimize import linprog
 
@@ -233,23 +235,24 @@ def _find_separation(labels: Sequence[str], design: np.ndarray, counts: np.ndarr
         return None
     moved = np.concatenate([[0.0], solution.x[: len(labels) - 1]])
     if np.ptp(moved) < 1e-7:
-        text = "who was shown first, the tie or a control decides every judgement: its effect is infinite"
+        text = "position, ties or a control determine every comparison, so the effect is infinite"
         return Reason("place_decides", text)
     best = [label for label, shift in zip(labels, moved, strict=True) if shift > moved.max() - 1e-7]
     beaten = [label for label in labels if label not in best]
     winners, losers = ", ".join(best), ", ".join(beaten)
     text = (
-        f"{winners} never lost against {losers} (or too few judgements tell): "
-        "the difference of their strengths is infinite"
+        f"{winners} never lost against {losers} (or there are too few comparisons), so the difference of their "
+        "strengths is infinite"
     )
     return Reason("never_lost", text, best=winners, others=losers)
 
 
 def _design(codes: np.ndarray, extra: np.ndarray, n_bots: int, *, ties: bool) -> np.ndarray:
-    """Return the design (rows, alternatives, parameters): strengths but the first bot's, log ν, place and controls.
+    """Return the design (rows, alternatives, parameters): strengths of all bots but the first, log ν, position,
+    controls.
 
     Args:
-        codes: (rows, 2) of the bots; extra: (rows, m), what adds to the first one's log odds.
+        codes: (rows, 2) bots; extra: (rows, m) covariates of the first one's log odds.
     """
     n_alternatives = 3 if ties else 2
     n_extra = extra.shape[1]
@@ -273,7 +276,7 @@ def _fit_newton(x: np.ndarray, counts: np.ndarray) -> tuple[np.ndarray, np.ndarr
 
     Args:
         x: (pairs, alternatives, parameters).
-        counts: (pairs, alternatives), how often each was chosen.
+        counts: (pairs, alternatives) number of times each was chosen.
     """
     total = counts.sum(axis=1)
 

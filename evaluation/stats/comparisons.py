@@ -8,7 +8,7 @@ fewer of their degrees of freedom. With few raters or equal ratings on a scale, 
 the one made of the two means' score intervals (`evaluation.stats.score_differences`).
 p-values are corrected by Holm (1979), Scandinavian Journal of Statistics 6.
 
-That two bots do not differ significantly does not make them equal: `is_equal` is the test of equality.
+A non-significant difference does not make two bots equal; `is_equal` tests equality.
 
 `welch` compares two means whose variances may differ: Welch (1947), by SciPy.
 """
@@ -31,36 +31,36 @@ from evaluation.stats.score_differences import ScaledMean, ScoreDifference
 from evaluation.stats.zscores import rater_codes
 
 ORDER_ALPHA = 0.10
-"""Chance allowed of any wrong order among all pairs of bots, wherever bots are put in order by ratings."""
+"""Accepted probability of any wrong order among all pairs of bots, wherever ratings order bots."""
 EQUAL_ALPHA = 0.05
-"""Of each of the two one-sided tests of equality."""
+"""Level of each of the two one-sided tests of equality."""
 
 
-ONE_RATING = Reason("one_rating", "a bot has one rating: its spread is unknown")
-ONE_RATER = Reason("one_rater", "a bot was rated by one participant only")
+ONE_RATING = Reason("one_rating", "a bot has only one rating, so its spread is unknown")
+ONE_RATER = Reason("one_rater", "a bot was rated by only one participant")
 FEW_RATERS = 40
-"""From this number of raters of both bots on, Student's interval is enough if their ratings vary."""
+"""Number of raters of both bots from which Student's interval suffices, if their ratings vary."""
 FEW_WITHOUT_SCALE = 20
-"""The same where the scale is not known; the range of the ratings then stands for it."""
-NO_SPREAD = Reason("no_spread", "neither bot's ratings vary")
-NO_ERROR = Reason("no_rater_differs", "the raters differ in no way by which its error could be estimated")
-ONE_JUDGEMENT = Reason("one_judgement", "they were compared once")
+"""The same number if the scale is unknown and the range of the ratings replaces it."""
+NO_SPREAD = Reason("no_spread", "the ratings of neither bot vary")
+NO_ERROR = Reason("no_rater_differs", "the raters do not differ, so the error cannot be estimated")
+ONE_JUDGEMENT = Reason("one_judgement", "they were compared only once")
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Two bots, `a` before `b` in the alphabet.
+    """Comparison of two bots, `a` before `b` in alphabetical order.
 
     Attributes:
         difference: mean of a − mean of b, for the average rater.
-        low, high: interval of the difference, not corrected; None where there is none.
-        p: two-sided p-value; None where undefined.
-        p_holm: corrected for all pairs compared.
-        ordered: whether p_holm is below 1 − level: the two can be put in order.
-        reason: why there is no p-value.
+        low, high: uncorrected interval of the difference; None if there is none.
+        p: two-sided p-value; None if undefined.
+        p_holm: p-value corrected for all pairs compared.
+        ordered: True if p_holm is below 1 − level, so that the two can be ordered.
+        reason: reason for a missing p-value.
         error: standard error of the difference; None without a p-value, or if a bot's raters do not differ.
         df: degrees of freedom of that error; None without one.
-        equal_low, equal_high: interval of the test of equality; None: `low` and `high` count.
+        equal_low, equal_high: interval of the equality test; None to use `low` and `high`.
     """
 
     a: str
@@ -79,17 +79,17 @@ class Comparison:
 
 
 def is_equal(pair: Comparison, smallest: float | None) -> bool | None:
-    """Return True if two bots are equal for practical purposes; the only rule for it.
+    """Return True if two bots are equal for practical purposes.
 
-    Two one-sided tests (Schuirmann, 1987, Journal of Pharmacokinetics and Biopharmaceutics 15): the 90 % interval of
-    the difference lies between −smallest and smallest. It is not corrected for the number of pairs. The interval of an
-    always-valid test is taken as it is.
+    This is the only rule for equality. It uses two one-sided tests (Schuirmann, 1987, Journal of Pharmacokinetics and
+    Biopharmaceutics 15): the 90 % interval of the difference must lie between −smallest and smallest. It is not
+    corrected for the number of pairs. The interval of an always-valid test is used unchanged.
 
     Args:
         smallest: smallest difference of interest, above 0, in the units of the difference.
 
     Returns:
-        None where it cannot be tested: without an interval, or without a smallest difference.
+        None if it cannot be tested, because there is no interval or no smallest difference.
     """
     if smallest is None or pair.low is None or pair.high is None or pair.difference is None:
         return None
@@ -110,10 +110,10 @@ class TestedPairs:
 
     Attributes:
         pairs: sorted by name.
-        means: by bot with a rating, its mean for the average rater.
-        n_raters: by bot, who rated it.
-        rater_share: of the variance around the bots' means, how much is the raters' (0 … 1).
-        rater_variance: that variance itself; own_variance: by bot, that of its ratings around their raters'. In
+        means: for each rated bot, its mean for the average rater.
+        n_raters: number of raters of each bot.
+        rater_share: share of the variance around the bot means that is due to raters (0 … 1).
+        rater_variance: that variance; own_variance: by bot, the variance of its ratings around their raters'. In
             points².
     """
 
@@ -140,17 +140,18 @@ def pairwise(
 
     Args:
         values: (k,) ratings; undefined ones are left out.
-        bots: (k,) whom each rates.
-        raters: (k,) rater of each; None stands for a rater of this one only.
-        things: (k,) what was rated, where several people rate the same; None: everybody something else.
-        conditions: (k,) within which bots are compared (`evaluation.stats.conditions`); None: all count together.
-        level: of the intervals; 1 − level is the chance allowed of any wrong order among all pairs.
-        scale: its ends; None where they are not known. Then a bot whose ratings are all equal is not compared, and
-            of a bot with few raters the range of the ratings is the narrowest scale that there can be.
-        equal_alpha: of each one-sided test of equality.
+        bots: (k,) bot of each rating.
+        raters: (k,) rater of each; None stands for a rater with this rating only.
+        things: (k,) rated object, if several people rate the same one; None if all objects differ.
+        conditions: (k,) conditions within which bots are compared (`evaluation.stats.conditions`); None to ignore them.
+        level: confidence level of the intervals; 1 − level is the accepted probability of any wrong order among all
+            pairs.
+        scale: its ends; None if unknown. A bot whose ratings are all equal is then not compared, and for bots with few
+            raters the range of the ratings serves as the narrowest possible scale.
+        equal_alpha: level of each one-sided test of equality.
 
     Raises:
-        ValueError: lengths that differ.
+        ValueError: if lengths differ.
     """
     array = np.asarray(values, dtype=float)
     names = np.asarray(bots, dtype=object).astype(str)
@@ -194,7 +195,7 @@ def pairwise(
 
 
 def _scaled_mean(fit: BotFit, over: _Things | None, values: np.ndarray, bot: int) -> ScaledMean:
-    """Return a bot's mean with its variance, 0 if its ratings or its raters are all alike."""
+    """Return a bot's mean with its variance; the variance is 0 if its ratings or raters do not differ."""
     counts = (fit.fit.counts @ (fit.weights[bot] > 0)).astype(float)
     n_units = float(counts.sum() ** 2 / (counts @ counts))
     variance = fit.variance(bot)
@@ -209,7 +210,7 @@ def _test(pair: Comparison, difference: ScoreDifference, values: np.ndarray, lev
     """Test one pair.
 
     Args:
-        values: (k,) ratings of all bots; level: of the interval; equal: of that of the test of equality.
+        values: (k,) ratings of all bots; level: of the interval; equal: level of the equality test's interval.
     """
     sides, scale = (difference.first, difference.second), difference.scale
     if scale is None and not difference.has_error:
@@ -231,16 +232,16 @@ def _no_error_reason(pair: Comparison, sides: tuple[ScaledMean, ScaledMean]) -> 
     if len(alike) != 1:
         return NO_SPREAD if alike else NO_ERROR
     bot, n = alike[0][0], alike[0][1].n
-    return Reason("equal_ratings", f"all {n} ratings of {bot} are equal, and the scale is not known", bot=bot, n=n)
+    return Reason("equal_ratings", f"all {n} ratings of {bot} are equal, and the scale is unknown", bot=bot, n=n)
 
 
 @dataclass(frozen=True, slots=True)
 class _Things:
-    """Variances over the things that several raters rated.
+    """Variances clustered by objects that several raters rated.
 
     Attributes:
-        covariances: (2, K, K) of the means, over things, and over raters and things.
-        n: (K,) things of each bot.
+        covariances: (2, K, K) of the means, clustered by object, and by rater and object.
+        n: (K,) number of objects of each bot.
     """
 
     covariances: np.ndarray
@@ -248,7 +249,7 @@ class _Things:
 
     @classmethod
     def from_labels(cls, things: Sequence[Any], keep: np.ndarray, fit: BotFit) -> _Things | None:
-        """Return them; None where no thing was rated by two people."""
+        """Return the variances clustered by object; None if no object was rated by two people."""
         labels = np.asarray(things, dtype=object).astype(str)
         if len(labels) != len(keep):
             raise ValueError(f"{len(keep)} values of {len(labels)} things; there must be one each")
@@ -274,10 +275,10 @@ def _get_widest_gap(fit: BotFit, over: _Things | None, i: int, j: int) -> Gap:
 
 
 def holm(p_values: Sequence[float | None]) -> list[float | None]:
-    """Correct p-values by Holm's step-down procedure; undefined ones stay undefined and do not count.
+    """Correct p-values by Holm's step-down procedure; undefined ones stay undefined and are not counted.
 
-    statsmodels' `multipletests` gives the same, as a test holds, but collects garbage at every call: 71 ms in a process
-    that holds little, at every look at a study.
+    statsmodels' `multipletests` gives the same results (a test checks this) but triggers garbage collection at every
+    call: 71 ms in a small process, each time a study is displayed.
     """
     defined = sorted((p, i) for i, p in enumerate(p_values) if p is not None)
     adjusted: list[float | None] = [None] * len(p_values)
@@ -289,7 +290,7 @@ def holm(p_values: Sequence[float | None]) -> list[float | None]:
 
 
 def false_discovery_rates(p_values: Sequence[float | None]) -> list[float | None]:
-    """Return q-values by Benjamini and Hochberg (1995); undefined p-values stay undefined and do not count."""
+    """Return q-values by Benjamini and Hochberg (1995); undefined p-values stay undefined and are not counted."""
     from scipy.stats import false_discovery_control
 
     defined = [(p, i) for i, p in enumerate(p_values) if p is not None]
@@ -301,7 +302,7 @@ def false_discovery_rates(p_values: Sequence[float | None]) -> list[float | None
 
 
 def correct_comparisons(pairs: Sequence[Comparison], level: float) -> list[Comparison]:
-    """Return the pairs with p-values corrected by Holm, and whether each can be put in order at 1 − level."""
+    """Return the pairs with Holm-corrected p-values and whether each can be ordered at 1 − level."""
     return [
         replace(pair, p_holm=p, ordered=p is not None and p < 1 - level)
         for pair, p in zip(pairs, holm([pair.p for pair in pairs]), strict=True)
@@ -309,11 +310,11 @@ def correct_comparisons(pairs: Sequence[Comparison], level: float) -> list[Compa
 
 
 class PairScores(NamedTuple):
-    """Judgements of two bots, `a` before `b` in the alphabet.
+    """Preferences between two bots, `a` before `b` in alphabetical order.
 
     Attributes:
-        scores: (k,) 1 where a is better, 0 for neither, -1 for b.
-        raters, things: (k,) codes; of things None where none are given.
+        scores: (k,) 1 if a is better, 0 for a tie, -1 if b is better.
+        raters, things: (k,) codes; `things` is None if not given.
     """
 
     a: str
@@ -330,10 +331,10 @@ def iterate_pair_scores(
     raters: Sequence[Any] | None = None,
     things: Sequence[Any] | None = None,
 ) -> Iterator[PairScores]:
-    """Yield the judgements of every two bots that were set against each other, sorted by name.
+    """Yield the preferences of every two bots that were compared, sorted by name.
 
     Args:
-        scores: (k,) 1 where the first is better, 0 for neither, -1 for the second; undefined ones are left out.
+        scores: (k,) 1 if the first is better, 0 for a tie, -1 if the second is better; undefined ones are left out.
         first, second: (k,) the two bots; raters, things: (k,) as in `pairwise`.
     """
     array = np.asarray(scores, dtype=float)
@@ -356,18 +357,19 @@ def preferences_fixed(
     *,
     level: float = 0.95,
 ) -> list[Comparison]:
-    """Return the preferred one of every two compared bots, for one look at a finished study.
+    """Return the preferred bot of every compared pair, for a single look at a finished study.
 
-    The difference of a pair is the mean of its judgements' 1, 0 and -1, with the interval and the test of every mean
-    on a scale (`evaluation.stats.means`), clustered by raters, by things and by both.
+    The difference of a pair is the mean of its scores 1, 0 and -1, with the interval and test of all means on a scale
+    (`evaluation.stats.means`), clustered by raters, by things and by both.
 
     Returns:
-        Pairs sorted by name; p is corrected by Holm; the interval, not corrected.
+        Pairs sorted by name; p is corrected by Holm, the interval is not.
 
     Args:
         scores, first, second: as `iterate_pair_scores`.
-        raters, things: as `pairwise`; a thing is what both were judged by: a context, or two conversations.
-        level: of the intervals; 1 − level is the chance allowed of any wrong order among all pairs.
+        raters, things: as in `pairwise`; a thing is what both were compared on: a context, or two conversations.
+        level: confidence level of the intervals; 1 − level is the accepted probability of any wrong order among all
+            pairs.
     """
     scale, preferences = (-1.0, 1.0), []
     for a, b, pair_scores, people, thing_codes in iterate_pair_scores(scores, first, second, raters, things):
@@ -386,9 +388,10 @@ def preferences_fixed(
 
 
 def rank_ranges(bots: Collection[str], pairs: Iterable[Comparison]) -> dict[str, tuple[int, int]]:
-    """Return by bot the best and the worst rank among these bots that the comparisons leave open, from 1.
+    """Return each bot's best and worst rank (from 1) compatible with the comparisons.
 
-    A bot comes after all that are better beyond chance, by corrected p-values, and before all that are worse so.
+    A bot ranks below all bots that are significantly better, and above all that are significantly worse (corrected
+    p-values).
     """
     above = dict.fromkeys(bots, 0)
     below = dict(above)
@@ -402,22 +405,22 @@ def rank_ranges(bots: Collection[str], pairs: Iterable[Comparison]) -> dict[str,
 
 
 def difference_or_reason(array: np.ndarray, names: np.ndarray, a: str, b: str) -> tuple[float | None, Reason | None]:
-    """Return the difference of two bots' plain means, and why it cannot be tested; None where it can.
+    """Return the difference of two bots' plain means, and the reason if it cannot be tested.
 
     Args:
-        array, names: (k,) finite ratings, and whom each rates.
+        array, names: (k,) finite ratings and their bots.
     """
     x, y = array[names == a], array[names == b]
     if not len(x) or not len(y):
         missing = a if not len(x) else b
-        return None, Reason("no_rating_of_bot", f"{missing} has no rating", bot=missing)
+        return None, Reason("no_rating_of_bot", f"{missing} has no ratings", bot=missing)
     gap = float(x.mean() - y.mean())
     return gap, ONE_RATING if len(x) < 2 or len(y) < 2 else None
 
 
 @dataclass(frozen=True, slots=True)
 class Welch:
-    """Ends of the interval of mean(x) − mean(y), and the p-value of no difference."""
+    """Interval of mean(x) − mean(y), and the p-value of no difference."""
 
     low: float
     high: float

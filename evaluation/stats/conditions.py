@@ -5,13 +5,13 @@ would look better. With m_bc the mean of bot b's ratings under condition c of C,
 
     m_b = Σ_c m_bc / C,    m_a − m_b = Σ_c (m_ac − m_bc) / C.
 
-The m_bc are the means of generalised least squares (`evaluation.stats.gls`) with a cell for each bot and condition, so
-that the errors stay clustered by rater (CR2) whether raters meet one condition or all of them. Only conditions count
-under which every bot has `FEWEST_RATERS` raters (`shared_conditions`): all bots then are compared under the same ones.
-Without conditions every bot is its own cell, and the results are those of `gls`.
+The m_bc are generalised least squares means (`evaluation.stats.gls`) with a cell for each bot and condition, so errors
+are clustered by rater (CR2) whether raters see one condition or all of them. A condition counts only if every bot has
+`FEWEST_RATERS` raters under it (`shared_conditions`), so that all bots are compared under the same conditions. Without
+conditions every bot is its own cell, and the results equal those of `gls`.
 
-A cell whose few ratings are all equal has no estimated variance, and is not certain for that. Where other cells of its
-bot vary, it borrows the pooled variance of all cells that do (`RaterGls.borrowed`).
+A cell whose few ratings are all equal has no estimated variance, but its mean is not certain. If other cells of its bot
+vary, it borrows the pooled variance of all cells that do (`RaterGls.borrowed`).
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ class BotFit:
         return np.where(varies, borrowed, 0.0)
 
     def gap(self, i: int, j: int) -> Gap:
-        """Return the difference of two bots' means, i less j, with its error and degrees of freedom."""
+        """Return the difference of two bots' means, i minus j, with its error and degrees of freedom."""
         gap = self.fit.combined(self.weights[i] - self.weights[j])
         added = float(self.borrowed[[i, j]].sum())
         return replace(gap, error=float(np.sqrt(gap.error**2 + added))) if gap.error and added else gap

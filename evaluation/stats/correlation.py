@@ -1,12 +1,12 @@
 """Correlation: coefficient, p-value, interval, and the reason for an undefined one.
 
-Pearson, Spearman and Kendall's tau-b by SciPy; intervals on Fisher's scale by the jackknife over the right unit
-(participants, contexts, conversations), which needs neither normal nor independent pairs, or with the variances of
-Bonett and Wright (2000) and Fieller, Hartley and Pearson (1957), for pairs as few as bots; correlation within
-groups, which separates a real relation from a difference between two families of bots. Either way p is 1 less the
-level of the interval that ends at 0, so that the two never contradict each other.
+Pearson, Spearman and Kendall's tau-b are computed with SciPy. Intervals are on Fisher's scale: by the jackknife over
+the right unit (participants, contexts, conversations), which assumes neither normal nor independent pairs, or with the
+variances of Bonett and Wright (2000) and Fieller, Hartley and Pearson (1957) for few pairs, such as bots. Correlation
+within groups separates a real relation from a difference between two families of bots. In all cases p is 1 minus the
+level of the interval that ends at 0, so the two never contradict each other.
 
-`weighted_correlations` has the weights that leaving out whole contexts gives to replies.
+`weighted_correlations` uses the reply weights that result from leaving out whole contexts.
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ METHODS: tuple[Method, ...] = ("pearson", "spearman", "kendall")
 
 _BLOCK = 2_000_000  # numbers handled at once
 MOST_PAIRS_OF_KENDALL = 2_500
-"""With more, tau-b has an interval only of independent pairs, by their variance: its jackknife needs n² numbers."""
+"""Above this number of pairs, tau-b has an interval only for independent pairs, because its jackknife needs n² numbers.
+"""
 FEWEST_EFFECTIVE_UNITS = 2.5
 """Fewer items than these carry a side, by `effective_units`: there is neither interval nor p, for the jackknife's error
 of a coefficient that hangs on one item is by chance next to nothing. Of simulated columns without any relation that
@@ -46,13 +47,13 @@ class Correlation:
     """A correlation coefficient.
 
     Attributes:
-        r: the coefficient (Kendall: tau-b); None where undefined.
-        p: two-sided p-value of no relation, by the error of the interval; None where there is no interval by Fisher's
-            variances, or where the jackknife is refused.
-        low, high: ends of the interval; None where there is none.
-        n: pairs used.
-        interval: how the interval was made.
-        reason: why `r`, or else its interval, is missing.
+        r: the coefficient (Kendall: tau-b); None if undefined.
+        p: two-sided p-value of no relation, based on the error of the interval; None without an interval by Fisher's
+            variances, or if the jackknife is not valid.
+        low, high: ends of the interval; None if there is none.
+        n: number of pairs used.
+        interval: method of the interval.
+        reason: reason for a missing `r` or interval.
     """
 
     r: float | None
@@ -64,7 +65,7 @@ class Correlation:
     reason: Reason | None = None
 
     def to_json(self, level: float = 0.95) -> dict[str, Any]:
-        """Return `{"r", "p", "ci95"}` with nulls where undefined, and then the reason."""
+        """Return `{"r", "p", "ci95"}`, with nulls and the reason if undefined."""
         pair = None if self.low is None or self.high is None else [self.low, self.high]
         document: dict[str, Any] = {"r": self.r, "p": self.p, f"ci{round(level * 100)}": pair}
         if self.reason is not None:
@@ -81,16 +82,16 @@ def correlate(
     interval: Literal["jackknife", "fisher"] = "jackknife",
     units: Sequence[Any] | np.ndarray | None = None,
 ) -> Correlation:
-    """Correlate two series; pairs with an undefined side are left out.
+    """Correlate two series; pairs with an undefined value are left out.
 
     Args:
         x, y: (n,).
-        level: of the interval.
+        level: confidence level of the interval.
         interval: by the jackknife over units, or with the variance for n independent pairs ("fisher").
-        units: (n,) whose pairs belong together (participants, contexts); by default each pair by itself.
+        units: (n,) unit of each pair (participant, context); by default each pair is its own unit.
 
     Returns:
-        `r` None, with the reason, with fewer than three pairs or a constant side.
+        With fewer than three pairs or a constant side, `r` is None and the reason is given.
     """
     xs, ys = np.asarray(x, dtype=float), np.asarray(y, dtype=float)
     if xs.shape != ys.shape or xs.ndim != 1:
@@ -122,23 +123,24 @@ def correlate(
 
 
 def effective_units(values: np.ndarray, units: np.ndarray) -> float:
-    """Return the effective number of units that carry the variance of a side: (Σ s)² / Σ s², s each one's squares.
+    """Return the effective number of units that carry the variance of one variable.
 
-    It is the number of units that differ from the mean where all of them do so alike: 2 of a column that is 0 but for
-    two equal values, a third of the units of a normal one (Hill 1973, Ecology 54, of order 2).
+    It is (Σ s)² / Σ s², where s is each unit's sum of squares. If all units that differ from the mean differ equally,
+    it is their number: 2 for a column that is 0 except for two equal values, and a third of the units for a normal
+    column (Hill 1973, Ecology 54, of order 2).
 
     Args:
-        values: (n,) not constant; units: (n,) by number.
+        values: (n,) not constant; units: (n,) unit numbers.
     """
     squares = np.bincount(units, weights=(values - values.mean()) ** 2)
     return float(squares.sum() ** 2 / (squares**2).sum())
 
 
 def effective_units_of_cells(cells: Sequence[tuple[np.ndarray, np.ndarray]], method: str = "pearson") -> float:
-    """Return the effective number of units that carry a side of coefficients that are averaged over cells.
+    """Return the effective number of units that carry a variable, for coefficients averaged over cells.
 
     Args:
-        cells: of each, which weighs the same, its (n,) values, not constant, and the (n,) names of their units.
+        cells: for each cell (all weighted equally), its (n,) values, not constant, and the (n,) names of their units.
         method: "spearman" for ranks within the cells.
     """
     sides = [ranks(values) if method == "spearman" else values for values, _units in cells]
@@ -148,15 +150,15 @@ def effective_units_of_cells(cells: Sequence[tuple[np.ndarray, np.ndarray]], met
 
 
 def few_carry(carried: float, n_units: int) -> Reason | None:
-    """Return the reason for neither interval nor p where effectively few of the units carry a side; else None."""
+    """Return the reason for a missing interval and p if effectively few units carry a variable; otherwise None."""
     if carried >= FEWEST_EFFECTIVE_UNITS:
         return None
-    text = f"no interval and no p: {carried:.1f} of {n_units} units carry one side"
+    text = f"no interval and no p: only {carried:.1f} of {n_units} units carry the variance of one variable"
     return Reason("few_carry", text, n_carrying=carried, n_units=n_units)
 
 
 def _number_units(units: Sequence[Any] | np.ndarray | None, keep: np.ndarray) -> np.ndarray:
-    """Return the number of the unit of every pair that is kept, 0, 1, …; without units each is one by itself."""
+    """Return the number of each remaining pair's unit, 0, 1, …; without units each pair is its own."""
     if units is None:
         return np.arange(int(keep.sum()))
     names = np.asarray(units, dtype=object)[keep].astype(str)
@@ -164,10 +166,10 @@ def _number_units(units: Sequence[Any] | np.ndarray | None, keep: np.ndarray) ->
 
 
 def _by_jackknife(r: float, leave_one_out: np.ndarray, n: int, level: float, carried: float) -> Correlation:
-    """Return the coefficient with the interval and the p-value that its values without each unit give.
+    """Return the coefficient with the jackknife interval and p-value from its leave-one-unit-out values.
 
     Args:
-        carried: effective number of units that carry a side (`carrying`), the smaller one.
+        carried: effective number of units that carry a variable (`effective_units`), the smaller one.
     """
     n_units = len(leave_one_out)
     few = few_carry(carried, n_units) if n_units >= FEWEST_UNITS else None
@@ -175,7 +177,7 @@ def _by_jackknife(r: float, leave_one_out: np.ndarray, n: int, level: float, car
         return Correlation(r, None, None, None, n, reason=few)
     ends, p = jackknife_interval(r, leave_one_out, 2.0, level), jackknife_p(r, leave_one_out)
     if ends is None:
-        text = f"no interval: what {n_units} units say does not tell how far it can be off"
+        text = f"no interval: the {n_units} units are too few or too similar to estimate the error"
         reason = Reason("units_tell_nothing", text, n_units=n_units)
         return Correlation(r, p, None, None, n, reason=reason)
     return Correlation(r, p, *ends, n, f"jackknife over {n_units} units")
@@ -191,23 +193,23 @@ def correlate_all(
 def undefined_reason(x: np.ndarray, y: np.ndarray) -> Reason | None:
     """Return the reason why finite series have no correlation, or None."""
     if len(x) < 3:
-        text = f"only {len(x)} of the 3 pairs that a correlation needs"
+        text = f"only {len(x)} pairs; a correlation needs 3"
         return Reason("few_pairs", text, n_pairs=len(x))
     if is_constant(x) or is_constant(y):
-        return Reason("constant_side", "one side is constant")
+        return Reason("constant_side", "one variable is constant")
     return None
 
 
 def is_constant(values: np.ndarray) -> bool:
     """Return True if values are equal up to rounding.
 
-    The rounding error of a constant after arithmetic must not be correlated.
+    The rounding error of a constant must not be correlated.
     """
     return not len(values) or not bool(_varies(np.asarray(values, dtype=float)[None])[0])
 
 
 def _varies(rows: np.ndarray) -> np.ndarray:
-    """Tell for each row whether it is more than a constant with rounding errors: (k, n) to (k,)."""
+    """Check for each row whether it varies by more than rounding errors: (k, n) to (k,)."""
     return np.ptp(rows, axis=1) > 1e-12 * np.maximum(1.0, np.abs(rows).max(axis=1))
 
 
@@ -308,7 +310,7 @@ def _by_fisher(r: float, n: int, method: Method, level: float, *, n_pairs: int =
     """Return the coefficient with Fisher's interval and the p-value that it gives.
 
     Args:
-        n: pairs that count as independent; n_pairs: those that were used, where they are more.
+        n: number of independent pairs; n_pairs: number of pairs used, if larger.
     """
     low, high = fisher_interval(r, n, method, level, ties=ties)
     reason = None
@@ -319,7 +321,7 @@ def _by_fisher(r: float, n: int, method: Method, level: float, *, n_pairs: int =
 
 
 def rowwise(x: np.ndarray, y: np.ndarray, method: Method) -> np.ndarray:
-    """Correlate row by row: two (k, n) arrays, or one of them (n,), to (k,); NaN for a constant row."""
+    """Correlate row by row: two (k, n) arrays, or one of them (n,), to (k,); NaN for constant rows."""
     xs, ys = np.broadcast_arrays(np.atleast_2d(x), np.atleast_2d(y))
     if method == "kendall":
         return _rowwise_kendall(xs, ys)
@@ -358,13 +360,13 @@ def within_groups(
     level: float = 0.95,
     interval: Literal["jackknife", "fisher"] = "jackknife",
 ) -> Correlation:
-    """Compute Pearson's r after taking each group's mean from both sides.
+    """Compute Pearson's r after subtracting each group's mean on both sides.
 
-    A relation that is only a difference between groups (two training corpora, two model families)
-    vanishes here. The means cost one degree of freedom per group beyond the first.
+    A relation that is only a difference between groups (two training corpora, two model families) vanishes. The means
+    cost one degree of freedom per group beyond the first.
 
     Args:
-        units, interval: as in `correlate`; the jackknife makes the means again.
+        units, interval: as in `correlate`; the jackknife recomputes the means.
     """
     xs, ys = np.asarray(x, dtype=float).copy(), np.asarray(y, dtype=float).copy()
     keep = np.isfinite(xs) & np.isfinite(ys)
@@ -376,7 +378,7 @@ def within_groups(
     n_free = len(xs) - len(labels) + 1  # counts as this many independent pairs
     reason = undefined_reason(xs, ys)
     if reason is None and n_free < 3:
-        text = f"{len(xs)} pairs in {len(labels)} groups leave nothing to correlate"
+        text = f"{len(xs)} pairs in {len(labels)} groups are too few for a correlation"
         reason = Reason("few_pairs_in_groups", text, n_pairs=len(xs), n_groups=len(labels))
     if reason is not None:
         return Correlation(None, None, None, None, len(xs), reason=reason)
@@ -400,13 +402,12 @@ def permutation_null(
     n_permutations: int = 10_000,
     seed: int = 0,
 ) -> float | None:
-    """Return the coefficient that chance passes with probability 1 − quantile, when the pairing is shuffled.
+    """Return the coefficient that shuffled pairs exceed with probability 1 − quantile.
 
-    For predictions that were themselves learned from `y`, shuffle before the learning instead
-    (`evaluation.hybrid` does).
+    If the predictions were learned from `y`, shuffle before learning instead, as `evaluation.hybrid` does.
 
     Returns:
-        None where the correlation is undefined.
+        None if the correlation is undefined.
     """
     xs, ys = np.asarray(x, dtype=float), np.asarray(y, dtype=float)
     if undefined_reason(xs, ys) is not None:
@@ -416,7 +417,7 @@ def permutation_null(
 
 
 def permutations(n: int, n_permutations: int, seed: int) -> np.ndarray:
-    """Return all permutations of n things if that is no more than requested, else random ones: (k, n)."""
+    """Return all permutations of n things if there are no more than requested, otherwise random ones: (k, n)."""
     from itertools import permutations as every
     from math import factorial
 
@@ -427,7 +428,7 @@ def permutations(n: int, n_permutations: int, seed: int) -> np.ndarray:
 
 
 def null_point(draws: np.ndarray, quantile: float = 0.95) -> float | None:
-    """Return the quantile of the defined draws, or None if there are hardly any."""
+    """Return the quantile of the defined draws, or None if too few are defined."""
     defined = draws[np.isfinite(draws)]
     return float(np.quantile(defined, quantile)) if len(defined) >= 6 else None
 

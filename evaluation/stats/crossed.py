@@ -28,13 +28,13 @@ from scipy import linalg, optimize, sparse, stats
 from scipy.special import expit
 
 MOST_EFFECTS = 1500
-"""Random effects in all: the work grows with their cube."""
+"""Maximum number of random effects, because the work grows with its cube."""
 _ALIKE = 1e-4
 """A standard deviation of random effects below this share of the error's counts as 0."""
 _MOST_RATIO = 1e3
-"""Of a group's standard deviation to the error's: beyond it the groups explain everything."""
+"""Maximum ratio of a group's standard deviation to the error's; above it the groups explain everything."""
 _START_RATIOS = (1.0, 0.25, 0.04, 0.0025)
-"""Of a group's variance to the error's: the search begins at the likeliest."""
+"""Starting values of the ratio of a group's variance to the error's; the search begins at the likeliest."""
 _FLAT = 1e-2
 """Slope of −2 log likelihood per rating that counts as 0."""
 _MOST_ROUNDS = 200
@@ -46,11 +46,13 @@ class CrossedFit:
 
     Attributes:
         beta, covariance: (p,) and (p, p).
-        tau: (G,) standard deviation of each group's effects; tau_errors: of their logarithms, NaN where tau is 0.
-        sigma: of the error; sigma_error of its logarithm. Of logistic errors π / √3, without an error.
-        log_likelihood: restricted, of a linear model.
-        thresholds: of an ordinal model.
-        converged: whether the maximum was found.
+        tau: (G,) standard deviation of each group's effects; tau_errors: errors of their logarithms, NaN where tau is
+            0.
+        sigma: standard deviation of the error; sigma_error: error of its logarithm. For logistic errors π / √3, without
+            an error.
+        log_likelihood: restricted for a linear model.
+        thresholds: thresholds of an ordinal model.
+        converged: True if the maximum was found.
     """
 
     beta: np.ndarray
@@ -66,7 +68,7 @@ class CrossedFit:
     _information: np.ndarray | None = None
 
     def freedom(self, row: np.ndarray) -> float:
-        """Return the degrees of freedom of the variance of a weighted sum (p,) of β; infinite where it is known."""
+        """Return the degrees of freedom of the variance of a weighted sum (p,) of β; infinite if it is known."""
         if self._information is None:
             return float("inf")
         gradient = np.array([row @ slope @ row for slope in self._slopes])
@@ -76,7 +78,7 @@ class CrossedFit:
     def rating_sd(self) -> tuple[float, float]:
         """Return the standard deviation of one rating around the fixed part, and the error of its logarithm.
 
-        Of an ordinal model the variances are taken as independent.
+        For an ordinal model the variances are treated as independent.
         """
         total = float((self.tau**2).sum() + self.sigma**2)
         if self._information is None:
@@ -86,9 +88,9 @@ class CrossedFit:
         return float(np.sqrt(total)), float(np.sqrt(max(variance, 0.0))) / (2 * total)
 
     def test(self, rows: np.ndarray) -> tuple[float, float | None, float | None]:
-        """Return F, its second degrees of freedom (None: chi-squared over q) and p, of rows (q, p) that all are 0.
+        """Return F, its second degrees of freedom (None: chi-squared over q) and p, for rows (q, p) that are all 0.
 
-        F and p come from Fai and Cornelius; p is None where too few groups leave no degrees of freedom.
+        F and p follow Fai and Cornelius; p is None if too few groups leave no degrees of freedom.
         """
         values, vectors = np.linalg.eigh(rows @ self.covariance @ rows.T)
         along, q = vectors.T @ rows, len(rows)
@@ -106,7 +108,7 @@ class CrossedFit:
 
 
 def _indicators(groups: Sequence[np.ndarray], n: int) -> tuple[sparse.csr_matrix, np.ndarray]:
-    """Return Z, (n, q), and to which group each effect belongs, (q,)."""
+    """Return Z, (n, q), and the group of each effect, (q,)."""
     if not groups:
         return sparse.csr_matrix((n, 0)), np.empty(0, dtype=int)
     blocks = [sparse.csr_matrix((np.ones(n), (np.arange(n), codes))) for codes in groups]
@@ -119,7 +121,7 @@ def fit_linear(y: np.ndarray, x: np.ndarray, groups: Sequence[np.ndarray]) -> Cr
 
     Args:
         y: (n,); x: (n, p) of full rank, p < n.
-        groups: of each random effect (n,) codes 0 … q_g − 1; without any these are ordinary least squares.
+        groups: for each random effect, (n,) codes 0 … q_g − 1; without any, this is ordinary least squares.
     """
     n, p = x.shape
     z, effect_group = _indicators(groups, n)
@@ -319,7 +321,7 @@ def fit_ordinal(point: np.ndarray, x: np.ndarray, groups: Sequence[np.ndarray]) 
     """Fit a cumulative logit with crossed random effects.
 
     Args:
-        point: (n,) codes 0 … J − 1 of the answers, each of which there is.
+        point: (n,) codes 0 … J − 1 of the answers; each code occurs.
         x: (n, p) without an intercept.
         groups: as `fit_linear`.
     """

@@ -1,4 +1,4 @@
-"""Effect sizes of the difference between two bots, with the units of resampling of the difference itself.
+"""Effect sizes of the difference between two bots, with the same resampling units as the difference.
 
 With D the difference of the bots' means for the average rater (`evaluation.stats.gls`), s_a and s_b the standard
 deviations of their ratings, and A, B one rating of each, all within conditions (`evaluation.stats.conditions`):
@@ -29,14 +29,14 @@ from evaluation.stats.means import NO_SCALE, NO_VALUE
 from evaluation.stats.zscores import rater_codes
 from evaluation.tables import number_or_reason
 
-ONE_LOOK = Reason("effect_one_look", "its interval holds for one look, once the study has all its ratings")
-ALL_ABOVE = Reason("all_above", "every rating of one is above every rating of the other")
+ONE_LOOK = Reason("effect_one_look", "its interval is valid for a single look, once the study has all its ratings")
+ALL_ABOVE = Reason("all_above", "every rating of one bot is above every rating of the other")
 _LEAST_ERROR = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """An effect size; `reason` says why it or its interval is undefined."""
+    """An effect size; `reason` explains a missing value or interval."""
 
     value: float | None = None
     low: float | None = None
@@ -55,8 +55,8 @@ class EffectSizes:
 
     Attributes:
         standardised: in standard deviations of the ratings.
-        share: of the scale, −1 … 1.
-        superiority: chance that a rating of a is above one of b, ties counting half.
+        share: as a share of the scale, −1 … 1.
+        superiority: probability that a rating of a is above one of b, ties counting half.
     """
 
     standardised: Effect
@@ -64,11 +64,11 @@ class EffectSizes:
     superiority: Effect
 
     def turned(self) -> EffectSizes:
-        """Return those of b − a."""
+        """Return the effect sizes of b − a."""
         return EffectSizes(self.standardised.turned(), self.share.turned(), self.superiority.turned(0.5))
 
     def to_json(self) -> dict[str, Any]:
-        """Return each size as `{"value", "low", "high"}`, undefined as null with a reason."""
+        """Return each size as `{"value", "low", "high"}`; undefined ones as null with a reason."""
         return {
             name: {"value": effect.value, "low": effect.low, "high": effect.high, **number_or_reason(effect.reason)}
             for name, effect in (
@@ -95,8 +95,8 @@ def effect_sizes(
     Args:
         values, bots, raters, things, conditions: (k,) as in `comparisons.pairwise`.
         pairs: as tested on these values.
-        level: of the intervals.
-        scale: its ends; None where they are not known.
+        level: confidence level of the intervals.
+        scale: its ends; None if unknown.
     """
     from scipy.special import stdtrit
 
@@ -169,12 +169,12 @@ def superiority(
     half: float | None,
     reason: Reason,
 ) -> Effect:
-    """Return P from the placements of each bot's ratings among the other's under the same condition.
+    """Return P, based on the placements of each bot's ratings among the other's under the same condition.
 
     Args:
         y: (k,) ratings; masks: (k,) each, of the two bots' ratings; condition: (k,) codes.
         clusters: of the ratings; numbers: the two bots' numbers in them.
-        half: quantile that the error is multiplied by; None: no interval, for this `reason`.
+        half: quantile by which the error is multiplied; None for no interval, for this `reason`.
     """
     from scipy.special import expit, logit
 
@@ -205,7 +205,7 @@ def superiority(
 
 
 def _placements(values: np.ndarray, among: np.ndarray) -> np.ndarray:
-    """Return for each value the share of others that it is above, ties counting half."""
+    """Return for each value the share of the other values that it exceeds, ties counting half."""
     ordered = np.sort(among)
     return (np.searchsorted(ordered, values, "left") + np.searchsorted(ordered, values, "right")) / (2 * len(ordered))
 
@@ -238,7 +238,7 @@ class Clusters:
         return cls(tuple(groups), tuple(factors))
 
     def error(self, first: np.ndarray, second: np.ndarray, i: int, j: int) -> float:
-        """Return the standard error of a sum of influences, those of bot i and those of bot j."""
+        """Return the standard error of a sum of influences of bots i and j."""
         variances = []
         for codes, factor in zip(self.groups, self.factors, strict=True):
             sums = np.bincount(codes, factor[i] * first + factor[j] * second)

@@ -1,7 +1,7 @@
-"""Formulas of models, `quality ~ bot * scenario + (1|rater) + (1|item)`, and their columns of contrasts.
+"""Model formulas such as `quality ~ bot * scenario + (1|rater) + (1|item)`, and their contrast columns.
 
-Only names of columns and `+ * :` are read; nothing is evaluated. formulaic expands the products. A factor with k levels
-has k − 1 columns whose sums over levels are 0 (sum contrasts), so that the intercept is the mean of all cells and each
+Only column names and `+ * :` are parsed; nothing is evaluated. formulaic expands the products. A factor with k levels
+has k − 1 columns that sum to 0 over levels (sum contrasts), so that the intercept is the mean of all cells and each
 term is tested at the average of the others. A numeric column is centred at its mean.
 """
 
@@ -21,7 +21,7 @@ from evaluation.findings import Reason
 MOST_CHARACTERS = 500
 MOST_TERMS = 12
 MOST_LEVELS = 50
-"""Of a factor."""
+"""Maximum number of levels of a factor."""
 _GROUP = re.compile(r"\(\s*1\s*\|\s*([^\W\d][\w.]*)\s*\)")
 _NAME = re.compile(r"[^\W\d][\w.]*")
 _FIXED = re.compile(rf"\s*{_NAME.pattern}\s*(?:[+*:]\s*{_NAME.pattern}\s*)*")
@@ -32,9 +32,9 @@ class Formula:
     """A model's formula.
 
     Attributes:
-        response: column that is modelled.
+        response: column to model.
         terms: the columns of each fixed term, main effects first.
-        groups: columns whose values have a random effect each.
+        groups: columns with a random effect for each value.
     """
 
     response: str
@@ -56,15 +56,15 @@ def parse_formula(text: str, columns: Collection[str] | None = None) -> Formula:
     """Read a formula.
 
     Args:
-        columns: those there are; None: names are not checked.
+        columns: available columns; None to skip the check of names.
 
     Raises:
-        ValueError: it is no formula, or names a column that there is not.
+        ValueError: if the formula is invalid or names an unknown column.
     """
     from formulaic.parser import DefaultFormulaParser
 
     if len(text) > MOST_CHARACTERS:
-        raise ValueError(f"the formula has {len(text)} characters; at most {MOST_CHARACTERS} are read")
+        raise ValueError(f"the formula has {len(text)} characters; the maximum is {MOST_CHARACTERS}")
     shape = "a formula reads quality ~ bot * scenario + (1|rater): names of columns, with + * : between them"
     response, tilde, right = (part.strip() for part in text.partition("~"))
     groups = tuple(dict.fromkeys(_GROUP.findall(right)))
@@ -75,27 +75,33 @@ def parse_formula(text: str, columns: Collection[str] | None = None) -> Formula:
     if not tilde or not _NAME.fullmatch(response) or not _FIXED.fullmatch(fixed):
         raise ValueError(f"{quote(text)} cannot be read; {shape}")
     if not groups:
-        raise ValueError("the formula has no random effect; add (1|rater), as ratings of one rater resemble each other")
+        raise ValueError(
+            "the formula has no random effect; add (1|rater), because ratings by one rater resemble each other"
+        )
     names = list(dict.fromkeys(_NAME.findall(fixed)))
     if columns is not None:
         for name in (response, *names, *groups):
             if name not in columns:
                 near = nearest_names(name, list(columns))
                 meant = f" (do you mean {near[0]}?)" if near else ""
-                raise ValueError(f"there is no column {quote(name)}{meant}; there are {', '.join(sorted(columns))}")
+                raise ValueError(f"there is no column {quote(name)}{meant}; available: {', '.join(sorted(columns))}")
     if response in (*names, *groups) or set(names) & set(groups):
         twice = response if response in (*names, *groups) else next(name for name in names if name in groups)
-        raise ValueError(f"{quote(twice)} stands in two places; a column is rated, a factor, or a random effect")
+        raise ValueError(
+            f"{quote(twice)} occurs in two roles; a column is either the rating, a factor or a random effect"
+        )
     safe = {f"v{i}": name for i, name in enumerate(names)}
     renamed = _NAME.sub(lambda match: f"v{names.index(match[0])}", fixed)
     expanded = [str(term) for term in DefaultFormulaParser(include_intercept=False).get_terms(renamed)]
     terms = sorted((tuple(safe[part] for part in term.split(":")) for term in expanded), key=len)
     if len(terms) > MOST_TERMS:
-        raise ValueError(f"the formula has {len(terms)} terms; at most {MOST_TERMS} are fitted")
+        raise ValueError(f"the formula has {len(terms)} terms; the maximum is {MOST_TERMS}")
     for term in terms:
         for margin in combinations(term, len(term) - 1):
             if margin and not any(set(margin) == set(candidate) for candidate in terms):
-                raise ValueError(f"{':'.join(term)} needs {':'.join(margin)} in the formula, too; write * for both")
+                raise ValueError(
+                    f"{':'.join(term)} also needs {':'.join(margin)} in the formula; write * to include both"
+                )
     return Formula(response, tuple(terms), groups)
 
 
@@ -104,9 +110,9 @@ class Design:
     """Columns of the fixed terms.
 
     Attributes:
-        x: (n, p) the intercept first.
-        terms: of each column after the first its term, as a place in the formula.
-        levels: of each factor; a numeric column has none.
+        x: (n, p), with the intercept first.
+        terms: for each column after the first, the position of its term in the formula.
+        levels: levels of each factor; numeric columns have none.
     """
 
     formula: Formula
@@ -115,7 +121,7 @@ class Design:
     levels: Mapping[str, tuple[str, ...]]
 
     def cells(self, term: tuple[str, ...]) -> list[tuple[str, ...]]:
-        """Return the combinations of a term's levels; none where a column of it is numeric."""
+        """Return the combinations of a term's levels; none if one of its columns is numeric."""
         return list(product(*(self.levels.get(name, ()) for name in term)))
 
     def effect(self, term: tuple[str, ...], cell: tuple[str, ...]) -> np.ndarray:
@@ -128,7 +134,7 @@ class Design:
         return row
 
     def mean(self, term: tuple[str, ...], cell: tuple[str, ...]) -> np.ndarray:
-        """Return the weights (p,) in a cell's mean, over the other factors' levels alike, at the mean of numbers."""
+        """Return the weights (p,) in a cell's mean, averaged over other factors and at the mean of numbers."""
         row = np.zeros(self.x.shape[1])
         row[0] = 1.0
         level_by_factor = dict(zip(term, cell, strict=True))
@@ -143,10 +149,10 @@ def _contrasts(k: int) -> np.ndarray:
 
 
 def make_design(formula: Formula, columns: Mapping[str, np.ndarray]) -> Design | Reason:
-    """Return the columns of the fixed terms, or why the terms cannot be estimated.
+    """Return the columns of the fixed terms, or the reason why the terms cannot be estimated.
 
     Args:
-        columns: (n,) of each factor, without gaps; numbers as float, others as object.
+        columns: (n,) values of each factor, without gaps; numbers as float, others as object.
     """
     levels: dict[str, tuple[str, ...]] = {}
     parts: dict[str, np.ndarray] = {}
@@ -161,7 +167,7 @@ def make_design(formula: Formula, columns: Mapping[str, np.ndarray]) -> Design |
         if len(labels) < 2:
             return _one_level(name)
         if len(labels) > MOST_LEVELS:
-            text = f"{name} has {len(labels)} levels; at most {MOST_LEVELS} are compared"
+            text = f"{name} has {len(labels)} levels; at most {MOST_LEVELS} can be compared"
             return Reason("many_levels", text, factor=name, n_levels=len(labels), most=MOST_LEVELS)
         levels[name] = tuple(labels.tolist())
         parts[name] = _contrasts(len(labels))[codes]
@@ -177,15 +183,13 @@ def make_design(formula: Formula, columns: Mapping[str, np.ndarray]) -> Design |
         column_terms += [i] * block.shape[1]
     x = np.hstack(blocks)
     if x.shape[1] >= len(x) or np.linalg.matrix_rank(x) < x.shape[1]:
-        text = (
-            "the factors are not told apart by these ratings: one follows from the others, or the ratings are too few"
-        )
+        text = "the factors cannot be separated: one follows from the others, or there are too few ratings"
         return Reason("confounded", text)
     return Design(formula, x, np.array(column_terms), levels)
 
 
 def _one_level(name: str) -> Reason:
-    return Reason("one_level", f"factor {name} has one level: there is nothing to compare", factor=name)
+    return Reason("one_level", f"factor {name} has only one level, so there is nothing to compare", factor=name)
 
 
 def _empty_cell(
@@ -196,6 +200,6 @@ def _empty_cell(
     for cell in product(*(levels[name] for name in names)):
         if names and cell not in seen:
             cell_text = ", ".join(f"{name} {level}" for name, level in zip(names, cell, strict=True))
-            text = f"no rating has {cell_text}: leave {':'.join(term)} out"
+            text = f"no rating has {cell_text}; remove {':'.join(term)} from the formula"
             return Reason("empty_cell", text, cell=cell_text, term=":".join(term))
     return None

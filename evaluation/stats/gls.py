@@ -32,7 +32,7 @@ from functools import cached_property
 import numpy as np
 
 TOP = 1 - 1e-7
-"""The largest share of the raters that is tried."""
+"""Largest share of the raters that is tried."""
 _SHARES = (np.arange(30) + 0.5) / 30
 """Over which means are averaged."""
 
@@ -64,11 +64,11 @@ class Likelihood:
         return normal, solution, max(rest, 0.0), float(np.log1p(self.size * ratio).sum())
 
     def unexplained(self, share: float) -> float:
-        """Return the sum of squares that the bots leave, weighed by this share; near 1 what bots and raters leave."""
+        """Return the residual sum of squares of the bots under this share; near 1, that of bots and raters."""
         return self._parts(share)[2]
 
     def freedoms(self) -> tuple[int, int]:
-        """Return the degrees of freedom of what raters explain beyond the bots, and of what neither explains."""
+        """Return the degrees of freedom explained by raters beyond the bots, and the residual ones."""
         from scipy.sparse.csgraph import connected_components
 
         # Bots with a common rater are joined; each part without a link to others costs the raters one degree.
@@ -77,7 +77,7 @@ class Likelihood:
         return n_raters - n_parts, self.n - n_raters - self.n_bots + n_parts
 
     def no_error(self) -> bool:
-        """Return True if bots and raters explain everything, so that no error is left."""
+        """Return True if bots and raters explain everything, leaving no error."""
         return self._parts(TOP)[2] <= 1e-12 * max(self.squares, 1e-300)
 
     def minus_twice_log(self, share: float) -> float:
@@ -97,7 +97,7 @@ class Likelihood:
 
 
 def most_likely_share(likelihood: Likelihood) -> tuple[float, float]:
-    """Return the raters' share of the variance, and −2 log likelihood there."""
+    """Return the raters' share of the variance, and −2 log likelihood at that share."""
     from scipy import optimize
 
     grid = np.concatenate([[0.0], np.linspace(0.02, 0.98, 25), [0.995, 0.999, TOP]])
@@ -166,14 +166,14 @@ MOST_SHARE = 0.999
 """More than this share of the variance between raters changes no weight, and makes sums lose digits."""
 _BLOCK = 4_000_000  # numbers held at once
 _NONE = 1e-9
-"""Of a cluster's own variance: what is left of less than this is none."""
+"""Share of a cluster's own variance below which a remainder counts as none."""
 _NO_ERROR = 1e-7
-"""A standard error below this share of the ratings is the root of what rounding leaves of a variance of 0."""
+"""Share of the ratings below which a standard error is the root of a rounding error."""
 
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """A difference of two bots' means, or another sum of them by weights.
+    """Difference of two bots' means, or another weighted sum of them.
 
     Attributes:
         difference: the sum, in points; error: its standard error, 0 where nothing varies; df: degrees of freedom.
@@ -189,12 +189,12 @@ class RaterGls:
     """The fit.
 
     Attributes:
-        means: (K,) for the average rater.
+        means: (K,) means for the average rater.
         bot, rater: (k,) codes of the ratings.
-        apart: (k,) how far each rating is from its bot's mean.
-        counts: (G, K) ratings that each rater gave to each bot.
-        share: of the variance around the bots' means, how much is the raters' (0 … 1).
-        unsure: (K, K) what means vary because the share is estimated; None where it is not.
+        apart: (k,) deviation of each rating from its bot's mean.
+        counts: (G, K) number of ratings of each bot by each rater.
+        share: share of the variance around the bot means that is due to raters (0 … 1).
+        unsure: (K, K) additional covariance because the share is estimated; None if it is not.
     """
 
     means: np.ndarray
@@ -219,7 +219,7 @@ class RaterGls:
 
     @cached_property
     def n_raters(self) -> np.ndarray:
-        """(K,) raters of each bot."""
+        """(K,) number of raters of each bot."""
         return (self.counts > 0).sum(axis=0)
 
     @cached_property
@@ -230,7 +230,7 @@ class RaterGls:
 
     @cached_property
     def _patterns(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return the different rows of `counts`, (U, K), which each rater has, (G,), and how many have each, (U,)."""
+        """Return the distinct rows of `counts`, (U, K), each rater's row, (G,), and the frequency of each, (U,)."""
         rows, which, n = np.unique(self.counts, axis=0, return_inverse=True, return_counts=True)
         return rows, which.reshape(-1), n
 
@@ -259,7 +259,7 @@ class RaterGls:
 
     @cached_property
     def covariance(self) -> np.ndarray:
-        """(K, K) of the means, CR2, and what the estimated share adds."""
+        """(K, K) covariance of the means: CR2 plus the contribution of the estimated share."""
         rows, which, _n = self._patterns
         total = np.zeros_like(self.counts)
         np.add.at(total, (self.rater, self.bot), self.apart)
@@ -307,7 +307,7 @@ class RaterGls:
 
     @cached_property
     def spread(self) -> tuple[float, np.ndarray]:
-        """Return tau² and each bot's own error variance, (K,), of which degrees of freedom are made."""
+        """Return tau² and each bot's own error variance, (K,), used for degrees of freedom."""
         n = np.bincount(self.bot, minlength=len(self.means)).astype(float)
         squares = np.bincount(self.bot, self.apart**2, minlength=len(self.means))
         within = squares / np.maximum(n - 1, 1)
@@ -315,7 +315,7 @@ class RaterGls:
         return between, np.maximum(within - between, 0.05 * within)
 
     def gap(self, i: int, j: int) -> Gap:
-        """Return the difference of two bots' means, i less j, with its error and degrees of freedom."""
+        """Return the difference of two bots' means, i minus j, with its error and degrees of freedom."""
         contrast = np.zeros(len(self.means))
         contrast[i], contrast[j] = 1.0, -1.0
         return self.combined(contrast)
@@ -384,10 +384,10 @@ def fit_gls(y: np.ndarray, bot: np.ndarray, rater: np.ndarray) -> RaterGls:
 
     Args:
         y: (k,) finite ratings.
-        bot, rater: (k,) codes 0 … K − 1 and 0 … G − 1, each of which there is.
+        bot, rater: (k,) codes 0 … K − 1 and 0 … G − 1; each code occurs.
 
     Raises:
-        ValueError: there are no ratings.
+        ValueError: if there are no ratings.
     """
     if not len(y):
         raise ValueError("there are no ratings to fit")
@@ -404,5 +404,5 @@ def fit_gls(y: np.ndarray, bot: np.ndarray, rater: np.ndarray) -> RaterGls:
 
 
 def label_codes(labels: Sequence[object] | np.ndarray) -> np.ndarray:
-    """Return the place of each label among the sorted different ones: (k,)."""
+    """Return the position of each label among the sorted distinct labels: (k,)."""
     return np.unique(np.asarray(labels), return_inverse=True)[1].reshape(-1)

@@ -1,9 +1,9 @@
-"""Intraclass correlations: which share of the ratings' variance is the items' own.
+"""Intraclass correlations: share of the ratings' variance that is due to the items.
 
-Shrout and Fleiss (1979), Psychological Bulletin 86; F intervals as there and in McGraw and Wong (1996).
-Form 1: every item has other raters (or nobody knows who); 2: the same raters, a sample of possible ones, whose
-severity counts as error; 3: these raters only, severity apart. "_1" is a single rating's reliability, "_k"
-that of the mean of k.
+Shrout and Fleiss (1979), Psychological Bulletin 86; F intervals as there and in McGraw and Wong (1996). Form 1: every
+item has different raters (or raters are unknown). Form 2: the same raters, a sample of possible ones, whose severity
+counts as error. Form 3: only these raters, ignoring severity. "_1" is the reliability of a single rating, "_k" that of
+the mean of k.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ ICC_FORMS: tuple[IccForm, ...] = ("icc1_1", "icc2_1", "icc3_1", "icc1_k", "icc2_
 
 @dataclass(frozen=True, slots=True)
 class _Squares:
-    """Mean squares, each (B,): between items, within items, between raters, what is left."""
+    """Mean squares, each (B,): between items, within items, between raters, residual."""
 
     between: np.ndarray
     within: np.ndarray
@@ -36,14 +36,14 @@ def icc(table: np.ndarray, form: IccForm = "icc2_k", *, level: float = 0.95) -> 
     """Compute an intraclass correlation.
 
     Args:
-        table: (items, raters), NaN where there is no rating. Form 1 takes items with different numbers
-            of ratings (k is then their average in the sense of the analysis of variance) and drops
-            those with one; forms 2 and 3 need every rater on every item.
+        table: (items, raters), NaN for missing ratings. Form 1 accepts items with different numbers of ratings (k is
+            then their average in the sense of the analysis of variance) and drops those with one; forms 2 and 3 require
+            every rater to rate every item.
         form: see the module.
-        level: of the interval, from the F distribution (normal errors).
+        level: confidence level of the interval, which uses the F distribution (normal errors).
 
     Raises:
-        ValueError: an unknown form or a table that is none.
+        ValueError: if the form is unknown or the table invalid.
     """
     if form not in ICC_FORMS:
         raise ValueError(f"form is {form!r}; it must be one of {', '.join(ICC_FORMS)}")
@@ -58,14 +58,14 @@ def icc(table: np.ndarray, form: IccForm = "icc2_k", *, level: float = 0.95) -> 
     if n < 2:
         return undefined(n, n_ratings, few_items(n))
     if not one_way and x.shape[1] < 2:
-        text = f"{x.shape[1]} raters; at least 2 are needed"
+        text = f"only {x.shape[1]} raters; at least 2 are needed"
         return undefined(n, n_ratings, Reason("few_raters", text, n_raters=x.shape[1]))
     if not one_way and not rated.all():
         gaps = int((~rated.all(axis=1)).sum())
-        text = f"{gaps} of {n} items lack a rating: forms 2 and 3 need every rater on every item"
+        text = f"{gaps} of {n} items lack a rating; forms 2 and 3 require every rater to rate every item"
         return undefined(n, n_ratings, Reason("gaps", text, n_gaps=gaps, n_items=n))
     if np.ptp(x[rated]) <= _TINY * max(1.0, float(np.abs(x[rated]).max())):
-        text = "all ratings are the same: there is no variance to share out"
+        text = "all ratings are equal, so there is no variance to divide"
         return undefined(n, n_ratings, Reason("no_variance", text))
 
     x = np.where(rated, x - x[rated].mean(), 0.0)
@@ -74,7 +74,7 @@ def icc(table: np.ndarray, form: IccForm = "icc2_k", *, level: float = 0.95) -> 
     squares = _mean_squares(np.ones((1, n)), x, size, two_way=not one_way)
     value = float(_coefficient(squares, form, n, k)[0])
     if not np.isfinite(value):
-        text = "the items' means are all the same: no variance of their own"
+        text = "all items have the same mean, so items have no variance of their own"
         return undefined(n, n_ratings, Reason("same_means", text))
     low, high = _f_interval(squares, form, n, k, n_ratings, level)
     return AgreementEstimate(value, low, high, n, n_ratings, "F distribution")

@@ -1,4 +1,4 @@
-"""Means and shares with intervals that hold with few, dependent raters.
+"""Means and shares with intervals that are valid for few, dependent raters.
 
 The mean of k raters' n = Σ n_g ratings is m = Σ s_g / n, s_g the sum of rater g. What rater g adds to its error is
 e_g = s_g − n_g m. Cluster-robust, corrected so that there is no bias where ratings of one rater correlate by rho
@@ -47,16 +47,14 @@ from evaluation.findings import Reason
 from evaluation.stats.resampling import FEWEST_UNITS, freedom_of
 
 NO_VALUE = Reason("no_value", "no value")
-ONE_VALUE = Reason("one_value", "one value: no interval")
-ONE_GROUP = Reason("one_group", "all values of one group: no interval")
-ALL_ALIKE = Reason("all_alike", "all values are the same: nothing tells how far the mean can be off")
-NO_SCALE = Reason(
-    "no_scale", "the scale is not known, and without it nothing tells how far the mean can be off; give it"
-)
+ONE_VALUE = Reason("one_value", "only one value, so no interval")
+ONE_GROUP = Reason("one_group", "all values come from one group, so no interval")
+ALL_ALIKE = Reason("all_alike", "all values are equal, so the error of the mean is unknown")
+NO_SCALE = Reason("no_scale", "the scale is unknown, and without it the error of the mean is unknown; specify it")
 SHARE = (0.0, 1.0)
-"""The scale of zeros and ones."""
+"""Scale of zeros and ones."""
 _ROUNDING = 1e-6
-"""Share of the scale, or of the values, below which a distance or deviation is rounding in single precision."""
+"""Share of the scale, or of the values, below which a distance or deviation counts as a rounding error."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,10 +62,10 @@ class Interval:
     """Mean with its confidence interval.
 
     Attributes:
-        mean: None without any value.
-        low, high: ends of the interval; None where there is none.
-        n: values used.
-        reason: why something is missing.
+        mean: None without values.
+        low, high: ends of the interval; None if there is none.
+        n: number of values used.
+        reason: reason for missing numbers.
     """
 
     mean: float | None
@@ -82,11 +80,12 @@ class MeanSpread:
     """Uncertainty of a mean.
 
     Attributes:
-        variance: of the mean; 0 where all values are equal.
+        variance: variance of the mean; 0 if all values are equal.
         df: degrees of freedom of that variance.
-        n_units: number of independent units, or of equal ones that would say as much.
-        skew: of the mean, by the skewness of the units' contributions to its error.
-        tails_df: upper limit of the degrees of freedom, by the tails of these contributions; for scales with one end.
+        n_units: number of independent units, or of equal ones with the same information.
+        skew: skewness of the mean, from the units' contributions to its error.
+        tails_df: upper limit of the degrees of freedom, based on the tails of these contributions; for scales with one
+            end.
     """
 
     variance: float
@@ -107,16 +106,16 @@ def mean_interval(
     """Return the mean of the finite values with its interval.
 
     Args:
-        values: (k,), NaN where undefined.
-        groups: (k,) what is independent of each other, e.g. the rater of each rating: one person's ratings resemble
-            each other, and treated as independent they would promise too much.
-        level: of the interval.
-        scale: ends of the scale that the values cannot leave, where there is one; one of them may be infinite.
-        things: (k,) what was rated, where several people rated the same: ratings of one thing resemble each other too.
-            The largest variance over groups, things and both counts (Cameron, Gelbach and Miller 2011).
+        values: (k,), NaN if undefined.
+        groups: (k,) independent unit of each value, e.g. its rater. Ratings by one person resemble each other; treating
+            them as independent would make intervals too narrow.
+        level: confidence level of the interval.
+        scale: limits of the values, if any; one of them may be infinite.
+        things: (k,) rated object, if several people rated the same one: ratings of one object resemble each other too.
+            The largest variance over groups, things and both is used (Cameron, Gelbach and Miller 2011).
 
     Raises:
-        ValueError: a value lies outside the scale.
+        ValueError: if a value lies outside the scale.
     """
     array = np.asarray(values, dtype=float)
     keep = np.isfinite(array)
@@ -137,7 +136,7 @@ def mean_interval(
 
 
 def mean_spread(values: np.ndarray, units: np.ndarray, things: np.ndarray | None = None) -> MeanSpread | None:
-    """Return the uncertainty of the mean of values, or None where all are of one unit.
+    """Return the uncertainty of the mean of values, or None if all belong to one unit.
 
     Args:
         values: (k,) finite; units, things: (k,) as `groups` and `things` of `mean_interval`, by number.
@@ -162,7 +161,7 @@ def mean_spread(values: np.ndarray, units: np.ndarray, things: np.ndarray | None
 def interval_ends(
     mean: float, spread: MeanSpread, level: float, scale: tuple[float, float] | None = None
 ) -> tuple[float, float] | None:
-    """Return the ends of the interval of a mean; None where its error is unknown.
+    """Return the ends of the interval of a mean; None if its error is unknown.
 
     Args:
         level: of the interval; scale: as in `mean_interval`.
@@ -200,7 +199,7 @@ def score_ends(mean: float, spread: MeanSpread, t: float, scale: tuple[float, fl
 
 
 def _ends_above(above: float, spread: MeanSpread, t: float) -> tuple[float, float] | None:
-    """Return the interval of a mean so far above its scale's only end, measured from there."""
+    """Return the interval of a mean at this distance from its scale's only end, measured from that end."""
     error = float(np.sqrt(spread.variance))
     if not (error > 0 and above > 0):
         return None
@@ -217,10 +216,9 @@ def _ends_above(above: float, spread: MeanSpread, t: float) -> tuple[float, floa
 def mean_p_value(
     mean: float, spread: MeanSpread, null_mean: float, scale: tuple[float, float] | None = None
 ) -> float | None:
-    """Return the two-sided p-value of the true mean being `null_mean`, below 1 − level where the interval of that level
-    leaves it out.
+    """Return the two-sided p-value of the true mean being `null_mean`.
 
-    None where nothing tells how far the mean can be off.
+    It is below 1 − level if the interval of that level excludes `null_mean`, and None if the error is unknown.
 
     Args:
         null_mean: within the scale, not at its ends; scale: as in `mean_interval`.
@@ -236,25 +234,23 @@ def mean_p_value(
 
 
 def _variance_share(mean: float, spread: MeanSpread, scale: tuple[float, float]) -> float:
-    """Return the variance of a mean as a share of the most that its place on the scale allows."""
+    """Return the variance of a mean as a share of the maximum that its position on the scale allows."""
     max_variance = (mean - scale[0]) * (scale[1] - mean)
     return spread.variance / max_variance if spread.variance > 0 and max_variance > 0 else 1 / spread.n_units
 
 
 def _clip_to_scale(values: np.ndarray, scale: tuple[float, float]) -> np.ndarray:
-    """Return the values, those that rounding put beyond an end of the scale at that end."""
+    """Return the values, with those that rounding moved beyond an end of the scale set to that end."""
     low, high = scale
     least, greatest = float(values.min()), float(values.max())
     margin = _ROUNDING * (high - low if np.isfinite(high - low) else max(abs(least), abs(greatest)))
     if least < low - margin or greatest > high + margin:
-        raise ValueError(
-            f"values from {least:g} to {greatest:g} on a scale of {low:g} to {high:g}; they must lie on it"
-        )
+        raise ValueError(f"values from {least:g} to {greatest:g} are outside the scale of {low:g} to {high:g}")
     return np.clip(values, low, high)
 
 
 def _codes(labels: Sequence[Any] | np.ndarray, keep: np.ndarray) -> np.ndarray:
-    """Return the number of each kept label among the different ones."""
+    """Return the number of each kept label among the distinct ones."""
     kept_labels = np.asarray(labels)[keep]
     if kept_labels.dtype.kind not in "iu":
         kept_labels = np.asarray(labels, dtype=object)[keep].astype(str)
@@ -262,7 +258,7 @@ def _codes(labels: Sequence[Any] | np.ndarray, keep: np.ndarray) -> np.ndarray:
 
 
 def _spread(values: np.ndarray, units: np.ndarray) -> MeanSpread | None:
-    """Return the uncertainty of a mean whose units are independent, or None for one unit."""
+    """Return the uncertainty of a mean whose units are independent; None for a single unit."""
     n = np.bincount(units).astype(float)
     n_units, n_all = len(n), len(values)
     if n_units < 2:
@@ -295,7 +291,7 @@ def _spread(values: np.ndarray, units: np.ndarray) -> MeanSpread | None:
 
 
 def _skew(parts: np.ndarray) -> float:
-    """Return the skewness of the sum of independent parts, as scipy's unbiased one of them says; 0 of two parts."""
+    """Return the skewness of a sum of independent parts, using SciPy's unbiased skewness of a part; 0 for two parts."""
     k, squares = len(parts), float((parts**2).sum())
     if k < 3 or not squares > 0:
         return 0.0
@@ -303,10 +299,11 @@ def _skew(parts: np.ndarray) -> float:
 
 
 def _resemblance(apart: np.ndarray, sums: np.ndarray, n: np.ndarray) -> float:
-    """Return the correlation of two values of a unit by analysis of variance, from 0 to 1; 0 where each unit has one.
+    """Return the within-unit correlation of two values by analysis of variance, from 0 to 1; 0 if each unit has one
+    value.
 
     Args:
-        apart: (k,) values less their mean; sums: (units,) of them; n: (units,) values.
+        apart: (k,) values minus their mean; sums: (units,) their sums; n: (units,) number of values.
     """
     n_all, n_units = len(apart), len(n)
     if n_all == n_units:
@@ -324,10 +321,10 @@ def share_interval(k: int, n: int, *, level: float = 0.95) -> tuple[float, float
     The score interval of Wilson (1927), Journal of the American Statistical Association 22.
 
     Raises:
-        ValueError: for a count below 0 or above `n`.
+        ValueError: if the count is below 0 or above `n`.
     """
     if not 0 <= k <= n:
-        raise ValueError(f"{k} of {n} is no share; the first number must be from 0 to the second")
+        raise ValueError(f"{k} of {n} is not a valid share; the first number must be from 0 to the second")
     if n == 0:
         return None
     z = NormalDist().inv_cdf((1 + level) / 2)
@@ -341,7 +338,7 @@ def wilson(shares: np.ndarray, n: float, level: float) -> tuple[np.ndarray, np.n
     """Return the ends of Wilson's interval of each share, which stays between 0 and 1.
 
     Args:
-        n: observations.
+        n: number of observations.
     """
     from scipy.special import ndtri
 

@@ -35,7 +35,7 @@ from evaluation.stats.zscores import rater_codes
 
 _BLOCK = 4_000_000  # numbers held at once
 _NONE = 1e-9
-"""What is left of a rater's score is none below this share: it has determined a parameter alone."""
+"""Share below which the rest of a rater's score counts as 0, i.e. the rater alone determined a parameter."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,9 +58,9 @@ def clustered_scores(
 
     Args:
         inverse: (p, p) of the information of all ratings.
-        scores: (G, p) each rater's, at the fit.
-        counts: (G, K) ratings that each rater gave of each kind.
-        informations: (K, p, p) what one rating of a kind adds to the information.
+        scores: (G, p) score of each rater at the fit.
+        counts: (G, K) number of ratings of each kind by each rater.
+        informations: (K, p, p) contribution of one rating of a kind to the information.
         contrasts: (p, c).
     """
     rows, which, times = np.unique(counts, axis=0, return_inverse=True, return_counts=True)
@@ -97,18 +97,18 @@ def clustered_scores(
 
 _MAX_STEPS = 100
 _ALIKE = 1e-12
-"""A variance below this share of the largest is none."""
+"""Share of the largest variance below which a variance counts as 0."""
 _TOLERANCE = 1e-9  # of the gain that another step promises, in log-likelihood
 
 
 @dataclass(frozen=True, slots=True)
 class BotEffect:
-    """A bot's place among the bots.
+    """Effect of a bot relative to the others.
 
     Attributes:
-        effect, low, high: log odds against the average bot (effects add up to 0), with the interval.
-        probabilities: of each point, by the model.
-        n: ratings.
+        effect, low, high: log odds relative to the average bot (effects sum to 0), with the interval.
+        probabilities: model probability of each point.
+        n: number of ratings.
     """
 
     bot: str
@@ -124,20 +124,20 @@ class OrdinalModel:
     """The fit.
 
     Attributes:
-        points: of the scale, those that were given, ascending.
-        thresholds: κ between them, for the average bot.
-        bots: sorted by name; empty where there is no fit.
-        comparisons: every pair's difference of log odds, p-values also corrected by Holm.
-        chi2, df: Wald's statistic of no difference between the bots, and how many differences it is of.
-        f, df2, p: the test by it, as Hotelling's T² where errors are clustered (`wald`); f and df2 are None where
-            ratings count as independent and the statistic is chi-squared, and all are None where raters are too few
-            for a test.
-        deviance, deviance_df, deviance_p: of the fit against free proportions per bot: a small p says that
-            the odds are not proportional (meant for independent ratings).
-        n, n_raters: used; n_raters is None where ratings count as independent, else errors are clustered by rater.
-        converged: whether the fit was found; then `reason` is empty.
-        reason: why there is none.
-        test_reason: why a fit has no test.
+        points: points of the scale that were used, ascending.
+        thresholds: κ between the points, for the average bot.
+        bots: sorted by name; empty without a fit.
+        comparisons: difference of log odds for every pair, with p-values also corrected by Holm.
+        chi2, df: Wald statistic of the hypothesis that bots do not differ, and the number of differences tested.
+        f, df2, p: the test based on it, as Hotelling's T² if errors are clustered (`wald`). f and df2 are None if
+            ratings count as independent and the statistic is chi-squared; all are None if there are too few raters.
+        deviance, deviance_df, deviance_p: fit against free proportions per bot. A small p means that the odds are not
+            proportional (valid for independent ratings).
+        n, n_raters: numbers used; n_raters is None if ratings count as independent, otherwise errors are clustered by
+            rater.
+        converged: True if the fit was found; `reason` is then empty.
+        reason: reason for a missing fit.
+        test_reason: reason for a missing test.
     """
 
     points: tuple[float, ...]
@@ -159,15 +159,15 @@ class OrdinalModel:
     test_reason: Reason | None = None
 
     def probability_higher(self, a: str, b: str) -> float:
-        """Return P(a rating of a above one of b) + ½ P(the same), by the model; .5 means no difference.
+        """Return P(a rating of a is above one of b) + ½ P(they are equal), by the model; .5 means no difference.
 
         Raises:
-            KeyError: one of the bots is not in the fit.
+            KeyError: if one of the bots is not in the fit.
         """
         probabilities = {bot.bot: np.array(bot.probabilities) for bot in self.bots}
         for name in (a, b):
             if name not in probabilities:
-                raise KeyError(f"no bot {name!r} in the fit; there are {sorted(probabilities)}")
+                raise KeyError(f"no bot {name!r} in the fit; available: {sorted(probabilities)}")
         below = np.cumsum(probabilities[b]) - probabilities[b]
         return float(probabilities[a] @ (below + probabilities[b] / 2))
 
@@ -183,13 +183,13 @@ def ordinal_model(
 
     Args:
         values: (k,) ratings on a scale of points; undefined ones are left out.
-        bots: (k,) whom each rates.
-        raters: (k,) rater of each, None for a rater of this one only; without, all ratings count as
+        bots: (k,) bot of each rating.
+        raters: (k,) rater of each, None for a rater with this rating only. Without raters, all ratings count as
             independent.
-        level: of all intervals.
+        level: confidence level of all intervals.
 
     Raises:
-        ValueError: lengths that differ.
+        ValueError: if lengths differ.
     """
     array = np.asarray(values, dtype=float)
     if len(array) != len(bots) or (raters is not None and len(raters) != len(array)):
@@ -208,17 +208,17 @@ def ordinal_model(
     if n_bots < 2:
         return nothing(few_bots(n_bots))
     if n_points < 2:
-        text = f"every rating is {points[0]:g}: nothing tells the bots apart"
+        text = f"every rating is {points[0]:g}, so the bots cannot be distinguished"
         return nothing(Reason("one_answer", text, answer=float(points[0])))
     if n_raters is not None and n_raters <= n_bots:
-        text = f"{pluralise(n_raters, 'rater')}: too few to judge {pluralise(n_bots, 'bot')} by"
+        text = f"{pluralise(n_raters, 'rater')}: too few to compare {pluralise(n_bots, 'bot')}"
         return nothing(Reason("too_few_for_bots", text, n_raters=n_raters, n_bots=n_bots))
     counts = np.bincount(bot * n_points + point, minlength=n_bots * n_points)
     counts = counts.reshape(n_bots, n_points).astype(float)
     by_rater = None if rater is None else _count_ratings(rater, bot, n_bots)
     if by_rater is not None:
         for i in np.flatnonzero((by_rater > 0).sum(axis=0) < 2).tolist():
-            text = f"{labels[i]} was rated by one rater only: how far its odds can be off is not known"
+            text = f"{labels[i]} was rated by one rater only, so the error of its odds is unknown"
             return nothing(Reason("one_rater_of_bot", text, bot=str(labels[i])))
     for i, label in enumerate(labels):
         for end, name in ((0, "lowest"), (-1, "highest")):
@@ -233,7 +233,7 @@ def ordinal_model(
         return nothing(Reason("separated", text, upper=str(upper), lower=str(lower), at=float(boundary)))
     fit = _fisher_scoring(counts)
     if fit is None:
-        text = "no optimum found: the bots' ratings hardly overlap"
+        text = "the fit did not converge: the bots' ratings hardly overlap"
         return nothing(Reason("no_optimum", text))
 
     parameters, information = fit
@@ -254,7 +254,7 @@ def ordinal_model(
         errors = clustered_scores(inverse, scores, by_rater, each, contrasts)
         values = np.linalg.eigvalsh(errors.covariance[n_points - 1 :, n_points - 1 :])
         if values[0] <= _ALIKE * values[-1]:
-            text = "the few raters of a bot answer alike: nothing tells how far its odds can be off"
+            text = "the few raters of a bot agree completely, so the error of its odds is unknown"
             return nothing(Reason("raters_alike", text))
     return _result(labels, points, counts, parameters, errors, contrasts, n_raters, level)
 
@@ -266,12 +266,12 @@ def _count_ratings(rater: np.ndarray, bot: np.ndarray, n_bots: int) -> np.ndarra
 
 
 def _find_separation(counts: np.ndarray) -> tuple[np.ndarray, np.ndarray, int] | None:
-    """Find a point at which the bots separate: no rating of one side is above it, none of the other below it.
+    """Find a point that separates the bots: one side has no rating above it, the other none below it.
 
-    The likelihood then grows for ever as the two sides move apart.
+    The likelihood then increases without limit as the two sides move apart.
 
     Returns:
-        The bots above, the bots below, and the point's place; None if the bots overlap everywhere.
+        The bots above, the bots below, and the index of the point; None if the bots overlap everywhere.
     """
     lowest = (counts > 0).argmax(axis=1)
     highest = counts.shape[1] - 1 - (counts[:, ::-1] > 0).argmax(axis=1)

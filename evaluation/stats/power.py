@@ -1,8 +1,8 @@
 """Power and sample size: raters per bot for a significant difference.
 
-Power of the two-sided t-test (noncentral t distribution), by statsmodels; Cohen (1988), Statistical Power Analysis,
-chapter 2. With several bots every pair is compared, and the level is shared among the pairs (Bonferroni, the
-first step of Holm's correction, which `comparisons.py` uses).
+Power of the two-sided t-test (noncentral t distribution), with statsmodels; Cohen (1988), Statistical Power Analysis,
+chapter 2. With several bots every pair is compared, and the level is divided among the pairs (Bonferroni, the first
+step of Holm's correction used by `comparisons.py`).
 """
 
 from __future__ import annotations
@@ -18,22 +18,22 @@ from evaluation.findings import Reason
 from evaluation.stats.comparisons import NO_ERROR, Comparison, pairwise
 
 MOST = 10_000_000
-"""More raters than this are no plan."""
-NO_DIFFERENCE = Reason("no_difference", "no difference can be shown")
-NO_SMALLEST = Reason("no_smallest", "no smallest difference of interest is named, and the scale is not known")
+"""Maximum number of raters of a realistic plan."""
+NO_DIFFERENCE = Reason("no_difference", "no difference can be detected")
+NO_SMALLEST = Reason("no_smallest", "no smallest difference of interest is set, and the scale is unknown")
 _NODES = np.polynomial.legendre.leggauss(200)
 Design = Literal["independent", "paired"]
 
 
 @dataclass(frozen=True, slots=True)
 class RaterNeed:
-    """An answer to "how many raters per bot?".
+    """Required number of raters per bot.
 
     Attributes:
         n: raters per bot (paired: raters, who rate both bots); None with a reason.
-        power: reached with n.
-        alpha: the two-sided level per comparison, after the correction.
-        difference, sd: the requested one, in points of the scale.
+        power: power reached with n.
+        alpha: two-sided level per comparison, after the correction.
+        difference, sd: requested values, in points of the scale.
     """
 
     n: int | None
@@ -47,18 +47,18 @@ class RaterNeed:
 
 @dataclass(frozen=True, slots=True)
 class PairPlan:
-    """Two bots of a study, and the number of raters each that show the smallest difference of interest.
+    """Two bots of a study, with the number of raters per bot needed to detect the smallest difference of interest.
 
-    The observed difference makes no plan: the power for it says no more than its p-value (Hoenig and Heisey, 2001,
+    The observed difference is no basis for planning: its power says no more than its p-value (Hoenig and Heisey, 2001,
     The American Statistician 55).
 
     Attributes:
-        difference: mean of a − mean of b; low, high: its interval, not corrected.
-        sd: of a rater's verdict on a bot in this study's design, so that √(2/n)·sd is the error of the
+        difference: mean of a − mean of b; low, high: its uncorrected interval.
+        sd: standard deviation of a rater's mean for a bot in this study's design, so that √(2/n)·sd is the error of the
             difference with n raters per bot.
-        n_a, n_b: raters that the bots have.
-        needed: for the smallest difference of interest; None where no number is enough.
-        reason: why something is missing.
+        n_a, n_b: current number of raters of the bots.
+        needed: for the smallest difference of interest; None if no number is enough.
+        reason: reason for missing numbers.
     """
 
     a: str
@@ -88,7 +88,7 @@ def corrected_alpha(
 
 
 def n_pairs(n_bots: int) -> int:
-    """Count the comparisons among all pairs of bots."""
+    """Return the number of comparisons among all pairs of bots."""
     return comb(n_bots, 2)
 
 
@@ -101,14 +101,14 @@ def power_reached(
     design: Design = "independent",
     correlation: float = 0.0,
 ) -> float:
-    """Return the chance that a two-sided t-test with n raters per bot shows the difference.
+    """Return the probability that a two-sided t-test with n raters per bot detects the difference.
 
     Args:
         n: raters per bot, at least 2.
-        difference: true difference of the bots' means; sd: of the ratings of one bot; both in points.
+        difference: true difference of the bot means; sd: standard deviation of the ratings of one bot; both in points.
         alpha: level of the test.
         design: "paired": the same raters rate both bots.
-        correlation: between a rater's two ratings, where paired.
+        correlation: correlation of a rater's two ratings, if paired.
     """
     _check(difference, sd, alpha, correlation)
     if n < 2:
@@ -128,21 +128,22 @@ def raters_needed(
     ratings_per_rater: int = 1,
     rater_share: float = 0.0,
 ) -> RaterNeed:
-    """Return the fewest raters per bot that show a difference with the requested power.
+    """Return the minimum number of raters per bot to detect a difference with the requested power.
 
     Args:
-        difference: to detect; sd: of single ratings of one bot; both in points of the scale.
-        power: chance to show it.
-        alpha: chance of any wrong verdict among all comparisons.
-        n_comparisons: that share alpha; `n_pairs(bots)` for all pairs.
-        design: "independent": each bot has raters of its own; "paired": every rater rates both.
-        correlation: between a rater's two ratings, where paired (the raters' share of the variance).
-        ratings_per_rater: conversations that one rater rates per bot; their mean counts.
-        rater_share: of the variance of the ratings of one bot, how much is between raters; with several
-            ratings per rater it is what more of them cannot take away.
+        difference: difference to detect; sd: standard deviation of single ratings of one bot; both in points of the
+            scale.
+        power: probability of detecting it.
+        alpha: probability of any false positive among all comparisons.
+        n_comparisons: number of comparisons that share alpha; `n_pairs(bots)` for all pairs.
+        design: "independent": each bot has its own raters; "paired": every rater rates both.
+        correlation: correlation of a rater's two ratings, if paired (the raters' share of the variance).
+        ratings_per_rater: number of conversations per rater and bot; their mean counts.
+        rater_share: share of the variance of one bot's ratings that lies between raters; more ratings per rater cannot
+            reduce it.
 
     Raises:
-        ValueError: an sd or share that is none, a power outside (alpha, 1).
+        ValueError: if sd or a share is invalid, or the power lies outside (alpha, 1).
     """
     from scipy import stats
 
@@ -182,7 +183,7 @@ def detectable_difference(
     design: Design = "independent",
     correlation: float = 0.0,
 ) -> float:
-    """Return the smallest difference, in points, that n raters per bot show with the requested power."""
+    """Return the smallest difference, in points, that n raters per bot detect with the requested power."""
     from scipy import optimize
 
     _check(1.0, sd, alpha, correlation)
@@ -211,15 +212,15 @@ def plan_from_ratings(
     conditions: Sequence[Any] | None = None,
     scale: tuple[float, float] | None = None,
 ) -> list[PairPlan]:
-    """Return for every pair of bots the raters that show the smallest difference of interest, by this study's spread.
+    """Return, for every pair of bots, the raters needed to detect the smallest difference of interest.
 
-    Error and interval of a pair are those of its test (`compare.pairwise`), so what a design gains, and how much the
-    ratings of just these two bots spread, is kept.
+    The error and interval of a pair are those of its test (`comparisons.pairwise`), so they reflect the design and the
+    spread of these two bots' ratings.
 
     Args:
         values, bots, raters, things, conditions, scale: as in `comparisons.pairwise`.
-        smallest: smallest difference of interest, in points; None where none is known.
-        power, alpha: as in `raters_needed`; alpha is shared among the pairs.
+        smallest: smallest difference of interest, in points; None if unknown.
+        power, alpha: as in `raters_needed`; alpha is divided among the pairs.
     """
     tested = pairwise(values, bots, raters, things, conditions=conditions, level=1 - alpha, scale=scale)
     n_bots = len({name for pair in tested.pairs for name in (pair.a, pair.b)})
@@ -231,7 +232,7 @@ def _pair(
 ) -> PairPlan:
     n_a, n_b = n_raters.get(pair.a, 0), n_raters.get(pair.b, 0)
     if min(n_a, n_b) < 2:
-        reason = Reason("too_few_raters", "a bot has fewer than two raters: its spread is unknown")
+        reason = Reason("too_few_raters", "a bot has fewer than two raters, so its spread is unknown")
         return _undefined_plan(pair, n_a, n_b, reason)
     if pair.error is None or pair.low is None or pair.high is None or pair.difference is None:
         return _undefined_plan(pair, n_a, n_b, pair.reason or NO_ERROR)
@@ -250,7 +251,7 @@ def _undefined_plan(pair: Comparison, n_a: int, n_b: int, reason: Reason | None)
 
 def _check(difference: float, sd: float, alpha: float, correlation: float) -> None:
     if not (np.isfinite(difference) and np.isfinite(sd) and sd > 0):
-        raise ValueError(f"difference {difference} and sd {sd}; numbers, and sd above 0")
+        raise ValueError(f"difference is {difference} and sd is {sd}; both must be numbers, and sd above 0")
     if not 0 < alpha < 1:
         raise ValueError(f"alpha is {alpha}; it must lie between 0 and 1")
     if not -1 <= correlation < 1:
@@ -258,7 +259,7 @@ def _check(difference: float, sd: float, alpha: float, correlation: float) -> No
 
 
 def _power(n: int, difference: float, sd: float, alpha: float, design: Design, correlation: float) -> float:
-    """Return the power as statsmodels has it, or by own integration where its noncentral t has no value."""
+    """Return the power from statsmodels, or by numerical integration if its noncentral t fails."""
     from statsmodels.stats.power import ttest_power
 
     if design == "paired":
@@ -273,7 +274,7 @@ def _power(n: int, difference: float, sd: float, alpha: float, design: Design, c
 
 
 def power_integrated(shift: float, df: int, alpha: float) -> float:
-    """Return the power of a two-sided t-test by integration, where SciPy's noncentral t gives NaN (large shifts).
+    """Return the power of a two-sided t-test by integration, for large shifts where SciPy's noncentral t gives NaN.
 
     P(T > t) is the mean of Φ(shift − t·s) over s = √(χ²/df).
 
@@ -294,7 +295,7 @@ def power_integrated(shift: float, df: int, alpha: float) -> float:
 
 
 def _find_least_n(reached: Callable[[int], float], power: float, guess: float) -> int | None:
-    """Find the smallest n ≥ 2 with enough power, which grows with n; the search begins at a guess."""
+    """Find the smallest n ≥ 2 with enough power, starting at a guess; power increases with n."""
     if guess > MOST:
         return None
     low, step = max(2, int(guess)), 1

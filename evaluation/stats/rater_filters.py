@@ -1,13 +1,13 @@
-"""Filters for inattentive raters: transparent rules, and a verdict with its reasons for each rater.
+"""Filters for inattentive raters: transparent rules, and a verdict with reasons for each rater.
 
-Every rule looks at one thing that a researcher can explain to a reviewer: the same answer to all questions, hardly
-any variation, a view of the bots opposite to everybody else's, answers faster than reading allows, opposite
-statements both affirmed, and a deliberately bad control that is not rated lower than the real bots. The last is
-the quality control of Ji et al. (2022), Achieving Reliable Human Assessment of Open-Domain Dialogue Systems.
+Every rule checks one thing that a researcher can explain to a reviewer: the same answer to all questions, hardly any
+variation, opinions opposite to those of the other raters, answers faster than reading allows, agreement with opposite
+statements, and a deliberately poor control not rated lower than the real bots. The last is the quality control of Ji et
+al. (2022), Achieving Reliable Human Assessment of Open-Domain Dialogue Systems.
 
-A rater fails who fails at least `min_failed` rules. Rules that cannot judge a rater (too few ratings, no times)
-report that and do not count. Decide on the rules before looking at results: throwing raters out for what
-they say about the bots, rather than for how they answer, makes any result come true.
+A rater who fails at least `min_failed` rules fails. Rules that cannot judge a rater (too few ratings, no times) report
+this and do not count. Choose the rules before looking at results: excluding raters for their opinions of the bots,
+rather than for how they answer, can produce any result.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ from evaluation.stats.zscores import is_unknown
 
 @dataclass(frozen=True, slots=True)
 class Thresholds:
-    """Thresholds at which each rule fails a rater.
+    """Thresholds of the rules.
 
     Attributes:
-        flat_share: share of the conversations whose questions all got one and the same answer.
+        flat_share: share of conversations in which all questions got the same answer.
         min_spread: standard deviation of all of a rater's answers, as a share of the scale.
-        min_correlation: with the other raters' means of the same bots and dimensions.
+        min_correlation: correlation with the other raters' means for the same bots and dimensions.
         min_speed: median time per conversation, as a share of the median over raters.
         max_contradiction: excess of the sum of answers to opposite statements over the two ends of the
             scale, as a share of it: affirming both fully is 1, denying both −1.
-        control_p: one-sided rank test that the control is rated lower than the other bots.
-        min_conversations, min_bots: a rule does not judge below these numbers.
+        control_p: p of a one-sided rank test that the control is rated lower than the other bots.
+        min_conversations, min_bots: minimum numbers for a rule to judge a rater.
     """
 
     flat_share: float = 0.5
@@ -53,9 +53,9 @@ class RuleResult:
     """Result of a rule for a rater.
 
     Attributes:
-        failed: None where the rule cannot judge.
-        value: what was compared with the threshold; None where there is none.
-        reason: finding of the rule, also where the rater passed; or why the rule cannot judge.
+        failed: None if the rule cannot judge the rater.
+        value: value compared with the threshold; None if there is none.
+        reason: finding of the rule, even if the rater passed; or the reason why the rule cannot judge.
     """
 
     rule: str
@@ -67,12 +67,12 @@ class RuleResult:
 
 @dataclass(frozen=True, slots=True)
 class RaterVerdict:
-    """Verdict on a rater: to keep or to leave out.
+    """Verdict on whether to keep a rater.
 
     Attributes:
-        passed: fewer rules failed than needed to leave the rater out.
+        passed: True if fewer rules failed than needed to exclude the rater.
         findings: one per rule, in the order of the rules.
-        n: conversations rated.
+        n: number of conversations rated.
     """
 
     rater: str
@@ -82,13 +82,13 @@ class RaterVerdict:
 
     @property
     def reasons(self) -> tuple[Reason, ...]:
-        """Of the rules failed."""
+        """Codes of the failed rules."""
         return tuple(finding.reason for finding in self.findings if finding.failed)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Study:
-    """Everybody's ratings; rows are conversations."""
+    """Ratings of all raters; rows are conversations."""
 
     values: np.ndarray  # (k, d), higher is better
     worded: np.ndarray  # (k, d), as the questions were worded
@@ -124,25 +124,25 @@ def screen_raters(
     """Judge every rater by every rule.
 
     Args:
-        values: (k, d) ratings of k conversations on d dimensions, or (k,); NaN where undefined. Higher is
-            better in all of them: negative statements already turned round.
+        values: (k, d) ratings of k conversations on d dimensions, or (k,); NaN if undefined. Higher must be better in
+            all of them: negative statements are already reversed.
         raters: (k,) rater of each; rows by unknown raters are left out.
-        scale: its lowest and highest value.
-        bots: (k,) whom each row rates, for "disagrees".
-        control: (k,) whether the row rates a control made to be bad, for "control".
-        control_dimensions: (d,) on which it was made to be bad; by default those not worded negatively:
-            a bot that talks at random is not repetitive.
-        seconds: (k,) time spent, NaN where unknown, for "too_fast".
-        turned: (d,) which dimensions were worded negatively and turned round, for "contradicts" and "flat".
+        scale: lowest and highest value.
+        bots: (k,) bot of each row, for "disagrees".
+        control: (k,) True if the row rates a deliberately poor control, for "control".
+        control_dimensions: (d,) dimensions on which the control is poor; by default those not worded negatively,
+            because a bot that talks at random is not repetitive.
+        seconds: (k,) time spent, NaN if unknown, for "too_fast".
+        turned: (d,) True for dimensions worded negatively and reversed, for "contradicts" and "flat".
         rules: names from `RULES`; all by default.
-        thresholds: see there.
-        min_failed: rules that a rater must fail to be thrown out.
+        thresholds: see `Thresholds`.
+        min_failed: number of failed rules that excludes a rater.
 
     Returns:
         Verdicts in the order of the raters' first rating.
 
     Raises:
-        ValueError: shapes that do not fit, values outside the scale, an unknown rule.
+        ValueError: if shapes do not match, values lie outside the scale or a rule is unknown.
     """
     table = np.asarray(values, dtype=float)
     table = table[:, None] if table.ndim == 1 else table
@@ -159,7 +159,7 @@ def screen_raters(
         raise ValueError(f"ratings outside the scale {low:g} … {high:g}")
     unknown = [rule for rule in rules or () if rule not in RULES]
     if unknown:
-        raise ValueError(f"no rule {unknown[0]!r}; there are {', '.join(RULES)}")
+        raise ValueError(f"no rule {unknown[0]!r}; available: {', '.join(RULES)}")
     turn = np.zeros(d, dtype=bool) if turned is None else np.asarray(turned, dtype=bool)
     lower = np.asarray(control_dimensions, dtype=bool) if control_dimensions is not None else ~turn
     for name, flags in (("turned", turn), ("control_dimensions", lower)):
@@ -200,18 +200,18 @@ def screen_raters(
 
 
 def _flat(study: _Study, rows: np.ndarray) -> RuleResult:
-    """Look for the same answer to all questions, as worded: negative statements answered like positive ones."""
+    """Check for the same answer to all questions as worded: negative statements answered like positive ones."""
     limit = study.limits.flat_share
     worded = study.worded[rows]
     is_long = np.isfinite(worded).sum(axis=1) >= 3
     if is_long.sum() < study.limits.min_conversations:
         n = int(is_long.sum())
-        text = f"{pluralise(n, 'conversation')} with three answers or more"
+        text = f"only {pluralise(n, 'conversation')} with three answers or more"
         return _make_undecided("flat", limit, Reason("few_long_forms", text, n_conversations=n))
     worded = worded[is_long]
     share = float((np.nanmax(worded, axis=1) == np.nanmin(worded, axis=1)).mean())
     n = int(is_long.sum())
-    words = f"one answer to all questions in {share:.0%} of {pluralise(n, 'conversation')}"
+    words = f"the same answer to all questions in {share:.0%} of {pluralise(n, 'conversation')}"
     reason = Reason("one_answer_to_all", words, percent=share, n_conversations=n)
     return RuleResult("flat", share >= limit, share, limit, reason)
 
@@ -228,7 +228,7 @@ def _narrow(study: _Study, rows: np.ndarray) -> RuleResult:
 
 
 def _disagrees(study: _Study, rows: np.ndarray) -> RuleResult:
-    """Correlate the rater with the other raters' means, dimension by dimension centred."""
+    """Correlate the rater with the other raters' means, centred within each dimension."""
     limit = study.limits.min_correlation
     if study.bots is None:
         return _make_undecided("disagrees", limit, Reason("no_bots", "no bots given"))
@@ -246,7 +246,7 @@ def _disagrees(study: _Study, rows: np.ndarray) -> RuleResult:
     is_shared = np.isfinite(own_means) & np.isfinite(other_means)
     n_shared = int(is_shared.any(axis=1).sum())
     if n_shared < study.limits.min_bots:
-        text = f"{pluralise(n_shared, 'bot')} rated by others too"
+        text = f"only {pluralise(n_shared, 'bot')} also rated by others"
         return _make_undecided("disagrees", limit, Reason("few_shared_bots", text, n_bots=n_shared))
     x, y = (_centre_columns(np.where(is_shared, side, np.nan)) for side in (own_means, other_means))
     size = float(np.sqrt((x**2).sum() * (y**2).sum()))
@@ -267,16 +267,16 @@ def _too_fast(study: _Study, rows: np.ndarray) -> RuleResult:
     if not np.isfinite(median) or study.usual_seconds <= 0:
         return _make_undecided("too_fast", limit, Reason("no_times_of_rater", "no times known"))
     share = median / study.usual_seconds
-    words = f"{median:.0f} s a conversation, where raters usually take {study.usual_seconds:.0f} s"
+    words = f"{median:.0f} s per conversation; raters usually take {study.usual_seconds:.0f} s"
     reason = Reason("time_taken", words, seconds=median, usual_seconds=study.usual_seconds)
     return RuleResult("too_fast", share < limit, share, limit, reason)
 
 
 def _contradicts(study: _Study, rows: np.ndarray) -> RuleResult:
-    """Look for agreement (or disagreement) with a statement and with its opposite."""
+    """Check for agreement (or disagreement) with both a statement and its opposite."""
     limit = study.limits.max_contradiction
     if study.turned.all() or not study.turned.any():
-        text = "no statements of opposite wording"
+        text = "no pair of opposite statements"
         return _make_undecided("contradicts", limit, Reason("no_opposites", text))
     if len(rows) < study.limits.min_conversations:
         return _make_undecided("contradicts", limit, _few_conversations(rows))
@@ -285,7 +285,7 @@ def _contradicts(study: _Study, rows: np.ndarray) -> RuleResult:
     imbalance = float(sum(sides)) - study.low - study.high
     share = imbalance / (study.high - study.low)
     if not np.isfinite(share):
-        text = "one side was never answered"
+        text = "one side of the opposite statements was never answered"
         return _make_undecided("contradicts", limit, Reason("one_side_unanswered", text))
     words = f"opposite statements: {share:+.0%} of the scale beyond balance"
     reason = (
@@ -299,13 +299,13 @@ def _contradicts(study: _Study, rows: np.ndarray) -> RuleResult:
 def _control(study: _Study, rows: np.ndarray) -> RuleResult:
     """Test whether the rater rates controls lower than bots.
 
-    The answers about one conversation resemble each other, so p is a yardstick, not a chance of error.
+    Answers about one conversation resemble each other, so p is a yardstick, not an error probability.
     """
     from scipy import stats
 
     limit = study.limits.control_p
     if study.control is None:
-        return _make_undecided("control", limit, Reason("no_control", "no control in the study"))
+        return _make_undecided("control", limit, Reason("no_control", "no control bot in the study"))
     is_control = study.control[rows]
     judged = study.values[rows][:, study.control_dimensions]
     bad, real = judged[is_control], judged[~is_control]
@@ -313,7 +313,7 @@ def _control(study: _Study, rows: np.ndarray) -> RuleResult:
     if not len(bad):
         return _make_undecided("control", limit, Reason("rated_no_control", "rated no control"))
     if not len(real):
-        return _make_undecided("control", limit, Reason("rated_no_bot", "rated no bot but the control"))
+        return _make_undecided("control", limit, Reason("rated_no_bot", "rated only the control bot"))
     p = 1.0
     if np.ptp(np.concatenate([bad, real])) > 0:
         p = float(stats.mannwhitneyu(bad, real, alternative="less", method="asymptotic").pvalue)

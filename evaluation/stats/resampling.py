@@ -42,10 +42,10 @@ from evaluation.findings import Reason
 
 
 def expanded(level: float, n_units: int) -> tuple[float, float]:
-    """Return the quantiles of resamples between which an interval lies.
+    """Return the quantiles of resamples that form the ends of an interval.
 
     Args:
-        level: of the interval; n_units: two or more units that were resampled.
+        level: confidence level of the interval; n_units: number of resampled units, two or more.
     """
     from scipy.special import ndtr, stdtrit
 
@@ -56,11 +56,11 @@ def expanded(level: float, n_units: int) -> tuple[float, float]:
 def interval_of_draws(
     draws: np.ndarray, n_units: int, level: float, n_drawn: int | None = None
 ) -> tuple[float, float] | None:
-    """Return the ends of the interval; None for one unit, or where fewer than half of the resamples are defined.
+    """Return the ends of the interval; None for a single unit, or if fewer than half of the resamples are defined.
 
     Args:
-        draws: (B,) of a statistic, NaN where it is undefined.
-        n_drawn: how many were drawn, where undefined ones were left out already.
+        draws: (B,) values of a statistic, NaN if undefined.
+        n_drawn: number of draws, if undefined ones were already removed.
     """
     defined = draws[np.isfinite(draws)]
     if n_units < 2 or not len(defined) or len(defined) < (n_drawn or len(draws)) / 2:
@@ -70,31 +70,32 @@ def interval_of_draws(
 
 
 FEWEST_ITEMS = 10
-"""By simulation, intervals of fewer hold less than they claim."""
+"""Minimum number of items; with fewer, simulated intervals were too narrow."""
 FEWEST_UNITS = 4
-"""Of fewer values without each unit the excess is undefined."""
+"""Minimum number of leave-one-out values for a defined excess."""
 FEWEST_OTHER = 5
-"""Items' worth of answers other than the most frequent one: with fewer, chance agreement is hardly known."""
+"""Minimum number of answers other than the most frequent one, in items; with fewer, chance agreement is hardly known.
+"""
 MOST_SKEWED = 0.05
 """Squared skewness of a binomial number of such answers: 77 items where they are 15 %, 15 where they are 30 %."""
-NO_DISAGREEMENT = Reason("no_disagreement", "no interval: without a disagreement nothing tells how far it can be off")
+NO_DISAGREEMENT = Reason("no_disagreement", "no interval: without any disagreement the error is unknown")
 MOST_GROUPS = 2000
-"""Of more items, groups of neighbours are left out, which takes no longer than so many items."""
+"""Maximum number of groups: with more items, groups of neighbours are left out to limit the run time."""
 
 
 def few_for_interval(n_items: int, needed: int = FEWEST_ITEMS) -> Reason:
-    """Return the reason why so few items give no interval."""
-    text = f"no interval: {n_items} items are too few; {needed} are needed"
+    """Return the reason why too few items give no interval."""
+    text = f"no interval: there are {n_items} items; {needed} are needed"
     return Reason("few_items_for_interval", text, n_items=n_items, needed=needed)
 
 
 def has_other(share: float, n_items: int) -> bool:
     """Return True if enough answers differ from the most frequent one.
 
-    That takes enough items' worth of them, and no skewed number of them.
+    It requires a minimum number of such answers, in items, and a distribution that is not too skewed.
 
     Args:
-        share: of all answers.
+        share: their share of all answers.
     """
     skewness = max(0.0, 1 - 2 * share) ** 2 / max(n_items * share * (1 - share), 1e-300)
     return share * n_items >= FEWEST_OTHER and skewness <= MOST_SKEWED
@@ -103,16 +104,16 @@ def has_other(share: float, n_items: int) -> bool:
 def few_other(n_other: float, n_answers: float) -> Reason:
     """Return the reason why too few answers other than the most frequent one give no interval."""
     share = n_other / n_answers
-    text = f"no interval: only {share:.0%} of the answers are other than the most frequent one"
+    text = f"no interval: only {share:.0%} of the answers differ from the most frequent one"
     return Reason("few_other_answers", text, percent=share)
 
 
 def leave_one_out_values(statistic: Callable[[np.ndarray], np.ndarray], n_items: int, block: int) -> np.ndarray:
-    """Return a statistic's values without each item, or of more than `MOST_GROUPS` without each group: (groups,).
+    """Return a statistic's leave-one-out values, or with more than `MOST_GROUPS` items, without each group: (groups,).
 
     Args:
-        statistic: (B, n_items), how often each item counts, to (B,).
-        block: rows that are handled at once.
+        statistic: maps (B, n_items) item weights to (B,) values.
+        block: number of rows handled together.
     """
     n_groups = min(n_items, MOST_GROUPS)
     group = np.arange(n_items) % n_groups
@@ -127,14 +128,14 @@ def leave_one_out_values(statistic: Callable[[np.ndarray], np.ndarray], n_items:
 def jackknife_interval(
     value: float, leave_one_out: np.ndarray, n_each: float, level: float, *, centred: bool = False
 ) -> tuple[float, float] | None:
-    """Return the ends of the interval; None where its error is unknown.
+    """Return the ends of the interval; None if its error is unknown.
 
     Args:
-        value: of all items.
+        value: value for all items.
         leave_one_out: (n,) values without each item, three or more.
         n_each: mean number of ratings of an item.
         level: of the interval.
-        centred: about the coefficient less its bias by the jackknife, for one that few items make too low.
+        centred: True to centre the interval on the bias-corrected coefficient, for one that is too low with few items.
     """
     from scipy.special import stdtrit
 
@@ -149,10 +150,10 @@ def jackknife_interval(
 
 
 def jackknife_p(value: float, leave_one_out: np.ndarray) -> float | None:
-    """Return the two-sided p-value of a correlation of 0: 1 less the level at which its interval ends there.
+    """Return the two-sided p-value of a correlation of 0: 1 minus the level at which its interval ends at 0.
 
     Args:
-        value: of all units.
+        value: value for all units.
         leave_one_out: (n,) values without each unit.
     """
     from scipy.special import stdtr
@@ -179,7 +180,7 @@ def _on_fishers_scale(
 
 
 def freedom_of(apart: np.ndarray) -> float:
-    """Return the degrees of freedom of the variance of (n,) deviations, n ≥ 4; few where their tails are heavy."""
+    """Return the degrees of freedom of the variance of (n,) deviations, n ≥ 4; heavy tails reduce them."""
     n = len(apart)
     excess = n * float((apart**4).sum()) / float((apart**2).sum()) ** 2 - 3
     excess = (n - 1) / ((n - 2) * (n - 3)) * ((n + 1) * excess + 6)
@@ -187,10 +188,10 @@ def freedom_of(apart: np.ndarray) -> float:
 
 
 def jackknife_half(parts: Sequence[np.ndarray], level: float) -> float | None:
-    """Return half the width of the interval of a sum of statistics; None where its error is unknown.
+    """Return half the width of the interval of a sum of statistics; None if its error is unknown.
 
     Args:
-        parts: of each statistic, which is of units of its own, its (n,) values without each of these units.
+        parts: for each statistic, which has its own units, its (n,) leave-one-out values.
     """
     from scipy.special import stdtrit
 
@@ -221,7 +222,7 @@ def leave_one_out_pearson(
 
     Args:
         x, y: (n,); codes: (n,) numbers 0 … G − 1 of the units.
-        groups: (n,) numbers 0 … K − 1 of groups, whose means are taken from both sides first; none: one group.
+        groups: (n,) group numbers 0 … K − 1, whose means are subtracted from both sides first; None for one group.
     """
     groups = np.zeros(len(x), dtype=int) if groups is None else groups
     x, y = x - x.mean(), y - y.mean()
@@ -290,7 +291,7 @@ def leave_one_out_kendall(x: np.ndarray, y: np.ndarray, codes: np.ndarray) -> np
 
 
 def _ratio(products: np.ndarray, of_x: np.ndarray, of_y: np.ndarray) -> np.ndarray:
-    """Return products / √(of_x of_y), NaN where a side does not vary."""
+    """Return products / √(of_x of_y), NaN if a side does not vary."""
     smallest = 1e-12 * np.array([np.max(of_x, initial=0.0), np.max(of_y, initial=0.0)])
     good = (of_x > smallest[0]) & (of_y > smallest[1])
     size = np.sqrt(np.where(good, of_x * of_y, 1.0))

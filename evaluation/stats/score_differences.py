@@ -22,7 +22,7 @@ from evaluation.stats.gls import Gap
 from evaluation.stats.means import MeanSpread, score_ends
 
 _MOST_T = 1e6
-"""Beyond it p is 0 to every digit that is shown."""
+"""Value beyond which p is displayed as 0."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,9 +30,9 @@ class ScaledMean:
     """A mean on a scale.
 
     Attributes:
-        variance: of the mean; 0 if its raters do not differ.
-        n_units: raters, or the number of equally active ones that would say as much.
-        n: ratings.
+        variance: variance of the mean; 0 if its raters do not differ.
+        n_units: number of raters, or of equally active raters with the same information.
+        n: number of ratings.
     """
 
     mean: float
@@ -61,7 +61,7 @@ class ScoreDifference:
     Attributes:
         gap: by Student's t; its error counts only with `has_error`.
         first, second: the means.
-        scale: its two ends; None: Student's interval alone, which needs `has_error`.
+        scale: its two ends; None for Student's interval alone, which requires `has_error`.
     """
 
     gap: Gap
@@ -71,7 +71,7 @@ class ScoreDifference:
 
     @property
     def has_error(self) -> bool:
-        """Return True if the raters of both bots differ, and their differences too."""
+        """Return True if the raters of both bots differ, and so do their differences."""
         return min(self.gap.error, self.first.variance, self.second.variance) > 0
 
     def ends(self, level: float) -> tuple[float, float]:
@@ -82,7 +82,7 @@ class ScoreDifference:
         return self.gap.difference - below, self.gap.difference + above
 
     def p_value(self) -> float:
-        """Return the two-sided p-value of no difference."""
+        """Return the two-sided p-value of the hypothesis that the means are equal."""
         from scipy.optimize import brentq
         from scipy.special import stdtr
 

@@ -1,4 +1,4 @@
-"""Means and differences of bots with intervals that stay right however often one looks, and whenever one stops.
+"""Anytime-valid intervals for means and differences of bots.
 
 A fixed-sample interval of 90 % contains the truth at one look in 90 % of studies; looked at after every rating, it
 leaves it out at some time in far more. The intervals here contain it at all looks together in 90 % of studies: they
@@ -52,12 +52,12 @@ from evaluation.stats.zscores import rater_codes
 MIXING = 0.2
 """r² of the mixture, which must not depend on the data: intervals are narrowest from about 25 to 100 raters a bot."""
 IMAGINED = 3
-"""Imagined raters, half the scale away from the mean, in the variance of each mean."""
+"""Number of imagined raters, half the scale away from the mean, added to the variance of each mean."""
 MOST_MORE = 5000
-"""Number of further raters per bot above which no difference is planned for."""
+"""Maximum number of further raters per bot that is planned."""
 
 Unit = Literal["raters", "things"]
-"""What is counted: people, or what they judge where there is less of that."""
+"""Unit of counting: raters, or the objects they rate if there are fewer of those."""
 RATERS: Unit = "raters"
 THINGS: Unit = "things"
 
@@ -67,10 +67,10 @@ class Preference:
     """Preference between two bots.
 
     Attributes:
-        pair: a less b: the share of judgements won less that of lost ones.
-        unit: what `more` counts.
-        more: further units that would show the smallest difference of interest; None where they differ already, or no
-            number would do.
+        pair: a minus b: share of judgements won minus share lost.
+        unit: unit of `more`.
+        more: further units needed to detect the smallest difference of interest; None if they already differ or no
+            number is enough.
     """
 
     pair: Comparison
@@ -80,16 +80,16 @@ class Preference:
 
 @dataclass(frozen=True, slots=True)
 class SequentialMeans:
-    """Means of bots, with the inputs of their intervals.
+    """Means of bots, with everything needed for their intervals.
 
     Attributes:
-        labels: the bots, by name.
-        means: (bots,), for the average rater; of one bot the plain mean.
-        n_units: (bots,) raters, or things where these are fewer.
-        covariances: (groupings, bots, bots) of the means, over raters and, where several rate the same, over things
-            and over both; the variances hold the imagined raters.
-        unit: what `n_units` counts; of the bot that has the fewest.
-        rater_share: of the variance around the bots' means, how much is the raters' (0 … 1).
+        labels: names of the bots.
+        means: (bots,) means for the average rater; for a single bot the plain mean.
+        n_units: (bots,) number of raters, or of things if there are fewer.
+        covariances: (groupings, bots, bots) covariances of the means, clustered by raters and, if several people rate
+            the same things, by things and by both; the variances include the imagined raters.
+        unit: unit of `n_units`, for the bot with the fewest.
+        rater_share: share of the variance around the bot means that is due to raters (0 … 1).
     """
 
     labels: tuple[str, ...]
@@ -100,7 +100,7 @@ class SequentialMeans:
     rater_share: float = 0.0
 
     def project_difference(self, i: int, j: int, n_more: float) -> tuple[float, float, float]:
-        """Return the variance of the difference of two bots, and each one's units, after `n_more` units each."""
+        """Return the variance of the difference of two bots, and the units of each, after `n_more` units each."""
         n_i, n_j = self.n_units[i] + n_more, self.n_units[j] + n_more
         share_i, share_j = self.n_units[i] / n_i, self.n_units[j] / n_j
         variances = (
@@ -126,15 +126,15 @@ def means_of(
     high: float,
     conditions: Sequence[Any] | np.ndarray | None = None,
 ) -> SequentialMeans:
-    """Return every bot's mean with the covariance of the means.
+    """Return the mean of every bot with the covariance of the means.
 
     Args:
         values: (k,) ratings; undefined ones are left out.
-        bots: (k,) whom each rates.
-        raters: (k,) rater of each; None stands for a rater of this one only.
-        things: (k,) what was rated, where several people rate the same; None: everybody something else.
+        bots: (k,) bot of each rating.
+        raters: (k,) rater of each; None stands for a rater with this rating only.
+        things: (k,) rated object, if several people rate the same one; None if all objects differ.
         low, high: ends of the scale.
-        conditions: (k,) as in `compare.pairwise`.
+        conditions: (k,) as in `comparisons.pairwise`.
     """
     array = np.asarray(values, dtype=float)
     names = np.asarray(bots, dtype=object).astype(str)
@@ -177,11 +177,11 @@ def mean_always(
     level: float = 0.90,
     conditions: Sequence[Any] | np.ndarray | None = None,
 ) -> Interval:
-    """Compute the mean of one bot's ratings with an interval that holds at all looks together.
+    """Compute the mean of one bot's ratings with an anytime-valid interval.
 
     Args:
-        values, raters, things, low, high, conditions: as `means_of`.
-        level: chance that the interval contains the truth at every look.
+        values, raters, things, low, high, conditions: as in `means_of`.
+        level: probability that the interval contains the truth at every look.
     """
     array = np.asarray(values, dtype=float)
     means = means_of(array, ["all"] * len(array), raters, things, low=low, high=high, conditions=conditions)
@@ -194,12 +194,12 @@ def mean_always(
 
 
 def half_planned(half: float, n: float, n_planned: float, *, level: float = 0.90) -> float:
-    """Return half the width that the interval of a mean would have after another number of raters.
+    """Return half the width that the interval of a mean would have with another number of raters.
 
     Args:
-        half: half its width now, not cut at the ends of the scale.
-        n: raters it has now.
-        n_planned: raters it is to have; what they say is taken to spread as it does now.
+        half: half its current width, not cut at the ends of the scale.
+        n: current number of raters.
+        n_planned: planned number of raters; their ratings are assumed to spread as those so far.
         level: of both intervals.
     """
     now, then = (_get_half_width(np.array([float(count)]), 1 - level) for count in (n, n_planned))
@@ -217,14 +217,14 @@ def pairwise_always(
     level: float = 0.95,
     conditions: Sequence[Any] | None = None,
 ) -> list[Comparison]:
-    """Compare every pair of bots as `compare.pairwise` does, right at all looks together.
+    """Compare every pair of bots like `comparisons.pairwise`, but anytime-valid.
 
     Returns:
-        All pairs, sorted by name: p is an always-valid p-value, corrected by Holm; the interval, not corrected.
+        All pairs, sorted by name: p is an always-valid p-value, corrected by Holm; the interval is not corrected.
 
     Args:
-        values, bots, raters, things, low, high, conditions: as `means_of`.
-        level: of the intervals; 1 − level is the chance allowed of any wrong order, at any look.
+        values, bots, raters, things, low, high, conditions: as in `means_of`.
+        level: confidence level of the intervals; 1 − level is the accepted probability of any wrong order, at any look.
     """
     array = np.asarray(values, dtype=float)
     names = np.asarray(bots, dtype=object).astype(str)
@@ -258,19 +258,19 @@ def preferences_always(
     smallest: float,
     level: float = 0.95,
 ) -> list[Preference]:
-    """Return the preferred one of every two compared bots, anytime-valid.
+    """Return the preferred bot of every compared pair, anytime-valid.
 
-    The evidence of each two is that of one mean, of its judgements' 1, 0 and -1, which no other pair's judgements
-    touch; so it holds whoever is given which pair for whatever reason of the past.
+    The evidence on each pair is that of a single mean, of its scores 1, 0 and -1, which no other pair shares. It is
+    therefore valid for any assignment of pairs that depends only on the past.
 
     Returns:
         Pairs sorted by name; p is corrected by Holm as in `pairwise_always`.
 
     Args:
-        scores, first, second: as `iterate_pair_scores`.
-        raters, things: as `means_of`; a thing is what both were judged by: a context, or two conversations.
+        scores, first, second: as in `iterate_pair_scores`.
+        raters, things: as in `means_of`; a thing is what both were compared on: a context, or two conversations.
         smallest: smallest difference of interest, between shares of judgements.
-        level: of the intervals; 1 − level is the chance allowed of any wrong order, at any look.
+        level: confidence level of the intervals; 1 − level is the accepted probability of any wrong order, at any look.
     """
     pairs, means = [], []
     for a, b, pair_scores, people, thing_codes in iterate_pair_scores(scores, first, second, raters, things):
@@ -302,7 +302,7 @@ def _make_undefined(a: str, b: str, gap: float | None, reason: Reason) -> Compar
 
 
 def _count_units_needed(means: SequentialMeans, difference: float, alpha: float) -> int | None:
-    """Return the number of further units until a pair's mean of this size excludes 0, if nothing else changes."""
+    """Return the number of further units until a pair's mean of this size excludes 0, all else equal."""
 
     def is_enough(n_more: int) -> bool:
         variance, n = means.project_mean(0, n_more)
@@ -312,15 +312,15 @@ def _count_units_needed(means: SequentialMeans, difference: float, alpha: float)
 
 
 def count_further_raters(means: SequentialMeans, a: str, b: str, *, difference: float, alpha: float) -> int | None:
-    """Return the number of further units of each of two bots that would show a difference, all else equal.
+    """Return the number of further units of each of two bots needed to detect a difference, all else equal.
 
     Args:
         means: its `unit` names the unit.
-        difference: above 0, the smallest that is of interest; the observed one makes no plan.
-        alpha: of this pair, after a correction for all pairs.
+        difference: smallest difference of interest, above 0; the observed one is no basis for planning.
+        alpha: level of this pair, after a correction for all pairs.
 
     Returns:
-        0 where there are enough; None where `MOST_MORE` would not be.
+        0 if there are enough; None if even `MOST_MORE` would not suffice.
     """
     i, j = means.labels.index(a), means.labels.index(b)
 
@@ -332,7 +332,7 @@ def count_further_raters(means: SequentialMeans, a: str, b: str, *, difference: 
 
 
 def _find_fewest(is_enough: Callable[[int], bool]) -> int | None:
-    """Return the smallest number that is enough; None where `MOST_MORE` is not."""
+    """Return the smallest sufficient number; None if `MOST_MORE` is not enough."""
     if not is_enough(MOST_MORE):
         return None
     few, many = -1, MOST_MORE
@@ -346,7 +346,7 @@ def _get_half_width(n: np.ndarray, alpha: float) -> float:
     """Return the half width of the interval in standard errors.
 
     Args:
-        n: raters of the one mean or of the two.
+        n: number of raters of the one mean or of the two.
     """
     spread = 1 + 1 / (n.min() * MIXING)
     return float(np.sqrt(2 * spread * (np.log(1 / alpha) + _get_mixing_cost(n))))

@@ -1,10 +1,9 @@
-"""Differences of pairs of systems, with their one-sided p by permutation.
+"""Differences between pairs of systems, with one-sided permutation p-values.
 
-Units are cells: the mean of a system's replies to a context. Two systems are compared on the contexts that both
-answered where these are at least half of each one's, else on all cells of both. On shared contexts the signs of the
-differences are permuted, else the systems of the cells. All permutations are taken where they are no more than
-`N_PERMUTATIONS`. Permuted differences that equal the observed one count half, so that the order of two systems does
-not matter.
+Units are cells: the mean of a system's replies to a context. Two systems are compared on their shared contexts if these
+are at least half of each one's, otherwise on all cells of both. On shared contexts the signs of the differences are
+permuted, otherwise the systems of the cells. All permutations are used if there are at most `N_PERMUTATIONS`. Permuted
+differences equal to the observed one count half, so that the order of two systems does not matter.
 
 The normal limit has the permutations' variance: of the sum of shared differences d it is Σ d², of the difference of
 two means s² (1/n₁ + 1/n₂), s² the variance of both systems' cells together. It needs sums alone, so many resamples
@@ -22,17 +21,17 @@ import numpy as np
 
 N_PERMUTATIONS = 1000
 FEWEST_CELLS = 3
-"""Systems with fewer contexts are left out."""
+"""Minimum number of contexts of a system."""
 BLOCK = 4_000_000
-"""Numbers held at once."""
+"""Maximum numbers held in memory together."""
 
 
 @dataclass(frozen=True)
 class SystemCells:
-    """Cells of some columns of scores, NaN where one is lacking.
+    """Cells of several score columns, NaN for missing ones.
 
     Attributes:
-        values: (columns, contexts, systems); people's come first.
+        values: (columns, contexts, systems); people's scores come first.
         systems: their names; left_out: those with too few contexts.
     """
 
@@ -42,10 +41,10 @@ class SystemCells:
 
     @classmethod
     def from_columns(cls, columns: Sequence[np.ndarray], contexts: np.ndarray, systems: np.ndarray) -> SystemCells:
-        """Average the replies of a system to a context, of those that all columns have and that name a system.
+        """Average a system's replies to each context, using replies with all columns and a named system.
 
         Args:
-            columns: each (N,), NaN where undefined; contexts, systems: (N,) names, empty where not known.
+            columns: each (N,), NaN if undefined; contexts, systems: (N,) names, empty if unknown.
         """
         known = np.isfinite(np.vstack(columns)).all(axis=0) & (systems != "")
         names = sorted({str(name) for name in systems[known]})
@@ -69,12 +68,12 @@ class SystemCells:
 
     @property
     def filled(self) -> np.ndarray:
-        """Return the values less the mean of their column, 0 where there is no cell."""
+        """Return the values minus their column mean; 0 for missing cells."""
         return np.nan_to_num(self.values - np.nanmean(self.values, axis=(1, 2), keepdims=True))
 
     @property
     def presence(self) -> np.ndarray:
-        """Return (contexts, systems) 1 where there is a cell, else 0."""
+        """Return (contexts, systems) with 1 for existing cells, otherwise 0."""
         return np.isfinite(self.values[0]).astype(float)
 
     def pairs(self) -> SystemPairs:
@@ -93,12 +92,12 @@ class SystemCells:
 
 @dataclass(frozen=True)
 class SystemPairs:
-    """Pairs of systems, P of them.
+    """P pairs of systems.
 
     Attributes:
         first, second: (P,) numbers of the systems.
-        both: (contexts, P) 1 where both have a cell.
-        is_shared: (P,) they are compared on these contexts alone.
+        both: (contexts, P) 1 if both have a cell.
+        is_shared: (P,) True if compared on these contexts only.
     """
 
     first: np.ndarray
@@ -133,7 +132,7 @@ class SystemPairs:
 
 
 def clear_rounding(values: np.ndarray) -> np.ndarray:
-    """Return values with 0 in place of what rounding alone leaves."""
+    """Return values with rounding errors replaced by 0."""
     size = np.max(np.abs(np.nan_to_num(values)), initial=0.0)
     return np.where(np.abs(values) <= 1e-12 * size, 0.0, values)
 
@@ -186,7 +185,7 @@ def permutation_p(cells: SystemCells, pairs: SystemPairs, rng: np.random.Generat
 
 
 def choices_of(n: int, rng: np.random.Generator) -> np.ndarray:
-    """Return rows of n zeros and ones: all of them if they are no more than the permutations, else random ones."""
+    """Return rows of n zeros and ones: all of them if there are few enough, otherwise random ones."""
     if 2**n <= N_PERMUTATIONS:
         return (np.arange(2**n)[:, None] >> np.arange(n)) & 1
     return rng.integers(0, 2, size=(N_PERMUTATIONS, n))

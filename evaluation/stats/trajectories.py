@@ -1,4 +1,4 @@
-"""Trajectories over turns, and the difference of two groups' means.
+"""Trajectories over turns, and the difference between two groups' means.
 
 Difference of two groups' means where a person may be in both. Without ends of the scale it is the cluster-robust
 test (CR2) with Satterthwaite's degrees of freedom, which is Welch's where everybody gave one value, and the paired
@@ -41,11 +41,11 @@ LEAST_P = 1e-12
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """First mean less second.
+    """Difference of two means, first minus second.
 
     Attributes:
-        low, high: None where a group tells nothing of how far its mean can be off.
-        p: of no difference.
+        low, high: None if the error of a group's mean is unknown.
+        p: p-value of the hypothesis that the means are equal.
     """
 
     low: float | None
@@ -67,8 +67,8 @@ def difference_of_means(
     Args:
         values: (n,) and (m,) finite, on the scale.
         people: (n,) and (m,) the person of each value, by numbers that mean the same in both.
-        level: of the interval.
-        scale: limits of the values, where there are any; one of them may be infinite.
+        level: confidence level of the interval.
+        scale: limits of the values, if there are any; one of them may be infinite.
     """
     sides = [_Side(*side, scale) for side in zip(values, people, strict=True)]
     if any(side.spread is None for side in sides):
@@ -101,7 +101,7 @@ def difference_of_means(
 
 
 class _Side:
-    """One group's mean and its uncertainty."""
+    """Mean of one group and its uncertainty."""
 
     def __init__(self, values: np.ndarray, people: np.ndarray, scale: tuple[float, float] | None) -> None:
         self.mean = float(values.mean())
@@ -109,7 +109,7 @@ class _Side:
         self._scale = scale
 
     def ends(self, level: float) -> tuple[float, float] | None:
-        """Return the ends of the mean's interval; None where there is none."""
+        """Return the ends of the mean's interval; None if there is none."""
         if self.spread is None:
             return None
         return interval_ends(self.mean, self.spread, level, self._scale)
@@ -151,11 +151,11 @@ def _test_by_other_variance(gap: Gap, sides: Sequence[_Side]) -> Difference:
 
 
 def _p_value(ends: Callable[[float], tuple[float, float]]) -> float:
-    """Return 1 less the level at which an interval ends at 0."""
+    """Return 1 minus the level at which an interval ends at 0."""
     from scipy.optimize import brentq
 
     def nearest(log_p: float) -> float:
-        """Return the distance of 0 from the interval, below 0 where the interval contains it."""
+        """Return the distance of 0 from the interval, negative if the interval contains it."""
         low, high = ends(1 - float(np.exp(log_p)))
         return max(low, -high)
 
@@ -168,19 +168,19 @@ def _p_value(ends: Callable[[float], tuple[float, float]]) -> float:
 
 
 N_EXTREME = 100
-"""Of the paper."""
+"""Number of conversations of each group in the paper."""
 LEVEL = 0.90
 
 
 @dataclass(frozen=True, slots=True)
 class Extremes:
-    """Conversations that were rated best and worst.
+    """The best and worst rated conversations.
 
     Attributes:
-        best, worst: places in the scores given, best first and worst first; never the same one.
-        lowest_best, highest_worst: the scores at which the groups end; None where empty.
-        n_tied: conversations with the score at a group's end, among which places were drawn, best and worst.
-        reason: why there are fewer than requested, or none.
+        best, worst: positions in the given scores, best first and worst first, without overlap.
+        lowest_best, highest_worst: scores at which the groups end; None if empty.
+        n_tied: number of conversations with the score at a group's end, among which places were drawn, best and worst.
+        reason: reason for fewer conversations than requested, or none.
     """
 
     best: np.ndarray
@@ -193,12 +193,12 @@ class Extremes:
 
 @dataclass(frozen=True, slots=True)
 class Course:
-    """Mean and interval at each turn, all of length T; NaN where undefined.
+    """Mean and interval at each turn, all of length T; NaN if undefined.
 
     Attributes:
         mean, low, high: over the conversations with a value at the turn; an interval needs two people who differ, or
             a scale with two ends.
-        n: how many those are.
+        n: number of those conversations.
     """
 
     mean: Array
@@ -208,12 +208,12 @@ class Course:
 
 
 def extremes(scores: Sequence[float] | np.ndarray, k: int = N_EXTREME, *, seed: int = 0) -> Extremes:
-    """Choose the k conversations of highest and the k of lowest score, ties at the border drawn by the seed.
+    """Select the k highest and the k lowest scored conversations; the seed breaks ties at the border.
 
     Args:
-        scores: (n,) NaN: not rated, never chosen.
-        k: of each; with fewer than 2k scores, half of them each.
-        seed: of the draw among ties.
+        scores: (n,) scores; conversations with NaN are unrated and never selected.
+        k: size of each group; with fewer than 2k scores, half of them each.
+        seed: seed of the draw among ties.
     """
     if k < 1:
         raise ValueError(f"k is {k}; it must be at least 1")
@@ -223,12 +223,12 @@ def extremes(scores: Sequence[float] | np.ndarray, k: int = N_EXTREME, *, seed: 
     reason = None
     if n_chosen < k:
         n = len(rated)
-        text = f"{pluralise(n, 'conversation')} rated; {k} best and {k} worst need {2 * k}"
+        text = f"{pluralise(n, 'conversation')} rated; {k} best and {k} worst require {2 * k}"
         reason = Reason("few_rated", text, n_conversations=n, k=k, needed=2 * k)
     nothing = np.array([], dtype=int)
     if n_chosen == 0 or np.ptp(values[rated]) == 0:
         if n_chosen:
-            reason = Reason("rated_alike", "all conversations are rated the same")
+            reason = Reason("rated_alike", "all conversations have the same rating")
         return Extremes(nothing, nothing, None, None, (0, 0), reason)
     shuffled = np.random.default_rng(seed).permutation(rated)
     order = shuffled[np.argsort(values[shuffled], kind="stable")]  # lowest first, ties by chance
@@ -245,13 +245,14 @@ def course(
     level: float = LEVEL,
     scale: tuple[float, float] | None = None,
 ) -> Course:
-    """Return the mean by turn with the interval of every mean (`intervals`).
+    """Return the mean by turn with the standard interval of means (`intervals`).
 
     Args:
-        rows: a conversation's values turn by turn, None or NaN where undefined; lengths may differ.
-        people: (n,) person of each, as one person's conversations resemble each other; None: a different one each.
-        level: of the interval.
-        scale: ends of the scale that the values cannot leave, where there is one; one of them may be infinite.
+        rows: values of each conversation by turn, None or NaN if undefined; lengths may differ.
+        people: (n,) person of each conversation, because one person's conversations resemble each other; None if all
+            differ.
+        level: confidence level of the interval.
+        scale: limits of the values, if any; one of them may be infinite.
     """
     n_turns = max((len(row) for row in rows), default=0)
     table = np.full((len(rows), n_turns), np.nan)

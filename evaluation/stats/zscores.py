@@ -1,7 +1,7 @@
-"""Ratings on each rater's own scale: z-scores or centred, for raters who rated often enough.
+"""Ratings standardised or centred per rater, for raters with enough ratings.
 
-Ghandeharioun et al. (2019), section on normalisation per annotator: only annotators with at least ten
-ratings are kept. What is left out is counted and explained, so that nobody mistakes the rest for all.
+Ghandeharioun et al. (2019), section on normalisation per annotator: only annotators with at least ten ratings are kept.
+Excluded ratings are counted and explained, so that the rest is not mistaken for all.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from evaluation.findings import Reason
 from evaluation.number_format import pluralise
 
 MIN_RATINGS = 10
-"""Of the paper."""
+"""Minimum number of ratings in the paper."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -24,11 +24,11 @@ class RaterScores:
     """Ratings relative to their rater.
 
     Attributes:
-        values: shape of the input; NaN where the rating or its rater is left out.
+        values: shape of the input; NaN if the rating or its rater is excluded.
         n_ratings: ratings given (rows with at least one value).
-        n_used: ratings that have at least one score.
+        n_used: ratings with at least one score.
         raters: those used, in the order of their first rating.
-        left_out: why, by rater; ratings by unknown raters stand under "".
+        left_out: reason by rater; ratings by unknown raters are listed under "".
     """
 
     values: np.ndarray
@@ -46,18 +46,18 @@ def rater_zscores(
     mode: Literal["z", "centre"] = "z",
     pooled: bool = False,
 ) -> RaterScores:
-    """Standardise each value by its rater: (value − mean of its rater) / standard deviation of its rater (n − 1).
+    """Standardise each value by its rater: (value − rater's mean) / rater's standard deviation (n − 1).
 
     Args:
-        values: (k,) ratings, or (k, d) with d dimensions; NaN where undefined.
-        raters: (k,) rater of each; None or NaN: unknown rater, left out.
-        min_ratings: raters with fewer rows are left out; at least 2.
-        mode: "centre" takes away the mean only: a rater who always gives the same stays, with zeros.
+        values: (k,) ratings, or (k, d) with d dimensions; NaN if undefined.
+        raters: (k,) rater of each; None or NaN for an unknown rater, whose ratings are excluded.
+        min_ratings: raters with fewer rows are excluded; at least 2.
+        mode: "centre" only subtracts the mean; a rater who always gives the same rating is kept, with zeros.
         pooled: one mean and deviation over all dimensions of a rater, instead of one per dimension
             (they must then share a scale). Ji et al. (2022) standardise so.
 
     Raises:
-        ValueError: values and raters that do not fit together, or min_ratings below 2.
+        ValueError: if values and raters do not match, or min_ratings is below 2.
     """
     array = np.asarray(values, dtype=float)
     table = array[:, None] if array.ndim == 1 else array
@@ -77,14 +77,14 @@ def rater_zscores(
             left_out[""] = Reason("unnamed_ratings", text, n_ratings=len(rows))
             continue
         if len(rows) < min_ratings:
-            text = f"{len(rows)} of the {min_ratings} ratings needed"
+            text = f"only {len(rows)} of the {min_ratings} ratings needed"
             left_out[name] = Reason("few_own_ratings", text, n=len(rows), needed=min_ratings)
             continue
         rater_values = table[rows]
         standardised = _standardise(rater_values.reshape(-1, 1), mode) if pooled else _standardise(rater_values, mode)
         standardised = standardised.reshape(rater_values.shape)
         if not np.isfinite(standardised).any():
-            text = f"the same rating {len(rows)} times: no deviation to divide by"
+            text = f"all {len(rows)} ratings are equal, so there is no deviation to divide by"
             left_out[name] = Reason("same_own_rating", text, n=len(rows))
             continue
         scores[rows] = standardised
@@ -99,7 +99,7 @@ def rater_zscores(
 
 
 def rater_codes(raters: Sequence[Any]) -> np.ndarray:
-    """Give each person a number: (k,) integers, 0 … in order of appearance; each unknown one is a person apart."""
+    """Return rater numbers, (k,), from 0 in order of appearance; each unknown rater gets its own number."""
     codes: dict[Any, int] = {}
     numbers = np.empty(len(raters), dtype=int)
     for i, rater in enumerate(raters):

@@ -87,7 +87,7 @@ def test_equality_is_tested_only_where_a_smallest_difference_is_known() -> None:
     guessed = compare(Ratings.from_frame(pd.DataFrame(same)))
     assert (guessed.smallest, guessed.is_equal(guessed.pairs[0])) == (None, None)
     assert (guessed.need(guessed.pairs[0]), guessed.plans[0].reason.code) == ("unknown", "no_smallest")
-    assert "the scale is not known" in guessed.summary()
+    assert "the scale is unknown" in guessed.summary()
     assert replace(guessed, smallest=0.6).is_equal(guessed.pairs[0]) is True, "where the researcher names it"
     # Of another question's scale the same share counts.
     wide = Ratings.from_frame(pd.DataFrame(same | {"w": [30, 30, 40, 40] * 50}), scale={"q": (1, 7), "w": (0, 100)})
@@ -105,7 +105,7 @@ def test_a_scale_is_never_guessed_into_an_interval() -> None:
     assert (ends.low, ends.high, ends.reason.code) == (None, None, "all_alike")
     of_b = guessed.rows["b", "q"].interval
     assert (of_b.low, of_b.high) == pytest.approx(stats.t.interval(0.9, 7, 5.5, stats.sem([5, 6] * 4)))
-    assert "scale not known, so no interval is held to it: q" in guessed.summary()
+    assert "unknown scale, so intervals have no limits: q" in guessed.summary()
     known = bot_means(Ratings.from_frame(frame, scale=(1, 7)))
     ends = known.rows["a", "q"].interval
     assert (ends.low, ends.high) == pytest.approx((3.99, 6.77), abs=0.005)

@@ -466,7 +466,7 @@ def test_a_fold_learns_raters_and_means_without_its_bot() -> None:
 def test_ratings_that_never_differ_within_a_bot_are_refused() -> None:
     codes = np.array([0, 0, 1, 1])
     sums = BotSums(np.eye(4), codes + 1.0, codes, ["a", "b"], noise_of(codes + 1, range(4), codes))
-    with pytest.raises(HybridError, match="no bot has two ratings that differ"):
+    with pytest.raises(HybridError, match="no bot has two different ratings"):
         sums.compute_means(np.ones(2, dtype=bool))
 
 

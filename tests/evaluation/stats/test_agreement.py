@@ -82,7 +82,7 @@ def test_weights_keep_the_place_of_points_nobody_used():
 def test_certain_agreement_is_undefined_not_one():
     found = cohen_kappa([5, 5, 5], [5, 5, 5])
     assert (found.value, found.low) == (None, None)
-    assert found.reason == "both raters gave only 5: agreement is certain"
+    assert found.reason == "both raters gave only 5, so agreement is certain"
     # One rater who varies makes chance agreement uncertain: kappa is 0, as it should be.
     assert cohen_kappa([5, 5, 5, 5], [5, 4, 5, 4]).value == pytest.approx(0.0)
 
@@ -274,7 +274,7 @@ def test_gwets_coefficient_as_published_and_where_nearly_all_answers_are_the_sam
     assert found.value > 0.9
     assert found.low is not None, "skewed answers leave it an interval"
     assert gwet_ac(np.ones((40, 2)), categories=[0, 1]).value == 1
-    assert gwet_ac(np.ones((40, 2))).reason == "all ratings are the same: agreement is certain"
+    assert gwet_ac(np.ones((40, 2))).reason == "all ratings are equal, so agreement is certain"
     assert gwet_ac(_FOUR_RATERS[:3]).reason.code == "few_items_for_interval"
 
 
@@ -282,7 +282,7 @@ def test_gwets_coefficient_as_published_and_where_nearly_all_answers_are_the_sam
 def test_alpha_where_all_raters_agreed(scale):
     found = krippendorff_alpha(np.full((8, 3), 7.0), scale)
     assert found.value is None
-    assert found.reason == "all ratings are the same: agreement is certain"
+    assert found.reason == "all ratings are equal, so agreement is certain"
     assert "1 items" in krippendorff_alpha([[1.0, 2.0], [3.0, NAN]], scale).reason
 
 

@@ -144,7 +144,7 @@ def test_the_groups_never_share_a_conversation():
 
 
 def test_no_best_where_all_are_alike_or_nobody_rated():
-    assert extremes([4.0] * 300).reason == "all conversations are rated the same"
+    assert extremes([4.0] * 300).reason == "all conversations have the same rating"
     assert "1 conversation rated" in extremes([1.0, NAN]).reason
     assert len(extremes([NAN, NAN]).best) == 0
     with pytest.raises(ValueError, match="k is 0"):

@@ -162,8 +162,8 @@ def test_intervals_hold_where_everybody_rates_the_same(sizes: tuple[int, int], s
     [
         ([], None, Interval(None, None, None, 0, "no value")),
         ([np.nan, np.inf], None, Interval(None, None, None, 0, "no value")),
-        ([2.0, np.nan], None, Interval(2.0, None, None, 1, "one value: no interval")),
-        ([2.0, 4.0], ["p", "p"], Interval(3.0, None, None, 2, "all values of one group: no interval")),
+        ([2.0, np.nan], None, Interval(2.0, None, None, 1, "only one value, so no interval")),
+        ([2.0, 4.0], ["p", "p"], Interval(3.0, None, None, 2, "all values come from one group, so no interval")),
     ],
 )
 def test_undefined_has_a_reason(values: list[float], groups: list[str] | None, expected: Interval) -> None:
@@ -297,12 +297,12 @@ def test_plans_go_by_the_spread_of_the_pair_and_not_by_that_of_all():
 
 
 def test_reasons_and_refusals():
-    assert raters_needed(0.0, 1.0).reason == "no difference can be shown"
+    assert raters_needed(0.0, 1.0).reason == "no difference can be detected"
     assert "more than 10,000,000" in raters_needed(1e-6, 1.0).reason
     (alone,) = plan_from_ratings([1.0, 2.0, 3.0], ["a", "b", "b"], smallest=1.0)
     assert "fewer than two raters" in alone.reason
     (same,) = plan_from_ratings([1.0, 1.0, 3.0, 3.0], list("aabb"), smallest=1.0)
-    assert same.reason == "neither bot's ratings vary"
+    assert same.reason == "the ratings of neither bot vary"
     with pytest.raises(ValueError, match="sd 0"):
         raters_needed(1.0, 0.0)
     with pytest.raises(ValueError, match="power is 1"):

@@ -96,7 +96,7 @@ def test_own_ratings_are_left_out_of_what_they_are_compared_with():
         add(found, "alone", bot, [10, 20, 30, 40])
     finding = next(f for f in screen(found)["alone"].findings if f.rule == "disagrees")
     assert finding.failed is None
-    assert finding.reason == "0 bots rated by others too"
+    assert finding.reason == "only 0 bots also rated by others"
 
 
 def test_too_fast():
@@ -105,7 +105,7 @@ def test_too_fast():
         add(found, "fast", bot, np.clip(quality + np.array([1, -4, 6, 3]), 0, 100), 40.0)
     verdict = screen(found)["fast"]
     assert failed(verdict) == {"too_fast"}
-    assert verdict.reasons[0].startswith("40 s a conversation, where raters usually take 3")
+    assert verdict.reasons[0].startswith("40 s per conversation; raters usually take 3")
     found["seconds"] = [NAN] * len(found["seconds"])
     assert failed(screen(found)["fast"]) == set()
 

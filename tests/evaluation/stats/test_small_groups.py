@@ -37,7 +37,7 @@ def test_a_few_equal_ratings_are_not_clearly_different(file, question, scale):
     (pair,) = compared.pairs
     assert compared.n_told_apart == 0
     if scale is None:
-        assert str(pair.reason) == "all 3 ratings of a are equal, and the scale is not known"
+        assert str(pair.reason) == "all 3 ratings of a are equal, and the scale is unknown"
         assert (pair.low, pair.p, compared.n_pairs) == (None, None, 0)
     else:
         assert pair.low < 0 < pair.high
