@@ -1,1 +1,1 @@
-"""One file per metric; base.py is the contract, registry.py finds them."""
+"""Metrics, one file each; base.py defines the contract, registry.py finds them."""

@@ -1,8 +1,7 @@
 """The contract of a metric and the table it returns.
 
-`MetricDefaults` is what most metrics derive from: they say which columns they have and implement
-`measure`, which fills flat arrays over the turns of a batch (`layout.py`); means over a conversation,
-data frames and reasons are made here.
+Most metrics derive from `MetricDefaults`. They declare their columns and implement `measure`, which fills flat arrays
+over the turns of a batch (`layout.py`); means over a conversation, data frames and reasons are made here.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
 
 NO_TURN = "no turn of the conversation has a value"
 NOT_FINITE = "the computation gave no finite number"
-OTHER_TURNS = "the turn is not one this column describes"
+OTHER_TURNS = "the column does not describe this turn"
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +35,8 @@ class MetricTable:
             the declared turn-level columns.
         conversations: one row per conversation, indexed by conversation id, with exactly the declared
             conversation-level columns.
-        reasons: for every column name that has a NaN, reasons for missing values (short clauses for
-            people, joined by "; "). Undefined is NaN, never 0, and never infinite.
+        reasons: for every column with a NaN, reasons for missing values (short clauses for display, joined by "; ").
+            Undefined is NaN, never 0 and never infinite.
     """
 
     turns: pd.DataFrame
@@ -46,7 +45,7 @@ class MetricTable:
 
 
 class Metric(Protocol):
-    """Pure functions over text plus a thin class that batches them."""
+    """Metric: pure functions over text, with a thin class that batches them."""
 
     name: str
     title: str
@@ -56,24 +55,24 @@ class Metric(Protocol):
 
     @property
     def identity(self) -> Identity:
-        """Name, version and everything that decides the numbers, known without loading weights."""
+        """Name, version and everything that determines the numbers; available without loading weights."""
         ...
 
     def unavailable_reason(self) -> str | None:
-        """Return the reason why it cannot be computed here, or None. Cheap: loads nothing."""
+        """Return the reason why it cannot be computed here, or None. Loads nothing."""
         ...
 
     def compute(
         self, conversations: Sequence[Conversation], *, self_play: bool = False, shared: TextCache | None = None
     ) -> MetricTable:
-        """Compute all columns for all conversations, batched. Never raises for odd text.
+        """Compute all columns for all conversations, batched. Never raises for unusual text.
 
         Args:
-            conversations: with ids of their own: the ids are the table's index.
-            self_play: both speakers are the same bot, and every column is computed on its next
-                utterance (Ghandeharioun et al. 2019, section 2 of the fact sheet): m_t, m_{t+1} stand
-                for message and reply, and the first utterance is described by no column.
-            shared: encoded texts of this run, so that metrics computed together encode none twice.
+            conversations: with unique ids, which index the table.
+            self_play: True if both speakers are the same bot. Every column is then computed on the bot's next utterance
+                (Ghandeharioun et al. 2019, section 2 of the fact sheet): m_t and m_{t+1} stand for message and reply,
+                and no column describes the first utterance.
+            shared: texts encoded in this run, so that metrics computed together encode each text once.
         """
         ...
 
@@ -83,9 +82,9 @@ class Measured:
     """Output of `measure`, over the flat turns of a `Layout`.
 
     Attributes:
-        turns: (N,) per turn-level column, NaN where undefined.
+        turns: (N,) per turn-level column, NaN if undefined.
         conversations: (C,) per conversation-level column that is not the mean of its turns.
-        reasons: per column name, the reasons for missing values of turns it describes.
+        reasons: per column name, the reasons for missing values of the turns it describes.
     """
 
     turns: Mapping[str, np.ndarray]
@@ -93,7 +92,7 @@ class Measured:
     reasons: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
 
-CHOSEN_LICENCE = "that of the model that is chosen"
+CHOSEN_LICENCE = "that of the chosen model"
 
 
 class MetricDefaults:
@@ -104,32 +103,32 @@ class MetricDefaults:
     version: str = "1"
     columns: tuple[Column, ...] = ()
     default: bool = True
-    """True if it is computed by default; False: only on request."""
+    """True if it is computed by default, False if only on request."""
     ingredient: bool = False
-    """True if its columns serve fits of many columns: matrices of single columns leave them out."""
+    """True if its columns are meant for fits with many columns; matrices of single columns leave them out."""
     languages: tuple[str, ...] | None = None
-    """Codes (ISO 639-1) of the languages its numbers hold for; (): any; None: those of what it is given."""
+    """Codes (ISO 639-1) of supported languages; () for any; None for those of the model it is given."""
     needs: tuple[str, ...] = ()
     """Requirements besides the text: "a reference", "Java", "a language model"."""
     licence: str = ""
-    """Of the weights and data that it reads; empty: it reads none, or none that is known before it is chosen."""
+    """Licence of the weights and data it reads; empty if it reads none, or it is unknown before a model is chosen."""
 
     seen_sets: tuple[str, ...] | None = None
-    """Beginnings of the names of judged sets that it was designed, chosen or trained by; None: see
+    """Name prefixes of the annotated data sets used to design, choose or train it; None: see
     `evaluation.held_out.seen_sets`."""
 
     has_network: bool = False
-    """True if a network computes it, which may run on another device than the CPU."""
+    """True if it uses a neural network, which can run on another device than the CPU."""
 
     @property
     def device(self) -> str:
-        """Device that it computes on; empty: the device of the run (`CONFAB_DEVICE`)."""
+        """Device to compute on; empty for the device of the run (`CONFAB_DEVICE`)."""
         device = str(getattr(getattr(self, "options", None), "device", ""))
         return device or ("" if self.has_network else "cpu")
 
     @property
     def params(self) -> dict[str, Any]:
-        """Everything besides the text that decides the numbers: encoders, tokenizers."""
+        """Everything besides the text that determines the numbers: encoders, tokenizers."""
         return {}
 
     @property
@@ -151,15 +150,15 @@ class MetricDefaults:
 
 
 class ConfiguredMetric(MetricDefaults):
-    """Base of the metrics that take options: registered without any, they say which ones they need.
+    """Base of the metrics with options; registered without options, they state which ones they need.
 
     Args:
-        name: of the metric, and what its columns begin with; the kind if empty.
-        title: readable name; without it the kind's, with the name if that is another.
-        options: by the names of the fields of `options_type`; none: nothing is chosen yet.
+        name: name of the metric and prefix of its columns; the kind if empty.
+        title: readable name; by default the kind's, followed by the name if that differs.
+        options: by field name of `options_type`; empty if nothing is chosen yet.
 
     Raises:
-        ValuesError: with everything that is wrong with the options.
+        ValuesError: lists everything that is wrong with the options.
     """
 
     default = False
@@ -176,7 +175,7 @@ class ConfiguredMetric(MetricDefaults):
 
 
 def table_of(columns: Sequence[Column], layout: Layout, measured: Measured) -> MetricTable:
-    """Make a metric's table: means over conversations, NaN for anything not finite, and reasons."""
+    """Make a metric's table: means over conversations, NaN for non-finite values, and reasons."""
     import pandas as pd
 
     turns: dict[str, np.ndarray] = {}
@@ -212,7 +211,7 @@ def table_of(columns: Sequence[Column], layout: Layout, measured: Measured) -> M
 
 
 def missing(values: np.ndarray, reason: str) -> tuple[str, ...]:
-    """Return the reason if one of the values is NaN, in the form that `Measured.reasons` wants."""
+    """Return the reason, in the format of `Measured.reasons`, if one of the values is NaN."""
     return (reason,) if np.isnan(values).any() else ()
 
 

@@ -1,13 +1,13 @@
 """Toxicity, contradiction and coherence by classifiers that a researcher chooses.
 
-Toxicity. None is shipped: those that are good are hundreds of megabytes and learned from comments that not
-everybody may store. The released code's own, a regression on Jigsaw's comments, is not public either; its treatment
-of the result is the `compat` column (fact sheet section 1.6).
+Toxicity: no classifier is shipped, because good ones are hundreds of megabytes and were trained on comments that not
+everyone may store. The released code's own, a regression on Jigsaw's comments, is not public either; its treatment of
+the result is the `compat` column (fact sheet section 1.6).
 
-Contradiction as commonly measured by natural language inference (Welleck et al. 2019, "Dialogue Natural
-Language Inference", ACL): the probability that a turn contradicts one that the same speaker said before.
-Coherence: the probability that a reply fits what it answers. Both take any classifier of text pairs, a
-transformers folder or an object; without one they say so.
+Contradiction is measured as usual by natural language inference (Welleck et al. 2019, "Dialogue Natural Language
+Inference", ACL): the probability that a turn contradicts an earlier turn of the same speaker. Coherence is the
+probability that a reply fits the turn it answers. Both accept any classifier of text pairs, as a transformers folder or
+an object, and are unavailable without one.
 """
 
 from __future__ import annotations
@@ -31,17 +31,17 @@ class ClassifierOptions(InputModel):
     """Options of an entry of `metrics.yaml` for such a metric."""
 
     model: str = Field(
-        min_length=1, description="a folder with a transformers classifier, or a hub id downloaded before"
+        min_length=1, description="folder of a transformers classifier, or the hub id of a downloaded one"
     )
-    label: str = Field("", description="which of its labels is looked for; the usual one of the kind if empty")
+    label: str = Field("", description="label whose probability is used; by default the usual one of the kind")
     device: str = Field("cpu", description="where it computes")
 
 
 class ClassifierMetric(ConfiguredMetric):
-    """On request; unavailable until a classifier is chosen.
+    """Metric by a chosen classifier; on request, unavailable until one is chosen.
 
     Args:
-        classifier: instead of options: anything that gives texts, or pairs of them, a probability.
+        classifier: object that maps texts, or pairs of them, to a probability; replaces the options.
     """
 
     has_network = True
@@ -72,13 +72,13 @@ class ClassifierMetric(ConfiguredMetric):
     def unavailable_reason(self) -> str | None:
         if self._classifier is None:
             return (
-                f"no classifier of {self.reads} is chosen; name a local one in metrics.yaml (kind: {self.kind}, "
-                f"params: {{model: path or hub id, label: {self.usual_label}}})"
+                f"no classifier of {self.reads} is chosen; name a local one in metrics.yaml (kind: "
+                f"{self.kind}, params: {{model: path or hub id, label: {self.usual_label}}})"
             )
         return self._classifier.unavailable_reason()
 
     def probabilities(self, texts: Sequence[str | tuple[str, str]], shared: TextCache) -> np.ndarray:
-        """Return the classifier's probabilities of texts or pairs, (N,); each goes through it once."""
+        """Return the classifier's probabilities of texts or pairs, (N,); each distinct one is classified once."""
         if not texts:
             return np.zeros(0)
         assert self._classifier is not None, "asked although it is unavailable"
@@ -88,7 +88,7 @@ class ClassifierMetric(ConfiguredMetric):
 
 @register_metric
 class Toxicity(ClassifierMetric):
-    """Toxicity -B; the label looked for means toxic."""
+    """Toxicity -B; the label means toxic."""
 
     kind = "toxicity"
     usual_title = "Toxicity"
@@ -103,7 +103,7 @@ class Toxicity(ClassifierMetric):
                 unit="probability",
                 range=(0, 1),
                 direction="lower",
-                description="Probability that the bot's turn is toxic, by the chosen classifier.",
+                description="Probability that the bot's turn is toxic, according to the chosen classifier.",
             ),
             *per_turn(
                 f"compat_{self.name}_bot",
@@ -111,8 +111,8 @@ class Toxicity(ClassifierMetric):
                 unit="1",
                 range=(-1, 0),
                 direction="higher",
-                description="Minus the probability that the bot's turn is toxic, and −0.2 wherever it has the "
-                "letters 'depressed' (2019 code).",
+                description="Minus the probability that the bot's turn is toxic, or −0.2 if it contains the letters "
+                "'depressed' (2019 code).",
             ),
         )
 
@@ -134,7 +134,7 @@ class Toxicity(ClassifierMetric):
 
 @register_metric
 class Contradiction(ClassifierMetric):
-    """Self-contradiction -B; the label looked for means contradiction."""
+    """Self-contradiction -B; the label means contradiction."""
 
     kind = "contradiction"
     usual_title = "Self-contradiction"
@@ -147,8 +147,9 @@ class Contradiction(ClassifierMetric):
             unit="probability",
             range=(0, 1),
             direction="lower",
-            description="Largest probability, by the chosen classifier, that the bot's turn contradicts one "
-            "of its earlier turns. Undefined for its first turn.",
+            description="Highest probability, according to the chosen classifier, that the bot's turn "
+            "contradicts one of "
+            "its earlier turns. Undefined for its first turn.",
         )
 
     def measure(self, layout: Layout, shared: TextCache) -> Measured:
@@ -165,13 +166,13 @@ class Contradiction(ClassifierMetric):
         missed = np.isnan(values[layout.bot]).any()
         return Measured(
             {f"{self.name}_bot": values},
-            reasons={f"{self.name}_bot": ("the bot has said nothing before", BLANK) if missed else ()},
+            reasons={f"{self.name}_bot": ("the bot has no earlier turn", BLANK) if missed else ()},
         )
 
 
 @register_metric
 class Coherence(ClassifierMetric):
-    """Coherence -U/B by a learned model; the label looked for means that the second text fits the first."""
+    """Coherence -U/B by a learned model; the label means that the second text fits the first."""
 
     kind = "coherence"
     usual_title = "Coherence"
@@ -184,8 +185,9 @@ class Coherence(ClassifierMetric):
             unit="probability",
             range=(0, 1),
             direction="higher",
-            description="Probability, by the chosen classifier, that the bot's reply fits the message. Of a "
-            "run of several turns the last is taken. In self-play: of consecutive utterances.",
+            description="Probability, according to the chosen classifier, that the bot's reply fits the message. If a "
+            "speaker writes several turns in a row, the last one is used. In self-play: for consecutive "
+            "utterances.",
         )
 
     def measure(self, layout: Layout, shared: TextCache) -> Measured:

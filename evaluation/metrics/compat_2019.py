@@ -1,7 +1,7 @@
-"""The 2019 code's quantities, quirks included, as means over the rows of its table (`table_2019.py`).
+"""Quantities of the 2019 code, including its quirks, as means over the rows of its table (`table_2019.py`).
 
-Each has the name of the recommended column with `compat_` before it. Normalised copies (min-max, z-scores)
-look at all conversations at once and are no metric: `table_2019.table_2019` has them.
+Each has the name of the recommended column with the prefix `compat_`. Normalised copies (min-max, z-scores) depend on
+all conversations and are therefore not metrics: see `table_2019.table_2019`.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ _WORDS_MATCHED = {"average": "Average", "extrema": "Extrema", "greedy": "One-way
 
 # Name without `compat_`: unit and range, title, what the 2019 code does.
 _ROWS: dict[str, tuple[tuple[str, tuple[float | None, float | None]], str, str]] = {
-    "sentiment_user": (_SCORE, "Sentiment, participant", "Sentiment of the next message, 0 in the last row"),
-    "sentiment_bot": (_SCORE, "Sentiment, bot", "Sentiment of the response, an empty one read as '_'"),
+    "sentiment_user": (_SCORE, "Sentiment, participant", "Sentiment of the next message; 0 in the last row"),
+    "sentiment_bot": (_SCORE, "Sentiment, bot", "Sentiment of the response; an empty one is read as '_'"),
     "sentiment_unk_bot": (
         _SCORE,
         "Sentiment, bot, unknown words",
-        "Sentiment of the response, −0.5 where it has <unk>",
+        "Sentiment of the response; −0.5 if it contains <unk>",
     ),
     "sentiment_coherence_user_bot": (
         _SHARE,
         "Sentiment coherence",
-        "Cosine of the emotions of message and response, an empty one read as '_'",
+        "Cosine of the emotions of message and response; an empty one is read as '_'",
     ),
     "sentiment_coherence_centred_user_bot": (
         ("1", (-0.5, 0.5)),
@@ -46,23 +46,23 @@ _ROWS: dict[str, tuple[tuple[str, tuple[float | None, float | None]], str, str]]
     "sentiment_transition": (
         ("1", (-2, 2)),
         "Sentiment transition",
-        "Sentiment of the next message minus that of the message; in the last row the next one is '_'",
+        "Sentiment of the next message minus that of the message; in the last row the next message is read as '_'",
     ),
     "laughter_user": (
         ("occurrences", (0, 4)),
         "Laughter, participant",
-        "Letters 'ha' in the next message, at most 4, 0 in the last row",
+        "Number of letter pairs 'ha' in the next message, at most 4; 0 in the last row",
     ),
     "semantic_similarity_user_bot": (
         _COSINE,
         "Semantic similarity",
-        "Cosine of the sentence embeddings of message and response, an empty one read as '_'",
+        "Cosine of the sentence embeddings of message and response; an empty one is read as '_'",
     ),
     **{
         f"word_coherence_{kind}_{name}": (
             _COSINE,
             f"{_WORDS_MATCHED[kind]} word coherence, {title}",
-            f"{_WORDS_MATCHED[kind]} word coherence of {description}, 0 where a side has no known word{extra}",
+            f"{_WORDS_MATCHED[kind]} word coherence of {description}; 0 if one side has no known word{extra}",
         )
         for name, title, description in (
             ("user_bot", "message and response", "message and response"),
@@ -75,32 +75,36 @@ _ROWS: dict[str, tuple[tuple[str, tuple[float | None, float | None]], str, str]]
         for kind, extra in (
             ("average", ""),
             ("extrema", ""),
-            ("greedy", "; in one direction, from the first text to the second"),
+            ("greedy", "; in one direction only, from the first text to the second"),
         )
     },
-    "question_bot": (_SHARE, "Question score, bot", "Question score of the response, 0 for an empty one"),
+    "question_bot": (_SHARE, "Question score, bot", "Question score of the response; 0 if it is empty"),
     "question_substring_bot": (
         _SHARE,
         "Question score, bot, later variant",
         "1 if the response has a question mark and the letters of a question word",
     ),
-    "words_user": (_WORDS, "Words, participant", "Words of the next message split at single blanks, 0 in the last row"),
+    "words_user": (
+        _WORDS,
+        "Words, participant",
+        "Words of the next message, split at single spaces; 0 in the last row",
+    ),
     "words_clipped_user": (
         ("words", (0, 30)),
         "Words, participant, at most 30",
-        "Words of the next message split at single blanks, at most 30, 0 in the last row",
+        "Words of the next message, split at single spaces, at most 30; 0 in the last row",
     ),
-    "words_bot": (_WORDS, "Words, bot", "Words of the response split at single blanks"),
+    "words_bot": (_WORDS, "Words, bot", "Words of the response, split at single spaces"),
     "characters_user": (("characters", (0, None)), "Characters, participant", "Characters of the next message"),
     "length_reward": (
         ("rows", (0, None)),
         "Length as a reward",
         "n·0.95^(n−2−t) for row t of n, from 0; 0 in the last row",
     ),
-    "vote_bot": (_SCORE, "Vote", "Vote on the response, 0 in self-play"),
-    "debugging_bot": (_SHARE, "Has the letters 'you'", "1 if the response has the letters 'you'"),
+    "vote_bot": (_SCORE, "Vote", "Vote on the response; 0 in self-play"),
+    "debugging_bot": (_SHARE, "Contains the letters 'you'", "1 if the response contains the letters 'you'"),
     **{
-        f"{kind}_bot": (_SHARE, title, f"1 if the lower-cased response has the letters of a {phrases} phrase")
+        f"{kind}_bot": (_SHARE, title, f"1 if the lower-cased response contains the letters of a {phrases} phrase")
         for kind, title, phrases in (
             ("compliment", "Compliment, bot", "complimenting"),
             ("politeness", "Politeness, bot", "polite"),
@@ -111,25 +115,30 @@ _ROWS: dict[str, tuple[tuple[str, tuple[float | None, float | None]], str, str]]
     "conversation_repetition_bot": (
         _MINUS,
         "Conversation repetition, bot",
-        "Minus the different content words of the response that earlier responses have",
+        "Minus the number of distinct content words of the response that occur in earlier responses",
     ),
-    "utterance_repetition_bot": (_MINUS, "Utterance repetition, bot", "Distinct words minus words of the response"),
-    "response_length_bot": (_WORDS, "Response length", "Words of the response without punctuation"),
+    "utterance_repetition_bot": (
+        _MINUS,
+        "Utterance repetition, bot",
+        "Number of distinct words minus number of words of the response",
+    ),
+    "response_length_bot": (_WORDS, "Response length", "Words of the response, without punctuation"),
     "word_similarity_bot_user": (
         _SHARE,
         "Word similarity",
-        "Content words of the response that the next message has, divided by the response's words; 0 without any",
+        "Content words of the response that also occur in the next message, divided by the number of words of "
+        "the response; 0 without any",
     ),
 }
 _WHOLE: dict[str, tuple[tuple[str, tuple[float | None, float | None]], str, str]] = {
     "sentiment_minmax": (
         ("1 per exchange", (-2, 2)),
         "Sentiment min-max slope",
-        "Slope from lowest to highest sentiment of the next message; the last row takes part with 0, and an "
+        "Slope from lowest to highest sentiment of the next message; the last row counts as 0, and an "
         "undefined slope is 0",
     ),
-    "sentiment_variance_user": (_SHARE, "Sentiment variance", "Variance of the sentiment, last row's 0 included"),
-    "sentiment_auc_user": (_ONE, "Sentiment gained", "Sum of the sentiment transitions, last row included"),
+    "sentiment_variance_user": (_SHARE, "Sentiment variance", "Variance of the sentiment, including the last row's 0"),
+    "sentiment_auc_user": (_ONE, "Sentiment gained", "Sum of the sentiment transitions, including the last row"),
     "n_rows": (("rows", (0, None)), "Rows", "Rows of the table"),
 }
 
@@ -151,7 +160,7 @@ def _columns() -> tuple[Column, ...]:
 
 @register_metric
 class Compat2019(MetricDefaults):
-    """The quantities of the 2019 code as it computes them; on request."""
+    """Quantities of the 2019 code as that code computes them; on request."""
 
     has_network = True
     licence = "Apache-2.0 (MiniLM, and the emotion head on it)"

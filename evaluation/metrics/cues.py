@@ -3,11 +3,11 @@
 Question score: Ghandeharioun et al. (2019), fact sheet section 1.5.
 
 Laughter ("ha", "haha", "ahahah"): Ghandeharioun et al. (2019), fact sheet section 1.2. The released code counts the
-letters "ha" anywhere, also in "that" and "what"; both ways are here under their own names.
+letters "ha" anywhere, even in "that" and "what"; both versions are available under their own names.
 
-Phrases. The released code looks for short lists of phrases in the bot's response (fact sheet section 1.6). The
-lists here are our own. Phrases are found as whole words, whatever their case and the form of the apostrophe; the
-released code's way, letters anywhere in the text, is in `compat_2019`.
+Phrases: the released code searches the bot's response for short lists of phrases (fact sheet section 1.6). The lists
+here are our own. Phrases are matched as whole words, ignoring case and the form of the apostrophe; the released code's
+matching of letters anywhere is in `compat_2019`.
 """
 
 from __future__ import annotations
@@ -53,8 +53,8 @@ class QuestionScore(MetricDefaults):
             unit="1",
             range=(0, 1),
             direction="neither",
-            description="0.5 if the bot's turn has a question mark, plus 0.5 if one of its words is who, "
-            "what, why, where, how or when (Question Score -B). A blank turn asks nothing: 0.",
+            description="0.5 if the bot's turn contains a question mark, plus 0.5 if it contains one of the words who, "
+            "what, why, where, how or when (Question Score -B). A blank turn scores 0.",
         ),
         *per_turn(
             "question_user",
@@ -62,7 +62,7 @@ class QuestionScore(MetricDefaults):
             unit="1",
             range=(0, 1),
             direction="neither",
-            description="The same of a participant's answer to the bot (Question Score -U).",
+            description="The same for a participant's answer to the bot (Question Score -U).",
         ),
     )
 
@@ -82,7 +82,7 @@ _LAUGH = re.compile(r"\b(?:a?(?:ha)+h?)\b")
 
 
 def laughs(text: str) -> int:
-    """Count the words of the text that are laughter, whatever their case: "Haha, ha!" has two."""
+    """Count the words of laughter in a text, ignoring case: "Haha, ha!" has two."""
     return len(_LAUGH.findall(text.casefold()))
 
 
@@ -93,7 +93,7 @@ def laughs_substring(text: str) -> int:
 
 @register_metric
 class Laughter(MetricDefaults):
-    """Laughter -U and -B by words, and -U as the 2019 code counted."""
+    """Laughter -U and -B by words, and -U as counted by the 2019 code."""
 
     name = "laughter"
     languages = ("en",)
@@ -106,8 +106,9 @@ class Laughter(MetricDefaults):
             unit="laughs",
             range=(0, None),
             direction="higher",
-            description="Words of laughter (ha, haha, ahah, hah) in a participant's answer to the bot, "
-            "whatever their case. In self-play: in the next utterance.",
+            description="Words of laughter (ha, haha, ahah, hah) in a participant's answer to the bot, ignoring "
+            "case. In "
+            "self-play: in the next utterance.",
         ),
         *per_turn(
             "laughter_bot",
@@ -123,8 +124,9 @@ class Laughter(MetricDefaults):
             unit="occurrences",
             range=(0, None),
             direction="neither",
-            description="Occurrences of the letters 'ha', case-sensitive, in a participant's answer "
-            "(Laughter -U as the released code counts: 'that' and 'what' count too).",
+            description="Occurrences of the letters 'ha', case-sensitive, in a participant's answer (Laughter -U "
+            "as the "
+            "released code counts: 'that' and 'what' also count).",
         ),
     )
 
@@ -219,19 +221,19 @@ PHRASES: dict[str, tuple[str, ...]] = {
         "how exciting",
     ),
 }
-"""What is looked for, lower case with straight apostrophes, by the name of its column."""
+"""Phrases by column name, in lower case with straight apostrophes."""
 
 _CURLY = str.maketrans({"’": "'", "‘": "'", "ʼ": "'"})
 
 
 def phrase_pattern(phrases: Iterable[str]) -> re.Pattern[str]:
-    """Return a pattern of any of the phrases as whole words; blanks within a phrase stand for any white space."""
+    """Return a pattern that matches any of the phrases as whole words; spaces in a phrase match any white space."""
     choices = "|".join(r"\s+".join(map(re.escape, phrase.split())) for phrase in phrases)
     return re.compile(rf"(?<!\w)(?:{choices})(?!\w)")
 
 
 def straightened(text: str) -> str:
-    """Return the text in lower case with straight apostrophes, as the patterns of phrases read it."""
+    """Return the text in lower case with straight apostrophes, as the phrase patterns expect it."""
     return text.lower().translate(_CURLY)
 
 
@@ -239,16 +241,16 @@ _FOUND = {**{name: phrase_pattern(phrases) for name, phrases in PHRASES.items()}
 
 
 def has_phrase(kind: str, text: str) -> bool:
-    """Return True if the text has a phrase of that kind, a key of `PHRASES` or `you`."""
+    """Return True if the text contains a phrase of the given kind, a key of `PHRASES` or `you`."""
     return _FOUND[kind].search(straightened(text)) is not None
 
 
 _WHAT = {
     "compliment": ("Compliment", "pays a compliment"),
-    "politeness": ("Politeness", "has a polite phrase"),
-    "support": ("Supportiveness", "has a supportive phrase"),
-    "cheer": ("Cheerfulness", "has a cheerful phrase"),
-    "you": ("Speaks to the participant", 'has the word "you"'),
+    "politeness": ("Politeness", "contains a polite phrase"),
+    "support": ("Supportiveness", "contains a supportive phrase"),
+    "cheer": ("Cheerfulness", "contains a cheerful phrase"),
+    "you": ("Addresses the participant", 'contains the word "you"'),
 }
 
 
@@ -268,8 +270,9 @@ class PhraseDetectors(MetricDefaults):
             unit="1",
             range=(0, 1),
             direction="neither",
-            description=f"1 if the bot's turn {what}, as whole words, whatever the case; else 0 (fact sheet "
-            "section 1.6, own lists in metrics/phrases.py).",
+            description=f"1 if the bot's turn {what}, as whole words, ignoring case; otherwise 0 (fact sheet "
+            f"section 1.6, "
+            "with Confab's own lists in metrics/phrases.py).",
         )
     )
 

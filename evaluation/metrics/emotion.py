@@ -4,11 +4,11 @@ Sources: each gives a score per text and a distribution over emotions. Any emoti
 can be used (`EncoderEmotionSource`): S(x) = Σ_k w_k p_k(x), fact sheet section 1.2. VADER (Hutto and Gilbert 2014)
 has a score of its own and, for a distribution, its shares of negative, neutral and positive words.
 
-Sentiment family. Ghandeharioun et al. (2019), fact sheet section 1.2, by any source of emotions (`EmotionSource`):
-the emotion encoder of our own by default, DeepMoji as the paper has it where its files are, and VADER's lexicon.
+Sentiment family: Ghandeharioun et al. (2019), fact sheet section 1.2, with any source of emotions (`EmotionSource`):
+Confab's own emotion encoder by default, DeepMoji as in the paper if its files are available, or VADER's lexicon.
 
-Emotions: the mean share of each of the 28 in the participant's answers, as a logarithm. Shares lie near 0 and
-differ by factors, so their logarithms are compared; `FLOOR` keeps that of 0 finite.
+Emotions: the logarithm of the mean share of each of the 28 emotions in the participant's answers. Shares are close to 0
+and differ by factors, so logarithms are compared; `FLOOR` keeps the logarithm of 0 finite.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ if TYPE_CHECKING:
 
 
 class EmotionSource(Protocol):
-    """Interface of the models that read feelings from texts for the sentiment family."""
+    """Interface of models that estimate emotions in texts for the sentiment family."""
 
     @property
     def identity(self) -> Identity:
-        """Identity of the model; known without loading it."""
+        """Identity of the model; available without loading it."""
         ...
 
     def unavailable_reason(self) -> str | None:
@@ -50,10 +50,10 @@ class EmotionSource(Protocol):
 
 
 class EncoderEmotionSource:
-    """Feelings by an emotion encoder.
+    """Emotions by an emotion encoder.
 
     Args:
-        encoder: gives it when it is first needed, so that importing a metric loads nothing.
+        encoder: returns the encoder when it is first needed, so that importing a metric loads nothing.
     """
 
     def __init__(self, encoder: Callable[[], EmotionEncoder]) -> None:
@@ -79,10 +79,10 @@ class EncoderEmotionSource:
 
 
 def emotions(texts: Sequence[str], encoder: EmotionEncoder, shared: TextCache) -> np.ndarray:
-    """Return distributions over the encoder's emotions, (N, K); each text goes through it once.
+    """Return distributions over the encoder's emotions, (N, K); each distinct text is encoded once.
 
-    A head on the default sentence encoder is given the sentence vectors that metrics share, so a sentence and
-    its emotions cost one encoding.
+    A head on the default sentence encoder receives the sentence vectors shared by all metrics, so a sentence and its
+    emotions cost one encoding.
     """
     from chatbots.encoders.emotion import EmotionHead
 
@@ -93,7 +93,7 @@ def emotions(texts: Sequence[str], encoder: EmotionEncoder, shared: TextCache) -
 
 
 class VaderEmotionSource:
-    """Feelings by VADER's lexicon."""
+    """Emotions by VADER's lexicon."""
 
     @property
     def identity(self) -> Identity:
@@ -119,12 +119,12 @@ FEW_ANSWERS = "fewer than two answers to the bot"
 def slope_min_max(scores: np.ndarray) -> float:
     """Compute the slope from the lowest to the highest score: (S_min − S_max) / (i_min − i_max).
 
-    i counts the scores from the first on; undefined scores keep their place and are passed over. The slope is
-    positive when the lowest comes before the highest. Of equal lowest scores the first is taken, of equal
-    highest the last, so that a constant series has slope 0.
+    i counts the scores from the first one; undefined scores keep their position and are skipped. The slope is positive
+    if the lowest comes before the highest. Of equal lowest scores the first is used, of equal highest the last, so a
+    constant series has slope 0.
 
     Args:
-        scores: (n,) in order, NaN where undefined.
+        scores: (n,) in order, NaN if undefined.
 
     Returns:
         The slope, or NaN with fewer than two defined scores.
@@ -139,13 +139,13 @@ def slope_min_max(scores: np.ndarray) -> float:
 
 
 def variance(scores: np.ndarray) -> float:
-    """Compute the population variance of the defined scores, NaN with fewer than two of them."""
+    """Compute the population variance of the defined scores; NaN with fewer than two of them."""
     defined = scores[~np.isnan(scores)]
     return float(np.var(defined)) if len(defined) > 1 else float("nan")
 
 
 def cosine(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """Compute the cosine of the rows of two (K, D) arrays: (K,), NaN where a row has no length."""
+    """Compute the cosine of the rows of two (K, D) arrays: (K,), NaN for a zero row."""
     norms = np.linalg.norm(a, axis=1) * np.linalg.norm(b, axis=1)
     dots = np.einsum("kd,kd->k", a, b)
     cosines = np.divide(dots, norms, out=np.full(len(dots), np.nan), where=norms > 0)
@@ -153,13 +153,13 @@ def cosine(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 
 def sentiment_columns(prefix: str, score: str, title: str, shares: str) -> tuple[Column, ...]:
-    """Return the columns of one family.
+    """Return the columns of a sentiment family.
 
     Args:
-        prefix: beginning of all names.
-        score: the score, for descriptions: "VADER's compound score".
-        title: appended to titles, to distinguish families; "" for the default one.
-        shares: the distribution whose cosine is the coherence.
+        prefix: prefix of all column names.
+        score: description of the score, such as "VADER's compound score".
+        title: appended to titles to distinguish families; "" for the default one.
+        shares: distribution whose cosine is the coherence.
     """
 
     def make_title(text: str) -> str:
@@ -172,8 +172,8 @@ def sentiment_columns(prefix: str, score: str, title: str, shares: str) -> tuple
             unit="1",
             range=(-1, 1),
             direction="higher",
-            description=f"{score} of a participant's answer to the bot (Sentiment -U). The first message, "
-            "which answers nothing, is left out. In self-play: of the next utterance.",
+            description=f"{score} of a participant's answer to the bot (Sentiment -U). A first message that answers "
+            "nothing is left out. In self-play: of the next utterance.",
         ),
         *per_turn(
             f"{prefix}_bot",
@@ -189,9 +189,10 @@ def sentiment_columns(prefix: str, score: str, title: str, shares: str) -> tuple
             unit="1",
             range=(-2, 2),
             direction="higher",
-            description="Sentiment of the participant's message after the bot's turn minus the one before "
-            "it (Sentiment Transition -U), stored at the later message; of a run of several messages the "
-            "last is taken. In self-play: of consecutive utterances.",
+            description="Sentiment of the participant's message after the bot's turn minus the one before it "
+            "(Sentiment "
+            "Transition -U), stored at the later message. If a speaker writes several messages in a row, the "
+            "last one is used. In self-play: for consecutive utterances.",
         ),
         Column(
             f"{prefix}_minmax",
@@ -200,8 +201,8 @@ def sentiment_columns(prefix: str, score: str, title: str, shares: str) -> tuple
             "1 per exchange",
             (-2, 2),
             "higher",
-            "Slope from the participant's lowest to the highest sentiment (Sentiment Min-Max -U): "
-            "(S_min − S_max) / (i_min − i_max), i counting the participant's answers. Needs two answers.",
+            "Slope from the participant's lowest to the highest sentiment (Sentiment Min-Max -U): (S_min − "
+            "S_max) / (i_min − i_max), where i counts the participant's answers. Requires two answers.",
         ),
         *per_turn(
             f"{prefix}_coherence_user_bot",
@@ -210,8 +211,9 @@ def sentiment_columns(prefix: str, score: str, title: str, shares: str) -> tuple
             range=(0, 1),
             direction="neither",
             description="Cosine of the emotion distributions of a message and the bot's reply (Sentiment "
-            f"Coherence -U/B); the distribution is {shares}. Of a run of several turns the last is taken. "
-            "Stored at the reply. In self-play: of consecutive utterances.",
+            "Coherence -U/B); "
+            f"the distribution is {shares}. If a speaker writes several turns in a row, the last one is used. "
+            "Stored at the reply. In self-play: for consecutive utterances.",
         ),
         Column(
             f"{prefix}_variance_user",
@@ -220,7 +222,7 @@ def sentiment_columns(prefix: str, score: str, title: str, shares: str) -> tuple
             "1",
             (0, 1),
             "neither",
-            "Population variance of the participant's sentiment over the answers to the bot. Needs two answers.",
+            "Population variance of the participant's sentiment over the answers to the bot. Requires two answers.",
         ),
         Column(
             f"{prefix}_auc_user",
@@ -229,16 +231,16 @@ def sentiment_columns(prefix: str, score: str, title: str, shares: str) -> tuple
             "1",
             (None, None),
             "higher",
-            "Sum of the sentiment transitions of a conversation (the 2019 code's AUC): how much the "
-            "participant's sentiment has risen in all.",
+            "Sum of the sentiment transitions of a conversation (the 2019 code's AUC): the total rise of the "
+            "participant's sentiment.",
         ),
     )
 
 
 class SentimentFamily(MetricDefaults):
-    """Sentiment -U and -B, transition, min-max slope, coherence, variance and AUC of one source.
+    """Sentiment -U and -B, transition, min-max slope, coherence, variance and AUC from one source.
 
-    A subclass names itself, its `prefix`, its `feelings` and its columns.
+    A subclass defines its name, its `prefix`, its `feelings` and its columns.
     """
 
     prefix: str
@@ -270,12 +272,12 @@ class SentimentFamily(MetricDefaults):
             "user": (layout.user, score[layout.user], BLANK),
             "bot": (layout.bot, score[layout.bot], BLANK),
             "transition": (after, transition, BLANK),
-            "coherence_user_bot": (reply, coherence, "a text is blank or has no word in it"),
+            "coherence_user_bot": (reply, coherence, "a text is blank or contains no word"),
         }
         by_conversation = {
             "minmax": (slopes, FEW_ANSWERS),
             "variance_user": (spreads, FEW_ANSWERS),
-            "auc_user": (gained, "no message before and after a turn of the bot"),
+            "auc_user": (gained, "the bot has no turn with a message before and after it"),
         }
         return Measured(
             turns={
@@ -293,7 +295,7 @@ class SentimentFamily(MetricDefaults):
 
 
 def default_emotions() -> EmotionEncoder:
-    """Return the emotion encoder that `sentiment` is made with: our own head on the sentence encoder."""
+    """Return the emotion encoder behind `sentiment`: Confab's own head on the sentence encoder."""
     from chatbots.encoders.emotion import emotion_encoder
 
     return emotion_encoder()
@@ -301,7 +303,7 @@ def default_emotions() -> EmotionEncoder:
 
 @register_metric
 class Sentiment(SentimentFamily):
-    """The sentiment family by the emotion encoder that is shipped."""
+    """Sentiment family by the shipped emotion encoder."""
 
     has_network = True
     licence = "Apache-2.0 (MiniLM, and the emotion head on it)"
@@ -313,7 +315,8 @@ class Sentiment(SentimentFamily):
     feelings = EncoderEmotionSource(default_emotions)
     columns = sentiment_columns(
         prefix,
-        "Σ w_k p_k over the 28 emotions of the shipped emotion head (GoEmotions on MiniLM), w_k how pleasant each is,",
+        "Σ w_k p_k over the 28 emotions of the shipped emotion head (GoEmotions on MiniLM), where w_k is the "
+        "pleasantness of each,",
         "",
         "the head's over 28 emotions",
     )
@@ -321,7 +324,7 @@ class Sentiment(SentimentFamily):
 
 @register_metric
 class VaderSentiment(SentimentFamily):
-    """The sentiment family by VADER's lexicon; on request."""
+    """Sentiment family by VADER's lexicon; on request."""
 
     name = "vader"
     languages = ("en",)
@@ -330,14 +333,14 @@ class VaderSentiment(SentimentFamily):
     prefix = "vader"
     feelings = VaderEmotionSource()
     columns = sentiment_columns(
-        prefix, "VADER's compound score", "VADER", "VADER's negative, neutral and positive share"
+        prefix, "VADER's compound score", "VADER", "VADER's shares of negative, neutral and positive words"
     )
 
 
 class DeepMojiOptions(InputModel):
     """Options of an entry of `metrics.yaml`."""
 
-    weights: str = Field(min_length=1, description="the file of torchMoji's weights")
+    weights: str = Field(min_length=1, description="file with torchMoji's weights")
     vocabulary: str = Field(min_length=1, description="torchMoji's `vocabulary.json`")
     device: str = Field("cpu", description="where it computes")
 
@@ -376,14 +379,14 @@ class DeepMojiSentiment(SentimentFamily, ConfiguredMetric):
     def unavailable_reason(self) -> str | None:
         if self.options is None:
             return (
-                "its files are not named; name them in metrics.yaml (kind: deepmoji, params: {weights: "
-                "path, vocabulary: path})"
+                "its files are not specified; name them in metrics.yaml (kind: deepmoji, params: "
+                "{weights: path, vocabulary: path})"
             )
         return super().unavailable_reason()
 
 
 FLOOR = 0.001
-"""Added to a mean share before its logarithm is taken."""
+"""Added to a mean share before taking its logarithm."""
 
 
 def _column(label: str) -> Column:
@@ -394,14 +397,14 @@ def _column(label: str) -> Column:
         "log share",
         (float(np.log(FLOOR)), float(np.log(1 + FLOOR))),
         "neither",
-        f"log(p + {FLOOR}), p the mean share of {label} among the 28 emotions that the shipped head reads from the "
-        "participant's answers to the bot. In self-play: from the next utterances.",
+        f"log(p + {FLOOR}), where p is the mean share of {label} among the 28 emotions that the shipped head "
+        "estimates for the participant's answers to the bot. In self-play: for the next utterances.",
     )
 
 
 @register_metric
 class Emotions(MetricDefaults):
-    """Emotions of the participant's answers, each by itself."""
+    """Share of each emotion in the participant's answers."""
 
     name = "emotions"
     has_network = True

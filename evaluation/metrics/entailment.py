@@ -7,9 +7,9 @@ reply without it has no value. The likeliest class is a column, too: as in the p
 neutral off-topic or dull, contradiction broken. A single number is the probability of entailment, or that less the
 probability of contradiction.
 
-Entailment-lite: a regression on frozen MiniLM, trained on Topical-Chat, as it comes with Confab
-(`evaluation/shipped/entailment-lite`). Never shown as DialogEntailment's classifiers, which are BERT and ESIM with
-ELMo. `docs/research/entailment.md` has its figures.
+Entailment-lite is a regression on frozen MiniLM, trained on Topical-Chat and shipped with Confab
+(`evaluation/shipped/entailment-lite`). It is never shown as DialogEntailment's classifiers, which are BERT and ESIM
+with ELMo. `docs/research/entailment.md` has its results.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from evaluation.metrics.trained import CHECKPOINT_NEEDED, TrainedMetric, Trained
 from evaluation.tables import per_turn
 
 CLASSES = ("contradiction", "neutral", "entailment")
-"""From worst to best; the column of the likeliest class has their places."""
-TOO_SHORT = "there is no utterance so far back"
+"""Labels from worst to best; the column of the likeliest class holds their index."""
+TOO_SHORT = "there is no utterance that far back"
 ROWS = 64
 
 
@@ -38,20 +38,21 @@ class EntailmentMetricOptions(TrainedOptions):
     utterance: int = Field(
         0,
         le=0,
-        description="the premise: 0 for what was said before as a whole, -1 for the last utterance alone, -2 for "
-        "the one before it",
+        description="premise: 0 for the whole preceding conversation, -1 for the last utterance only, -2 for the one "
+        "before it",
     )
-    window: int = Field(5, ge=0, description="how many utterances that whole is of, the newest; 0: all")
+    window: int = Field(
+        5, ge=0, description="number of utterances in the whole preceding conversation, newest first; 0 for all"
+    )
     value: Literal["entailment", "difference"] = Field(
         "entailment",
-        description="the number that stands for a reply: the probability of entailment, or that less the probability "
-        "of contradiction",
+        description="score of a reply: the probability of entailment, or that minus the probability of contradiction",
     )
 
 
 @register_metric
 class Entailment(TrainedMetric):
-    """Probabilities of entailment, neutral and contradiction, the likeliest of them, and one number; on request."""
+    """Probabilities of entailment, neutral and contradiction, the likeliest class, and a single score; on request."""
 
     kind = "entailment"
     usual_title = "Entailment"
@@ -74,8 +75,8 @@ class Entailment(TrainedMetric):
                 unit="difference of probabilities" if difference else "probability",
                 range=(-1 if difference else 0, 1),
                 direction="higher",
-                description="Probability that what was said before entails the bot's turn"
-                + (", less the probability that it contradicts it. " if difference else ". ")
+                description="Probability that the preceding conversation entails the bot's turn"
+                + (", minus the probability that it contradicts it. " if difference else ". ")
                 + "Undefined for a turn that opens the conversation.",
             ),
             *(
@@ -100,7 +101,7 @@ class Entailment(TrainedMetric):
                 unit="class",
                 range=(0, 2),
                 direction="higher",
-                description="The likeliest class of the bot's turn: 0 contradiction, 1 neutral, 2 entailment.",
+                description="Likeliest class of the bot's turn: 0 contradiction, 1 neutral, 2 entailment.",
             ),
         )
         if chosen is not None and super().unavailable_reason() is None:

@@ -1,15 +1,15 @@
-"""GRADE: coherence of a reply by text and a graph of keywords.
+"""GRADE: coherence of a reply, from text and a keyword graph.
 
 Huang et al. (2020), "GRADE: Automatic Graph-Enhanced Coherence Metric for Evaluating Open-Domain Dialogue Systems",
-EMNLP; the network is `evaluation/models/grade.py`. Scores crowd together: ranks and correlations count, not values.
-A reply without any keyword is scored by its text, with the context's keywords alone in the graph; `…_keywords_bot`
-tells which.
+EMNLP; the network is in `evaluation/models/grade.py`. Scores lie close together, so only ranks and correlations are
+meaningful. A reply without keywords is scored by its text, with only the context's keywords in the graph;
+`…_keywords_bot` shows which replies these are.
 
 `grade_pmi` averages it with the reply's mutual information (`trained.py`).
 
-GRADE-lite: GRADE's network on MiniLM, trained on Topical-Chat, as it comes with Confab
-(`evaluation/shipped/grade-lite`). Never shown as GRADE: another encoder, another text, a slice of the graph.
-`docs/research/grade.md` has its figures.
+GRADE-lite is GRADE's network on MiniLM, trained on Topical-Chat and shipped with Confab
+(`evaluation/shipped/grade-lite`). It is never shown as GRADE, because encoder and text differ and the graph is a part
+of the original. `docs/research/grade.md` has its results.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ from evaluation.tables import Column, per_turn
 
 ROWS = 256
 
-NO_KEYWORD = "scored by its text alone: the reply has no keyword"
-UNKNOWN = "scored with keywords that the graph does not know, taken as far from all others"
+NO_KEYWORD = "scored by its text only, because the reply has no keyword"
+UNKNOWN = "scored with keywords that are not in the graph, which are placed far from all others"
 
 
 class _Grade(TrainedMetric):
@@ -67,8 +67,9 @@ class _Grade(TrainedMetric):
                 unit="keywords",
                 range=(0, None),
                 direction="neither",
-                description="How many keywords of the bot's turn are nodes beside those of the context; with 0 there "
-                "are the context's alone.",
+                description="Number of keywords of the bot's turn that are nodes next to those of the context; "
+                "if 0, the "
+                "graph has only the context's keywords.",
             ),
             *per_turn(
                 f"{self.name}_unknown_bot",
@@ -76,8 +77,8 @@ class _Grade(TrainedMetric):
                 unit="keywords",
                 range=(0, None),
                 direction="neither",
-                description="How many keywords of the bot's turn and its context the graph does not know; each counts "
-                "as far from all others.",
+                description="Number of keywords of the bot's turn and its context that are not in the graph; each is "
+                "placed far from all others.",
             ),
         )
 
@@ -131,7 +132,7 @@ class _Grade(TrainedMetric):
 
 @register_metric
 class Grade(_Grade):
-    """GRADE by a checkpoint; on request."""
+    """GRADE with a checkpoint; on request."""
 
     kind = "grade"
     version = "4"  # keywords without a full stop before a mark or a bracket either
@@ -147,8 +148,8 @@ class Grade(_Grade):
                 unit="1",
                 range=(0, 1),
                 direction="higher",
-                description="How coherent the bot's turn is with the two turns before it, by text and a graph of "
-                "keywords; only ranks count. Undefined for a turn that opens the conversation.",
+                description="Coherence of the bot's turn with the two turns before it, from text and a keyword graph; "
+                "only ranks are meaningful. Undefined for a turn that opens the conversation.",
             ),
             *self.keyword_columns(),
         )
@@ -160,7 +161,7 @@ class Grade(_Grade):
 
 @register_metric
 class GradePmi(WithPmi, _Grade):
-    """GRADE and mutual information, each in its own standard deviations, averaged; on request."""
+    """Average of GRADE and mutual information, each in its own standard deviations; on request."""
 
     kind = "grade_pmi"
     version = "2"  # with the numbers of keywords
@@ -179,11 +180,11 @@ class GradePmi(WithPmi, _Grade):
     def unavailable_reason(self) -> str | None:
         reason = super().unavailable_reason()
         if reason is None and not self._scale():
-            reason = "its checkpoint has no test part, on which its scores are scaled; train it on more dialogues"
+            reason = "its checkpoint has no test data, on which scores are scaled; train it on more dialogues"
         return reason
 
     def _scale(self) -> list[float]:
-        """Return mean and standard deviation of the network's scores over held-out pairs; none where unknown."""
+        """Return mean and standard deviation of the network's scores over held-out pairs; None if unknown."""
         if _Grade.unavailable_reason(self) is not None:
             return []
         measured = self.checkpoint.manifest.metrics

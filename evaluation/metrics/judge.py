@@ -1,4 +1,4 @@
-"""A language model as judge: it scores a reply by each question, and takes the same benchmark as other metrics.
+"""Language model as judge: scores replies by questions and is benchmarked like other metrics.
 
 The judge is asked for a fixed form: structured output where the endpoint takes it, else a last line `Rating: N`. Where
 the endpoint returns log-probabilities and the numbers hold most of the probability in the place of N, the score is the
@@ -61,69 +61,69 @@ RATING_FORM = (
     "one whole number:\nRating: N"
 )
 PAIR_FORM = "Which {what} is better, A or B? End with a last line of this form, where X is A or B:\nBetter: X"
-TOO_LONG = "both conversations together are longer than what the judge's model reads"
-WRITTEN = "the judge's endpoint gave no log-probabilities of the numbers: the score is the number it wrote"
+TOO_LONG = "both conversations together are too long for the judge's model"
+WRITTEN = "the judge's endpoint returned no log-probabilities of the numbers, so the score is the number it wrote"
 WEIGHTED = "the score is the mean of the numbers, weighted by the judge's log-probabilities"
 PAIRS_WRITTEN = (
-    "the judge's endpoint gave no log-probabilities of A and B: each order counts wholly for the one it wrote"
+    "the judge's endpoint returned no log-probabilities of A and B, so each order counts fully for the one it wrote"
 )
-PAIRS_WEIGHTED = "each order's preference is the probability of A beside B, by the judge's log-probabilities"
-FORCED = "the score is the mean of the numbers, weighted by a local model's probabilities among them"
-HEADINGS = "the judged text contains headings of the judge's prompt; they were changed for the judge"
+PAIRS_WEIGHTED = "each order's preference is the probability of A relative to B, from the judge's log-probabilities"
+FORCED = "the score is the mean of the numbers, weighted by a local model's probabilities"
+HEADINGS = "the judged text contained headings of the judge's prompt, which were changed for the judge"
 _NOTHING_BEFORE = "(nothing)"
 _HEADING = re.compile(r"\b(reply to judge|(?:reply|chatbot) [ab]|conversation so far|rating|better)[^\S\n]*[:：]", re.I)
 _LONGEST_EXAMPLE = 80
 _AROUND = " \n\t*\"'`():."
 _LEAST_MASS = 0.5
-"""Probability that all answers together need before their log-probabilities count."""
+"""Minimum total probability of all answers for their log-probabilities to be used."""
 
 
 class JudgeOptions(InputModel):
     """Options of an entry of `metrics.yaml`."""
 
-    bot: str = Field(
-        "", description="id of an endpoint bot of bots.yaml; it should have temperature 0 and short replies"
-    )
+    bot: str = Field("", description="id of an endpoint bot in bots.yaml; use temperature 0 and short replies")
     model: str = Field(
         "",
-        description="or a causal language model: a transformers folder, a hub id that was downloaded before, a GGUF "
-        "file, or the id of a bot that is made of one",
+        description="local causal language model instead of a bot: a transformers folder, the hub id of a downloaded "
+        "model, a GGUF file, or the id of a bot that uses one",
     )
     rubric: dict[str, str] = Field(
         {"overall": "How good is it as the next thing to say, all in all?"},
         min_length=1,
-        description="the questions, by the names that their columns get",
+        description="questions, by the names of their columns",
     )
     low: int = Field(1, ge=0, le=9, description="lowest number")
     high: int = Field(5, ge=0, le=9, description="highest number")
-    low_label: str = Field("very bad", description="what the lowest means")
-    high_label: str = Field("very good", description="what the highest means")
+    low_label: str = Field("very bad", description="meaning of the lowest number")
+    high_label: str = Field("very good", description="meaning of the highest number")
     prompt: str = Field(
         PROMPT,
-        description="the request, with {context}, {reply}, {question}, {low} and {high}; the texts are fenced, and the "
-        "question and the form of the answer follow",
+        description="prompt with {context}, {reply}, {question}, {low} and {high}; the texts are fenced, and the "
+        "question "
+        "and the answer format follow",
     )
     chat_prompt: str = Field(
         CHAT_PROMPT,
-        description="what it is asked of a whole conversation where judges are compared with people: {chat} in place "
-        "of {context} and {reply}",
+        description="prompt about a whole conversation, for comparing judges with people: {chat} instead of "
+        "{context} and "
+        "{reply}",
     )
-    window: int = Field(5, ge=1, description="how many earlier turns it is shown")
+    window: int = Field(5, ge=1, description="number of earlier turns included")
     max_requests: int = Field(
-        1000, ge=1, description="the most requests that one run makes; replies after that have no score"
+        1000, ge=1, description="maximum number of requests per run; replies after that have no score"
     )
-    device: str = Field("cpu", description="where a local model computes")
+    device: str = Field("cpu", description="device of a local model")
 
     @model_validator(mode="after")
     def _fits_together(self) -> JudgeOptions:
         if bool(self.bot) == bool(self.model):
-            raise ValueError("bot or model must be named, and not both")
+            raise ValueError("either bot or model must be set, but not both")
         if self.low >= self.high:
             raise ValueError(f"high is {self.high}; it must be above low, {self.low}")
         for key in self.rubric:
             if not re.fullmatch(r"[a-z][a-z0-9_]*", key):
                 raise ValueError(
-                    f"rubric names {quote(key)}; a column's name has lower-case letters, digits and underscores"
+                    f"rubric contains {quote(key)}; column names consist of lower-case letters, digits and underscores"
                 )
         names = {"low_label": "", "high_label": ""} | dict.fromkeys(("low", "high"), 0)
         texts = {"prompt": ("context", "reply", "question"), "chat_prompt": ("chat", "question")}
@@ -133,16 +133,16 @@ class JudgeOptions(InputModel):
             except (KeyError, IndexError, ValueError) as error:
                 may = ", ".join(f"{{{name}}}" for name in (*blanks, "low", "high", "low_label"))
                 raise ValueError(
-                    f"{field} cannot be filled in ({error}); it may hold {may} and {{high_label}}"
+                    f"{field} cannot be filled in ({error}); it can contain {may} and {{high_label}}"
                 ) from None
         if missing := [name for name in ("reply", "question") if f"{{{name}}}" not in self.prompt]:
-            raise ValueError(f"prompt must hold {{{missing[0]}}}")
+            raise ValueError(f"prompt must contain {{{missing[0]}}}")
         return self
 
 
 @register_metric
 class JudgeMetric(ReplyMetric, ConfiguredMetric):
-    """A column for each question of the rubric; on request, by a model that must be named."""
+    """One column per question of the rubric, from a language model; on request, requires a model."""
 
     has_network = True
     licence = CHOSEN_LICENCE
@@ -152,7 +152,7 @@ class JudgeMetric(ReplyMetric, ConfiguredMetric):
     options_type = JudgeOptions
     options: JudgeOptions | None
     default = False
-    needs = ("a language model to ask; each question about each reply is a request, which may cost money",)
+    needs = ("a language model; each question about each reply is a request, which can cost money",)
 
     def __init__(self, name: str = "", title: str = "", **options: Any) -> None:
         super().__init__(name, title, **options)
@@ -180,12 +180,12 @@ class JudgeMetric(ReplyMetric, ConfiguredMetric):
                 unit="points",
                 range=(low, high),
                 direction="higher",
-                description=f"A language model's answer about the bot's turn to “{question}”.",
+                description=f"Answer of a language model about the bot's turn to “{question}”.",
             )
         )
 
     def fresh(self, max_requests: int | None = None) -> JudgeMetric:
-        """Return the same judge with no request counted, and with this cap in place of its own where one is given."""
+        """Return a copy of the judge with no requests counted, and with this limit if one is given."""
         assert self.options is not None, "asked although it is unavailable"
         options = self.options.model_dump()
         if max_requests is not None:
@@ -207,16 +207,16 @@ class JudgeMetric(ReplyMetric, ConfiguredMetric):
     def unavailable_reason(self) -> str | None:
         if self.options is None:
             return (
-                "no model is named; name one in metrics.yaml (kind: judge, params: {bot: id of an endpoint bot} or "
-                "{model: path or hub id})"
+                "no model is specified; name one in metrics.yaml (kind: judge, params: "
+                "{bot: id of an endpoint bot} or {model: path or hub id})"
             )
         if self._model is not None:
             return self._model.unavailable_reason()
         bot = _bot(self.options.bot)
         if bot is None:
-            return f"there is no bot {quote(self.options.bot)}; bots.yaml declares bots"
+            return f"there is no bot {quote(self.options.bot)}; bots are declared in bots.yaml"
         if not hasattr(bot, "likely_take"):
-            return f"{self.options.bot} is no endpoint bot; name its model under `model` instead"
+            return f"{self.options.bot} is not an endpoint bot; name its model under `model` instead"
         return bot.unavailable_reason()
 
     def lacking(self, reply: ReplyInContext, column: str = "") -> str | None:
@@ -226,7 +226,7 @@ class JudgeMetric(ReplyMetric, ConfiguredMetric):
 
     def _cap_told(self) -> str:
         assert self.options is not None
-        return f"the judge's cap of {self.options.max_requests} requests is reached (max_requests)"
+        return f"the judge reached its limit of {self.options.max_requests} requests (max_requests)"
 
     def score(self, replies: Sequence[ReplyInContext], shared: TextCache) -> dict[str, np.ndarray]:
         assert self.options is not None, "asked although it is unavailable"
@@ -256,14 +256,14 @@ class JudgeMetric(ReplyMetric, ConfiguredMetric):
         return {f"{self.name}_{key}_bot": scores[:, k] for k, key in enumerate(keys)}
 
     def _begin(self, shared: TextCache) -> None:
-        """Count requests from 0 in a new run: one has one `Shared`."""
+        """Reset the request count for a new run; each run has its own `Shared`."""
         if self._run is None or self._run() is not shared:
             self._run = weakref.ref(shared)
             self.n_requests = 0
             self._capped, self._unread, self._kinds, self.examples = set(), {}, {}, {}
 
     def remarks(self, scores: Mapping[str, np.ndarray]) -> dict[str, int]:
-        """Return the number of different replies by kind of score, and by reason why there is none, with an example."""
+        """Return the number of distinct replies by kind of score and by reason for a missing one, with an example."""
         problems = Counter(self._unread.values())
         return {
             **Counter(self._kinds.values()),
@@ -272,17 +272,17 @@ class JudgeMetric(ReplyMetric, ConfiguredMetric):
         }
 
     def with_example(self, problem: str) -> str:
-        """Return the reason with the beginning of the first answer that it is about, if there is one."""
+        """Return the reason, with the beginning of the first answer concerned if there is one."""
         example = self.examples.get(problem)
-        return f"{problem}, such as “{example}”" if example else problem
+        return f"{problem}, for example “{example}”" if example else problem
 
     def reply_prompt(self, reply: ReplyInContext, key: str) -> str:
-        """Return the request for a number about a reply; `key` names the question of the rubric."""
+        """Return the prompt for a number about a reply; `key` names the question of the rubric."""
         assert self.options is not None
         return self._filled(self.options.prompt, key, context=lines(reply.context), reply=reply.response)
 
     def chat_prompt(self, chat: Conversation, key: str) -> str:
-        """Return the request for a number about a whole conversation."""
+        """Return the prompt for a number about a whole conversation."""
         assert self.options is not None
         return self._filled(self.options.chat_prompt, key, chat=chat_lines(chat))
 
@@ -294,11 +294,12 @@ class JudgeMetric(ReplyMetric, ConfiguredMetric):
     def chances(self, prompts: Sequence[str], answers: Sequence[str], *, read_all: bool = False) -> np.ndarray:
         """Request the probability of each answer after each prompt: (N, A), rows that sum to 1, or NaN.
 
-        Without log-probabilities the answer that was written has all of the probability. `problems` then holds the
-        reasons of the rows without an answer.
+        Without log-probabilities, the written answer gets all of the probability. `problems` then holds the reasons of
+        the rows without an answer.
 
         Args:
-            read_all: a local model reads a long prompt to its end or not at all; else it reads the end of it.
+            read_all: True if a local model must read a long prompt completely or not at all; otherwise it reads the
+                end.
         """
         self.n_requests += len(prompts)
         self.weighted = np.ones(len(prompts), dtype=bool)
@@ -334,7 +335,7 @@ class JudgeMetric(ReplyMetric, ConfiguredMetric):
             self.cost = None if self.cost is None or price is None else self.cost + price
             if answer.error:
                 self.weighted[k] = False
-                self.problems[k] = f"the judge did not answer: {answer.error}"
+                self.problems[k] = f"the judge did not respond: {answer.error}"
                 self.trouble = self.trouble or self.problems[k]
                 continue
             verdict = read_verdict(answer.text or "", answers)
@@ -355,10 +356,10 @@ def _rows(problems: Sequence[str], n_columns: int) -> list[Sequence[str]]:
 
 
 def fence(template: str, form: str, texts: Mapping[str, str], **blanks: Any) -> str:
-    """Fill a prompt with the texts in fences, and repeat what is asked after them.
+    """Fill a prompt with the fenced texts, and repeat the question after them.
 
-    No text can close a fence: the mark is a digest of the template and of all texts. Headings of the prompt in a text
-    are changed, so that a judge that reads the last `Reply B:` reads the prompt's.
+    No text can close a fence, because the marker is a digest of the template and all texts. Prompt headings inside a
+    text are changed, so a judge that looks for the last `Reply B:` finds the prompt's own.
     """
     mark = hashlib.sha256(
         "\0".join((template, form, *map(str, blanks.values()), *texts.values())).encode()
@@ -381,7 +382,7 @@ def _label(answers: Sequence[str]) -> str:
 
 
 def _response_format(answers: Sequence[str]) -> dict[str, Any]:
-    """Return the structured output that holds one of the answers, as endpoints of OpenAI's kind take it."""
+    """Return the structured output schema with the allowed answers, in the format of OpenAI-compatible endpoints."""
     name = _label(answers).lower()
     value = {"type": "integer", "enum": [int(answer) for answer in answers]} if answers[0].isdigit() else None
     schema = {
@@ -394,7 +395,7 @@ def _response_format(answers: Sequence[str]) -> dict[str, Any]:
 
 
 def lines(context: Sequence[str]) -> str:
-    """Write what was said before, a line for each turn; the last one was said to the replying speaker."""
+    """Write the preceding conversation, one line per turn; the last turn was addressed to the replying speaker."""
     if not context:
         return _NOTHING_BEFORE
     return "\n".join(
@@ -403,7 +404,7 @@ def lines(context: Sequence[str]) -> str:
 
 
 def chat_lines(chat: Conversation, *, self_play: bool = False) -> str:
-    """Write a conversation with a chatbot, a line for each turn; of one with itself both speakers are the chatbot."""
+    """Write a conversation with a chatbot, one line per turn; in self-play both speakers are the chatbot."""
     lines = [(turn.speaker, " ".join(turn.text.split())) for turn in chat.turns]
     names = {"human": "Chatbot, as the other" if self_play else "Other", "bot": "Chatbot"}
     return "\n".join(f"{names[speaker]}: {text}" for speaker, text in lines if text) or _NOTHING_BEFORE
@@ -412,10 +413,10 @@ def chat_lines(chat: Conversation, *, self_play: bool = False) -> str:
 def _weighted(
     tokens: Sequence[tuple[str, Sequence[tuple[str, float]]]], label: str, answers: Sequence[str]
 ) -> np.ndarray | None:
-    """Return the share of each answer in the place of the label; None where the answers hold too little probability.
+    """Return the probability of each answer at the label's position; None if they have too little probability.
 
     Args:
-        tokens: of the answer, in order, each with the likeliest tokens in its place and their log-probabilities.
+        tokens: tokens of the answer in order, each with its likeliest alternatives and their log-probabilities.
     """
     for token, likely in reversed(tokens):
         if token.strip(_AROUND) != label:

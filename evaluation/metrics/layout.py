@@ -1,19 +1,19 @@
-"""Turns and pairs of turns that the suffixes -U, -B and -U/B mean, over a batch laid out flat.
+"""Turns and pairs of turns behind the suffixes -U, -B and -U/B, over a batch laid out flat.
 
 Human-bot conversations (Ghandeharioun et al. 2019; fact sheet section 0):
 
 - -B: every bot turn.
-- -U: every human turn that some bot turn precedes: it answers the bot. What a person writes before the
-  bot has said anything is nobody's response and enters no -U mean.
-- -U/B: (message, reply). Where speakers write several turns in a row, a pair takes the **last** turn of
-  each run; the value stands at the reply.
-- transitions: (message before, message after) a run of the bot, again the last of each run; the value
-  stands at the later one.
-- answers, -B/U: (the bot's turn, the participant's answer to it), the last of each run; the value stands at
-  the answer.
+- -U: every human turn after a bot turn, because it answers the bot. Messages before the bot's first turn answer nothing
+  and enter no -U mean.
+- -U/B: (message, reply). If a speaker writes several turns in a row, the **last** one is used; the value is stored at
+  the reply.
+- transitions: (message before, message after) a run of bot turns, using the last message of each run; the value is
+  stored at the later one.
+- answers, -B/U: (the bot's turn, the participant's answer), using the last turn of each run; the value is stored at the
+  answer.
 
-Self-play: m_1 … m_T of one bot. Each column is computed on the bot's next utterance, so all of -B, -U
-are m_2 … m_T, and all pairs are (m_t, m_{t+1}), stored at t+1; m_1 is described by no column.
+Self-play: m_1 … m_T of one bot. Each column is computed on the bot's next utterance, so -B and -U cover m_2 … m_T, and
+all pairs are (m_t, m_{t+1}), stored at t+1; no column describes m_1.
 """
 
 from __future__ import annotations
@@ -28,24 +28,24 @@ from chatbots import Conversation
 from chatbots.text import quote, sanitise
 
 LAYOUT_VERSION = 1
-"""Raise it when these rules change: it is part of every metric's identity."""
+"""Version of these rules, part of every metric's identity; raise it when they change."""
 
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """The turns of C conversations one after another, N in all. All indices are flat, 0 … N−1.
+    """Turns of C conversations one after another, N in total. All indices are flat, 0 … N−1.
 
     Attributes:
         texts: the N utterances.
-        conversation_of: (N,) which conversation a turn belongs to, 0 … C−1.
-        turn_of: (N,) its index within the conversation.
+        conversation_of: (N,) conversation of each turn, 0 … C−1.
+        turn_of: (N,) index of each turn within its conversation.
         bot: (K,) turns of -B.
         user: (K,) turns of -U.
         exchanges: (K, 2) message and reply of -U/B.
         transitions: (K, 2) the user's message before and after the bot's.
         answers: (K, 2) the bot's turn and the user's answer to it.
-        said: (K,) everything the bot has said: `bot`, and in self-play the first utterance too.
-        self_play: whether both speakers are the same bot.
+        said: (K,) all utterances of the bot: `bot`, and in self-play also the first utterance.
+        self_play: True if both speakers are the same bot.
     """
 
     conversations: tuple[Conversation, ...]
@@ -130,7 +130,7 @@ class Layout:
         return [self.texts[i] for i in turns]
 
     def by_conversation(self, turns: np.ndarray) -> list[np.ndarray]:
-        """Cut these turns (K,), which are in order, into C parts, one for each conversation."""
+        """Split these turns (K,), given in order, into C parts, one for each conversation."""
         first = np.arange(1, len(self.conversations))
         parts = np.split(turns, np.searchsorted(self.conversation_of[turns], first))
         return parts[: len(self.conversations)]  # of no conversation there is still one empty part

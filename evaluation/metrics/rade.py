@@ -1,9 +1,9 @@
-"""RADE: a reply scored against a reference, on the scale of the people it learnt from.
+"""RADE: scores a reply against a reference, on the scale of the ratings it was trained on.
 
 Shi et al. 2023, "RADE: Reference-Assisted Dialogue Evaluation for Open-Domain Dialogue", ACL. The networks are in
 `evaluation/models/rade.py`, their training in `evaluation/training/metrics/rade.py`. Scores are not clipped to the
-scale; `evaluation.models.rade.reported` does that for showing. Without a person's reference it is undefined, unless
-the metric's entry says how one is made.
+scale; `evaluation.models.rade.reported` clips them for display. Without a human reference it is undefined, unless the
+metric's entry specifies how to make one.
 """
 
 from __future__ import annotations
@@ -32,19 +32,20 @@ class RadeMetricOptions(TrainedOptions):
 
     references: Literal["people", "retrieved", "generated"] = Field(
         "people",
-        description="where a reply has none of a person's: leave it out, take what was said in a corpus where the talk "
-        "was most alike (BM25), or let a bot say something there",
+        description="if there is no human reference: leave the reply out, use the reply from the most similar "
+        "context in "
+        "a corpus (BM25), or let a bot generate one",
     )
-    corpus: str = Field("everyday", description="of retrieved references: a file, or everyday")
+    corpus: str = Field("everyday", description="corpus of retrieved references: a file, or everyday")
     index: Literal["contexts", "responses"] = Field(
-        "contexts", description="what of the corpus is compared with the context"
+        "contexts", description="part of the corpus to compare with the context"
     )
-    bot: str = Field("", description="of generated references: its id")
+    bot: str = Field("", description="id of the bot that generates references")
 
     @model_validator(mode="after")
     def _bot_is_named(self) -> RadeMetricOptions:
         if self.references == "generated" and not self.bot:
-            raise ValueError("bot must be named where references are generated")
+            raise ValueError("bot is required for generated references")
         return self
 
 
@@ -70,23 +71,23 @@ class Rade(TrainedMetric):
         if makes_references and self.options is not None:
             chosen = self.options
             source = (
-                f"what {chosen.bot} says in place of a reference"
+                f"what {chosen.bot} says instead of a reference"
                 if chosen.references == "generated"
-                else f"the corpus {chosen.corpus}, where a person's reference is missing"
+                else f"the corpus {chosen.corpus}, if there is no human reference"
             )
             self.needs = (*(need for need in self.needs if need != "a reference"), source)
         self.columns = tuple(
             column
-            for kind, subject in (("bot", "the bot's turn"), ("reference", "the reference beside it"))
+            for kind, subject in (("bot", "the bot's turn"), ("reference", "the reference next to it"))
             for column in per_turn(
                 f"{self.name}_{kind}",
                 f"{self.title}, {kind}",
                 unit="points",
                 range=(None, None),
                 direction="higher" if kind == "bot" else "neither",
-                description=f"Score of {subject} on the scale of the people it learnt from (1 to 5), "
-                f"not clipped to it. {'Undefined' if makes_references else 'Needs a reference; undefined'} for a turn "
-                "that opens the conversation.",
+                description=f"Score of {subject} on the scale of the ratings it was trained on (1 to 5), not clipped. "
+                f"{'Undefined' if makes_references else 'Needs a reference; undefined'} for a turn that opens "
+                "the conversation.",
             )
         )
         if self.options is not None and super().unavailable_reason() is None:
@@ -141,7 +142,7 @@ class Rade(TrainedMetric):
         return {f"{self.name}_bot": scores[:, 1], f"{self.name}_reference": scores[:, 0]}
 
     def _with_references(self, replies: Sequence[ReplyInContext], shared: TextCache) -> list[ReplyInContext]:
-        """Return the replies; those without a person's reference with a made one, where the options say so."""
+        """Return the replies, with made references for those without a human one if the options request it."""
         lacking = [k for k, reply in enumerate(replies) if reply.reference is None]
         complete = list(replies)
         if lacking and not self.needs_reference:
@@ -163,7 +164,7 @@ class Rade(TrainedMetric):
         return RetrievedReferences(corpus.dialogues, chosen.index)
 
     def _corpus_digest(self) -> str | None:
-        """Return the digest of the corpus of retrieved references, or None where it cannot be read."""
+        """Return the digest of the corpus of retrieved references, or None if it cannot be read."""
         assert self.options is not None, "asked although it is unavailable"
         place = EVERYDAY if self.options.corpus == "everyday" else Path(self.options.corpus)
         try:
@@ -175,5 +176,5 @@ class Rade(TrainedMetric):
 
 @lru_cache(maxsize=16)
 def _digest(place: Path, seen: tuple[tuple[Path, int, int], ...]) -> str:
-    """Return a corpus's digest; times and sizes of its files are arguments, so that a changed one is read again."""
+    """Return a corpus's digest; times and sizes of its files are arguments, so that changed files are read again."""
     return corpus_read(place).digest

@@ -1,7 +1,7 @@
 """Reactions of participants: their answers to the bot, and their votes.
 
-Counts enter as logarithms or shares, so that one very long message does not decide a mean. Sentiment is that of
-`emotion.py`; words of content those of `text_cache.py`. The lists of phrases are our own, in English.
+Counts are used as logarithms or shares, so that one very long message does not dominate a mean. Sentiment comes from
+`emotion.py`; content words from `text_cache.py`. The lists of English phrases are our own.
 
 Votes: up, down or nothing per bot turn, given while chatting (fact sheet section 1.6).
 """
@@ -22,7 +22,7 @@ from evaluation.metrics.text_cache import BLANK, TextCache, content_words
 from evaluation.tables import Column, per_turn
 
 SHORT = 3
-"""Words that an answer called short has at most."""
+"""Maximum number of words of a short answer."""
 
 REACTIONS: dict[str, tuple[str, ...]] = {
     "appreciation": (
@@ -115,16 +115,16 @@ REACTIONS: dict[str, tuple[str, ...]] = {
         "nevermind",
     ),
 }
-"""What is looked for, lower case with straight apostrophes, by the name of its column."""
+"""Patterns by column name, in lower case with straight apostrophes."""
 
 _FOUND = {kind: phrase_pattern(phrases) for kind, phrases in REACTIONS.items()}
 _SHARES = {
-    "question_mark": ("asks with a question mark", lambda text: "?" in text),
+    "question_mark": ("contains a question mark", lambda text: "?" in text),
     "short": (f"has at most {SHORT} words, separated by white space", lambda text: n_words(text) <= SHORT),
-    "exclamation": ("has an exclamation mark", lambda text: "!" in text),
-    "appreciation": ("has a word or phrase of appreciation", None),
-    "negation": ("has a word of negation", None),
-    "confusion": ("shows confusion or tries to repair the talk", None),
+    "exclamation": ("contains an exclamation mark", lambda text: "!" in text),
+    "appreciation": ("contains a word or phrase of appreciation", None),
+    "negation": ("contains a word of negation", None),
+    "confusion": ("shows confusion or tries to repair the conversation", None),
 }
 _TITLES = {
     "question_mark": "Question marks",
@@ -137,10 +137,10 @@ _TITLES = {
 
 
 def sentiment_slope(scores: np.ndarray) -> float:
-    """Compute the least-squares slope of the scores over their places 0, 1, …; NaN with fewer than two of them.
+    """Compute the least-squares slope of the scores over positions 0, 1, …; NaN with fewer than two of them.
 
     Args:
-        scores: (n,) in order, NaN where undefined; such a score keeps its place and is passed over.
+        scores: (n,) in order, NaN if undefined; undefined scores keep their position and are skipped.
     """
     positions = np.flatnonzero(~np.isnan(scores))
     if len(positions) < 2:
@@ -150,13 +150,13 @@ def sentiment_slope(scores: np.ndarray) -> float:
 
 
 def last_score(scores: np.ndarray) -> float:
-    """Return the last defined score, NaN where there is none."""
+    """Return the last defined score; NaN if there is none."""
     defined = scores[~np.isnan(scores)]
     return float(defined[-1]) if len(defined) else float("nan")
 
 
 def mean_similarity(vectors: np.ndarray) -> float:
-    """Compute the mean cosine of all pairs of n vectors of length 1, (n, D); NaN with fewer than two of them.
+    """Compute the mean cosine of all pairs of n unit vectors, (n, D); NaN with fewer than two of them.
 
     |Σ v|² is n plus twice the sum of the cosines of the pairs.
     """
@@ -168,7 +168,7 @@ def mean_similarity(vectors: np.ndarray) -> float:
 
 
 def taken_up(answer: str, before: str) -> float:
-    """Return the share of an answer's different content words that the turn before has, NaN where it has none."""
+    """Return the share of an answer's distinct content words that occur in the turn before; NaN if it has none."""
     answer_words = set(content_words(answer))
     return len(answer_words & set(content_words(before))) / len(answer_words) if answer_words else float("nan")
 
@@ -181,7 +181,8 @@ def _share(kind: str) -> tuple[Column, Column]:
         unit="1",
         range=(0, 1),
         direction="neither",
-        description=f"1 if a participant's answer to the bot {predicate}; else 0. In self-play: the next utterance.",
+        description=f"1 if a participant's answer to the bot {predicate}; otherwise 0. In self-play: the next "
+        f"utterance.",
     )
 
 
@@ -210,7 +211,7 @@ class Reactions(MetricDefaults):
             unit="1",
             range=(-1, 1),
             direction="higher",
-            description="Sentiment of a participant's answer to the bot, the number of `sentiment_user`.",
+            description="Sentiment of a participant's answer to the bot, the same number as `sentiment_user`.",
         ),
         Column(
             "reaction_sentiment_slope_user",
@@ -219,7 +220,7 @@ class Reactions(MetricDefaults):
             "1 per answer",
             (-2, 2),
             "higher",
-            "Least-squares slope of the sentiment of the participant's answers over their order. Needs two answers.",
+            "Least-squares slope of the sentiment of the participant's answers over their order. Requires two answers.",
         ),
         Column(
             "reaction_sentiment_last_user",
@@ -228,7 +229,7 @@ class Reactions(MetricDefaults):
             "1",
             (-1, 1),
             "higher",
-            "Sentiment of the participant's last answer to the bot that is not blank.",
+            "Sentiment of the participant's last non-blank answer to the bot.",
         ),
         Column(
             "reaction_self_similarity_user",
@@ -237,8 +238,8 @@ class Reactions(MetricDefaults):
             "cosine",
             (-1, 1),
             "neither",
-            "Mean cosine of the sentence vectors of all pairs of the participant's answers that are not blank. Needs "
-            "two answers.",
+            "Mean cosine of the sentence vectors of all pairs of the participant's non-blank answers. "
+            "Requires two answers.",
         ),
         *per_turn(
             "reaction_overlap_user",
@@ -246,8 +247,9 @@ class Reactions(MetricDefaults):
             unit="1",
             range=(0, 1),
             direction="neither",
-            description="Share of the different content words of a participant's answer that the bot's turn before "
-            "it has; of a run of several turns the last is taken. Undefined for an answer without a content word.",
+            description="Share of the distinct content words of a participant's answer that occur in the bot's turn "
+            "before it. If a speaker writes several turns in a row, the last one is used. Undefined for an "
+            "answer without content words.",
         ),
     )
 
@@ -291,7 +293,7 @@ class Reactions(MetricDefaults):
             ),
             "reaction_sentiment_last_user": (
                 np.array([last_score(sentiment[part]) for part in parts], dtype=float),
-                "no answer to the bot that is not blank",
+                "no non-blank answer to the bot",
             ),
             "reaction_self_similarity_user": (
                 np.array([mean_similarity(vectors[place[part]]) for part in turns_with_text], dtype=float),

@@ -1,9 +1,9 @@
-"""Word overlap with a person's reply: BLEU, ROUGE and METEOR.
+"""Word overlap with a human reply: BLEU, ROUGE and METEOR.
 
-BLEU-1 … BLEU-4 and ROUGE-L are the sentence formulas of COCO-caption (nlg-eval too), used in the tables of GRADE,
-RADE and the survey of Yeh et al. 2021: tokens by white space, case kept. ROUGE-1 and ROUGE-2 are those of Google's
-rouge-score: lower case, letters and digits, balanced F. Other implementations give correlations that differ by .05
-on average, so their numbers must not stand in one table.
+BLEU-1 … BLEU-4 and ROUGE-L are the sentence formulas of COCO-caption (also nlg-eval), used in the tables of GRADE, RADE
+and the survey of Yeh et al. 2021: tokens by white space, case-sensitive. ROUGE-1 and ROUGE-2 are those of Google's
+rouge-score: lower case, letters and digits, balanced F. Other implementations give correlations that differ by .05 on
+average, so do not mix their numbers in one table.
 
 METEOR 1.5 of a reply against a person's reply, by its own program in Java. Denkowski and Lavie (2014), "Meteor
 Universal", options `-l en -norm`, per sentence: the variant behind the tables of GRADE, RADE and the survey of Yeh
@@ -34,7 +34,7 @@ from evaluation.tables import Column, per_turn
 
 _TINY, _SMALL = 1e-15, 1e-9
 _BETA = 1.2
-_COCO = "(COCO-caption's sentence formula: tokens by white space, case kept). Needs a reference."
+_COCO = "(COCO-caption's sentence formula: tokens by white space, case-sensitive). Needs a reference."
 
 
 def _column(name: str, title: str, description: str) -> tuple[Column, Column]:
@@ -51,7 +51,7 @@ class _Overlap(ReplyMetric):
 
 @register_metric
 class Bleu(_Overlap):
-    """BLEU-4, and BLEU-1 to BLEU-3, of a reply against people's replies."""
+    """BLEU-4, and BLEU-1 to BLEU-3, of a reply against human replies."""
 
     name = "bleu"
     title = "BLEU"
@@ -82,11 +82,11 @@ class Bleu(_Overlap):
 
 @register_metric
 class RougeL(_Overlap):
-    """ROUGE-L of a reply against people's replies, as COCO-caption computes it."""
+    """ROUGE-L of a reply against human replies, as computed by COCO-caption."""
 
     name = "rouge_l"
     title = "ROUGE-L"
-    columns = _column("rouge_l", "ROUGE-L", f"F of the longest common subsequence, recall weighted by 1.2 {_COCO}")
+    columns = _column("rouge_l", "ROUGE-L", f"F of the longest common subsequence, with recall weighted by 1.2 {_COCO}")
 
     def score(self, replies: Sequence[ReplyInContext], shared: TextCache) -> dict[str, np.ndarray]:
         scores = [rouge_l(r.response.split(" "), _reference(r).split(" ")) for r in replies]
@@ -99,7 +99,7 @@ class RougeL(_Overlap):
 
 @register_metric
 class Rouge(_Overlap):
-    """ROUGE-1 and ROUGE-2 of a reply against one reference, by the package rouge-score."""
+    """ROUGE-1 and ROUGE-2 of a reply against one reference, from the package rouge-score."""
 
     name = "rouge"
     title = "ROUGE"
@@ -135,8 +135,8 @@ class Rouge(_Overlap):
 def sentence_bleu(response: Sequence[str], *references: Sequence[str]) -> list[float]:
     """Return BLEU-1 … BLEU-4 by COCO-caption's formula for one sentence; never exactly 0.
 
-    Of several references a run of words counts as often as the one that has it most often, and the length is that of
-    the one nearest to the response's, the shorter of two that are equally near.
+    With several references, an n-gram counts up to its maximum number in a single reference, and the length is that of
+    the reference closest to the response's, the shorter of two equally close ones.
     """
     product, scores = 1.0, []
     _, length = min((abs(len(reference) - len(response)), len(reference)) for reference in references)
@@ -156,7 +156,7 @@ def sentence_bleu(response: Sequence[str], *references: Sequence[str]) -> list[f
 def rouge_l(response: Sequence[str], *references: Sequence[str]) -> float:
     """Return (1 + β²) P R / (R + β² P) with β = 1.2 of the longest common subsequence; 0 without a common token.
 
-    P and R are each the best over the references, which need not be of one and the same, as COCO-caption has it.
+    P and R are each the maximum over the references, possibly of different ones, as in COCO-caption.
     """
     common = [_longest_common(response, reference) for reference in references]
     if not any(common):
@@ -188,16 +188,16 @@ def _reference(reply: ReplyInContext) -> str:
 
 JAR = "meteor-1.5.jar"
 _PATIENCE_S = 120.0
-"""A batch takes a second; a program that is silent for so long is ended."""
+"""Seconds without output after which the program is ended; a batch takes a second."""
 _TRIES = 2
 
 
 class MeteorError(Exception):
-    """The program ended, or said something that is no number."""
+    """Error raised if the program ended, or returned something that is not a number."""
 
 
 def meteor_jar() -> Path | None:
-    """Return the program's file; None where its package is not installed."""
+    """Return the program's file; None if its package is not installed."""
     # find_spec of a top-level package looks for its folder and runs none of its code.
     spec = importlib.util.find_spec("pycocoevalcap")
     places = (spec.submodule_search_locations or []) if spec else []
@@ -206,17 +206,17 @@ def meteor_jar() -> Path | None:
 
 
 class _Program:
-    """One running METEOR, for any thread; it ends with this process, for its input ends then."""
+    """A running METEOR process, usable from any thread; it ends with this process, because its input closes."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._process: subprocess.Popen[str] | None = None
 
     def scores(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
-        """Score (reply, reference) pairs; a program that breaks off is started once more.
+        """Score (reply, reference) pairs; if the program fails, it is restarted once.
 
         Raises:
-            MeteorError: it broke off again.
+            MeteorError: if it fails again.
         """
         with self._lock:
             for attempt in range(_TRIES):
@@ -225,7 +225,7 @@ class _Program:
                 except (OSError, ValueError, MeteorError) as error:
                     self._end()
                     if attempt + 1 == _TRIES:
-                        raise MeteorError(f"METEOR broke off: {error}") from error
+                        raise MeteorError(f"METEOR failed: {error}") from error
         raise AssertionError("the loop returns or raises")
 
     def _scores(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
@@ -243,7 +243,7 @@ class _Program:
     def _started(self) -> subprocess.Popen[str]:
         jar = meteor_jar()
         if jar is None:
-            raise MeteorError("its file has gone")
+            raise MeteorError("its file no longer exists")
         if self._process is None or self._process.poll() is not None:
             self._process = subprocess.Popen(
                 ["java", "-Xmx2G", "-jar", str(jar), "-", "-", "-stdio", "-l", "en", "-norm"],
@@ -266,7 +266,7 @@ class _Program:
         assert self._process.stdout is not None
         line = self._process.stdout.readline().strip()
         if not line:
-            raise MeteorError("it gave no answer")
+            raise MeteorError("it returned no answer")
         return line
 
     def _end(self) -> None:
@@ -277,7 +277,7 @@ class _Program:
 
 
 def _line(text: str) -> str:
-    """Return the text as the program's protocol can hold it: one line without its separator."""
+    """Return the text in the form the program's protocol allows: one line without its separator."""
     return " ".join(text.replace("|||", " ").split())
 
 
@@ -308,11 +308,11 @@ class Meteor(ReplyMetric):
     def unavailable_reason(self) -> str | None:
         if meteor_jar() is None:
             return (
-                f"the package pycocoevalcap, which carries {JAR}, is not installed; run "
-                "`pip install --no-deps pycocoevalcap` (104 MB)"
+                f"the package pycocoevalcap, which includes {JAR}, is not installed; run `pip install "
+                "--no-deps pycocoevalcap` (104 MB)"
             )
         if shutil.which("java") is None:
-            return "it is a program in Java, and there is no `java` on the PATH; install a Java runtime"
+            return "METEOR needs Java, and there is no `java` on the PATH; install a Java runtime"
         return None
 
     def score(self, replies: Sequence[ReplyInContext], shared: TextCache) -> dict[str, np.ndarray]:

@@ -1,4 +1,4 @@
-"""Published learned metrics whose weights a researcher has: BARTScore and BLEURT.
+"""Published learned metrics with weights supplied by the researcher: BARTScore and BLEURT.
 
 BARTScore (Yuan et al. 2021, NeurIPS): mean log-likelihood per token of one text given another, by an encoder-decoder;
 reference → reply is its precision, reply → reference its recall, and context → reply needs no reference. BLEURT
@@ -29,12 +29,12 @@ _ROWS = 16
 class LearnedOptions(InputModel):
     """Options of an entry of `metrics.yaml` for either metric."""
 
-    model: str = Field(min_length=1, description="a transformers folder, or a hub id that was downloaded before")
+    model: str = Field(min_length=1, description="a transformers folder, or the hub id of a downloaded model")
     device: str = Field("cpu", description="where it computes")
 
 
 class _Learned(ReplyMetric, ConfiguredMetric):
-    """A metric by a transformers model that must be named."""
+    """Metric by a transformers model that must be named."""
 
     has_network = True
     licence = CHOSEN_LICENCE
@@ -53,17 +53,17 @@ class _Learned(ReplyMetric, ConfiguredMetric):
     def unavailable_reason(self) -> str | None:
         if self._model is None:
             return (
-                f"no model is named; name a local one in metrics.yaml (kind: {self.kind}, params: {{model: path or "
-                "hub id})"
+                f"no model is specified; name a local one in metrics.yaml (kind: {self.kind}, params: {{model: "
+                "path or hub id})"
             )
         return self._model.unavailable_reason() or self._unfit(self._model.config())
 
     def _unfit(self, config: dict[str, Any]) -> str | None:
-        """Return the reason why a model of this configuration is of another kind, or None."""
+        """Return the reason why a model of this configuration does not fit, or None."""
         raise NotImplementedError
 
     def _batches(self, kind: str, pairs: Sequence[tuple[str, str]], compute: Any) -> dict[tuple[str, str], float]:
-        """Return a number for each distinct pair, computed in batches of like length."""
+        """Return a number for each distinct pair, computed in batches of similar length."""
         assert self._model is not None, "asked although it is unavailable"
         loaded = self._model.load(kind)
         distinct = sorted(dict.fromkeys(pairs), key=lambda pair: len(pair[0]) + len(pair[1]))
@@ -76,7 +76,7 @@ class _Learned(ReplyMetric, ConfiguredMetric):
 
 @register_metric
 class BartScore(_Learned):
-    """BARTScore by an encoder-decoder of yours; on request."""
+    """BARTScore by an encoder-decoder of your choice; on request."""
 
     kind = "bart_score"
     version = "2"  # too long a context loses its beginning
@@ -100,7 +100,7 @@ class BartScore(_Learned):
                 unit="nats",
                 range=(None, 0),
                 direction="higher",
-                description=f"Mean log-likelihood per token of {subject}, by the chosen encoder-decoder."
+                description=f"Mean log-likelihood per token of {subject}, from the chosen encoder-decoder."
                 + (" Needs a reference." if kind != "context" else ""),
             )
         )
@@ -108,7 +108,7 @@ class BartScore(_Learned):
     def _unfit(self, config: dict[str, Any]) -> str | None:
         if config.get("is_encoder_decoder", config.get("model_type") == "bart"):
             return None
-        return f"its model is no encoder-decoder ({config.get('model_type')}); BART is one"
+        return f"its model is not an encoder-decoder ({config.get('model_type')}); use one such as BART"
 
     def lacking(self, reply: ReplyInContext, column: str = "") -> str | None:
         if column == f"{self.name}_context" and not reply.context and not blank(reply.response):
@@ -131,7 +131,7 @@ class BartScore(_Learned):
 
 @register_metric
 class Bleurt(_Learned):
-    """BLEURT by a checkpoint of yours; on request."""
+    """BLEURT by a checkpoint of your choice; on request."""
 
     kind = "bleurt"
     usual_title = "BLEURT"
@@ -161,7 +161,7 @@ class Bleurt(_Learned):
 
 
 def _mean_log_likelihoods(loaded: Any, pairs: Sequence[tuple[str, str]]) -> list[float]:
-    """Return the mean log-likelihood per token of each second text given the first; NaN without a token."""
+    """Return the mean log-likelihood per token of each second text given the first; NaN without tokens."""
     import torch
 
     def tokens(texts: list[str], cut: str) -> Any:

@@ -1,4 +1,4 @@
-"""Similarity of vectors with a person's reply: BERTScore and embedding matches.
+"""Vector similarity with a human reply: BERTScore and embedding matches.
 
 BERTScore of a reply against a person's reply (Zhang et al. 2020, "BERTScore", ICLR), without idf weights. Precision
 is the mean over the reply's tokens of the best cosine with a token of the reference, recall the reverse, and the
@@ -44,9 +44,9 @@ class EncoderTokenVectors(LocalModel):
     """An encoder's vectors of a text's tokens.
 
     Args:
-        model: a folder or a hub id that was downloaded before; `MINILM`: the encoder that comes with Confab.
-        layer: whose output is taken, from 1; 0: the last one's.
-        device: where it computes.
+        model: a folder or the hub id of a downloaded model; `MINILM` for the encoder shipped with Confab.
+        layer: number of the layer whose output is used, from 1; 0 for the last one.
+        device: device to compute on.
     """
 
     def __init__(self, model: str, layer: int = 0, device: str = "cpu") -> None:
@@ -72,10 +72,10 @@ class EncoderTokenVectors(LocalModel):
         return super().load(kind)
 
     def vectors(self, texts: Sequence[str], *, unit: bool = True) -> list[tuple[np.ndarray, np.ndarray]]:
-        """Return for each text its (n, D) token vectors, and (n,) whether a token is of the text.
+        """Return for each text its (n, D) token vectors, and an (n,) mask of tokens that belong to the text.
 
         Args:
-            unit: the vectors have length 1; else the length that the encoder gives them.
+            unit: True to normalise the vectors to length 1.
         """
         import torch
 
@@ -107,10 +107,10 @@ class EncoderTokenVectors(LocalModel):
 
 
 def _with_leading_blank(tokenizer: Any, text: str) -> str:
-    """Return the text as the authors' code gives it to RoBERTa and GPT-2: a blank before its first word.
+    """Return the text in the form the authors' code gives to RoBERTa and GPT-2: with a leading space.
 
-    Their vocabularies hold a word within a text together with the blank before it, so that without one the first word
-    is another token than the same word elsewhere.
+    Their vocabularies include the space before a word within a text, so without it the first word would be a different
+    token than the same word elsewhere.
     """
     bytewise = type(tokenizer).__name__.startswith(("Roberta", "GPT2"))
     return f" {text.strip()}" if bytewise else text
@@ -119,7 +119,7 @@ def _with_leading_blank(tokenizer: Any, text: str) -> str:
 def bert_score(
     reply: tuple[np.ndarray, np.ndarray], reference: tuple[np.ndarray, np.ndarray]
 ) -> tuple[float, float, float]:
-    """Return precision, recall and F of two texts' token vectors; NaN where a side has no token of its own."""
+    """Return precision, recall and F of two texts' token vectors; NaN if a side has no token of its own."""
     (x, own_x), (y, own_y) = reply, reference
     if not own_x.any() or not own_y.any():
         return float("nan"), float("nan"), float("nan")
@@ -134,15 +134,17 @@ class BertScoreOptions(InputModel):
     """Options of an entry of `metrics.yaml`."""
 
     model: str = Field(
-        min_length=1, description="an encoder: a transformers folder, or a hub id that was downloaded before"
+        min_length=1, description="an encoder: a transformers folder, or the hub id of a downloaded model"
     )
-    layer: int = Field(0, ge=0, description="whose output is taken, from 1; 0: the last one's. 17 for roberta-large")
+    layer: int = Field(
+        0, ge=0, description="layer whose output is used, from 1; 0 for the last one. 17 for roberta-large"
+    )
     device: str = Field("cpu", description="where it computes")
 
 
 @register_metric
 class BertScore(ReplyMetric, ConfiguredMetric):
-    """BERTScore of a reply and one reference; by MiniLM where no encoder is chosen, and named so; on request."""
+    """BERTScore of a reply and one reference; by MiniLM if no encoder is chosen, and named accordingly; on request."""
 
     has_network = True
     kind = "bert_score"
@@ -197,10 +199,10 @@ class BertScore(ReplyMetric, ConfiguredMetric):
         return {f"{self.name}_{kind}": scores[:, k] for k, kind in enumerate(("precision", "recall", "f"))}
 
 
-NO_WORD = "scored 0, as no word of the reply or none of the reference has a vector"
+NO_WORD = "scored 0, because no word of the reply or of the reference has a vector"
 _FORMULAS = {
     "average": "Cosine of the mean word vectors",
-    "extrema": "Cosine of the vectors that have, in each dimension, the value of greatest size",
+    "extrema": "Cosine of the vectors holding, in each dimension, the value of largest magnitude",
     "greedy": "Each word's best cosine on the other side, averaged over words, then over both directions",
 }
 
@@ -209,18 +211,18 @@ class EmbeddingMatchOptions(InputModel):
     """Options of an entry of `metrics.yaml`."""
 
     path: str = Field("", description="a file of word2vec (.bin), GloVe (.txt) or fastText (.vec), unpacked")
-    rows: int = Field(ROWS, ge=1, description="how many of its most frequent words are used")
+    rows: int = Field(ROWS, ge=1, description="number of its most frequent words to use")
     encoder: str = Field(
         "",
-        description="or an encoder, whose tokens stand for the words: a transformers folder, or a hub id that was "
-        "downloaded before",
+        description="an encoder whose token vectors replace word vectors: a transformers folder, or the hub id of a "
+        "downloaded model",
     )
-    layer: int = Field(0, ge=0, description="whose output is taken, from 1; 0: the last one's")
+    layer: int = Field(0, ge=0, description="layer whose output is used, from 1; 0 for the last one")
 
     @model_validator(mode="after")
     def _one_is_named(self) -> EmbeddingMatchOptions:
         if bool(self.path) == bool(self.encoder):
-            raise ValueError("path or encoder must be named, and not both")
+            raise ValueError("either path or encoder must be set, but not both")
         return self
 
 
@@ -259,8 +261,8 @@ class EmbeddingMatch(ReplyMetric, ConfiguredMetric):
                 unit="cosine",
                 range=(-1, 1),
                 direction="higher",
-                description=f"{formula}, of the reply and the reference; 0 where a side has no known word. Needs a "
-                "reference.",
+                description=f"{formula}, of the reply and the reference; 0 if a side has no known word. Needs a "
+                f"reference.",
             )
         )
 
@@ -290,13 +292,13 @@ class EmbeddingMatch(ReplyMetric, ConfiguredMetric):
         return self._to_columns(pair_similarities(pairs, vectors, tokens_of(shared)))
 
     def _to_columns(self, values: np.ndarray) -> dict[str, np.ndarray]:
-        """Return the columns of (N, 4) values in the order of `KINDS`, 0 where undefined."""
+        """Return the columns of (N, 4) values in the order of `KINDS`, with 0 for undefined ones."""
         defined = np.nan_to_num(values, nan=0.0)
         return {f"{self._prefix}_{kind}": defined[:, SIMILARITY_KINDS.index(kind)] for kind in _FORMULAS}
 
 
 def _of_tokens(pairs: Sequence[tuple[str, str]], tokens: EncoderTokenVectors) -> np.ndarray:
-    """Return the (N, 4) measures of pairs by the vectors of an encoder's tokens, marks at the ends left out."""
+    """Return the (N, 4) measures of pairs by an encoder's token vectors, without the end markers."""
     texts = list(dict.fromkeys(text for pair in pairs for text in pair))
     words = {
         text: TextWords.from_vectors(vectors[is_of_text])

@@ -1,4 +1,4 @@
-"""Registry of the metrics in this folder and in `metrics.yaml`, and a run of several over many conversations.
+"""Registry of the metrics in this folder and in `metrics.yaml`, and computation of several over many conversations.
 
 Metrics that need parameters are entries of a YAML list:
 
@@ -8,8 +8,8 @@ Metrics that need parameters are entries of a YAML list:
       kind: toxicity
       params: {model: path/or/hub-id, label: toxic}
 
-A kind is a registered metric on `ConfiguredMetric`, which names the model of its options. An entry without an id
-takes the place of the registered metric; with one it stands next to it, and its columns begin with the id.
+A kind is a registered metric based on `ConfiguredMetric`, with a model of its options. An entry without an id replaces
+the registered metric; an entry with an id is added next to it, and its columns begin with the id.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ from evaluation.tables import Level
 metrics: Registry[Metric] = Registry("metric", "evaluation.metrics")
 
 metric_kinds: Registry[YamlEntryKind[Metric]] = Registry("kind of metric", "evaluation.metrics")
-"""The metrics that take options, which `metrics.yaml` may name."""
+"""Metrics with options, which `metrics.yaml` can name."""
 
 
 def register_metric(cls: C) -> C:
-    """Decorate a class: make one metric of it, without arguments, and list it.
+    """Decorate a class: instantiate it without arguments and register the metric.
 
-    A metric with options becomes a kind, too, of which `metrics.yaml` can make others.
+    A metric with options also becomes a kind, from which `metrics.yaml` can make others.
     """
     metrics.register(cls)
     if issubclass(cls, ConfiguredMetric):
@@ -53,19 +53,19 @@ def metric_get(name: str) -> Metric:
     """Return the metric called `name`.
 
     Raises:
-        UnknownName: there is none; the message names the nearest ones.
+        UnknownName: if there is none; the message suggests the nearest names.
     """
     return metrics.get(name)
 
 
 def metric_and_columns(name: Metric | str, level: Level = "turn") -> tuple[Metric, tuple[str, ...]]:
-    """Return the metric, or the one with the column of this name, and which of its columns are wanted; none: all.
+    """Return the metric, or the one with the column of this name, and the requested columns; none for all.
 
     Args:
         level: of the columns.
 
     Raises:
-        UnknownName: there is neither; the message names the nearest metrics.
+        UnknownName: if there is neither; the message suggests the nearest metrics.
     """
     if not isinstance(name, str):
         return name, ()
@@ -79,7 +79,7 @@ def metric_and_columns(name: Metric | str, level: Level = "turn") -> tuple[Metri
 
 
 def metric_defaults() -> list[Metric]:
-    """Return the metrics that are computed where no metrics are named: those that count as default and work here."""
+    """Return the default metrics that work here, computed if no metrics are named."""
     return [metric for metric in metrics if getattr(metric, "default", True) and metric.unavailable_reason() is None]
 
 
@@ -112,21 +112,21 @@ def compute_batches(
     batch: int = BATCH,
     shared: TextCache | None = None,
 ) -> Iterator[dict[str, MetricTable]]:
-    """Compute metrics batch by batch; each batch's tables come as soon as they are there.
+    """Compute metrics batch by batch, yielding each batch's tables as soon as they are ready.
 
     Args:
         conversations: with unique ids.
         metrics: metrics or their names.
         self_play: see `Metric.compute`.
-        batch: conversations at a time. It decides how often results come, never what they are.
-        shared: texts encoded so far, to go on with; by default a new one for this run.
+        batch: number of conversations computed together. It affects how often results arrive, never the numbers.
+        shared: texts encoded so far; by default a new cache for this run.
 
     Yields:
         For every batch, in order, the tables by metric name.
 
     Raises:
-        MetricUnavailable: before anything is computed, if one of them cannot be.
-        UnknownName: for an unknown name, with the nearest ones.
+        MetricUnavailable: before anything is computed, if one of them is unavailable.
+        UnknownName: for an unknown name; the message suggests the nearest ones.
     """
     chosen = [metric_get(metric) if isinstance(metric, str) else metric for metric in metrics]
     for metric in chosen:
@@ -148,11 +148,11 @@ def compute_all(
     shared: TextCache | None = None,
     progress: Progress | None = None,
 ) -> dict[str, MetricTable]:
-    """Compute metrics for all conversations; no text is encoded twice.
+    """Compute metrics for all conversations; each text is encoded once.
 
     Args:
-        shared: `TextCache("cuda")` encodes there; by default a new one for this run, on the CPU.
-        progress: called with (conversations done, conversations in all) after each batch.
+        shared: `TextCache("cuda")` encodes on the GPU; by default a new cache for this run, on the CPU.
+        progress: called with (conversations done, total conversations) after each batch.
 
     Returns:
         One table per metric name, the conversations in the order given.
@@ -169,7 +169,7 @@ def compute_all(
 
 
 def joined(tables: Sequence[MetricTable]) -> MetricTable:
-    """Join tables of one metric for different conversations, one below the other."""
+    """Concatenate tables of one metric for different conversations."""
     import pandas as pd
 
     if len(tables) == 1:

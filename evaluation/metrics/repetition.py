@@ -1,9 +1,9 @@
 """Repetition of the bot's own words and meanings, and of its words by the participant.
 
-Conversation repetition, utterance repetition and word similarity are the released code's (fact sheet section
-1.6); utterance repetition raises an error there and is here as it was meant. Self-repetition, the share of a
-turn's content words that the bot has used before, follows See et al. (2019), "What makes a good conversation?",
-NAACL; by meaning it is the largest cosine with an earlier turn of the bot.
+Conversation repetition, utterance repetition and word similarity come from the released code (fact sheet section 1.6);
+utterance repetition raises an error there and is implemented here as intended. Self-repetition, the share of a turn's
+content words that the bot has used before, follows See et al. (2019), "What makes a good conversation?", NAACL. By
+meaning, it is the largest cosine with an earlier turn of the bot.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from evaluation.metrics.registry import register_metric
 from evaluation.metrics.text_cache import BLANK, QUESTION_WORDS, UNKNOWN, TextCache, blank, content_words
 from evaluation.tables import per_turn
 
-_FIRST = "the bot has said nothing before"
-_NO_WORD = "the text has no content word"
+_FIRST = "the bot has no earlier turn"
+_NO_WORD = "the text contains no content word"
 
 
 def conversation_repetition(earlier: set[str], text: str) -> int:
@@ -35,9 +35,9 @@ def utterance_repetition(text: str) -> int:
 
 
 def word_similarity(text: str, answer: str) -> float:
-    """Return the share of distinct content words that the answer has too among the text's tokens.
+    """Return the share of the text's tokens that are distinct content words also found in the answer.
 
-    Question words and unknown words do not count. NaN for a blank text.
+    Question words and unknown words are ignored. NaN for a blank text.
     """
     tokens = text.split()
     if not tokens:
@@ -61,8 +61,8 @@ class Repetition(MetricDefaults):
             unit="words",
             range=(None, 0),
             direction="higher",
-            description="Minus the number of different content words of the bot's turn that it has used "
-            "earlier in the conversation; 0 for its first turn (fact sheet section 1.6).",
+            description="Minus the number of distinct content words of the bot's turn that it has used earlier in the "
+            "conversation; 0 for its first turn (fact sheet section 1.6).",
         ),
         *per_turn(
             "utterance_repetition_bot",
@@ -70,8 +70,8 @@ class Repetition(MetricDefaults):
             unit="words",
             range=(None, 0),
             direction="higher",
-            description="Minus the number of words of the bot's turn that repeat another word of it: "
-            "distinct words minus words (fact sheet section 1.6).",
+            description="Minus the number of repeated words in the bot's turn: distinct words minus words (fact sheet "
+            "section 1.6).",
         ),
         *per_turn(
             "self_repetition_bot",
@@ -79,8 +79,8 @@ class Repetition(MetricDefaults):
             unit="share",
             range=(0, 1),
             direction="lower",
-            description="Share of the different content words of the bot's turn that it has used earlier in "
-            "the conversation. Undefined for its first turn.",
+            description="Share of the distinct content words of the bot's turn that it has used earlier in the "
+            "conversation. Undefined for its first turn.",
         ),
         *per_turn(
             "repeated_turn_bot",
@@ -88,8 +88,8 @@ class Repetition(MetricDefaults):
             unit="1",
             range=(0, 1),
             direction="lower",
-            description="1 if the bot has said exactly this earlier in the conversation, whatever the case "
-            "and the blanks, else 0. Undefined for its first turn and for a blank one.",
+            description="1 if the bot has written exactly this turn earlier in the conversation, ignoring case and "
+            "spaces; otherwise 0. Undefined for its first turn and for a blank one.",
         ),
         *per_turn(
             "word_similarity_bot_user",
@@ -97,9 +97,10 @@ class Repetition(MetricDefaults):
             unit="1",
             range=(0, 1),
             direction="neither",
-            description="Different content words of the bot's turn that the participant's answer takes up, "
-            "divided by the words of the bot's turn (fact sheet section 1.6). Stored at the answer; of a "
-            "run of several turns the last is taken. In self-play: of consecutive utterances.",
+            description="Distinct content words of the bot's turn that occur in the participant's answer, "
+            "divided by the "
+            "number of words of the bot's turn (fact sheet section 1.6). Stored at the answer. If a speaker "
+            "writes several turns in a row, the last one is used. In self-play: for consecutive utterances.",
         ),
     )
 
@@ -162,8 +163,8 @@ class SelfSimilarity(MetricDefaults):
         unit="cosine",
         range=(-1, 1),
         direction="lower",
-        description="Largest cosine of the sentence embedding of the bot's turn with one of its earlier "
-        "turns of the conversation: 1 for a turn said before. Undefined for its first turn.",
+        description="Largest cosine between the sentence embedding of the bot's turn and those of its earlier turns in "
+        "the conversation; 1 for a repeated turn. Undefined for its first turn.",
     )
 
     @property

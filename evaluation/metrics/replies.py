@@ -1,9 +1,9 @@
-"""Turn-level metrics: they score one reply in its context, optionally against a person's reply.
+"""Turn-level metrics: score one reply in its context, optionally against a human reply.
 
-Derive from `ReplyMetric`, declare `columns` (`per_turn`) and write `score`. The same class then works on judged
-items (`evaluation/metric_agreement.py`) and on conversations, where every turn of the bot is a reply after the turns
-before it and the conversation's value is the mean over them. Conversations have no references: a metric that needs
-one is undefined there, and says so.
+Derive from `ReplyMetric`, declare `columns` (`per_turn`) and write `score`. The same class then works on rated items
+(`evaluation/metric_agreement.py`) and on conversations, where every bot turn is a reply to the turns before it and the
+conversation's value is the mean over them. Conversations have no references, so a metric that needs one is undefined
+there and gives the reason.
 
 `item_scores` scores items by any metric, these and all others, which then see the item as a short conversation.
 """
@@ -24,7 +24,7 @@ from evaluation.metrics.text_cache import BLANK, TextCache, blank
 
 BATCH = 256
 NO_REFERENCE = "there is no reference"
-NO_CONTEXT = "nothing was said before"
+NO_CONTEXT = "the reply opens the conversation"
 
 Progress = Callable[[int, int], None]
 
@@ -33,13 +33,13 @@ class ReplyMetric(MetricDefaults):
     """Base of the metrics that score single replies; derive from it and write `score`.
 
     Attributes:
-        needs_reference: it compares the reply with what a person replied.
-        reads_reference: some of its columns do, or can.
-        reference_columns: those columns that are undefined without one.
-        over_references: what stands for a reply with several references: its "best" score, or the "mean".
-        needs_context: it says nothing of a reply that opens a conversation.
-        reads_tokens: it takes texts as the file has them, "I ' m" too, as published; others get them as written.
-        window: how many utterances of the context it sees; None: all.
+        needs_reference: True if it compares the reply with a human reply.
+        reads_reference: True if some of its columns do so, or can.
+        reference_columns: columns that are undefined without a reference.
+        over_references: score of a reply with several references: the "best" score, or the "mean".
+        needs_context: True if it is undefined for a reply that opens a conversation.
+        reads_tokens: True if it reads texts as published, including "I ' m"; others read normal spelling.
+        window: number of context utterances it reads; None for all.
     """
 
     default = False
@@ -52,19 +52,19 @@ class ReplyMetric(MetricDefaults):
     window: int | None = None
 
     def score(self, replies: Sequence[ReplyInContext], shared: TextCache) -> Mapping[str, np.ndarray]:
-        """Score distinct replies, none of them blank, each with what the metric needs.
+        """Score distinct, non-blank replies, each with everything the metric needs.
 
         Returns:
-            For each turn-level column (N,), NaN where undefined.
+            For each turn-level column (N,), NaN if undefined.
         """
         raise NotImplementedError
 
     def together(self, replies: Sequence[ReplyInContext]) -> Mapping[str, float]:
-        """Score one reply by several references, by column, where that is neither the best nor the mean of scores."""
+        """Score one reply by several references, by column, if this is neither the best nor the mean of scores."""
         return {}
 
     def over_all(self, scores: Mapping[str, np.ndarray]) -> Mapping[str, np.ndarray]:
-        """Return those columns that depend on all the replies that are scored together; `score` leaves them NaN.
+        """Return the columns that depend on all replies scored together; `score` leaves them NaN.
 
         Args:
             scores: by column, (N,) of all these replies.
@@ -72,16 +72,16 @@ class ReplyMetric(MetricDefaults):
         return {}
 
     def remarks(self, scores: Mapping[str, np.ndarray]) -> dict[str, int]:
-        """Return the number of scored replies by remark: replies that were scored on less input than others."""
+        """Return the number of scored replies by remark, for replies scored on less input than others."""
         return {}
 
     @property
     def turn_columns(self) -> list[str]:
-        """Names of its turn-level columns; the first is its main one."""
+        """Names of its turn-level columns; the first is the main one."""
         return [column.name for column in self.columns if column.level == "turn"]
 
     def seen(self, reply: ReplyInContext) -> ReplyInContext:
-        """Return the reply with as much of its context as the metric looks at, and no reference it does not need."""
+        """Return the reply with only the context and reference that the metric uses."""
         context, response, reference = reply
         keeps = self.needs_reference or self.reads_reference
         if self.window is not None:
@@ -134,15 +134,15 @@ def item_scores(
     batch: int = BATCH,
     progress: Progress | None = None,
 ) -> dict[str, np.ndarray]:
-    """Score replies by a metric, equal ones once, in batches: replies to one context side by side, contexts by length.
+    """Score replies by a metric, equal ones once, in batches grouped by context and ordered by length.
 
     Args:
         replies: in any order.
-        progress: called with (replies done, replies in all) after each batch.
+        progress: called with (replies done, total replies) after each batch.
 
     Returns:
-        For each turn-level column of the metric that can stand at a reply (N,), NaN where undefined, its main
-        column first. Columns without any value are left out, unless all are.
+        For each turn-level column of the metric that can describe a reply (N,), NaN if undefined, main column first.
+        Columns without any value are left out, unless all are.
     """
     distinct = list(dict.fromkeys(replies))
     order = sorted(range(len(distinct)), key=lambda k: _place(distinct[k]))
@@ -176,13 +176,13 @@ def missing_reasons(
     was_scored: np.ndarray,
     shared: TextCache,
 ) -> list[str | None]:
-    """Return the reason why each reply has no value in a column; None where it has one, or none is known.
+    """Return the reason why each reply has no value in a column; None if it has one or no reason is known.
 
-    A metric of conversations is computed again for each reply that lacks a value, alone.
+    A metric of conversations is recomputed individually for each reply without a value.
 
     Args:
         values: (N,) of the column.
-        was_scored: (N,) whether a reply was scored.
+        was_scored: (N,) True for scored replies.
     """
     if isinstance(metric, ReplyMetric):
         return [metric.lacking(metric.seen(reply), column) for reply in replies]
@@ -205,7 +205,7 @@ def _place(reply: ReplyInContext) -> tuple[int, tuple[str, ...], int]:
 
 
 def _as_conversations(metric: Metric, replies: Sequence[ReplyInContext], shared: TextCache) -> dict[str, np.ndarray]:
-    """Compute a metric on conversations that end with the reply, said by the bot, and read the last turn."""
+    """Compute a metric on conversations that end with the bot's reply, and return the values of the last turn."""
     conversations = [_conversation_of(reply, str(k)) for k, reply in enumerate(replies)]
     turns = metric.compute(conversations, shared=shared).turns
     last = np.cumsum([len(conversation.turns) for conversation in conversations]) - 1
@@ -213,7 +213,7 @@ def _as_conversations(metric: Metric, replies: Sequence[ReplyInContext], shared:
 
 
 def _conversation_of(reply: ReplyInContext, name: str) -> Conversation:
-    """Return the conversation that ends with the reply, said by the bot."""
+    """Return the conversation that ends with the reply as a bot turn."""
     return Conversation.from_texts(
         [*map(sanitise, reply.context), sanitise(reply.response)],
         id=name,

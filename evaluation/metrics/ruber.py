@@ -1,4 +1,4 @@
-"""RUBER, BERT-RUBER and PONE: a reply's fit to its context, and its similarity to a person's reply.
+"""RUBER, BERT-RUBER and PONE: fit of a reply to its context, and similarity to a human reply.
 
 Lan et al. 2020, "PONE: A Novel Automatic Evaluation Metric for Open-Domain Generative Dialogue Systems", ACM TOIS.
 The network is `evaluation/models/pone.py`, its training `evaluation/training/metrics/pone.py`. On another encoder
@@ -38,7 +38,7 @@ ROWS = 256
 
 
 class PoneScores(TrainedMetric):
-    """Base of all metrics of PONE's network: the scores of a checkpoint."""
+    """Base of all metrics with PONE's network: the scores of a checkpoint."""
 
     needs_context = True
     languages = ("en",)
@@ -78,7 +78,7 @@ class PoneScores(TrainedMetric):
 
 
 def _read(network: Any, texts: Sequence[str]) -> np.ndarray:
-    """Return (T, d) vectors of texts by the network's recurrent encoder, those of like length together."""
+    """Return (T, d) vectors of texts from the network's recurrent encoder, batched by similar length."""
     import torch
 
     from evaluation.models.pone import WordTexts
@@ -111,8 +111,8 @@ class Pone(PoneScores):
             unit="probability",
             range=(0, 1),
             direction="higher",
-            description="How well the bot's turn fits what was said before it: the output of a scorer trained to tell "
-            "true replies from others. Undefined for a turn that opens the conversation.",
+            description="Fit of the bot's turn to the preceding conversation: the output of a scorer trained to "
+            "distinguish true replies from others. Undefined for a turn that opens the conversation.",
         )
 
     def score(self, replies: Sequence[ReplyInContext], shared: TextCache) -> dict[str, np.ndarray]:
@@ -121,7 +121,7 @@ class Pone(PoneScores):
 
 @register_metric
 class PonePmi(WithPmi, PoneScores):
-    """PONE and mutual information, each in its own standard deviations, averaged; on request."""
+    """Average of PONE and mutual information, each in its own standard deviations; on request."""
 
     kind = "pone_pmi"
     trained = "pone"
@@ -143,7 +143,7 @@ class RuberOptions(TrainedOptions):
     """Options of an entry of `metrics.yaml` for either metric."""
 
     blend: Literal["min", "max", "arithmetic", "geometric"] = Field(
-        "min", description="of both parts: the lower one as published, the higher one, or a mean"
+        "min", description="combination of both parts: the lower one as published, the higher one, or a mean"
     )
 
 
@@ -151,8 +151,8 @@ class _Ruber(PoneScores):
     """Both parts and their blend.
 
     Attributes:
-        trained_options: options of the trainings that make such a metric.
-        vectors: what the referenced part compares, for people.
+        trained_options: training options that produce this metric.
+        vectors: description of what the referenced part compares.
     """
 
     trained = "pone"
@@ -177,7 +177,7 @@ class _Ruber(PoneScores):
                 range=(0, 1),
                 direction="higher",
                 description=f"{blend_text} of the unreferenced and the referenced part, each scaled to 0 … 1 over the "
-                "replies that are scored together. Needs a reference.",
+                "replies scored together. Needs a reference.",
             ),
             per_turn(
                 self._fit,
@@ -185,8 +185,8 @@ class _Ruber(PoneScores):
                 unit="probability",
                 range=(0, 1),
                 direction="higher",
-                description="How well the bot's turn fits what was said before it: the output of a scorer trained to "
-                "tell true replies from random ones. Undefined for a turn that opens the conversation.",
+                description="Fit of the bot's turn to the preceding conversation: the output of a scorer trained to "
+                "distinguish true replies from random ones. Undefined for a turn that opens the conversation.",
             ),
             per_turn(
                 self._like,
@@ -295,7 +295,7 @@ class BertRuber(_Ruber):
 
 
 def _cosines(pairs: Sequence[tuple[np.ndarray, np.ndarray]]) -> np.ndarray:
-    """Return (N,) cosines; 0 where a vector is all zeros, of a text without a known word."""
+    """Return (N,) cosines; 0 if a vector is all zeros, for a text without a known word."""
     x, y = (np.stack([pair[k] for pair in pairs]).astype(float) for k in (0, 1))
     lengths = np.linalg.norm(x, axis=1) * np.linalg.norm(y, axis=1)
     cosines = (x * y).sum(axis=1) / np.where(lengths > 0, lengths, 1)

@@ -1,12 +1,12 @@
 """Semantic similarity and word coherence of a turn and its reply.
 
-Similarity: Ghandeharioun et al. (2019), section 1.3. Cosine of sentence embeddings. The offline encoder is MiniLM,
-where the paper has InferSent and the released code, for rewards, the Universal Sentence Encoder (section 1.6).
+Similarity: Ghandeharioun et al. (2019), section 1.3. It is the cosine of sentence embeddings. The offline encoder is
+MiniLM; the paper uses InferSent, and the released code uses the Universal Sentence Encoder for rewards (section 1.6).
 
-Word coherence: average, extrema and greedy matching. Liu et al. (2016), "How NOT to evaluate your dialogue system",
-and Ghandeharioun et al. (2019), fact sheet section 1.4; static word vectors distilled from the sentence encoder
-stand where the paper has word2vec. Tokens without a vector are left out; with none left on a side the value is
-undefined (the released code says 0).
+Word coherence: average, extrema and greedy matching. Liu et al. (2016), "How NOT to evaluate your dialogue system", and
+Ghandeharioun et al. (2019), fact sheet section 1.4. Static word vectors distilled from the sentence encoder replace the
+paper's word2vec. Tokens without a vector are left out; if none is left on a side, the value is undefined (the released
+code returns 0).
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 def similarity_columns(prefix: str, encoder_title: str = "") -> tuple[Column, ...]:
-    """Return the columns of one sentence encoder; `encoder_title` is appended to titles, "" for the default one."""
+    """Return the columns of a sentence encoder; `encoder_title` is appended to titles, "" for the default one."""
     suffix = f" ({encoder_title})" if encoder_title else ""
     return (
         *per_turn(
@@ -41,9 +41,9 @@ def similarity_columns(prefix: str, encoder_title: str = "") -> tuple[Column, ..
             unit="cosine",
             range=(-1, 1),
             direction="neither",
-            description="Cosine of the sentence embeddings of a message and the bot's reply (Semantic "
-            "Similarity -U/B). Of a run of several turns the last is taken. Stored at the reply; undefined "
-            "where a text is blank. In self-play: of consecutive utterances.",
+            description="Cosine of the sentence embeddings of a message and the bot's reply (Semantic Similarity "
+            "-U/B). If a speaker writes several turns in a row, the last one is used. Stored at the "
+            "reply; undefined if a text is blank. In self-play: for consecutive utterances.",
         ),
         *per_turn(
             f"{prefix}_bot_user",
@@ -51,9 +51,10 @@ def similarity_columns(prefix: str, encoder_title: str = "") -> tuple[Column, ..
             unit="cosine",
             range=(-1, 1),
             direction="neither",
-            description="Cosine of the sentence embeddings of the bot's turn and the participant's answer "
-            "to it: does the participant stay with the bot's topic. Of a run of several turns the last is "
-            "taken. Stored at the answer. In self-play: of consecutive utterances.",
+            description="Cosine of the sentence embeddings of the bot's turn and the participant's answer to it, "
+            "which shows whether the participant stays with the bot's topic. If a speaker writes "
+            "several turns in a row, the last one is used. Stored at the answer. In self-play: for "
+            "consecutive utterances.",
         ),
     )
 
@@ -124,10 +125,10 @@ class InferSentOptions(InputModel):
 
 @register_metric
 class InferSentSimilarity(SimilarityFamily, ConfiguredMetric):
-    """Semantic similarity by InferSent, as the paper has it; on request.
+    """Semantic similarity by InferSent, as in the paper; on request.
 
     Args:
-        encoder: instead of options: any sentence encoder.
+        encoder: any sentence encoder; replaces the options.
     """
 
     has_network = True
@@ -160,8 +161,8 @@ class InferSentSimilarity(SimilarityFamily, ConfiguredMetric):
     def unavailable_reason(self) -> str | None:
         if self._encoder is None:
             return (
-                "its files are not named; name them in metrics.yaml (kind: infersent, params: {weights: "
-                "path, vectors: path})"
+                "its files are not specified; name them in metrics.yaml (kind: infersent, params: "
+                "{weights: path, vectors: path})"
             )
         return self._encoder.unavailable_reason()
 
@@ -171,14 +172,14 @@ class InferSentSimilarity(SimilarityFamily, ConfiguredMetric):
 
 
 ROWS = 500_000
-"""Of a file of word vectors its most frequent words are used, so many where nothing else is said."""
+"""Default number of the most frequent words used from a file of word vectors."""
 
 # Titles differ in their first words: plots cut them at the end.
 _FORMULAS = {
     "average": ("Average word coherence", "Cosine of the mean word vectors."),
     "extrema": (
         "Extrema word coherence",
-        "Cosine of the vectors that have, in each dimension, the value of greatest size.",
+        "Cosine of the vectors holding, in each dimension, the value of largest magnitude.",
     ),
     "greedy": (
         "Two-way greedy word coherence",
@@ -186,13 +187,13 @@ _FORMULAS = {
     ),
     "greedy_ref": (
         "One-way greedy word coherence (2019 code)",
-        "Each word of the message: its best cosine in the reply, averaged (one direction only).",
+        "For each word of the message, its best cosine in the reply, averaged (one direction only).",
     ),
 }
 
 
 def coherence_columns(prefix: str, vectors_title: str = "") -> tuple[Column, ...]:
-    """Return the columns of one set of word vectors; `vectors_title` is appended to titles, "" for the default one."""
+    """Return the columns of a set of word vectors; `vectors_title` is appended to titles, "" for the default one."""
     return tuple(
         column
         for kind, (title, formula) in _FORMULAS.items()
@@ -202,9 +203,9 @@ def coherence_columns(prefix: str, vectors_title: str = "") -> tuple[Column, ...
             unit="cosine",
             range=(-1, 1),
             direction="neither",
-            description=f"{formula} Words of a message and of the bot's reply by static word vectors; of a "
-            "run of several turns the last is taken. Stored at the reply; undefined where a side has no "
-            "known word. In self-play: of consecutive utterances.",
+            description=f"{formula} Compares words of a message and of the bot's reply by static word vectors. If a "
+            "speaker writes several turns in a row, the last one is used. Stored at the reply; "
+            "undefined if a side has no known word. In self-play: for consecutive utterances.",
         )
     )
 
@@ -259,12 +260,12 @@ class FileWordCoherenceOptions(InputModel):
     """Options of an entry of `metrics.yaml`."""
 
     path: str = Field(min_length=1, description="a file of word2vec (.bin), GloVe (.txt) or fastText (.vec), unpacked")
-    rows: int = Field(ROWS, ge=1, description="how many of its most frequent words are used")
+    rows: int = Field(ROWS, ge=1, description="number of its most frequent words to use")
 
 
 @register_metric
 class FileWordCoherence(WordCoherenceFamily, ConfiguredMetric):
-    """Word coherence by published vectors, as the paper has them; on request."""
+    """Word coherence by published vectors, as in the paper; on request."""
 
     kind = "word2vec"
     needs = ("a file of word vectors",)
@@ -292,7 +293,9 @@ class FileWordCoherence(WordCoherenceFamily, ConfiguredMetric):
 
     def unavailable_reason(self) -> str | None:
         if self._file is None:
-            return "no file of word vectors is named; name one in metrics.yaml (kind: word2vec, params: {path: file})"
+            return (
+                "no file of word vectors is specified; name one in metrics.yaml (kind: word2vec, params: {path: file})"
+            )
         return self._file.unavailable_reason()
 
     def vectors(self) -> VectorTable:

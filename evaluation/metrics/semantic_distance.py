@@ -1,4 +1,4 @@
-"""Semantic distance of a reply from the turns before, larger where it is dull: SS of DialogEntailment.
+"""Semantic distance of a reply from preceding turns, larger for dull replies: SS of DialogEntailment.
 
 Dziri, Kamalloo, Mathewson and Zaiane (2019), "Evaluating Coherence in Dialogue Systems using Entailment", NAACL,
 section 5.2:
@@ -39,12 +39,12 @@ _COLUMNS = {
         "the last utterance but one",
         "the last utterance but one (H-2 of the figure); undefined after a single one",
     ),
-    "history": ("what was said before", "all that was said before, as far as the metric looks back"),
+    "history": ("the preceding conversation", "the whole preceding conversation, within the metric's window"),
 }
 
 
 def dull_replies(path: Path | None = None) -> tuple[str, ...]:
-    """Return the patterns of dull replies in a file, by default in our own list; lines with # are comments."""
+    """Return the patterns of dull replies in a file, by default Confab's own list; lines with # are comments."""
     text = (path or Path(__file__).with_name("dull_replies.txt")).read_text(encoding="utf-8")
     lines = (line.strip() for line in text.splitlines())
     return tuple(line for line in lines if line and not line.startswith("#"))
@@ -54,18 +54,21 @@ class SemanticDistanceOptions(InputModel):
     """Options of an entry of `metrics.yaml`."""
 
     dull_replies: Many[str] = Field(
-        (), description="patterns of dull replies in place of our own: lower-case tokens, * for one or more of any"
+        (),
+        description="patterns of dull replies that replace Confab's own: lower-case tokens, * for one or more of any",
     )
-    window: int = Field(5, ge=1, description="how many earlier utterances it looks back on")
+    window: int = Field(5, ge=1, description="number of earlier utterances to read")
     encoder: str = Field(
         MINILM,
         min_length=1,
-        description="whose vectors: a folder that sentence-transformers reads, or a hub id that was downloaded before",
+        description="encoder of the vectors: a folder that sentence-transformers can read, or the hub id of a "
+        "downloaded "
+        "model",
     )
 
 
-ONE_UTTERANCE = "a single utterance stands before the reply"
-NO_WORD = "the reply has no word"
+ONE_UTTERANCE = "only one utterance precedes the reply"
+NO_WORD = "the reply contains no word"
 
 
 @register_metric
@@ -99,7 +102,8 @@ class SemanticDistance(ReplyMetric, ConfiguredMetric):
                     unit="distance",
                     range=(0, None),
                     direction="lower",
-                    description=f"One less the cosine of the reply and {long}, larger the more of the reply is dull "
+                    description=f"One minus the cosine of the reply and {long}, increased if the reply consists "
+                    f"of dull "
                     "phrases.",
                 )
             ),
@@ -109,8 +113,8 @@ class SemanticDistance(ReplyMetric, ConfiguredMetric):
                 unit="share",
                 range=(0, 1),
                 direction="neither",
-                description="Largest share of the reply's words that one earlier utterance has: a copy is near in "
-                "meaning without being a good reply, so distances are to be read beside this.",
+                description="Largest share of the reply's words found in one earlier utterance. A copy is close in "
+                "meaning without being a good reply, so read distances together with this.",
             ),
         )
 
@@ -153,7 +157,7 @@ class SemanticDistance(ReplyMetric, ConfiguredMetric):
 
 
 def _references(reply: ReplyInContext) -> tuple[str, str, str, str]:
-    """Return the texts that a reply is compared with, in the order of the columns; empty where there is none."""
+    """Return the texts that a reply is compared with, in the order of the columns; empty if missing."""
     context = reply.context
     return context[-1], " ".join(context[-2:]), context[-2] if len(context) > 1 else "", " ".join(context)
 
@@ -162,17 +166,17 @@ def dull_factor(tokens: Sequence[str], patterns: Sequence[str]) -> float:
     """Return 1 + log10((2 + n) / (2 + m)) of a reply: 1 without a dull phrase.
 
     Args:
-        tokens: of the reply, in lower case.
-        patterns: as `dull_replies`.
+        tokens: tokens of the reply, in lower case.
+        patterns: as returned by `dull_replies`.
     """
     other_words = words_beside_dull(tokens, patterns)
     return float(1 + np.log10((2 + _n_words(tokens)) / (2 + _n_words(other_words))))
 
 
 def words_beside_dull(tokens: Sequence[str], patterns: Sequence[str]) -> list[str]:
-    """Return the tokens that a reply has besides dull phrases: all of them where it fits no pattern.
+    """Return the tokens of a reply outside dull phrases; all of them if it matches no pattern.
 
-    Where it fits several, those that leave the least count.
+    If several patterns match, the one that leaves the fewest tokens is used.
     """
     words = [token for token in tokens if token]
     while words and not any(map(str.isalnum, words[-1])):
@@ -186,7 +190,7 @@ def words_beside_dull(tokens: Sequence[str], patterns: Sequence[str]) -> list[st
 
 @lru_cache(maxsize=4096)
 def _expression(pattern: str) -> re.Pattern[str]:
-    """Return the expression of a pattern, every slot of it a group of one or more tokens."""
+    """Return the regular expression of a pattern, with a group of one or more tokens for each slot."""
     parts = [r"(\S+(?: \S+)*)" if part == _SLOT else re.escape(part) for part in pattern.split()]
     return re.compile(" ".join(parts))
 
@@ -200,7 +204,7 @@ def _is_word(token: str) -> bool:
 
 
 def _echo(response: Sequence[str], *context: Sequence[str]) -> float:
-    """Return the largest share of the reply's words that one utterance has; NaN for a reply of marks alone."""
+    """Return the largest share of the reply's words found in one utterance; NaN for a reply of punctuation only."""
     words = {token for token in response if any(map(str.isalnum, token))}
     if not words:
         return float("nan")

@@ -1,8 +1,7 @@
 """Table of the 2019 code, and every quantity computed from it.
 
-Normalisers and rewards, as the released code has them (fact sheet section 1.6). They look at all rows at once, of
-all bots, so they belong to an analysis of one table and never to a stored metric, whose value must not depend on
-its neighbours.
+Normalisers and rewards as in the released code (fact sheet section 1.6). They depend on all rows of all bots, so they
+belong to the analysis of one table and never to a stored metric, whose value must not depend on other rows.
 
 A row is a message, the bot's response and the message that follows; self-play is written as T rows with
 Message = m_t, Response = m_{t+1}, the last response empty (Ghandeharioun et al. 2019, fact sheet sections 0,
@@ -68,19 +67,19 @@ def length_reward(n_rows: int, gamma: float = 0.95) -> np.ndarray:
 
 
 EMPTY_TEXT = "_"
-"""What stands for an empty text where one must be encoded."""
+"""Replacement for an empty text that must be encoded."""
 
 _EMOJI = regex.compile(r"[\p{Extended_Pictographic}\p{Emoji_Modifier}\p{Regional_Indicator}\u200d\ufe0f\u20e3]")
 
 
 @dataclass(frozen=True, slots=True)
 class TableRows2019:
-    """The rows of all conversations, one after another, R in all.
+    """Rows of all conversations, one after another, R in total.
 
     Attributes:
-        conversation_of: (R,) which conversation.
-        position: (R,) which row of it, from 0.
-        is_last: (R,) whether it is the conversation's last.
+        conversation_of: (R,) conversation of each row.
+        position: (R,) position in the conversation, from 0.
+        is_last: (R,) True for the last row of a conversation.
         message, response, following: the texts; `following` is the next row's message, "" in the last.
         vote: (R,) the vote on the response.
     """
@@ -95,9 +94,9 @@ class TableRows2019:
 
     @classmethod
     def from_conversations(cls, conversations: Sequence[Conversation], *, self_play: bool = False) -> TableRows2019:
-        """Write conversations as rows; of a speaker's run of turns the last counts.
+        """Write conversations as rows; of several turns in a row by one speaker, the last is used.
 
-        Messages that no bot answers, at the end, have no row of their own, as in the released table.
+        Final messages without a bot reply have no row, as in the released table.
         """
         layout = Layout.of(conversations, self_play=self_play)
         votes = [turn.vote for talk in conversations for turn in talk.turns]
@@ -136,7 +135,7 @@ class TableRows2019:
 
 
 def cleaned(response: str) -> str:
-    """Clean a response as the released code does: without emoji and without blanks before it."""
+    """Clean a response like the released code: remove emoji and spaces before it."""
     return _EMOJI.sub("", response).lstrip()
 
 
@@ -150,8 +149,8 @@ def row_values(
     """Compute the raw quantities of every row, in the order of the fact sheet: name to (R,), never NaN.
 
     Args:
-        feelings: what reads sentiment; the default emotion encoder if None.
-        vectors: those of the word coherences; the default word vectors if None.
+        feelings: source of the sentiment; the default emotion encoder if None.
+        vectors: vectors of the word coherences; the default word vectors if None.
     """
     from chatbots.encoders.word_vectors import word_vectors
 
@@ -205,7 +204,7 @@ def row_values(
 def conversation_values(
     rows: TableRows2019, values: dict[str, np.ndarray], n_conversations: int
 ) -> dict[str, np.ndarray]:
-    """Compute the quantities of a whole conversation: name to (C,), NaN for one without a row."""
+    """Compute the quantities of whole conversations: name to (C,), NaN for one without rows."""
     rows_by_conversation = np.split(
         np.arange(len(rows)), np.searchsorted(rows.conversation_of, np.arange(1, n_conversations))
     )
@@ -236,7 +235,7 @@ NORMALISED = {
     "length_reward": zscore,
     "vote_bot": zscore,
 }
-"""Which columns the released code normalises over the whole table, besides `words_minmax_user`."""
+"""Columns that the released code normalises over the whole table, besides `words_minmax_user`."""
 
 
 def table_2019(
@@ -250,8 +249,8 @@ def table_2019(
     """Make the 2019 table of these conversations, with columns normalised over all its rows (`…_z`, `…_minmax`).
 
     Returns:
-        One row per row of the released table, with `chat_id`, `message`, `response` and all quantities;
-        those of a conversation stand in each of its rows.
+        One row per row of the released table, with `chat_id`, `message`, `response` and all quantities; those of a
+        conversation are repeated in each of its rows.
     """
     import pandas as pd
 
@@ -273,7 +272,7 @@ def table_2019(
 
 
 def question_substring(text: str) -> float:
-    """Return 1 if the text has a question mark and the letters of a question word, else 0: the later variant."""
+    """Return 1 if the text has a question mark and the letters of a question word, otherwise 0 (later variant)."""
     return float("?" in text and any(word in text.lower() for word in QUESTION_WORDS))
 
 
@@ -292,7 +291,7 @@ def _coherences(
     vectors: StaticWordVectors,
     tokenise: Callable[[str], Sequence[str]],
 ) -> dict[str, np.ndarray]:
-    """Average, extrema and one-directional greedy; 0 where a side has no known word."""
+    """Average, extrema and one-directional greedy; 0 if a side has no known word."""
     similarities = pair_similarities(list(zip(references, samples, strict=True)), vectors, tokenise)
     similarities = np.nan_to_num(similarities)
     return {

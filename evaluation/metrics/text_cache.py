@@ -1,12 +1,12 @@
-"""Cache of the texts of a run, their tokens and content words.
+"""Cache of a run's texts with their tokens and content words.
 
 Metrics of one run share it, so that nothing is computed twice for the same text.
 
 Tokens are those of NLTK.
 
-Content words, which the repetition measures count. Fact sheet section 1.6: tokens at white space without stopwords
-(question words stay), punctuation and the endings of contractions. The list of stopwords is our own: the words of
-English grammar.
+Content words are counted by the repetition measures. Fact sheet section 1.6: tokens at white space without stopwords
+(question words stay), punctuation and the endings of contractions. The list of stopwords is our own: the function words
+of English.
 """
 
 from __future__ import annotations
@@ -28,23 +28,23 @@ R = TypeVar("R")
 
 BLANK = "the text is blank"
 MOST_TEXTS = 200_000
-"""Texts of one kind of input that are remembered; their sentence vectors take 300 MB."""
+"""Maximum number of cached texts per kind of input; their sentence vectors take 300 MB."""
 
 
 def blank(text: str) -> bool:
-    """Return True if a text is only white space, which no metric could describe."""
+    """Return True if a text is only white space, which no metric can describe."""
     return not text.strip()
 
 
 class TextCache:
-    """Results about single texts, remembered as long as it lives. May be used from any thread.
+    """Cache of results about single texts. Thread-safe.
 
-    A metric asks `once` for whatever it makes of a text that another metric, or a later batch, may want too.
+    A metric calls `once` for any result that another metric or a later batch might need.
 
     Args:
-        device: where the default sentence encoder computes ("cpu", "cuda", "cuda:1").
-        store: keeps what encoders make of texts between runs; None: only this object does.
-        most_texts: how many texts of one key are remembered; more make it begin again.
+        device: device of the default sentence encoder ("cpu", "cuda", "cuda:1").
+        store: keeps encoder results between runs; None to keep them in memory only.
+        most_texts: number of cached texts per key; beyond it the cache is cleared.
     """
 
     def __init__(self, device: str = "cpu", *, store: TextStore | None = None, most_texts: int = MOST_TEXTS) -> None:
@@ -57,14 +57,14 @@ class TextCache:
     def once(
         self, key: str, texts: Sequence[T], compute: Callable[[list[T]], Iterable[R]], *, keep: bool = False
     ) -> list[R]:
-        """Return the result of each text, computing only those that are not known under this key.
+        """Return the result of each text, computing only those not cached under this key.
 
         Args:
-            key: of what is computed and all that decides it, as an identity's key.
-            texts: or pairs of texts, or anything else that can be the key of a dictionary.
-            compute: called with distinct new texts, at most once; gives a result for each, in their order.
-            keep: the results are rows of float32 numbers that cost much: they go to the store, where
-                there is one, and come from it. `key` must then be an identity's and `texts` strings.
+            key: identity of the computation, such as an identity's key.
+            texts: texts, pairs of texts, or anything else hashable.
+            compute: called at most once, with distinct new texts; returns one result each, in order.
+            keep: True if the results are rows of float32 that are expensive to compute; they are then read from and
+                written to the store, if there is one. `key` must then be an identity's key, and `texts` strings.
         """
         store = self._store if keep else None
         with self._lock:
@@ -85,16 +85,16 @@ class TextCache:
 
     @property
     def encoder(self) -> SentenceEncoder:
-        """The default sentence encoder, on this device; it loads at its first use."""
+        """The default sentence encoder on this device; it is loaded when first used."""
         from chatbots.encoders.sentence import sentence_encoder
 
         return sentence_encoder(self.device)
 
     def encode(self, texts: Sequence[str], encoder: SentenceEncoder | None = None) -> np.ndarray:
-        """Return sentence vectors, (N, D) float32, each text encoded once.
+        """Return sentence vectors, (N, D) float32, encoding each distinct text once.
 
         Args:
-            encoder: None: the default one, whose rows have length 1.
+            encoder: None for the default one, whose rows have length 1.
         """
         encoder = encoder or self.encoder
         if not texts:
@@ -103,14 +103,14 @@ class TextCache:
 
 
 TOKENIZER = f"NLTKWordTokenizer {metadata.version('nltk')}"
-"""What a metric's identity says of them."""
+"""Description of the word tokens in a metric's identity."""
 
 
 def tokens(texts: Sequence[str], shared: TextCache) -> list[tuple[str, ...]]:
     """Return the word tokens of each text, case kept.
 
-    `nltk.word_tokenize` splits sentences first, with data that must be downloaded; the tokenizer beneath it
-    needs none. They differ only in a full stop before another sentence of the same text.
+    `nltk.word_tokenize` splits sentences first, with data that must be downloaded; the underlying tokenizer needs none.
+    They differ only for a full stop before another sentence of the same text.
     """
     return shared.once("word tokens", texts, tokenised)
 
@@ -118,7 +118,7 @@ def tokens(texts: Sequence[str], shared: TextCache) -> list[tuple[str, ...]]:
 def lower_tokens(texts: Sequence[str], shared: TextCache) -> list[tuple[str, ...]]:
     """Return the word tokens of each text in lower case.
 
-    NLTK's rules look at no capital, so the order of the two steps is no matter.
+    NLTK's rules ignore capitals, so the order of the two steps does not matter.
     """
     return shared.once("word tokens in lower case", texts, lambda new: _lowered(tokens(new, shared)))
 
@@ -129,7 +129,7 @@ def tokens_of(shared: TextCache) -> Callable[[str], tuple[str, ...]]:
 
 
 def tokenised(texts: Sequence[str]) -> Iterator[tuple[str, ...]]:
-    """Yield the word tokens of each text, case kept; nothing is remembered."""
+    """Yield the word tokens of each text, case-sensitive, without caching."""
     from nltk.tokenize import NLTKWordTokenizer
 
     tokenise = NLTKWordTokenizer().tokenize
@@ -143,7 +143,7 @@ def _lowered(token_lists: Sequence[tuple[str, ...]]) -> Iterator[tuple[str, ...]
 QUESTION_WORDS = frozenset({"who", "what", "why", "where", "how", "when"})
 
 UNKNOWN = frozenset({"<unk>", "<unknown>"})
-"""How a bot shows a word it does not know."""
+"""Text that bots show for an unknown word."""
 
 _STOPWORDS = """
     a an the this that these those

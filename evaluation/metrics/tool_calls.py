@@ -33,7 +33,7 @@ class ToolCalls(MetricDefaults):
                 "tool_call_seconds",
                 "Time of tool calls",
                 "s",
-                "Seconds from a tool call to its result, summed over the calls whose result came after the call.",
+                "Seconds from a tool call to its result, summed over calls whose result came after the call.",
             ),
         )
     )

@@ -1,8 +1,8 @@
-"""Metrics that are trained here: each checkpoint is a metric.
+"""Metrics trained with Confab: each checkpoint is a metric.
 
-A kind of them derives from `TrainedMetric` in a file of its own. Without a checkpoint it says how to come by one.
-Those that come with Confab lie in `evaluation/shipped`, a researcher's own in the folder `metrics` of the data
-folder; a folder's name is the metric's, with underscores. Any other checkpoint is named in `metrics.yaml`.
+A kind derives from `TrainedMetric` in its own file. Without a checkpoint it explains how to get one. Shipped
+checkpoints are in `evaluation/shipped`, a researcher's own in the folder `metrics` of the data folder; a folder's name
+is the metric's, with underscores. Any other checkpoint can be named in `metrics.yaml`.
 
 Mean of a trained metric and mutual information: shared base of `pone_pmi` and `grade_pmi`. Each is centred and
 scaled by its mean and standard deviation over held-out true and false pairs (of the network kept with its
@@ -47,18 +47,18 @@ from evaluation.training.config import BackboneConfig, backbone_missing
 log = logging.getLogger(__name__)
 
 FOLDER = "metrics"
-"""Below the data folder: one folder per training."""
+"""Folder below the data folder, with one folder per training."""
 
 
 CHECKPOINT_NEEDED = "a checkpoint of `train_metric`"
 LOOKED_EVERY_S = 1.0
-"""A process looks for new trainings so often at most."""
+"""Minimum seconds between a process's checks for new trainings."""
 SHIPPED = Path(__file__).parent.parent / "shipped"
-"""The checkpoints that come with Confab."""
+"""Folder of the checkpoints shipped with Confab."""
 
 
 def shipped_names() -> list[str]:
-    """Return the names of the checkpoints that come with Confab."""
+    """Return the names of the checkpoints shipped with Confab."""
     return sorted(path.parent.name for path in SHIPPED.glob("*/manifest.json"))
 
 
@@ -67,21 +67,21 @@ class TrainedOptions(InputModel):
 
     checkpoint: str = Field(
         min_length=1,
-        description="the folder of a training (manage.py train_metric) or of its checkpoint, or the name of one that "
-        "comes with Confab, such as grade-lite",
+        description="folder of a training (manage.py train_metric) or of its checkpoint, or the name of a shipped one, "
+        "such as grade-lite",
     )
-    device: str = Field("", description="where it computes; where the run says if empty")
+    device: str = Field("", description="device to compute on; by default that of the run")
 
 
 class TrainedMetric(ReplyMetric, ConfiguredMetric):
-    """A metric by a checkpoint; derive from it under the learned metric's name and write `score`.
+    """Metric of a checkpoint; derive from it under the learned metric's name and write `score`.
 
     Attributes:
-        trained: the learned metric whose checkpoints it reads, where its own name is another.
+        trained: learned metric whose checkpoints it reads, if different from its own name.
     """
 
     has_network = True
-    licence = "that of the text that its checkpoint is trained on"
+    licence = "that of the text its checkpoint is trained on"
     trained: ClassVar[str] = ""
     options_type: ClassVar[type[InputModel]] = TrainedOptions
     options: Any
@@ -103,15 +103,15 @@ class TrainedMetric(ReplyMetric, ConfiguredMetric):
 
     @property
     def checkpoint(self) -> Checkpoint:
-        """Its checkpoint, read.
+        """Its checkpoint, loaded from disk.
 
         Raises:
-            CheckpointError: none is named, or none is there.
+            CheckpointError: if none is specified, or it does not exist.
         """
         if self.options is None:
             raise CheckpointError(
-                f"no checkpoint is named; train one with `manage.py train_metric`, or name one in metrics.yaml "
-                f"(kind: {self.kind}, params: {{checkpoint: folder}})"
+                "no checkpoint is specified; train one with `manage.py train_metric`, or name one in "
+                f"metrics.yaml (kind: {self.kind}, params: {{checkpoint: folder}})"
             )
         name = self.options.checkpoint
         checkpoint = checkpoint_read(SHIPPED / name if name in shipped_names() else name)
@@ -142,7 +142,7 @@ class TrainedMetric(ReplyMetric, ConfiguredMetric):
         return (self.options.device if self.options else "") or device
 
     def restored(self, device: str) -> Any:
-        """Load its network there, once for each checkpoint."""
+        """Load its network on this device, once for each checkpoint."""
         from evaluation.training.loop import restored
 
         with self._lock:
@@ -155,13 +155,13 @@ class TrainedMetric(ReplyMetric, ConfiguredMetric):
 
 
 def trained_register(folder: Path, device: str = "") -> list[Metric]:
-    """List every checkpoint of a folder as a metric; return those that were not there before.
+    """Register every checkpoint of a folder as a metric; return the new ones.
 
-    A training that is called as its kind, such as `grade`, takes the place of the metric that lacks a checkpoint.
+    A training named like its kind, such as `grade`, replaces the metric without a checkpoint.
 
     Args:
-        folder: holds one folder per training; not there: no metric.
-        device: where they compute; empty: where each run says.
+        folder: folder with one subfolder per training; if it does not exist, there are no metrics.
+        device: device to compute on; empty for that of each run.
     """
     registered = []
     for place in sorted(folder.glob("[!._]*")):
@@ -186,7 +186,7 @@ def trained_register(folder: Path, device: str = "") -> list[Metric]:
 
 
 class TrainedLook:
-    """Look-out for trainings that end while a process runs."""
+    """Watcher for trainings that finish while a process runs."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -194,10 +194,10 @@ class TrainedLook:
         self._seen: dict[str, tuple[int, ...]] = {}
 
     def look(self, folder: Path, device: str = "") -> None:
-        """List the folder's checkpoints as metrics, if it has changed since the last look.
+        """Register the folder's checkpoints as metrics if it has changed since the last check.
 
         Args:
-            folder, device: as `trained_register`.
+            folder, device: as in `trained_register`.
         """
         # Another thread, or `trained_register` itself, which asks the registry: both take what is there.
         if not self._lock.acquire(blocking=False):
@@ -215,7 +215,7 @@ class TrainedLook:
 
 
 def _stamp(place: Path) -> tuple[int, ...]:
-    """Read when a training's manifests were last written; 0 for one that is not there."""
+    """Return the modification time of a training's manifests; 0 if it does not exist."""
     stamps = []
     for manifest in (place / MANIFEST_FILE, place / "best" / MANIFEST_FILE):
         try:
@@ -247,21 +247,19 @@ class PmiOptions(TrainedOptions):
     """Options of an entry of `metrics.yaml`."""
 
     model: str = Field(
-        SMOLLM2,
-        min_length=1,
-        description="the language model: a transformers folder, a hub id, a GGUF file, or a bot's id",
+        SMOLLM2, min_length=1, description="language model: a transformers folder, a hub id, a GGUF file, or a bot's id"
     )
     pmi_level: Number = Field(
         PMI_LEVEL, description="mean of the mutual information over held-out true and random pairs, nats per token"
     )
-    pmi_spread: Number = Field(PMI_SPREAD, gt=0, description="its standard deviation there")
+    pmi_spread: Number = Field(PMI_SPREAD, gt=0, description="standard deviation over the same pairs")
 
 
 class WithPmi(TrainedMetric):
     """Base of the metrics that average a network's score with mutual information.
 
     Attributes:
-        network: what the description calls the network.
+        network: name of the network in the description.
     """
 
     options_type = PmiOptions
@@ -278,8 +276,9 @@ class WithPmi(TrainedMetric):
             range=(None, None),
             direction="higher",
             description=f"Mean of {self.network}'s score before its sigmoid and the reply's pointwise mutual "
-            "information, each in standard deviations over held-out true and false pairs. Undefined for a turn that "
-            "opens the conversation.",
+            f"information, "
+            "each in standard deviations over held-out true and false pairs. Undefined for a turn that opens "
+            "the conversation.",
         )
         model = self.options.model if self.options else SMOLLM2
         self._pmi = ReplyPmi(model=model, device=self.choose_device("cpu"))

@@ -1,7 +1,7 @@
-"""Reading of what a judge writes: the number or the letter that is its verdict, or the reason why there is none.
+"""Parser of a judge's answer: the number or letter of its verdict, or the reason for a missing one.
 
-The last label counts (`Rating: 4`, `{"score": 4}`). Without a label there must be one candidate only; numbers of the
-scale's description and counts of things are none. Numbers or letters that compete are no verdict.
+The last label counts (`Rating: 4`, `{"score": 4}`). Without a label there must be exactly one candidate; numbers in a
+description of the scale and counts of things are ignored. Competing numbers or letters are not a verdict.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import unicodedata
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-NO_NUMBER = "the judge's answer holds no single number of the scale"
+NO_NUMBER = "the judge's answer contains no single number of the scale"
 NO_LETTER = "its answer was neither A nor B"
 REFUSED = "the judge refused to answer"
 
@@ -91,7 +91,7 @@ class Verdict(NamedTuple):
 
 
 def read_verdict(text: str, answers: Sequence[str]) -> Verdict:
-    """Read a judge's verdict; `answers` are the numbers of the scale in order, or A and B."""
+    """Parse a judge's verdict; `answers` are the numbers of the scale in order, or A and B."""
     text = _clean(text)
     tagged = _ANSWER_TAG.findall(text)
     parts = [tagged[-1][1]] if tagged else [text]
@@ -104,7 +104,7 @@ def read_verdict(text: str, answers: Sequence[str]) -> Verdict:
 
 
 def _clean(text: str) -> str:
-    """Return the answer without thoughts and markdown, its digits and signs in ASCII."""
+    """Return the answer without reasoning and Markdown, with ASCII digits and signs."""
     text = _OPEN_THOUGHT.sub("", _BEFORE_CLOSED_THOUGHT.sub("", _THOUGHT.sub("", text)))
     text = unicodedata.normalize("NFKC", _VULGAR.sub("½", text).replace("½", " point 5 ")).replace("\ufe0f", "")
     text = "".join(
@@ -117,7 +117,7 @@ def _clean(text: str) -> str:
 
 
 def _labels(text: str, answers: Sequence[str]) -> Iterator[str]:
-    """Yield the verdicts of a text; several, or one that is no answer, reject it."""
+    """Yield the verdicts of a text; several, or an invalid one, are rejected."""
     read = _read_number if answers[0].isdigit() else _read_letter
     if (data := _last_json(text)) is not None:
         yield from _json_labels(data, answers)
@@ -149,7 +149,7 @@ def _last_json(text: str) -> Any:
 
 
 def _json_labels(data: dict[str, Any], answers: Sequence[str]) -> Iterator[str]:
-    """Yield what stands under the keys of a verdict, or under the only key."""
+    """Yield the values under a verdict's keys, or under the only key."""
     values = [data[key] for key in data if set(re.split(r"[^a-z]+", key.lower())) & set(_LABELS)]
     read = _read_number if answers[0].isdigit() else _read_letter
     for value in values or (list(data.values()) if len(data) == 1 else []):
@@ -160,7 +160,7 @@ def _json_labels(data: dict[str, Any], answers: Sequence[str]) -> Iterator[str]:
 
 
 def _read_number(line: str, answers: Sequence[str]) -> str | None:
-    """Return the number that a line begins with; None if the line holds another one, too."""
+    """Return the number at the start of a line; None if the line contains another one."""
     line = _without_scale(line, answers)
     begin = re.match(
         rf"(?:an?\s+|the\s+|is\s+|[(\[\"'<]\s*)*(?:{_NUMBER}|({'|'.join(_WORDS)})\b)(?!\s+(?:and|point)\b)", line, re.I
@@ -220,7 +220,7 @@ def _without_scale(text: str, answers: Sequence[str]) -> str:
 
 
 def _read_letter(line: str, answers: Sequence[str]) -> str | None:
-    """Return the letter that a line begins with; None if the line names the other one as an equal."""
+    """Return the letter at the start of a line; None if the line names the other one as equal."""
     line = line.translate(_LOOKALIKES).lstrip(" [(\"'<")
     if (begin := _LETTER.match(line)) is None or re.match(
         r"\s*(?:/|or\b|and\b|=|&|\bnor\b)", line[begin.end() :], re.I

@@ -133,7 +133,7 @@ async def test_the_cap_ends_it_and_what_was_scored_is_kept(registered):
     assert len(server.requests) == 4, "two questions each about two replies; a fifth would be half a reply"
     told = found["judge"].to_json()
     assert told["n"] == 2
-    assert told["skipped"] == {"the judge's cap of 5 requests is reached (max_requests)": 2}
+    assert told["skipped"] == {"the judge reached its limit of 5 requests (max_requests)": 2}
     assert set(told["length_bias"]) == {"metric", "people"}
 
 
@@ -261,7 +261,7 @@ def test_the_prompt_is_part_of_the_identity_and_the_cap_is_not(tmp_path):
 )
 def test_options_that_cannot_work_are_told(options, told):
     if told is None:
-        assert "no model is named" in JudgeMetric().unavailable_reason()
+        assert "no model is specified" in JudgeMetric().unavailable_reason()
         assert "there is no bot 'nobody'" in JudgeMetric(bot="nobody").unavailable_reason()
         assert lines(()) == "(nothing)"
         return

@@ -203,9 +203,9 @@ def test_embedding_match_names_vectors_or_an_encoder_and_its_identity_holds_whic
     folder = str(save_classifier(tmp_path / "bert"))
     first, last = (EmbeddingMatch("own", encoder=folder, layer=layer) for layer in (1, 0))
     assert len({first.identity.key, last.identity.key, EmbeddingMatch("own").identity.key}) == 3
-    with pytest.raises(ValuesError, match="path or encoder must be named, and not both"):
+    with pytest.raises(ValuesError, match="either path or encoder must be set, but not both"):
         EmbeddingMatch("own", encoder=folder, path="vectors.txt")
-    with pytest.raises(ValuesError, match="path or encoder must be named, and not both"):
+    with pytest.raises(ValuesError, match="either path or encoder must be set, but not both"):
         EmbeddingMatch("own", rows=10)
 
 
@@ -304,4 +304,4 @@ def test_it_measures_the_turns_of_the_bot_that_answer_something(folder):
     talk = Conversation.from_texts(["hello", "i am fine", "cats", "yes"], id="c", first="bot")
     table = ReplyPmi(model=str(folder)).compute([talk])
     assert table.turns["reply_pmi_bot"].notna().tolist() == [False, False, True, False]
-    assert "nothing was said before" in table.reasons["reply_pmi_bot"]
+    assert "the reply opens the conversation" in table.reasons["reply_pmi_bot"]

@@ -162,7 +162,7 @@ def test_another_encoder_gives_the_distances_and_stands_in_the_identity(tmp_path
     folder = save_classifier(tmp_path / "bert")
     metric = SemanticDistance("own", encoder=str(folder))
     assert metric.unavailable_reason() is None
-    assert metric.licence == "that of the model that is chosen"
+    assert metric.licence == "that of the chosen model"
     said = ["hello how are you", "i am fine"]
     found = item_scores(metric, [ReplyInContext((said[0],), said[1])], TextCache())
     tokenizer = AutoTokenizer.from_pretrained(folder)
