@@ -1,7 +1,7 @@
-"""Bots compared within conditions: means that weigh conditions equally.
+"""Comparison of bots within conditions, with all conditions weighted equally.
 
-Where people meet bots under several conditions (scenarios, personas), a bot that had the pleasant ones more often
-would look better. With m_bc the mean of bot b's ratings under condition c of C,
+If people meet bots under several conditions (scenarios, personas), a bot that more often had the pleasant ones would
+look better. With m_bc the mean of bot b's ratings under condition c of C,
 
     m_b = Σ_c m_bc / C,    m_a − m_b = Σ_c (m_ac − m_bc) / C.
 
@@ -27,15 +27,16 @@ from evaluation.stats.gls import Gap, RaterGls, fit_gls, label_codes
 from evaluation.stats.means import NO_VALUE, ONE_GROUP, Interval, MeanSpread, interval_ends, mean_interval
 
 FEWEST_RATERS = 2
-"""Raters that every bot has under a condition that counts: of one rater the spread is unknown."""
+"""Minimum raters of every bot under a condition; with one rater the spread is unknown."""
 MOST_CELLS = 120
-"""Bots times conditions; the work grows with their square. Beyond it all conditions count together."""
+"""Maximum number of bots times conditions, because the work grows with its square. Above it, conditions are ignored."""
 
 
 def shared_conditions(bots: np.ndarray, conditions: np.ndarray, raters: np.ndarray) -> np.ndarray:
-    """Select the ratings that bots are compared by: (k,), all False where no condition is shared, or they are too many.
+    """Select the ratings used to compare bots.
 
-    A bot that had fewer raters in all keeps nobody from comparing the others; its ratings stay.
+    Returns (k,), all False if no condition is shared or there are too many. A bot with fewer raters overall does not
+    prevent comparisons of the others; its ratings stay.
 
     Args:
         bots, conditions, raters: (k,) of each rating.
@@ -60,9 +61,9 @@ class BotFit:
     """Means of bots over the cells of a fit.
 
     Attributes:
-        fit: of the cells.
-        weights: (B, K) of the cells in each bot's mean; a row sums to 1.
-        bot: (k,) codes of the bots of the ratings.
+        fit: fit of the cells.
+        weights: (B, K) weights of the cells in each bot's mean; rows sum to 1.
+        bot: (k,) bot codes of the ratings.
     """
 
     fit: RaterGls
@@ -71,17 +72,17 @@ class BotFit:
 
     @property
     def means(self) -> np.ndarray:
-        """(B,) for the average rater, all conditions alike."""
+        """(B,) means for the average rater, conditions weighted equally."""
         return self.weights @ self.fit.means
 
     @property
     def n_raters(self) -> np.ndarray:
-        """(B,) raters of each bot."""
+        """(B,) number of raters of each bot."""
         return ((self.fit.counts @ (self.weights > 0).T) > 0).sum(axis=0)
 
     @property
     def fewest_raters(self) -> np.ndarray:
-        """(B,) raters of each bot's cell that has the fewest."""
+        """(B,) number of raters in each bot's smallest cell."""
         return np.array([self.fit.n_raters[row > 0].min() for row in self.weights])
 
     @cached_property
@@ -127,11 +128,11 @@ class BotFit:
 
 
 def fit_bots(y: np.ndarray, bot: np.ndarray, rater: np.ndarray, conditions: np.ndarray | None = None) -> BotFit:
-    """Fit the bots' means, within conditions where there are any.
+    """Fit the bots' means, within conditions if there are any.
 
     Args:
         y, bot, rater: as `fit_gls`.
-        conditions: (k,) label of each rating's condition; every bot has ratings under each of them.
+        conditions: (k,) condition label of each rating; every bot has ratings under each of them.
     """
     if conditions is None:
         fit = fit_gls(y, bot, rater)
@@ -156,14 +157,15 @@ def mean_within(
     scale: tuple[float, float] | None = None,
     things: np.ndarray | None = None,
 ) -> Interval:
-    """Return the mean of one bot's finite values with its interval, all conditions weighing the same.
+    """Return the mean of one bot's finite values with its interval, conditions weighted equally.
 
-    Without conditions it is `mean_interval`. With them the raters' resemblance sets no weights: the mean is that of
-    the conditions' plain means. Its variance is the largest over raters, over things, and over both.
+    Without conditions this is `mean_interval`. With conditions, the mean is the average of their plain means;
+    correlation within raters does not affect the weights. Its variance is the largest over raters, over things, and
+    over both.
 
     Args:
         values, units, things, level, scale: as `mean_interval`; units and things as codes.
-        conditions: (k,) label of each value's condition.
+        conditions: (k,) condition label of each value.
     """
     if conditions is None:
         return mean_interval(values, units, level, scale=scale, things=things)

@@ -1,4 +1,4 @@
-"""Mixed model of ratings: bots fixed, raters random; and its Wald test.
+"""Mixed model of ratings with fixed bots and random raters, and its Wald test.
 
 rating = bot + rater + error, raters and errors normal. Some raters are strict and some kind; the model takes that
 from the comparison as far as the design allows, and does not count a rater's ratings as independent. The variances
@@ -46,10 +46,10 @@ class ModelBotMean:
     """A bot's mean for the average rater.
 
     Attributes:
-        mean, low, high: by the model, with its interval; None where there is none.
+        mean, low, high: model mean with its interval; None if there is none.
         raw_mean: plain mean of the bot's ratings.
-        n, n_raters: ratings, and who gave them.
-        reason: why there is no interval.
+        n, n_raters: number of ratings and of raters.
+        reason: reason for a missing interval.
     """
 
     bot: str
@@ -67,14 +67,14 @@ class MixedModel:
     """The fit.
 
     Attributes:
-        bots: sorted by name; empty where there is no fit.
-        f, df1, df2, p: test of no difference between the bots.
+        bots: sorted by name; empty without a fit.
+        f, df1, df2, p: test of the hypothesis that bots do not differ.
         rater_sd, residual_sd: standard deviations, in points of the scale.
-        rater_share: of the variance around the bots' means, how much is the raters' (0 … 1).
-        share_low, share_high: its interval, exact under normal ratings.
-        n, n_raters: used.
-        converged: whether the optimum was found; then `reason` is empty.
-        reason: why there is no fit.
+        rater_share: share of the variance around the bot means that is due to raters (0 … 1).
+        share_low, share_high: interval of `rater_share`, exact for normal ratings.
+        n, n_raters: number of ratings and raters used.
+        converged: True if the optimum was found; `reason` is then empty.
+        reason: reason for a missing fit.
     """
 
     bots: tuple[ModelBotMean, ...]
@@ -94,7 +94,7 @@ class MixedModel:
 
     @property
     def raters_are_alike(self) -> bool:
-        """True if no variance between raters was found."""
+        """True if the estimated variance between raters is 0."""
         return self.rater_share is not None and self.rater_share <= 1e-6
 
 
@@ -110,13 +110,13 @@ def mixed_model(
 
     Args:
         values: (k,) ratings; undefined ones are left out.
-        bots: (k,) whom each rates.
-        raters: (k,) rater of each; None: a rater of this one only.
-        level: of all intervals.
-        scale: ends of the scale that the ratings cannot leave, where there is one.
+        bots: (k,) bot of each rating.
+        raters: (k,) rater of each; None for a rater with this rating only.
+        level: confidence level of all intervals.
+        scale: limits of the ratings, if there are any.
 
     Raises:
-        ValueError: lengths that differ.
+        ValueError: if lengths differ.
     """
     array = np.asarray(values, dtype=float)
     if not len(array) == len(bots) == len(raters):
@@ -134,7 +134,7 @@ def mixed_model(
     if n_bots < 2:
         return nothing(few_bots(n_bots))
     if n_raters < 2:
-        return nothing(Reason("one_rater_only", "one rater only: nothing can be said about others"))
+        return nothing(Reason("one_rater_only", "only one rater, so nothing can be said about others"))
     if n_raters == n:
         text = (
             "every rater gave one rating: rater effects and chance cannot be separated; compare the bots without raters"
@@ -145,7 +145,7 @@ def mixed_model(
     df = n - n_raters - n_bots + 1 if within else n_raters - n_bots
     if df < 1:
         counts = f"{pluralise(n, 'rating')} by {pluralise(n_raters, 'rater')}"
-        text = f"{counts}: nothing left to judge {pluralise(n_bots, 'bot')} by"
+        text = f"{counts} are too few to compare {pluralise(n_bots, 'bot')}"
         return nothing(Reason("nothing_left", text, n_ratings=n, n_raters=n_raters, n_bots=n_bots))
     if likelihood.no_error():
         text = "the ratings do not vary around the bots' and raters' means"
@@ -178,8 +178,8 @@ def mixed_model(
 
 
 def few_bots(n_bots: int) -> Reason:
-    """Return the reason why fewer than two bots have no model."""
-    text = f"ratings of {pluralise(n_bots, 'bot')}; at least 2 are needed"
+    """Return the reason why the model needs at least two bots."""
+    text = f"only {pluralise(n_bots, 'bot')} with ratings; at least 2 are needed"
     return Reason("few_bots", text, n_bots=n_bots)
 
 
@@ -207,10 +207,10 @@ def _bot_means(
 def wald_comparisons(
     labels: Sequence[str], estimates: np.ndarray, covariance: np.ndarray, df: float | np.ndarray, level: float
 ) -> tuple[Comparison, ...]:
-    """Test all pairs of estimates by Wald's test, against Student's t with df (or the normal, inf), of each pair its
-    own where many.
+    """Test all pairs of estimates by Wald's test, using Student's t with df (inf for normal), per pair if there are
+    several.
 
-    Of two whose difference has no error, as where nobody's answers vary, there is neither p-value nor interval.
+    If the difference has no error, e.g. because all answers are equal, there is no p-value and no interval.
     """
     from scipy import stats
 
@@ -241,7 +241,7 @@ def wald_comparisons(
 
 
 def _test(coefficients: np.ndarray, covariance: np.ndarray, df: int) -> tuple[float, float]:
-    """Test by F whether all bots' means are the same; return F and its p-value."""
+    """Test by F whether all bot means are equal; return F and its p-value."""
     from scipy import stats
 
     k = len(coefficients) - 1
@@ -251,21 +251,20 @@ def _test(coefficients: np.ndarray, covariance: np.ndarray, df: int) -> tuple[fl
     return f, float(stats.f.sf(f, k, df))
 
 
-ONE_RATER = Reason("one_rater_of_some", "one rater gave all ratings of a bot: how far its mean can be off is not known")
-CONSTANT = Reason("constant_cells", "the ratings do not vary within the cells: nothing to judge the effects by")
+ONE_RATER = Reason("one_rater_of_some", "one rater gave all ratings of a bot, so the error of its mean is unknown")
+CONSTANT = Reason("constant_cells", "the ratings do not vary within the cells, so the effects cannot be tested")
 _SINGULAR = 1e-10
-"""An eigenvalue of V below this share of the largest is none: a difference that nothing varies."""
+"""Share of the largest eigenvalue of V below which an eigenvalue counts as 0: a difference without variation."""
 
 
 @dataclass(frozen=True, slots=True)
 class WaldTest:
-    """The test of q differences.
+    """Test of q differences.
 
     Attributes:
-        f, p: None where there is no test.
-        df1, df2: its degrees of freedom; df2 is None where there is no test, or where the covariance is taken as
-            known (chi-squared).
-        reason: why there is no test.
+        f, p: None without a test.
+        df1, df2: degrees of freedom; df2 is None without a test, or if the covariance is known (chi-squared).
+        reason: reason for a missing test.
     """
 
     f: float | None
@@ -279,7 +278,7 @@ def wald_test(fit: RaterGls, contrasts: np.ndarray) -> WaldTest:
     """Test whether all differences of the bots' means are 0.
 
     Args:
-        contrasts: (q, K) weights of the bots' means in each difference; linearly independent.
+        contrasts: (q, K) weights of the bot means in each difference; linearly independent.
     """
 
     used = np.abs(contrasts).max(axis=0) > 1e-9 * np.abs(contrasts).max()

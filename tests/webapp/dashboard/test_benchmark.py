@@ -128,7 +128,7 @@ def test_a_study_is_computed_anew_when_its_people_said_more_and_forgotten_with_t
     assert benchmark_ask(study=study, metrics=["words_bot"]) == first
     html = flat(staff.get(ADDRESS).content.decode())
     assert ">n 4 · vote<" in html
-    assert "one variable is constant" in html or "the same" in html
+    assert "one side is constant" in html or "the same" in html
     assert "People have said more" not in html
     chats[0].turns.filter(index=3).update(vote=1)
     html = staff.get(ADDRESS).content.decode()

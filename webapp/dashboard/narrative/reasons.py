@@ -91,7 +91,7 @@ FRAGMENTS: dict[str, str] = {
     "rated_alike": "all conversations have equal ratings",
     "no_trait": "none of these is known for any bot: {traits}",
     "one_level_rated": "only one level of {trait} has rated conversations",
-    "not_told": "not told by this fit",
+    "not_told": "not reported by this fit",
     "no_rated_conversation": "no rated conversations",
     "no_features": "no conversation with people has all features defined",
     "no_selfplay": "there is no self-play of these bots",

@@ -156,7 +156,7 @@ def test_the_three_matrices(data: StudyData) -> None:
     words = {(row[0].text, row[1].text): row for row in table_of(section, "metrics-dimensions").rows}
     assert words["Words, participant", "Quality"][2].raw[0] > 0.5
     assert words["Words, participant", "Quality"][6].text == "yes"
-    assert words["Question score, bot", "Quality"][2].reason == "one variable is constant"
+    assert words["Question score, bot", "Quality"][2].reason == "one side is constant"
     bots = {(row[0].text, row[1].text): row for row in table_of(section, "bots-dimensions").rows}
     means = values.groupby("bot")["quality"].mean()[["alpha", "beta", "gamma"]]
     r = np.corrcoef([20, 25, 40], means)[0, 1]
