@@ -81,18 +81,18 @@ def test_a_newcomer_builds_tries_and_opens_a_chat_study(lab: ConfabServer, new_p
     name = f"Everyday talk, {uuid4().hex[:6]}"
     page.get_by_label("Name").fill(name)
     expect(page.get_by_label("Key")).to_have_value(name.lower().replace(", ", "-").replace(" ", "-"))
-    person.click("button", "Make the draft")
+    person.click("button", "Create the draft")
 
     # Bots: ticked ones are stored at once, and one line is asked of all.
-    expect(page.get_by_role("heading", name="Which bots should people talk to?")).to_be_visible()
+    expect(page.get_by_role("heading", name="Which bots do participants talk to?")).to_be_visible()
     expect(page.locator("[data-step=bots]")).to_contain_text("none chosen")
     person.click("checkbox", "Eliza (rules)")
     person.click("checkbox", "Parrot (control)")
     expect(page.locator("[data-step=bots]")).to_contain_text("2 chosen")
     page.get_by_role("button", name="Ask all").click()
     expect(page.locator("[data-bot=parrot] [data-said]")).to_have_text("I had a rough day at work.")
-    page.get_by_label("Messages at least").fill("1")
-    page.get_by_label("Messages at least").blur()
+    page.get_by_label("Minimum messages").fill("1")
+    page.get_by_label("Minimum messages").blur()
     saved(page)
     person.click("button", "Next: Texts")
 
@@ -108,9 +108,9 @@ def test_a_newcomer_builds_tries_and_opens_a_chat_study(lab: ConfabServer, new_p
     saved(page)
     person.click("button", "Next: Questions")
     person.click("button", "Next: Who and pay")
-    page.get_by_label("Pay each").fill("1.60")
-    page.get_by_label("Chats a bot").fill("40")
-    page.get_by_label("Chats a bot").blur()
+    page.get_by_label("Pay per task").fill("1.60")
+    page.get_by_label("Chats per bot").fill("40")
+    page.get_by_label("Chats per bot").blur()
     expect(page.locator("[data-live-part]")).to_contain_text("£12.00 an hour, £128 in all")
     person.click("button", "Next: Check and open")
 
@@ -142,9 +142,9 @@ def test_a_newcomer_builds_tries_and_opens_a_chat_study(lab: ConfabServer, new_p
     tried.wait_for_url("**/done/")
 
     page.reload()
-    expect(page.get_by_text("The whole way was gone through.")).to_be_visible()
+    expect(page.get_by_text("The study was tested from start to end.")).to_be_visible()
     person.click("button", "Open study")
-    expect(page.get_by_text("The study is open. Send people its link.")).to_be_visible()
+    expect(page.get_by_text("The study is open. Send its link to participants.")).to_be_visible()
     assert not [url for url in person.seen if "/admin/" in url]
     assert person.n_clicks <= MOST_CLICKS, person.n_clicks
 
@@ -167,11 +167,11 @@ CLICKS = {
 }
 """From the list of studies to an open study, by protocol; the way through it as a participant goes by keys."""
 LEAST = {
-    "Messages at least": "1",
-    "Items a person": "1",
-    "Pairs each": "1",
-    "Comparisons each": "1",
-    "Replies of each": "1",
+    "Minimum messages": "1",
+    "Items per participant": "1",
+    "Pairs per participant": "1",
+    "Comparisons per participant": "1",
+    "Replies per conversation": "1",
 }
 """Settings that make the way through a study short."""
 FOCUSED = """() => {
@@ -288,7 +288,7 @@ def test_a_newcomer_builds_and_opens_every_protocol(
     person.click("link", "New study")
     page.get_by_label("Name").fill(f"All of {protocol} {uuid4().hex[:6]}")
     page.locator(f"[name=protocol][value={protocol}]").check()
-    person.click("button", "Make the draft")
+    person.click("button", "Create the draft")
     person.n_clicks += 1  # the protocol
     if protocols.get(protocol).gives == "bots":
         person.click("checkbox", "Eliza (rules)")
@@ -322,7 +322,7 @@ def test_a_newcomer_builds_and_opens_every_protocol(
         tried.close()
     page.reload()
     person.click("button", "Open study")
-    expect(page.get_by_text("The study is open. Send people its link.")).to_be_visible()
+    expect(page.get_by_text("The study is open. Send its link to participants.")).to_be_visible()
     assert not [url for url in person.seen if "/admin/" in url]
     assert person.n_clicks <= CLICKS[protocol], person.n_clicks
 
@@ -347,7 +347,7 @@ def test_two_people_edit_one_study(lab: ConfabServer, new_page: Callable[..., An
     own.blur()
     expect(mine.get_by_text("r.lee saved version", exact=False)).to_be_visible()
     expect(mine.locator("[data-conflict] td").first).to_have_text("Theirs")
-    mine.get_by_role("button", name=re.compile("Keep mine as version")).click()
+    mine.get_by_role("button", name=re.compile("Save mine as version")).click()
     expect(own).to_have_value("Mine")
     expect(mine.locator("[data-conflict]")).to_have_count(0)
     mine.reload()
@@ -411,14 +411,14 @@ def test_an_endpoint_bot_collects_after_ten_clicks_without_a_file(
     person.click("button", "Add the bot")
     person.click("link", "New study")
     page.locator("[name=name]").fill("First study")
-    person.click("button", "Make the draft")
+    person.click("button", "Create the draft")
     expect(page.locator("[data-step=bots]")).to_contain_text("1 chosen")
     person.click("link", re.compile("Check and open"))
     person.click("button", re.compile("Rehearse"))
     expect(page.locator(".pill")).to_contain_text("Done", timeout=240_000)
     person.click("link", "Check and open")
     person.click("button", "Open study")
-    expect(page.get_by_text("The study is open. Send people its link.")).to_be_visible()
+    expect(page.get_by_text("The study is open. Send its link to participants.")).to_be_visible()
     assert person.n_clicks <= MOST_CLICKS_TO_COLLECT, person.n_clicks
     endpoint.shutdown()
 
@@ -433,7 +433,7 @@ def test_a_newcomer_makes_two_scenarios(lab: ConfabServer, signed_in: Any, new_p
 
     person.click("link", "New study")
     page.get_by_label("Name").fill(f"Scenarios, {uuid4().hex[:6]}")
-    person.click("button", "Make the draft")
+    person.click("button", "Create the draft")
     person.click("checkbox", "Eliza (rules)")
     person.click("checkbox", "Parrot (control)")
     expect(page.locator("[data-step=bots]")).to_contain_text("2 chosen")
@@ -454,8 +454,8 @@ def test_a_newcomer_makes_two_scenarios(lab: ConfabServer, signed_in: Any, new_p
     page.get_by_label("Name in exports").first.blur()
     expect(page.locator("[data-field=factor1_key] .field-error")).to_contain_text("name of a column")
     page.get_by_label("Name in exports").first.fill("story")
-    page.get_by_label("Conversations wanted in each cell").fill("20")
-    page.get_by_label("Conversations wanted in each cell").blur()
+    page.get_by_label("Conversations wanted per cell").fill("20")
+    page.get_by_label("Conversations wanted per cell").blur()
     expect(page.locator("[data-live-part]")).to_contain_text("80 conversations in all.")
     for width in (390, 1366):
         page.set_viewport_size({"width": width, "height": 800})

@@ -77,7 +77,7 @@ def test_the_phone_follows_questions_that_are_edited(
     expect(card(page, 2).get_by_role("button", name="Move up")).to_be_focused()
     expect(asked(page).nth(1)).to_contain_text("Did it repeat itself?")
     card(page, 1).get_by_role("button", name="Move up").press("Enter")
-    expect(said).to_have_text("It is the first already.")
+    expect(said).to_have_text("It is already the first.")
     for button in page.locator(".q-moves button").all():
         box = button.bounding_box()
         assert box["height"] >= 44
@@ -163,9 +163,9 @@ def test_nothing_that_is_done_in_the_phone_is_stored(
     page.get_by_label("Theme of the preview").select_option("dark")
     expect(shown.locator("html[data-theme=dark]")).to_be_attached()
     # A field that is edited is shown where people read it.
-    page.get_by_label("Pay, in words").fill("£2.50 a chat")
+    page.get_by_label("Pay as shown to participants").fill("£2.50 a chat")
     expect(shown.locator(".preview-edited")).to_contain_text("£2.50 a chat")
-    expect(page.get_by_label("Pay, in words")).to_be_focused()
+    expect(page.get_by_label("Pay as shown to participants")).to_be_focused()
     assert sockets == []
     assert counted(server) == before
 
@@ -177,14 +177,14 @@ def test_on_a_phone_the_preview_takes_the_whole_screen(
     page = builder(test_bots_server, new_page, key, "questions", width=360, height=740)
     no_sideways_scroll(page)
     expect(page.get_by_title("The participant's page")).not_to_be_visible()
-    page.get_by_role("link", name="See as participant").click()
+    page.get_by_role("link", name="View as participant").click()
     frame = page.get_by_title("The participant's page")
     expect(frame).to_be_visible()
     assert frame.bounding_box()["width"] >= 320
     expect(asked(page)).to_have_count(5)
     page.keyboard.press("Escape")
     expect(frame).not_to_be_visible()
-    expect(page.get_by_role("link", name="See as participant")).to_be_focused()
+    expect(page.get_by_role("link", name="View as participant")).to_be_focused()
 
 
 def test_questions_are_edited_without_script(test_bots_server: ConfabServer, new_page: Callable[..., Page]) -> None:

@@ -81,7 +81,7 @@ def secret_store(*, name: str, address: str, value: str) -> Secret:
             return Secret.objects.create(name=name, address=origin, sealed=sealed)
     except IntegrityError:
         raise Refused(
-            "bad_secret", f"There is a secret {quote(name)} already; replace its value, or name another."
+            "bad_secret", f"There is already a secret {quote(name)}. Replace its value, or choose another name."
         ) from None
 
 
@@ -107,7 +107,7 @@ def secret_delete(*, secret: Secret) -> None:
         Secret.objects.select_for_update().filter(pk=secret.pk).first()
         users = list(DeclaredBot.objects.filter(secret=secret).values_list("bot_id", flat=True))
         if users:
-            raise Refused("in_use", f"{', '.join(users)} still uses it. Give that bot another key first.")
+            raise Refused("in_use", f"{', '.join(users)} still uses this secret. Choose another key for the bot first.")
         secret.delete()
 
 
@@ -121,7 +121,7 @@ def secret_open(secret: Secret, url: str) -> str:
 
     if origin_of(url) != secret.address:
         raise BotError(
-            f"the secret {quote(secret.name)} is for {secret.address} alone and is not sent to {origin_of(url)}"
+            f"the secret {quote(secret.name)} is only for {secret.address} and is not sent to {origin_of(url)}"
         )
     try:
         opened = json.loads(_fernet().decrypt(secret.sealed.encode()))
@@ -131,7 +131,7 @@ def secret_open(secret: Secret, url: str) -> str:
             "set that key too, or store the secret again"
         ) from None
     if (opened["name"], opened["address"]) != (secret.name, secret.address):
-        raise BotError(f"the secret {quote(secret.name)} was changed in the database; store it again")
+        raise BotError(f"the secret {quote(secret.name)} has been changed in the database; store it again")
     return str(opened["value"])
 
 
@@ -153,9 +153,11 @@ def secrets_renew() -> int:
 def _seal(name: str, address: str, value: str) -> str:
     value = value.strip()
     if not value or len(value) > LONGEST_SECRET or not value.isascii() or not value.isprintable():
-        raise Refused("bad_secret", f"A secret has 1 to {LONGEST_SECRET:,} printable ASCII characters, on one line.")
+        raise Refused("bad_secret", f"A secret must be one line of 1 to {LONGEST_SECRET:,} printable ASCII characters.")
     if not can_store_secrets():
-        raise Refused("bad_secret", "No secret can be stored here: CONFAB_SECRETS_KEY is not set on this server.")
+        raise Refused(
+            "bad_secret", "This server cannot store secrets. Ask your administrator to set CONFAB_SECRETS_KEY."
+        )
     return _fernet().encrypt(json.dumps({"name": name, "address": address, "value": value}).encode()).decode()
 
 
@@ -203,7 +205,7 @@ def declared_bot_make(
         mistakes.append(Mistake("name", "name is too long; it must have at most 200 characters"))
     if not are_sanitised(entry) or len(str(params)) > LONGEST_PARAMS:
         raise ValuesError(
-            [*mistakes, Mistake("params", "the parameters hold signs that cannot be stored, or too many")]
+            [*mistakes, Mistake("params", "the parameters are too long or contain characters that cannot be stored")]
         )
     try:
         bot: Any = configured_bots.make(entry)
@@ -244,15 +246,15 @@ def _mistakes(kind: str, params: Mapping[str, Any], secret: Secret | None) -> It
             names = ", ".join(allowed) or "none so far"
             yield Mistake(
                 f"params.{name}",
-                f"{name} is no variable that this server allows; it allows {names} (CONFAB_BOT_KEY_VARIABLES)",
+                f"{name} is not a variable that this server allows; it allows {names} (CONFAB_BOT_KEY_VARIABLES)",
             )
         elif allowed[variable] and origin_of(str(url or "")) != origin_of(allowed[variable]):
-            yield Mistake(f"params.{name}", f"the key in {variable} may be sent to {allowed[variable]} alone")
+            yield Mistake(f"params.{name}", f"the key in {variable} can only be sent to {allowed[variable]}")
     if secret is not None and params.get("api_key_env"):
-        yield Mistake("secret", "a stored key and a variable are named; a bot has one of them")
+        yield Mistake("secret", "a bot can have a stored key or a variable, not both")
     base_url = params.get("base_url")
     if secret is not None and origin_of(str(base_url)) != secret.address:
-        yield Mistake("secret", f"the secret {quote(secret.name)} is for {secret.address} alone")
+        yield Mistake("secret", f"the secret {quote(secret.name)} is only for {secret.address}")
     for url_param in _KEYS.values():
         host = _literal_host(params.get(url_param))
         if host and not settings.CONFAB_PRIVATE_ADDRESSES and (refusal := private_refusal(host, [host])):
@@ -291,7 +293,7 @@ def declared_bot_save(
     if row is None:
         declared_discover()
         if bot_id in registry:
-            raise ValuesError([Mistake("id", f"there is a bot {quote(bot_id)} already; choose another id")])
+            raise ValuesError([Mistake("id", f"there is already a bot {quote(bot_id)}; choose another id")])
         row = DeclaredBot(bot_id=bot_id, revision=0)
     before = registry.get(bot_id).identity.key if bot_id in registry else ""
     row.kind, row.title, row.params, row.secret = kind, title or bot_id, dict(params), secret
@@ -303,7 +305,7 @@ def declared_bot_save(
                 bot_put_back(bot_id=bot_id)
                 BotHealth.objects.filter(bot_id=bot_id).delete()
     except IntegrityError:
-        raise ValuesError([Mistake("id", f"a bot was called {quote(bot_id)} before; choose another id")]) from None
+        raise ValuesError([Mistake("id", f"an earlier bot was called {quote(bot_id)}; choose another id")]) from None
     declared_discover()
     return row
 
@@ -371,7 +373,7 @@ def _register(row: DeclaredBot) -> None:
     broken.pop(row.bot_id, None)
     try:
         if row.bot_id in registry and not is_ours:
-            raise ValuesError(f"another bot is called {quote(row.bot_id)} here; rename that one in bots.yaml")
+            raise ValuesError(f"another bot here is called {quote(row.bot_id)}; rename that one in bots.yaml")
         bot = declared_bot_make(bot_id=row.bot_id, kind=row.kind, title=row.title, params=row.params, secret=row.secret)
     except (ValuesError, BotError) as error:
         if is_ours:

@@ -36,31 +36,31 @@ from webapp.studies.questions import Key, Option, Question, first_duplicate, is_
 class AttentionCheck(InputModel):
     """One check: its text, and the answers that pass."""
 
-    context: Many[str] = Field(default=(), title="The talk before", description="Oldest first.")
+    context: Many[str] = Field(default=(), title="Context", description="Utterances, oldest first.")
     response: str = Field(
         min_length=1,
         max_length=2000,
-        title="The reply",
-        description="It says which answer to choose, in the middle of an ordinary reply.",
+        title="Reply",
+        description="Says which answer to choose, in the middle of an ordinary reply.",
     )
     second_response: str = Field(
         default="",
         max_length=2000,
-        title="The second reply",
-        description="Where two replies are compared; else it stays empty.",
+        title="Second reply",
+        description="Only if two replies are compared; otherwise empty.",
     )
     reference: str = Field(
         default="",
         max_length=2000,
-        title="The reference reply",
-        description="For replies that are rated next to a reference reply; else it stays empty.",
+        title="Reference reply",
+        description="Only if replies are rated next to a reference reply; otherwise empty.",
     )
-    reference_score: float | None = Field(default=None, title="Its score", description="As the study's scale has it.")
+    reference_score: float | None = Field(default=None, title="Reference score", description="On the study's scale.")
     expected: dict[Key, Annotated[Many[int], Field(min_length=1)]] = Field(
         min_length=1,
         title="Answers that pass",
-        description="By the key of a question; of two replies 1 is the first, 0 the same and -1 the second. Other "
-        "questions may be answered in any way.",
+        description="By question key. For two replies, 1 is the first, 0 the same and -1 the second. Other questions "
+        "accept any answer.",
     )
 
     @property
@@ -86,30 +86,30 @@ class Attention(InputModel):
         default=1,
         ge=0,
         le=5,
-        title="Checks a task",
-        description="So many of them stand at drawn places among the items.",
+        title="Checks per task",
+        description="Number of checks placed at random positions among the items.",
     )
     n_gold: int = Field(
         default=0,
         ge=0,
         le=50,
-        title="Gold items a task",
-        description="So many items whose right answer is known stand among the others. No result counts them.",
+        title="Gold items per task",
+        description="Number of items with a known right answer among the others. They are excluded from all results.",
     )
     gold_misses_allowed: int = Field(
         default=0,
         ge=0,
         le=50,
-        title="Gold items that may be missed",
-        description="In one task. A participant who misses more is told so at the end, and their work is excluded.",
+        title="Gold misses allowed",
+        description="Per task. A participant who misses more is told so at the end, and their work is excluded.",
     )
     n_repeated: int = Field(
         default=0,
         ge=0,
         le=50,
         title="Items shown twice",
-        description="So many items of a task come again later in it: how far people agree with themselves. The second "
-        "answer counts in no result.",
+        description="Number of items that come again later in a task, to measure how far participants agree with "
+        "themselves. The second answer is excluded from all results.",
     )
 
 
@@ -122,11 +122,11 @@ def answers_beyond(expected: Mapping[str, Sequence[float]], scales: Mapping[str,
     """
     for key, passing in expected.items():
         if key not in scales:
-            return f"an answer to “{key}” is expected, which is none of {', '.join(scales)}."
+            return f"“{key}” has an expected answer but is none of {', '.join(scales)}."
         low, high = scales[key]
         beyond = [answer for answer in passing if not low <= answer <= high]
         if beyond:
-            return f"{beyond[0]:g} is expected for “{key}”, whose scale is {low:g} to {high:g}."
+            return f"{beyond[0]:g} is expected for “{key}”, but its scale is {low:g} to {high:g}."
     return ""
 
 
@@ -139,21 +139,21 @@ class QuizQuestion(InputModel):
 
     question: str = Field(min_length=1, max_length=300, title="Question")
     options: Annotated[Many[Option], Field(max_length=20)] = Field(
-        default=(), title="Answers to choose from", description="One a line."
+        default=(), title="Answers to choose from", description="One per line."
     )
-    right: Option = Field(title="The right one", description="As it stands among the answers.")
+    right: Option = Field(title="Right answer", description="Exactly as written among the answers.")
     point: int = Field(
         default=0,
         ge=0,
         le=100,
         title="Point of the instructions",
-        description="The number of the point that says it; it is marked after a miss. 0: none.",
+        description="Number of the point that explains it; it is highlighted after a wrong answer. 0 for none.",
     )
     why: str = Field(
         default="",
         max_length=500,
-        title="Why",
-        description="Told after a miss. May stay empty where a point of the instructions says it.",
+        title="Explanation",
+        description="Shown after a wrong answer. Optional if the instructions already explain it.",
     )
 
     @model_validator(mode="after")
@@ -161,13 +161,13 @@ class QuizQuestion(InputModel):
         if len(self.options) < 2:
             raise ValueError("options must be two or more answers to choose from")
         if again := first_duplicate(self.options):
-            raise ValueError(f"options has {quote(again)} twice; each must stand there once")
+            raise ValueError(f"options has {quote(again)} twice; list each answer once")
         if self.right not in self.options:
             raise ValueError(f"right is {quote(self.right)}; it must be one of the options")
         if not self.point and not self.why:
             raise ValueError(
-                "why is empty, and no point of the instructions is named; a participant who misses the question "
-                "must be told one of them"
+                "why is empty and point is 0; a participant who misses the question needs an explanation or a point "
+                "of the instructions"
             )
         return self
 
@@ -189,34 +189,36 @@ class ChatCheck(InputModel):
         default=3,
         ge=1,
         le=1000,
-        title="After how many messages",
-        description="It is asked once so many have been answered.",
+        title="Messages before the check",
+        description="The check is asked once this many have been answered.",
     )
     question: str = Field(
         min_length=1,
         max_length=300,
         title="Question",
-        description="It says what to answer: “please choose Blue”, “please write the word yes”.",
+        description="Says what to answer: “please choose Blue”, “please write the word yes”.",
     )
     options: Annotated[Many[Option], Field(max_length=20)] = Field(
-        default=(), title="Answers to choose from", description="One a line. None: people write their answer."
+        default=(),
+        title="Answers to choose from",
+        description="One per line. Leave empty to let participants write their answer.",
     )
     expected: Annotated[Many[Option], Field(min_length=1, max_length=20)] = Field(
         title="Answers that pass",
-        description="One a line. Of what people write, capitals and signs at its ends do not count.",
+        description="One per line. In written answers, case and punctuation at the ends are ignored.",
     )
 
     @model_validator(mode="after")
     def _can_be_passed(self) -> ChatCheck:
         if len(self.options) == 1:
-            raise ValueError("options must be two or more answers, or none where people write")
+            raise ValueError("options must be two or more answers, or none for a written answer")
         if again := first_duplicate(self.options):
-            raise ValueError(f"options has {quote(again)} twice; each must stand there once")
+            raise ValueError(f"options has {quote(again)} twice; list each answer once")
         beyond = [answer for answer in self.expected if self.options and answer not in self.options]
         if beyond:
             raise ValueError(f"expected has {quote(beyond[0])}; it must be one of the options")
         if self.options and set(self.options) <= set(self.expected):
-            raise ValueError("expected must leave an option out: every answer would pass")
+            raise ValueError("expected must leave out at least one option; otherwise every answer would pass")
         return self
 
     @property
@@ -238,21 +240,22 @@ class Checking(InputModel):
     quiz_questions: Annotated[Many[QuizQuestion], Field(max_length=20)] = Field(
         default=(),
         title="Questions about the instructions",
-        description="All must be right, at the first or the second try; else the person is screened out.",
+        description="Participants must get all of them right at the first or second try; otherwise they are screened "
+        "out.",
     )
     screened_out_pay: str = Field(
         default="",
         max_length=60,
-        title="Pay of those who are screened out, in words",
-        description="Used only if *Pay for the screened out* is empty. Confab cannot send it unless it is an "
-        "amount in the study's currency.",
+        title="Pay if screened out, in words",
+        description="Used only if *Pay if screened out* is empty. Confab can send it only if it is an amount in the "
+        "study's currency.",
     )
     misses_allowed: int = Field(
         default=0,
         ge=0,
         le=20,
-        title="Attention checks that may be missed",
-        description="In one task. A participant who misses more is told so at the end, and their work is excluded. "
+        title="Attention-check misses allowed",
+        description="Per task. A participant who misses more is told so at the end, and their work is excluded. "
         "(Prolific lets you reject those who missed two.)",
     )
     chat_checks: Annotated[Many[ChatCheck], Field(max_length=10)] = Field(

@@ -67,7 +67,7 @@ TAKEN_FACTOR_KEYS = frozenset(
 
 def _single_line(text: str) -> str:
     if text != " ".join(text.split()):
-        raise ValueError("it must be one line without blanks around it")
+        raise ValueError("it must be one line without spaces at the ends")
     return text
 
 
@@ -111,33 +111,35 @@ class Level(InputModel):
     """One level of a factor, with its texts."""
 
     key: ConditionKey
-    label: ConditionLabel = Field(default="", title="Name", description="For researchers. Empty: the key.")
-    scenario: ConditionText = Field(
-        default="", title="Scenario", description="The situation in which the participant is to imagine themselves."
+    label: ConditionLabel = Field(
+        default="", title="Name", description="Shown to researchers. Leave empty to use the key."
     )
-    goal: ConditionText = Field(default="", title="Goal", description="What the participant wants to reach.")
-    success: ConditionText = Field(default="", title="Success", description="When the goal counts as reached.")
+    scenario: ConditionText = Field(
+        default="", title="Scenario", description="The situation that the participant imagines being in."
+    )
+    goal: ConditionText = Field(default="", title="Goal", description="What the participant wants to achieve.")
+    success: ConditionText = Field(default="", title="Success", description="When the goal counts as achieved.")
     topic: ConditionText = Field(default="", title="Topic", description="What the chat is about.")
     persona: ConditionText = Field(
-        default="", title="Participant’s persona", description="The person whom the participant plays."
+        default="", title="Participant’s persona", description="The person that the participant plays."
     )
     bot_prompt: ConditionText = Field(
         default="",
         title="Chatbot’s prompt",
-        description="Persona or instructions of every chatbot, in place of {condition} in its prompt.",
+        description="Persona or instructions for every chatbot. Replaces {condition} in its prompt.",
     )
     opening: ConditionText = Field(
-        default="", title="Opening line", description="The first message of the chat, by the chatbot."
+        default="", title="Opening line", description="The first message of the chat, sent by the chatbot."
     )
     disclosure: ConditionText = Field(
-        default="", title="Disclosure", description="Such as “You talk with a computer program.”"
+        default="", title="Disclosure", description="For example “You talk with a computer program.”"
     )
-    instructions: ConditionText = Field(default="", title="Instructions", description="One point a line.")
+    instructions: ConditionText = Field(default="", title="Instructions", description="One point per line.")
     is_control: bool = Field(
-        default=False, title="Control", description="The level has no text: participants are shown nothing."
+        default=False, title="Control", description="The level has no text: participants see nothing."
     )
     bots: Many[str] = Field(
-        default=(), title="Only with these chatbots", description="None: the level is crossed with all chatbots."
+        default=(), title="Only with these chatbots", description="Select none to cross the level with all chatbots."
     )
 
     @property
@@ -155,12 +157,14 @@ class Factor(InputModel):
     """One factor of a study's conditions."""
 
     key: ConditionKey
-    label: ConditionLabel = Field(default="", title="Name", description="For researchers. Empty: the key.")
+    label: ConditionLabel = Field(
+        default="", title="Name", description="Shown to researchers. Leave empty to use the key."
+    )
     varies: Literal["between", "within"] = Field(
         default="between",
         title="Varies",
         description=(
-            "Between participants: each stays in one level. Within: each goes through the levels, in a "
+            "Between participants: each stays in one level. Within participants: each goes through the levels, in a "
             "counterbalanced order."
         ),
     )
@@ -180,13 +184,15 @@ class Conditions(InputModel):
     """Factors that vary next to the bot, and how many conversations each cell gets."""
 
     factors: Annotated[Many[Factor], Field(max_length=4)] = Field(
-        default=(), title="Factors", description="Each conversation has one level of every factor, drawn with its bot."
+        default=(),
+        title="Factors",
+        description="Each conversation has one level of every factor, drawn together with its bot.",
     )
     n_each_cell: Annotated[int, Field(ge=0, le=2_000_000_000)] = Field(
         default=0,
-        title="Conversations wanted in each cell",
-        description="A cell is a chatbot with one level of each factor. A full cell gets no new participants. "
-        "0: no limit.",
+        title="Conversations wanted per cell",
+        description="A cell is a chatbot with one level of each factor. A full cell gets no new participants. 0 for "
+        "no limit.",
     )
 
     @property

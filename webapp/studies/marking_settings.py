@@ -21,25 +21,25 @@ class Marking(InputModel):
     conversations_of: str = Field(
         default="",
         max_length=60,
-        title="Conversations of the study",
-        description="Key of the study whose completed conversations are marked; empty: those of this one, as an "
-        "import brought them.",
+        title="Source study",
+        description="Key of the study whose completed conversations are annotated. Leave empty for this study's own "
+        "imported conversations.",
     )
     conversations_run: int | None = Field(
         default=None,
         ge=1,
-        title="Conversations of the self-play run",
-        description="Number of the run whose conversations are marked, in place of a study's; empty: none.",
+        title="Source self-play run",
+        description="Number of the self-play run to annotate instead of a study. Optional.",
     )
     n_conversations: int = Field(
-        default=1, ge=1, le=20, title="Conversations a task", description="Each with all its turns."
+        default=1, ge=1, le=20, title="Conversations per task", description="Each is shown with all its turns."
     )
     n_replies_marked: int = Field(
         default=0,
         ge=0,
         le=200,
-        title="Replies of each",
-        description="So many of the chatbot's replies are drawn to be marked. 0: all of them.",
+        title="Replies per conversation",
+        description="Number of the chatbot's replies drawn at random for labelling. 0 for all of them.",
     )
 
 
@@ -49,19 +49,19 @@ class StepMarking(InputModel):
     label_steps: bool = Field(
         default=False,
         title="Label the steps of a reply",
-        description="People label the reasoning and tool calls of a reply, too, if its study shows them.",
+        description="Participants also label the reasoning and tool calls of a reply, if its study shows them.",
     )
     step_labels: Annotated[Many[Option], Field(min_length=1, max_length=20)] = Field(
         default=("Wrong call", "Wrong arguments", "Ignores the result", "Invented result", "Faulty reasoning"),
-        title="Labels of a step",
-        description="At most 20, each of them once. Answers are stored with these words.",
+        title="Step labels",
+        description="Up to 20, without duplicates. Answers are stored with these words.",
     )
 
     @field_validator("step_labels")
     @classmethod
     def _each_once(cls, labels: tuple[str, ...]) -> tuple[str, ...]:
         if twice := first_duplicate(labels):
-            raise ValueError(f"“{twice}” stands there twice; each label can stand there once")
+            raise ValueError(f"“{twice}” is listed twice; list each label once")
         return labels
 
 
@@ -70,17 +70,18 @@ class OwnMarking(InputModel):
 
     marked_when: Literal["after", "during"] = Field(
         default="after",
-        title="Replies are marked",
-        description="While they chat people may go on without marking; what is left is asked after the chat.",
-        json_schema_extra={"choices": {"after": "After the chat", "during": "While they chat"}},
+        title="When replies are labelled",
+        description="During the chat, participants can go on without labelling; the remaining replies are labelled "
+        "after the chat.",
+        json_schema_extra={"choices": {"after": "After the chat", "during": "During the chat"}},
     )
     n_own_marked: int = Field(
         default=0,
         ge=0,
         le=200,
-        title="Replies of a chat",
-        description="So many are drawn to be marked: of the whole chat, or, while they chat, of as many replies as "
-        "the shortest chat has. 0: all of them.",
+        title="Replies per chat",
+        description="Number of replies drawn at random for labelling: from the whole chat, or, during the chat, from "
+        "as many replies as the shortest chat has. 0 for all of them.",
     )
 
     def asked_while_chatting(self, n_least: int, seed: int, chat: str, is_opened: bool) -> list[int] | None:
@@ -118,7 +119,9 @@ ErrorWeight = Annotated[int, Field(ge=0, le=50)]
 class ErrorMarking(InputModel):
     """Settings for marking errors in replies: their number, and the weight of each severity in the score."""
 
-    n_errors_most: int = Field(default=5, ge=1, le=20, title="Errors in a reply", description="At most so many.")
+    n_errors_most: int = Field(
+        default=5, ge=1, le=20, title="Errors per reply", description="Maximum number of errors in one reply."
+    )
     weight_neutral: ErrorWeight = Field(default=0, title="Weight of a neutral error")
     weight_minor: ErrorWeight = Field(default=1, title="Weight of a minor error")
     weight_major: ErrorWeight = Field(default=5, title="Weight of a major error")

@@ -15,13 +15,13 @@ class People(InputModel):
 
     disclosure: Literal["none", "before", "afterwards"] = Field(
         default="none",
-        title="Participants learn of it",
-        description="A study with a bot of kind person needs one of the last two. Afterwards: only where your ethics "
-        "approval allows it.",
+        title="Disclosure of human partners",
+        description="A study with a bot of kind person needs one of the last two. Disclose on the last page only if "
+        "your ethics approval allows it.",
         json_schema_extra={
             "choices": {
-                "none": "There are no people among the partners",
-                "before": "Before they agree",
+                "none": "No human partners",
+                "before": "Before participants consent",
                 "afterwards": "On the last page",
             }
         },
@@ -32,8 +32,8 @@ class People(InputModel):
             "nothing else about you."
         ),
         max_length=2000,
-        title="What people agree to then",
-        description="Stands among the points before agreeing if participants learn of it before they agree.",
+        title="Consent point about human partners",
+        description="Added to the consent points if human partners are disclosed before participants consent.",
     )
     people_afterwards: LongText = Field(
         default=(
@@ -41,20 +41,21 @@ class People(InputModel):
             "how you chat. If you do not want us to use your chat, withdraw it below or write to us."
         ),
         max_length=2000,
-        title="What the last page says",
-        description="Shown to those who chatted with a person, if participants learn of it on the last page.",
+        title="Disclosure on the last page",
+        description="Shown to participants who chatted with a person, if human partners are disclosed on the last "
+        "page.",
     )
     wait_seconds: int = Field(
         default=60,
         ge=5,
         le=900,
-        title="Longest wait in seconds",
-        description="So long a participant waits for another one, or for staff to take up the chat.",
+        title="Maximum wait in seconds",
+        description="How long a participant waits for a partner, or for staff to take up the chat.",
     )
     without_partner: Literal["bot", "pay"] = Field(
         default="bot",
-        title="If nobody comes, or the partner leaves",
-        description="The participant continues with a chatbot, or ends; with pay either way.",
+        title="If no partner comes, or the partner leaves",
+        description="The participant continues with a chatbot or ends, and is paid in either case.",
         json_schema_extra={"choices": {"bot": "Continue with a chatbot", "pay": "End, as if a chatbot failed"}},
     )
 

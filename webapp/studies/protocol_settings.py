@@ -42,15 +42,15 @@ class Arena(InputModel):
         default=4,
         ge=1,
         le=50,
-        title="Comparisons each",
-        description="How many pairs of chatbots each person compares, one after another. Where there are fewer "
-        "different pairs, people get them all.",
+        title="Comparisons per participant",
+        description="Number of chatbot pairs that each participant compares, one after another. If there are fewer "
+        "different pairs, participants get all of them.",
     )
     reveals_bots: bool = Field(
         default=False,
-        title="Say afterwards which chatbots they were",
-        description="Shown after the person's last comparison, beside the code. Who has read it can tell others "
-        "what to look for.",
+        title="Reveal the chatbots afterwards",
+        description="Shows which chatbots they were, next to the code, after the participant's last comparison. "
+        "Participants who have read it can tell others what to look for.",
     )
 
 
@@ -59,8 +59,9 @@ class Picking(InputModel):
 
     allows_equal: bool = Field(
         default=True,
-        title="Two replies may be equal",
-        description="People may then say so; which of the two the chat goes on with is drawn.",
+        title="Allow ties",
+        description="Participants can rate the two replies as equal. The reply with which the chat continues is then "
+        "drawn at random.",
     )
 
 
@@ -71,36 +72,40 @@ class Judging(InputModel):
     """Settings for judging items, in studies without a chat."""
 
     n_items: int = Field(
-        default=5, ge=1, le=200, title="Items a person", description="How many each person judges in one go."
+        default=5,
+        ge=1,
+        le=200,
+        title="Items per participant",
+        description="Number of items that each participant rates in one task.",
     )
     show_reference: bool = Field(
         default=False,
         title="Show the reference reply",
-        description="The reply that a person wrote, where an item has one.",
+        description="Shows the reply that a person wrote, for items that have one.",
     )
     raters_least: Raters = Field(
         default=0,
-        title="Fewest people for an item",
-        description="An item with fewer counts as unfinished. 0: no matter how few.",
+        title="Minimum raters per item",
+        description="An item with fewer raters counts as unfinished. 0 for no minimum.",
     )
     raters_wanted: Raters = Field(
         default=0,
-        title="People wanted for an item",
-        description="Once every item has so many, no participants are admitted. 0: no limit.",
+        title="Raters wanted per item",
+        description="Once every item has this many raters, no more participants are admitted. 0 for no limit.",
     )
     raters_most: Raters = Field(
         default=0,
-        title="Most people for an item",
-        description="An item is given to more people than are wanted only to fill up a task, and never to more "
-        "than this. 0: no limit.",
+        title="Maximum raters per item",
+        description="An item gets more raters than wanted only to fill up a task, and never more than this. 0 for no "
+        "limit.",
     )
     kappa_items: int = Field(
         default=20,
         ge=2,
         le=1000,
-        title="Items two people share for a kappa",
-        description="Cohen's kappa is the median over pairs of people who judged so many of the same items. Of fewer "
-        "it is mostly chance.",
+        title="Shared items for a kappa",
+        description="Cohen's kappa is the median over pairs of raters who share at least this many items. With "
+        "fewer, it is mostly chance.",
     )
 
 
@@ -112,10 +117,10 @@ class Choosing(InputModel):
         min_length=1,
         max_length=300,
         title="Question",
-        description="The things to choose from are the study's questions, by their short names and words.",
+        description="The options are the study's questions, shown with their short names and texts.",
     )
     n_choose: int = Field(
-        default=4, ge=1, le=50, title="Choose exactly", description="So many of them, no more and no fewer."
+        default=4, ge=1, le=50, title="Number of choices", description="Participants choose exactly this many."
     )
 
 
@@ -125,30 +130,30 @@ class Dialogues(InputModel):
     dialogues_of: str = Field(
         default="",
         max_length=60,
-        title="Conversations of the study",
-        description="Key of the study whose completed conversations are compared; empty: those of this one, as an "
-        "import brought them.",
+        title="Source study",
+        description="Key of the study whose completed conversations are compared. Leave empty for this study's own "
+        "imported conversations.",
     )
     dialogues_run: int | None = Field(
         default=None,
         ge=1,
-        title="Conversations of the self-play run",
-        description="Number of the run whose conversations are compared, in place of a study's; empty: none.",
+        title="Source self-play run",
+        description="Number of the self-play run to compare instead of a study. Optional.",
     )
     n_dialogues: int = Field(
         default=4,
         ge=1,
         le=50,
-        title="Pairs each",
-        description="How many pairs each person reads, one after another, and no conversation twice. Where fewer "
-        "are left, people get these.",
+        title="Pairs per participant",
+        description="Number of pairs that each participant reads, one after another, without repeating a "
+        "conversation. If fewer are left, participants get those.",
     )
     raters_each_pair: int = Field(
         default=1,
         ge=1,
         le=1000,
-        title="People for a pair",
-        description="Before a new pair is made, those that are begun are given to so many people.",
+        title="Raters per pair",
+        description="Existing pairs are given to this many raters before a new pair is made.",
     )
 
 
@@ -157,15 +162,15 @@ class Referencing(InputModel):
 
     asked_only_of: dict[Key, Many[str]] = Field(
         default_factory=dict,
-        title="Questions for one kind of talk alone",
-        description="By the key of a question, the kinds of talk (`task` of an item) that it is asked of.",
+        title="Questions for certain kinds of conversation",
+        description="For the key of a question, the kinds of conversation (`task` of an item) that it is asked about.",
     )
     weights_study: str = Field(
         default="",
         max_length=60,
-        title="Study of what is important",
-        description="Key of a study in which people chose what is important: its shares give the weights of the "
-        "overall score. Empty: all questions count alike.",
+        title="Study with importance weights",
+        description="Key of a study in which participants chose what matters. Its shares become the weights of the "
+        "overall score. Leave empty to weight all questions equally.",
     )
 
     def not_asked(self, task: str) -> frozenset[str]:
@@ -190,17 +195,17 @@ class TrainingPair(InputModel):
     """
 
     context: Many[PracticeText] = Field(
-        default=(), title="What was said before", description="One utterance a line, oldest first."
+        default=(), title="Context", description="One utterance per line, oldest first."
     )
-    first: PracticeText = Field(title="The first reply")
-    second: PracticeText = Field(title="The second reply")
+    first: PracticeText = Field(title="First reply")
+    second: PracticeText = Field(title="Second reply")
     answers: dict[Key, PracticeAnswer]
-    why: PracticeText = Field(title="Why")
+    why: PracticeText = Field(title="Explanation")
 
     @model_validator(mode="after")
     def _has_answers(self) -> TrainingPair:
         if not self.answers:
-            raise ValueError("answers must name at least one question: nothing could be wrong")
+            raise ValueError("answers must contain at least one question; otherwise no answer could be wrong")
         return self
 
     @property
@@ -220,7 +225,7 @@ class Training(InputModel):
     training_pairs: Annotated[Many[TrainingPair], Field(max_length=50)] = Field(
         default=(),
         title="Practice pairs",
-        description="Pairs with known answers. A participant who misses one twice is screened out.",
+        description="Pairs with known answers. A participant who gets one wrong twice is screened out.",
     )
 
 
@@ -243,8 +248,8 @@ ConfidenceLevel = Annotated[
         ge=0.5,
         le=0.999,
         title="Confidence level",
-        description="Of the intervals of means, differences and models; tests are at 1 − level: 0.95 tests at .05. "
-        "Empty: as in earlier versions, 0.90 for intervals, .10 for the order of bots and .05 for models.",
+        description="For intervals of means, differences and models. Tests use 1 − level: 0.95 tests at .05. Leave "
+        "empty for the levels of earlier versions: 0.90 for intervals, .10 for the order of bots and .05 for models.",
     ),
 ]
 TextLine = Annotated[str, Field(min_length=1, max_length=4000), AfterValidator(_without_ends)]
@@ -262,18 +267,18 @@ class Comfort(InputModel):
         default="",
         max_length=2000,
         title="Content notice",
-        description="Such as “Chatbots may say hurtful things.” It stands in a frame of its own before people agree, "
-        "and is part of what they agree to. Empty: none.",
+        description="For example “Chatbots may say hurtful things.” Shown in a separate frame before participants "
+        "consent, and part of what they consent to. Leave empty for none.",
     )
     content_notice_ticked: bool = Field(
         default=True,
-        title="The notice has a box of its own",
+        title="Require a tick for the notice",
         description="Participants must tick that they have read the content notice before they can start.",
     )
     lets_report: bool = Field(
         default=True,
-        title="People can report a reply",
-        description="Beside every reply of a chatbot stands “Report”. You see the reports on the page Reports.",
+        title="Participants can report a reply",
+        description="Adds “Report” next to every chatbot reply. The page Reports lists them.",
     )
 
     @property
@@ -287,9 +292,9 @@ class Typing(InputModel):
 
     counts_typing: bool = Field(
         default=False,
-        title="Count how messages are typed",
-        description="Keys, pastes, deletions and time of each message, never which keys. By these figures messages are "
-        "flagged that were pasted, or that a language model may have written.",
+        title="Record how messages are typed",
+        description="Counts keystrokes, pastes and deletions and measures the time of each message, but never stores "
+        "which keys. These figures flag messages that were pasted or that a language model may have written.",
     )
     typing_notice: LongText = Field(
         default=(
@@ -297,8 +302,8 @@ class Typing(InputModel):
             "store which keys."
         ),
         max_length=2000,
-        title="What people agree to then",
-        description="Stands among the points before agreeing where typing is counted; without it nothing is counted.",
+        title="Consent point about typing",
+        description="Added to the consent points if typing is recorded. If this text is empty, nothing is recorded.",
     )
 
     @property
@@ -316,27 +321,27 @@ class Pacing(InputModel):
 
     paces_alike: bool = Field(
         default=False,
-        title="Pace all chatbots alike",
-        description="Replies begin after the time below and go on at the speed below, whichever chatbot writes. One "
-        "that is slower by itself stays slower; its own times are kept and exported.",
+        title="Same pace for all chatbots",
+        description="Every chatbot's replies start after the time below and continue at the speed below. A chatbot "
+        "that is slower by itself stays slower. Its own times are stored and exported.",
     )
     first_words_s: Number = Field(
         default=2.0,
         ge=0.1,
         le=20,
         title="Seconds until the first words",
-        description="The median: half of the replies begin sooner.",
+        description="The median: half of the replies start sooner.",
     )
     first_words_spread: Number = Field(
         default=1.4,
         ge=1,
         le=3,
-        title="Spread of that time",
-        description="A factor: two replies in three begin between the median divided by it and the median times it. "
-        "1: always the same time.",
+        title="Spread of the time to the first words",
+        description="A factor: two in three replies start between the median divided by it and the median times it. "
+        "1 gives a constant time.",
     )
     words_per_s: Number = Field(
-        default=6.0, ge=0.5, le=100, title="Words a second", description="Once a reply has begun."
+        default=6.0, ge=0.5, le=100, title="Words per second", description="Speed once a reply has started."
     )
 
     def draw(self, seed: int, turn: int) -> ReplyPace:
@@ -390,34 +395,31 @@ class Filtering(InputModel):
 
     reply_filters: FilterActions = Field(
         default={"names_model": "mark"},
-        title="Filters of replies",
-        description="Mark: people read the reply, and you see what was found. Withhold: people read that a reply was "
-        "withheld, and you see the reply. Replies then appear only once they are complete and checked.",
+        title="Reply filters",
+        description="Mark: participants read the reply, and you see what was found. Withhold: participants only read "
+        "that a reply was withheld, and you see the reply. Replies then appear only once they are complete and "
+        "checked.",
     )
     filter_phrases: Many[str] = Field(
         default=(),
         max_length=1000,
         title="Phrases to look for",
-        description="For the filter “Your phrases”. One a line; capitals make no difference, and a phrase is found as "
-        "whole words.",
+        description="Phrases for the filter “Your phrases”, one per line. It matches whole words and ignores case.",
     )
     filter_model: str = Field(
         default="",
         max_length=300,
         title="Classifier",
-        description="For the filter “Classifier”: a folder on the server with a text classifier of transformers, or "
-        "the hub id of one that was downloaded before.",
+        description="Text classifier for the filter “Classifier”: a folder on the server with a transformers model, "
+        "or the hub id of one that is already downloaded.",
     )
     filter_label: str = Field(
-        default="toxic",
-        max_length=100,
-        title="Its label",
-        description="Which of the classifier's labels is looked for.",
+        default="toxic", max_length=100, title="Classifier label", description="Label that the filter looks for."
     )
     filter_from: Number = Field(
         default=0.5,
         ge=0,
         le=1,
-        title="From which probability",
-        description="A reply is found where the classifier gives the label at least this probability.",
+        title="Probability threshold",
+        description="A reply matches if the classifier gives the label at least this probability.",
     )

@@ -50,7 +50,7 @@ Answers = dict[str, Answer]
 
 def _one_line(text: str) -> str:
     if text != " ".join(text.split()) or BETWEEN_CHOICES in text:
-        raise ValueError("it must be one line without “; ” in it and without blanks around it")
+        raise ValueError("it must be one line without “; ” and without spaces at the ends")
     return text
 
 
@@ -92,49 +92,51 @@ DIRECTIONS = {"higher": False, "lower": True, "unknown": None}
 class Question(InputModel):
     """One question."""
 
-    key: Key = Field(title="Key", description="Names its column in exports; it stays when the words change.")
+    key: Key = Field(
+        title="Key", description="Name of its column in exports. It stays the same when the wording changes."
+    )
     title: str = Field(min_length=1, max_length=300, title="Question")
-    name: str = Field(default="", max_length=100, title="Short name", description="In tables and plots.")
+    name: str = Field(default="", max_length=100, title="Short name", description="Used in tables and plots.")
     kind: Kind = Field(title="Kind")
-    help: str = Field(default="", max_length=500, title="Help", description="Stands below the question.")
-    required: bool = Field(default=True, title="Must be answered")
+    help: str = Field(default="", max_length=500, title="Help", description="Shown below the question.")
+    required: bool = Field(default=True, title="Required")
     options: Annotated[Many[Option], Field(max_length=200)] = Field(default=(), title="Answers to choose from")
     low: Point = Field(default=1, title="Lowest point")
     high: Point = Field(default=7, title="Highest point")
     labels: dict[Point, Words] = Field(
-        default_factory=dict, title="Words at points", description="At the ends, at all points or at some."
+        default_factory=dict, title="Point labels", description="At the two ends, at all points or at some."
     )
     reversed: bool | None = Field(
         default=None,
         title="Direction",
         description="In a file: true if lower is better, false if higher is better; the same as `direction: lower`, "
-        "`higher` or `unknown`. Analyses turn scales on which lower is better; exports keep answers as given.",
+        "`higher` or `unknown`. Analyses reverse scales on which lower is better; exports keep answers as given.",
     )
 
     expected: Annotated[Many[Passing], Field(max_length=50)] = Field(
         default=(),
         title="Attention check: answers that pass",
-        description="Empty: it is no attention check. Bots are not rated on a check, and a participant who misses it "
-        "is told so at the end.",
+        description="Leave empty if this is not an attention check. Bots are not rated on a check. A participant who "
+        "misses it is told so at the end.",
     )
     admits: Annotated[Many[Passing], Field(max_length=200)] = Field(
         default=(),
         title="Screening: answers that admit",
-        description="A participant with another answer is told so at once, and the study ends as screened out. "
-        "Only before the task. Empty: every answer admits.",
+        description="Any other answer ends the study as screened out, and the participant is told so immediately. "
+        "Only before the task. Leave empty to admit every answer.",
     )
 
     show_when: ShowWhen | None = Field(
         default=None,
         title="Shown only after an answer",
-        description="The key of a question before it and the answers after which it is shown. While it is hidden it "
-        "need not be answered, and no answer is stored. Empty: always shown.",
+        description="The key of an earlier question, and the answers after which this one is shown. A hidden "
+        "question needs no answer, and none is stored. Leave empty to show it always.",
     )
 
     only_with_goal: bool = Field(
         default=False,
-        title="Shown only where the condition has a goal",
-        description="After a chat under a condition without a goal it is not asked.",
+        title="Shown only if the condition has a goal",
+        description="Not asked after a chat under a condition without a goal.",
     )
 
     _options_shown: dict[str, str] = PrivateAttr(default_factory=dict)
@@ -163,12 +165,13 @@ class Question(InputModel):
     def _fits_its_kind(self) -> Question:
         has_options = self.kind in ("choice", "choices")
         if self.options and not has_options:
-            reason = "to a text people write what they like" if self.kind == "text" else "it has points"
+            reason = "participants answer a text question in their own words" if self.kind == "text" else "a scale "
+            "has points"
             raise ValueError(f"options must be left out: {reason}")
         if has_options and len(self.options) < 2:
-            raise ValueError(f"options must be two or more, as {quote(self.kind)} needs them")
+            raise ValueError(f"options must be two or more for kind {quote(self.kind)}")
         if again := first_duplicate(self.options):
-            raise ValueError(f"options has {quote(again)} twice; each must stand there once")
+            raise ValueError(f"options has {quote(again)} twice; list each answer once")
         if self.kind != "scale":
             scale_fields = [name for name in _OF_SCALES if getattr(self, name) != _OF_SCALES[name]]
             if scale_fields:
@@ -177,7 +180,7 @@ class Question(InputModel):
             raise ValueError(f"low is {self.low}; it must be below high, which is {self.high}")
         elif beyond := [point for point in self.labels if not self.low <= point <= self.high]:
             points = f"from {self.low} to {self.high}"
-            raise ValueError(f"labels has words at {beyond[0]}; the points are those {points}")
+            raise ValueError(f"labels has words at {beyond[0]}; the scale has points {points}")
         if wrong := self._expected_wrong() or self._admits_wrong():
             raise ValueError(wrong)
         return self
@@ -194,16 +197,16 @@ class Question(InputModel):
         if not self.admits:
             return ""
         if self.kind == "text":
-            return "admits must be left out: to a text people write what they like"
+            return "admits must be left out: participants answer a text question in their own words"
         if self.expected:
-            return "admits must be left out: an attention check screens nobody"
+            return "admits must be left out: an attention check does not screen participants"
         if not self.required:
             return "required must be true: a screening question must be answered"
         possible = self.possible
         if beyond := [answer for answer in self.admits if answer not in possible]:
             return f"admits has {quote(beyond[0])}; it must be one of {', '.join(possible)}"
         if set(possible) <= set(self.admits):
-            return "admits must leave an answer out: every answer would admit"
+            return "admits must leave out at least one answer; otherwise every answer would admit"
         return ""
 
     def _expected_wrong(self) -> str:
@@ -213,15 +216,15 @@ class Question(InputModel):
         if not self.required:
             return "required must be true: an attention check must be answered"
         if self.reversed:
-            return "reversed must be left out: nothing is rated by an attention check"
+            return "reversed must be left out: bots are not rated on an attention check"
         if self.show_when:
-            return "show_when must be left out: an attention check is for everybody"
+            return "show_when must be left out: every participant gets the attention check"
         possible = self.possible
         beyond = [answer for answer in self.expected if answer not in possible]
         if beyond and self.kind != "text":
             return f"expected has {quote(beyond[0])}; it must be one of {', '.join(possible)}"
         if self.kind in ("scale", "choice") and set(possible) <= set(self.expected):
-            return "expected must leave an answer out: every answer would pass"
+            return "expected must leave out at least one answer; otherwise every answer would pass"
         return ""
 
     @property
@@ -331,10 +334,10 @@ def validate_keys(questions: Sequence[Question], list_path: str, reserved: Seque
         path = f"{list_path}[{i}].key"
         before = first.setdefault(question.key, i)
         if before != i:
-            as_before = f"as {list_path}[{before}].key is; each must be another one"
+            as_before = f"the same as {list_path}[{before}].key; choose another key"
             mistakes.append(Mistake(path, f"{path} is {quote(question.key)}, {as_before}"))
         elif question.key in reserved:
-            message = f"{path} is {quote(question.key)}, a name that the form itself has; choose another"
+            message = f"{path} is {quote(question.key)}, a name that the form itself uses; choose another"
             mistakes.append(Mistake(path, message))
     return mistakes
 
@@ -342,7 +345,10 @@ def validate_keys(questions: Sequence[Question], list_path: str, reserved: Seque
 def validate_no_screening(questions: Sequence[Question], list_path: str) -> list[Mistake]:
     """Return each question that screens; after the task it is too late for that."""
     paths = [f"{list_path}[{i}].admits" for i, question in enumerate(questions) if question.admits]
-    return [Mistake(path, f"{path} must be left out: only questions before the task screen") for path in paths]
+    return [
+        Mistake(path, f"{path} must be left out: only questions before the task can screen participants")
+        for path in paths
+    ]
 
 
 def validate_show_when(questions: Sequence[Question], list_path: str) -> list[Mistake]:
@@ -360,7 +366,7 @@ def validate_show_when(questions: Sequence[Question], list_path: str) -> list[Mi
             )
             if condition_question is None or condition_question.kind == "text":
                 known = ", ".join(key for key, earlier in before.items() if earlier.kind != "text") or "none"
-                message = f"{path}.key is {quote(when.key)}; it must be a question before it with answers to choose"
+                message = f"{path}.key is {quote(when.key)}; it must be an earlier question with answers to choose from"
                 mistakes.append(Mistake(f"{path}.key", f"{message} ({known})"))
             elif beyond:
                 message = (

@@ -67,20 +67,20 @@ class Rights(InputModel):
     withdrawal_days: Days = Field(
         default=30,
         title="Days to withdraw after the end",
-        description="So long after finishing, people can have their data deleted by a link on the last page. 0: only "
-        "before they finish.",
+        description="For this many days after finishing, participants can have their data deleted by a link on the "
+        "last page. Use 0 to allow it only before they finish.",
     )
     ids_kept_days: Days | None = Field(
         default=None,
         title="Days that recruitment ids are kept",
-        description="After the end of the study, or after the last decision about a person's pay where that is later. "
-        "Empty: until a researcher erases them.",
+        description="Counted from the end of the study, or from the last decision about a participant's pay if that "
+        "is later. Leave empty to keep them until a researcher erases them.",
     )
     texts_kept_days: Days | None = Field(
         default=None,
         title="Days that texts are kept",
-        description="After the end of the study: messages, replies, comments and answers in words. Ratings and other "
-        "numbers stay. Empty: for ever.",
+        description="Counted from the end of the study. Covers messages, replies, comments and written answers; "
+        "ratings and other numbers stay. Leave empty to keep them forever.",
     )
 
 
@@ -103,26 +103,27 @@ class Texts(InputModel):
     language: Language = Field(
         default="en",
         title="Language",
-        description="Pages, buttons and messages of the study speak it. Your own texts are yours to write in it.",
+        description="Language of the study's pages, buttons and messages. Write your own texts in this language.",
         json_schema_extra={"choices": dict(LANGUAGES)},
     )
     languages: Many[Language] = Field(
         default=(),
-        title="Participants choose among",
-        description="The language above is one of them. The first page lists them, or the link says (?lang=de). Pages "
-        "and texts of Confab follow; your own texts can be translated below. None: all read the language above.",
+        title="Languages offered to participants",
+        description="Must include the language above. Participants choose on the first page, or the link sets the "
+        "language (?lang=de). Confab's pages and texts follow; you can translate your own texts below. Select none "
+        "to use only the language above.",
         json_schema_extra={"choices": dict(LANGUAGES)},
     )
     translations: dict[Language, dict[TextLine, TextLine]] = Field(
         default_factory=dict,
-        title="Your own texts in the other languages",
-        description="Line by line; a line without a translation stays as you wrote it.",
+        title="Translations of your own texts",
+        description="Translated line by line. A line without a translation is shown as you wrote it.",
     )
     browser_translation: Literal["forbid", "allow"] = Field(
         default="forbid",
         title="Translation by the browser",
-        description="A browser that translates the page changes the texts that participants rate. Forbidden, replies "
-        "and items are marked as not to be translated. A translated page is flagged in both cases.",
+        description="A browser that translates the page changes the texts that participants rate. If forbidden, "
+        "replies and items are marked as not translatable. A translated page is flagged in both cases.",
         json_schema_extra={"choices": {"forbid": "Forbidden for replies and items", "allow": "Allowed"}},
     )
     title: str = Field(
@@ -130,30 +131,31 @@ class Texts(InputModel):
         min_length=1,
         max_length=120,
         title="Title on the first page",
-        description="What participants read first.",
+        description="The heading that participants see first.",
     )
     minutes: Count = Field(
-        default=8, title="Minutes", description="How long it usually takes; shown on the first page."
+        default=8, title="Duration in minutes", description="Usual duration, shown on the first page."
     )
     payment: str = Field(
         default="",
         max_length=100,
-        title="Pay, in words",
-        description="For example “£1.40 per chat”; shown on the first page. Empty: the amount of “Pay each”.",
+        title="Pay as shown to participants",
+        description="For example “£1.40 per chat”. Shown on the first page. Leave empty to show the amount of “Pay "
+        "per task”.",
     )
     promises_pay_on_failure: bool = Field(
         default=True,
         title="Promise pay when a chatbot fails",
-        description="People read that they are paid if a chatbot fails. A study without pay promises none.",
+        description="Tells participants that they are paid if a chatbot fails. Has no effect in a study without pay.",
     )
     organisation: str = Field(
         default="",
         max_length=200,
-        title="Who runs the study",
-        description="The lab or institution that people read of.",
+        title="Organisation",
+        description="Name of the lab or institution, shown to participants.",
     )
     contact: Annotated[str, AfterValidator(_email)] = Field(
-        default="", title="Whom people write to", description="An e-mail address for questions."
+        default="", title="Contact address", description="E-mail address for participants' questions."
     )
     consent_points: LongText = Field(
         default=(
@@ -161,11 +163,11 @@ class Texts(InputModel):
             "We keep what you write, without your name.\n"
             "Do not write anything private about yourself or others."
         ),
-        title="Points before agreeing",
-        description="Short sentences, one a line.",
+        title="Consent points",
+        description="Short sentences, one per line.",
     )
     consent_text: LongText = Field(
-        default="", title="Full consent form", description="Markdown. Opens from the first page; may stay empty."
+        default="", title="Full consent form", description="Markdown, opened from the first page. Optional."
     )
     instructions_text: LongText = Field(
         default=(
@@ -175,20 +177,20 @@ class Texts(InputModel):
             "When you have written enough messages, rate the chat."
         ),
         title="Instructions",
-        description="One point a line.",
+        description="One point per line.",
     )
     thanks_text: LongText = Field(
-        default=DEFAULT_THANKS, title="Words of thanks", description="On the last page, above the code."
+        default=DEFAULT_THANKS, title="Thank-you text", description="Shown on the last page, above the code."
     )
 
     @field_validator("languages")
     @classmethod
     def _with_their_own(cls, languages: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
         if twice := first_duplicate(languages):
-            raise ValueError(f"it names {twice} twice; once is enough")
+            raise ValueError(f"it contains {twice} twice; list each language once")
         study_language = info.data.get("language", "")
         if languages and study_language and study_language not in languages:
-            raise ValueError(f"it leaves out {study_language}, the study's own language; name that, too")
+            raise ValueError(f"it must include {study_language}, the study's own language")
         return tuple(sorted(languages, key=lambda language: language != study_language))
 
     @field_validator("translations")
@@ -197,7 +199,7 @@ class Texts(InputModel):
         languages, study_language = info.data.get("languages", ()), info.data.get("language", "")
         for language in lines:
             if language == study_language or (language not in languages and "languages" in info.data):
-                raise ValueError(f"it has {language}, which must be one of languages and not the study's own")
+                raise ValueError(f"it has {language}; use only languages from languages, without the study's own")
         return lines
 
     @property
@@ -213,58 +215,65 @@ class ChatRules(InputModel):
         default=5,
         ge=1,
         le=32767,
-        title="Messages at least",
-        description="So many messages are answered before the chat can be rated.",
+        title="Minimum messages",
+        description="Minimum number of replies before the chat can be rated.",
     )
     max_exchanges: int = Field(
-        default=20, ge=1, le=32767, title="Messages at most", description="After so many the chat ends."
+        default=20, ge=1, le=32767, title="Maximum messages", description="The chat ends after this many messages."
     )
     least_minutes: Minutes | None = Field(
         default=None,
-        title="Minutes at least",
-        description="So long after the participant's first message the chat can be rated. Empty: no matter how soon.",
+        title="Minimum minutes",
+        description="Minimum time before the chat can be rated, counted from the first message. Leave empty for no "
+        "minimum.",
     )
     most_minutes: Minutes | None = Field(
         default=None,
-        title="Minutes at most",
-        description="So long after the first message the chat takes no more messages and can be rated, however few "
-        "were answered. Participants are told before. Empty: no limit.",
+        title="Maximum minutes",
+        description="Time limit, counted from the first message. When it is up, the participant goes on to the "
+        "rating. The limit is announced in advance. Leave empty for none.",
     )
     max_message_chars: int = Field(
-        default=500, ge=1, le=1_000_000, title="Longest message", description="In characters."
+        default=500,
+        ge=1,
+        le=1_000_000,
+        title="Maximum message length",
+        description="In characters, for participants' messages.",
     )
     typing_chars_per_s: int = Field(
         default=60,
         ge=0,
         le=1_000_000,
-        title="Typing pace",
-        description=("Characters a second, for bots that know their whole reply at once; 0 shows it at once."),
+        title="Typing speed",
+        description=(
+            "Characters per second, for bots that return a whole reply in one piece. 0 shows the reply immediately."
+        ),
     )
     format: Literal["plain", "markdown"] = Field(
         default="plain",
         title="Format of replies",
-        description="Markdown: pages show lists, emphasis, code, tables and quotes of all replies, stored ones too. "
-        "Metrics read the words without the marks; exports have the reply as the bot wrote it.",
+        description="With Markdown, pages show lists, emphasis, code, tables and quotes in all replies, including "
+        "stored ones. Metrics read the words without the marks; exports keep the reply as the bot wrote it.",
         json_schema_extra={"choices": {"plain": "As written", "markdown": "Markdown"}},
     )
     links: Literal["text", "open"] = Field(
         default="text",
         title="Links in replies",
-        description="In Markdown: the address behind the words, or a link that opens in a new tab. Images are never "
-        "loaded; their description and address are shown.",
+        description="Only for Markdown. A link is shown as its text and address, or opens in a new tab. Images are "
+        "never loaded; their description and address are shown instead.",
         json_schema_extra={"choices": {"text": "Shown as text", "open": "Open in a new tab"}},
     )
     images: bool = Field(
         default=False,
-        title="Participants may send images",
-        description="One with each message, in chats whose bot takes images. JPEG, PNG or WebP of at most 5 MB; stored "
-        "without metadata such as the place. A reply of an endpoint bot may have one, too.",
+        title="Participants can send images",
+        description="One per message, in chats whose bot accepts images. JPEG, PNG or WebP up to 5 MB; stored "
+        "without metadata such as the location. A reply of an endpoint bot can contain one, too.",
     )
     trace: Literal["hidden", "folded", "shown"] = Field(
         default="hidden",
         title="Reasoning and tool calls",
-        description="Of endpoint bots, above each reply: for participants in the chat and for raters. They are stored "
-        "and exported in any case, and are never part of the reply's text.",
+        description="Of endpoint bots. Shown above each reply, to participants in the chat and to raters. They are "
+        "always stored and exported, and are never part of the reply's text.",
         json_schema_extra={"choices": {"hidden": "Hidden", "folded": "Folded", "shown": "Open"}},
     )
 
@@ -275,15 +284,17 @@ class Asking(InputModel):
     questions_order: Order = Field(
         default="fixed",
         title="Order before the task",
-        description="Shuffled: another one for each person, and the same whenever they come back.",
+        description="Shuffled: each participant gets a different order and keeps it when they come back.",
     )
     after_order: Order = Field(
         default="fixed",
         title="Order after the task",
-        description="Shuffled: another one for each person, and the same whenever they come back.",
+        description="Shuffled: each participant gets a different order and keeps it when they come back.",
     )
     asks_comment: bool = Field(
-        default=True, title="Ends with a box for comments", description="The form after a chat; never required."
+        default=True,
+        title="Comment field",
+        description="Adds an optional comment field at the end of the form after a chat.",
     )
 
 
@@ -291,26 +302,33 @@ class Quotas(InputModel):
     """Limits on the number of tasks and on the cost, and the difference that they are planned for."""
 
     n_conversations_wanted: Count = Field(
-        default=0, title="Wanted in all", description="Completed tasks aimed at; the study is full then. 0: no limit."
+        default=0,
+        title="Completed tasks wanted",
+        description="The study is full after this many completed tasks. 0 for no limit.",
     )
     max_conversations_per_participant: int = Field(
-        default=0, ge=0, le=32767, title="A person may do", description="Tasks of one person; 0: one with every bot."
+        default=0,
+        ge=0,
+        le=32767,
+        title="Tasks per participant",
+        description="Maximum number of tasks for one participant. 0 allows one with each bot.",
     )
     max_cost: Number | None = Field(
         default=None,
         ge=0,
-        title="Cap on cost",
+        title="Cost limit",
         description=(
-            "The most that replies of paid bots may cost here, in the currency of their prices; empty: no cap."
+            "Maximum cost of paid bots' replies in this study, in the currency of their prices. Leave empty for no "
+            "limit."
         ),
     )
     smallest_difference: Number | None = Field(
         default=None,
         gt=0,
         title="Smallest difference of interest",
-        description="In points of the question that bots are ranked by; where pairs are compared, the share of "
-        "judgements for one bot less the share for the other. Plans show it, and bots whose difference is surely "
-        "smaller are called equal for practical purposes. Empty: a tenth of the scale.",
+        description="In points of the question that bots are ranked by. If pairs are compared: the share of ratings "
+        "for one bot minus the share for the other. Study plans show it. Bots whose difference is certainly smaller "
+        "are called equal for practical purposes. Leave empty for a tenth of the scale.",
     )
     level: ConfidenceLevel = None
 

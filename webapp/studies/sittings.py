@@ -37,15 +37,15 @@ class Gap(InputModel):
         default=0,
         ge=0,
         le=MOST_DAYS,
-        title="Opens after days",
-        description="Since the end of the part before; 0.5 is twelve hours.",
+        title="Opens after (days)",
+        description="Counted from the end of the previous part; 0.5 is twelve hours.",
     )
     most: Number | None = Field(
         default=None,
         ge=0,
         le=MOST_DAYS,
-        title="Closes after days",
-        description="Since then, too. Empty: it never closes.",
+        title="Closes after (days)",
+        description="Counted from the end of the previous part. Leave empty if it never closes.",
     )
 
 
@@ -53,10 +53,14 @@ class Sitting(InputModel):
     """One part of a study."""
 
     key: ConditionKey
-    label: ConditionLabel = Field(default="", title="Name", description="For researchers. Empty: the key.")
-    after_days: Gap | None = Field(default=None, title="Gap", description="Since the part before; the first has none.")
+    label: ConditionLabel = Field(
+        default="", title="Name", description="Shown to researchers. Leave empty to use the key."
+    )
+    after_days: Gap | None = Field(
+        default=None, title="Gap", description="Time since the previous part. The first part has none."
+    )
     pay: Number | None = Field(
-        default=None, ge=0, title="Pay for this part", description="Empty: the study's “Pay each”."
+        default=None, ge=0, title="Pay for this part", description="Leave empty to use the study's “Pay per task”."
     )
 
     @property
@@ -74,21 +78,27 @@ class Sittings(InputModel):
     """Parts of a study, and what goes on from one to the next."""
 
     parts: Annotated[Many[Sitting], Field(max_length=20)] = Field(
-        default=(), title="Parts", description="Each participant does them one after another. None: a study of one."
+        default=(),
+        title="Parts",
+        description="Each participant does them one after another. Leave empty for a study without parts.",
     )
     same_bot: bool = Field(
         default=False,
-        title="The same chatbot in all parts",
-        description="Otherwise no chatbot comes again before the others have come.",
+        title="Same chatbot in all parts",
+        description="Otherwise no chatbot is repeated before the participant has had all the others.",
     )
     bots_remember: bool = Field(
         default=False,
         title="Chatbots remember earlier parts",
-        description="A chatbot is given its earlier conversations with the person before the new one, as far as its "
-        "context window reaches.",
+        description="A chatbot gets its earlier conversations with the participant before the new one, as far as its "
+        "context window allows.",
     )
     pay_for_all: Number | None = Field(
-        default=None, ge=0, le=1000, title="Bonus for all parts", description="On top, for who completes every part."
+        default=None,
+        ge=0,
+        le=1000,
+        title="Bonus for all parts",
+        description="Additional pay for participants who complete every part.",
     )
 
     def to_plain(self) -> dict[str, Any]:

@@ -136,7 +136,7 @@ def test_an_imported_study_has_one_page_of_settings(staff: Client) -> None:
     assert staff.get(reverse("dashboard:study_build", args=["i"]))["Location"] == where
     assert where.removesuffix("general/") in staff.get(reverse("dashboard:study", args=["i"])).content.decode()
     page = staff.get(where).content.decode()
-    assert "A high answer is bad" in page
+    assert "Lower is better" in page
     assert 'data-step="texts"' not in page
     assert staff.get(address(study, "texts")).status_code == 404
     sent = {**form_of(staff, where), "name": "Set of 2019", "reversed": ["fluency"], "kappa_items": "9"}
@@ -206,7 +206,7 @@ def test_two_who_edit_at_once_see_the_difference(staff: Client) -> None:
     assert other.post(where, {**theirs, "_seen": stale}, **JSON).json()["version"] == 2
     answer = staff.post(where, {**mine, "_seen": stale}, **JSON).json()
     assert not answer["saved"]
-    assert "r.lee saved version 2 while you wrote." in answer["conflict"]
+    assert "r.lee saved version 2 while you were editing." in answer["conflict"]
     assert "Theirs" in answer["conflict"]
     assert "Mine" in answer["conflict"]
     # A browser ends lines in its own way: that is no difference.
@@ -214,8 +214,8 @@ def test_two_who_edit_at_once_see_the_difference(staff: Client) -> None:
     page = staff.post(where, {**mine, "_seen": stale})
     html = page.content.decode()
     titles = re.findall(r'<th scope="row">([^<]+)', html.split("_keep")[0])
-    assert titles == ["Title on the first page", "Words of thanks"]
-    assert "Keep mine as version 3" in html
+    assert titles == ["Title on the first page", "Thank-you text"]
+    assert "Save mine as version 3" in html
     assert Study.objects.get().values.texts.title == "Theirs"
     keep = re.search(r'name="_keep" value="(\w+)"', html)
     assert keep
@@ -294,7 +294,7 @@ def test_the_checklist_says_what_is_missing_and_opening_is_refused(staff: Client
     missing = stops(findings_of(Plan(study)))
     told = " ".join(one.lead + one.rest for one in missing)
     assert "A study needs a bot" in told
-    assert "Words of thanks" in told
+    assert "Thank-you text" in told
     assert f"{len(CODES) - 1} outcomes have no code of Prolific’s:" in told, "none is late in a study without parts"
     assert "You have not tested the study" in told
     steps = {one.step for one in missing}
@@ -312,7 +312,7 @@ def test_opening_says_which_bots_are_not_loaded_yet(staff: Client) -> None:
     walk(study)
     study_edit(study=study, state=Study.State.DRAFT)
     check = staff.get(address(study, "check")).content.decode()
-    assert "0 are loaded now. All of them load while a participant goes through the link." in check
+    assert "0 are loaded now. They all load when a participant goes through the link." in check
     said = "1 of its bots is not loaded yet. Its first participant may wait for a reply."
     for loaded, is_said in ((["eliza"], True), (["eliza", "parrot"], False)):
         heartbeat_store(
@@ -347,10 +347,10 @@ def test_a_study_opens_once_somebody_has_gone_the_whole_way(staff: Client) -> No
 def test_a_way_gone_through_before_an_edit_is_said() -> None:
     study = make_study()
     walk(study)
-    assert leads(study)["The whole way was gone through."] == "good"
+    assert leads(study)["The study was tested from start to end."] == "good"
     make_participant(study)
     changed = study_edit(study=study, title="Other")
-    assert leads(changed)["The whole way was gone through."] == "warn"
+    assert leads(changed)["The study was tested from start to end."] == "warn"
 
 
 def test_cost_and_what_the_plan_can_show() -> None:

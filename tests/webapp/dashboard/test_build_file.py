@@ -88,7 +88,7 @@ def test_what_is_no_studys_file_is_told(staff: Client, name: str, text: str, sai
     answer = staff.post(reverse("dashboard:study_new_file"), sent(text, name))
     html = answer.content.decode()
     assert answer.status_code == 422
-    assert said in html or "Choose a study’s file first." in html
+    assert said in html or "Choose a study file first." in html
 
 
 def test_a_changed_file_shows_what_would_change_before_it_does(staff: Client) -> None:

@@ -223,12 +223,13 @@ def test_a_question_screens_and_depends_on_another_in_its_card(staff: Client) ->
     tell(when_answers="Old")
     assert wrong == {
         "questions-2-when_key": [
-            "“Shown only after an answer to” is 'year'; it must be a question before it with answers to choose (age)"
+            "“Shown only after an answer to” is 'year'; it must be an earlier question with answers to choose "
+            "from (age)"
         ]
     }
     tell(when_key="age", when_answers="Ancient")
     assert wrong == {
-        "questions-2-when_answers": ["“Answers after which it is shown” has 'Ancient'; it must be one of Young, Old"]
+        "questions-2-when_answers": ["“Answers that show it” has 'Ancient'; it must be one of Young, Old"]
     }
     tell(when_key="", when_answers="Old")
     assert list(wrong) == ["questions-2-when_key"]
@@ -402,7 +403,7 @@ def test_a_mistake_stands_at_its_field(staff: Client) -> None:
         "screened_out_pay",
     }
     for told_by_title, title in (
-        ("quiz_questions-1-right", "The right one"),
+        ("quiz_questions-1-right", "Right answer"),
         ("chat_checks-1-expected", "Answers that pass"),
     ):
         assert told["errors"][told_by_title][0].startswith(f"“{title}” "), "no name of a file's"

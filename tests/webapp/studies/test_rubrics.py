@@ -392,10 +392,10 @@ def test_questions_are_added_taken_out_moved_and_changed_by_their_keys() -> None
         "Before the task: gone: What do you do?",
         "After the task: new: What do you do?",
         "After the task, order: good, again → again, good",
-        "After the task, Again, Must be answered: yes → no",
+        "After the task, Again, Required: yes → no",
         "After the task, Good, Question: How good? → How very good?",
         "After the task, Good, Highest point: 7 → 5",
-        "After the task, Good, Words at points: nothing → 1: bad",
+        "After the task, Good, Point labels: nothing → 1: bad",
     ]
 
 

@@ -25,7 +25,7 @@ from webapp.studies.protocol_settings import TrainingPair
 from webapp.studies.questions import MOST_POINTS_IN_A_ROW, Question, texts_in
 from webapp.studies.ready_made import READY_MADE
 
-_SIDES = (("", "does not count"), ("first", "the first"), ("same", "the same"), ("second", "the second"))
+_SIDES = (("", "not checked"), ("first", "first"), ("same", "same"), ("second", "second"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +126,9 @@ class EntryCard(Card):
             if self.kind.of_sides:
                 fields[f"by_{question.key}"] = forms.ChoiceField(label=words, choices=_SIDES, required=False)
                 continue
-            fields[f"by_{question.key}"] = answers_field(question, words, "Those that pass. None: any answer passes.")
+            fields[f"by_{question.key}"] = answers_field(
+                question, words, "Answers that pass. Select none to accept any answer."
+            )
         return fields
 
     def _initial(self, entry: InputModel) -> dict[str, Any]:
@@ -182,7 +184,7 @@ class NumbersField(forms.CharField):
 
     def __init__(self, *, low: int, high: int, **options: Any) -> None:
         self.low, self.high = low, high
-        words = "Numbers from %(low)d to %(high)d, with commas between them."
+        words = "Numbers from %(low)d to %(high)d, separated by commas."
         options["help_text"] = f"{words % {'low': low, 'high': high}} {options['help_text']}"
         super().__init__(max_length=100, **options)
 
@@ -195,7 +197,7 @@ class NumbersField(forms.CharField):
         parts = super().clean(value).replace(",", " ").split()
         for part in parts:
             if not part.lstrip("-").isdecimal() or not self.low <= int(part) <= self.high:
-                words = "%(part)s is no number from %(low)d to %(high)d."
+                words = "%(part)s is not a number from %(low)d to %(high)d."
                 placeholders = {"part": part, "low": self.low, "high": self.high}
                 raise forms.ValidationError(words % placeholders)
         return [int(part) for part in parts]
@@ -307,7 +309,7 @@ class ChecksStep(BuildStep):
     within = "questions"
     title = "Checks"
     template = "checks.html"
-    heading = "How do you check that people read?"
+    heading = "How do you check attention?"
 
     def state(self, plan: Plan) -> StepState:
         return StepState("")

@@ -140,7 +140,7 @@ def _refusals(plan: Plan) -> list[ChecklistFinding]:
     if len(missing_ends) > 1:
         lead = f"{len(missing_ends)} outcomes have neither a code nor a return link:"
         if plan.study.values.recruitment.platform == "prolific":
-            lead = f"{len(missing_ends)} outcomes have no code of Prolific’s:"
+            lead = f"{len(missing_ends)} outcomes have no Prolific code:"
         titles = [str(Outcome(field.partition("_")[2]).label) for field in missing_ends]
         rest = "; ".join(titles) + "."
         findings.append(ChecklistFinding("stop", lead, rest, step="pay", field=missing_ends[0]))
@@ -166,15 +166,17 @@ def _check_bots(plan: Plan) -> list[ChecklistFinding]:
         return []
     n, away = len(study.bots), plan.not_offered
     if len(away) == n:
-        return [ChecklistFinding("stop", "None of its bots can answer.", " ".join(_list_reasons(plan)), step="bots")]
+        return [
+            ChecklistFinding("stop", "None of the study’s bots can reply.", " ".join(_list_reasons(plan)), step="bots")
+        ]
     if plan.untried and study.state != Study.State.COLLECTING:
-        lead = plural(len(plan.untried), "%(n)d bot has not answered yet:", "%(n)d bots have not answered yet:")
-        hint = "Write to each on its page under Bots, or rehearse the study: one answer is enough."
+        lead = plural(len(plan.untried), "%(n)d bot has not replied yet:", "%(n)d bots have not replied yet:")
+        hint = "Send each bot a message on its page under Bots, or rehearse the study: one reply is enough."
         names = ", ".join(plan.untried) + "."
         return [ChecklistFinding("stop", lead % {"n": len(plan.untried)}, names, hint, step="bots")]
     if away:
-        lead = plural(n, "%(away)d of %(n)d bots cannot answer.", "%(away)d of %(n)d bots cannot answer.")
-        rest = "People are given the others."
+        lead = plural(n, "%(away)d of %(n)d bots cannot reply.", "%(away)d of %(n)d bots cannot reply.")
+        rest = "Participants get the others."
         return [
             ChecklistFinding(
                 "warn", lead % {"away": len(away), "n": n}, rest, " ".join(_list_reasons(plan)), step="bots"
@@ -185,7 +187,7 @@ def _check_bots(plan: Plan) -> list[ChecklistFinding]:
     hint = plural(len(loaded), "%(n)d is loaded now.", "%(n)d are loaded now.")
     hint %= {"n": len(loaded)}
     if plan.not_loaded and study.state != Study.State.COLLECTING:
-        hint += " " + "All of them load while a participant goes through the link."
+        hint += " " + "They all load when a participant goes through the link."
     return [ChecklistFinding("good", lead, "can load.", hint)]
 
 
@@ -193,7 +195,7 @@ def _list_reasons(plan: Plan) -> list[str]:
     reasons = []
     for bot_id in plan.not_offered:
         state = plan.states.get(bot_id)
-        reason = state.reason if state and state.reason else "is not registered here"
+        reason = state.reason if state and state.reason else "not registered here"
         reasons.append(f"{bot_id}: {reason}.")
     return reasons
 
@@ -203,22 +205,22 @@ def _texts(plan: Plan) -> list[ChecklistFinding]:
     if missing:
         lead = "A text is empty:" if len(missing) == 1 else "Texts are empty:"
         return [ChecklistFinding("stop", lead, ", ".join(missing) + ".", step="texts")]
-    findings = [ChecklistFinding("good", "Every text is there:", "title, consent, instructions, thanks.")]
+    findings = [ChecklistFinding("good", "All texts are complete:", "title, consent, instructions, thanks.")]
     texts = plan.study.values.texts
     if not texts.organisation or not texts.contact:
-        rest = "People read neither who runs the study nor whom to write to."
+        rest = "Participants see neither an organisation nor a contact address."
         if texts.organisation:
-            rest = "People are not told whom to write to."
+            rest = "Participants see no contact address."
         elif texts.contact:
-            rest = "People are not told who runs the study."
+            rest = "Participants do not see who runs the study."
         findings.append(ChecklistFinding("warn", "Contact missing.", rest, step="texts", field="organisation"))
     if len(texts.offered) > 1:
-        lead = f"Participants choose among {languages_named(texts.offered)}."
+        lead = f"Participants can choose among {languages_named(texts.offered)}."
         lacking = lines_untranslated(plan.study.version)
-        rest = "Pages and all texts follow the choice; items and attention checks in them stay as written."
+        rest = "Pages and all texts follow the choice; items and attention checks among them stay as written."
         if lacking:
             n = ", ".join(f"{len(lines)} into {languages_named([code])}" for code, lines in lacking.items())
-            rest = f"Lines of your own without a translation stay as written: {n}."
+            rest = f"Your own lines without a translation are shown as written: {n}."
         level = "warn" if lacking else "info"
         findings.append(ChecklistFinding(level, lead, rest, step="texts", field="languages"))
     return findings
@@ -227,18 +229,18 @@ def _texts(plan: Plan) -> list[ChecklistFinding]:
 def _questions(plan: Plan) -> list[ChecklistFinding]:
     n = len(plan.dimensions)
     if not n:
-        rest = "People would have nothing to rate."
-        return [ChecklistFinding("stop", "No question is asked.", rest, step="questions")]
+        rest = "Participants would have nothing to rate."
+        return [ChecklistFinding("stop", "There is no question.", rest, step="questions")]
     if protocols.get(plan.study.protocol).scale == (0, 1):
-        lead = plural(n, "%(n)d thing", "%(n)d things") % {"n": n}
+        lead = plural(n, "%(n)d option", "%(n)d options") % {"n": n}
         return [ChecklistFinding("good", lead, "to tick after the task.")]
     bare = [dimension for dimension in plan.dimensions if not (dimension.low_label and dimension.high_label)]
     lead = plural(n, "%(n)d scale", "%(n)d scales") % {"n": n}
     if bare:
-        lacking = plural(len(bare), "has no words at its ends", "have no words at their ends")
+        lacking = plural(len(bare), "has no labels at its ends", "have no labels at their ends")
         rest = f"asked after the task; {len(bare)} {lacking}."
         return [ChecklistFinding("warn", lead, rest, step="questions")]
-    return [ChecklistFinding("good", lead, "asked after the task, each with words at both ends.")]
+    return [ChecklistFinding("good", lead, "asked after the task, each with labels at both ends.")]
 
 
 def _walked(plan: Plan) -> list[ChecklistFinding]:
@@ -248,16 +250,16 @@ def _walked(plan: Plan) -> list[ChecklistFinding]:
         return [
             ChecklistFinding(
                 "warn" if is_open else "stop",
-                "You have not tested the study by its link yet.",
-                hint="Go through it once yourself, on a phone if you can, or rehearse. Neither counts anywhere.",
+                "You have not tested the study through its link yet.",
+                hint="Go through it once yourself, on a phone if you can, or rehearse. Neither counts in any result.",
                 step="walk",
             )
         ]
-    when = "The whole way was gone through."
+    when = "The study was tested from start to end."
     saved_at, version = plan.study.version.saved_at, plan.study.version
     if last.version_id != version.pk or (saved_at and last.ended_at and last.ended_at < saved_at):
         return [ChecklistFinding("warn", when, "The study has been changed since.", step="walk")]
-    return [ChecklistFinding("good", when, "As it stands now.")]
+    return [ChecklistFinding("good", when, "Nothing has changed since.")]
 
 
 def last_walk(study: Study) -> Task | None:
@@ -273,13 +275,13 @@ def _ends(plan: Plan) -> list[ChecklistFinding]:
     if recruitment.platform in ("prolific", "panel"):
         if n < len(outcomes):  # the validator says which
             return []
-        lead = f"All {n} outcomes have their code or return link,"
-        return [ChecklistFinding("good", lead, "and no code stands for two of them.")]
+        lead = f"All {n} outcomes have a code or return link,"
+        return [ChecklistFinding("good", lead, "and no two share a code.")]
     if recruitment.platform == "mturk":
-        return [ChecklistFinding("good", "People from Mechanical Turk", "go back by its own form.")]
+        return [ChecklistFinding("good", "Participants from Mechanical Turk", "return through its form.")]
     if n:
         return []
-    rest = "People are shown a code of Confab’s at the end, which no platform knows."
+    rest = "At the end, participants see a code made by Confab, which no platform knows."
     return [ChecklistFinding("info", "No platform is set.", rest, step="pay", field="platform")]
 
 
@@ -302,7 +304,7 @@ def _slower(plan: Plan) -> list[ChecklistFinding]:
         if bot.words_per_s is not None:
             rest = "Unpaced, it starts after %(own).1f s at %(speed).1f words/s, so participants could recognise it."
         lead = f"{bot.bot_id} is slower than the pace."
-        hint = "Raise the time to first words, or lower the words per second."
+        hint = "Raise the seconds until the first words, or lower the words per second."
         findings.append(ChecklistFinding("warn", lead, rest % placeholders, hint, "bots", "first_words_s"))
     return findings
 
@@ -313,10 +315,10 @@ def _check_target(plan: Plan) -> list[ChecklistFinding]:
         rest = "It stays open until you close it."
         findings = [ChecklistFinding("info", "No target set.", rest, _half(plan), "pay", "max_per_bot")]
     else:
-        lead = plural(n, "%(n)d is wanted in all", "%(n)d are wanted in all") % {"n": n}
+        lead = plural(n, "%(n)d task wanted", "%(n)d tasks wanted") % {"n": n}
         reach = reach_of(plan.study, plan.width)
         if reach is not None and reach.difference is not None:
-            template = "and tell %(points).1f points apart in 8 studies out of 10."
+            template = "which detect a difference of %(points).1f points in 8 of 10 studies."
             rest = template % {"points": reach.difference}
             findings = [ChecklistFinding("info", lead, rest, _half(plan), "pay", "max_per_bot")]
         else:
@@ -330,14 +332,15 @@ def _half(plan: Plan) -> str:
     if reach is None or reach.for_smallest is None:
         return ""
     smallest = f"The smallest difference of interest, {reach.smallest:.3g} points,"
-    half = f"{smallest} needs about {reach.for_smallest} ratings a bot"
+    half = f"{smallest} needs about {reach.for_smallest} ratings per bot"
     if reach.with_prediction is not None:
-        template = " (of a further bot that the hybrid metric predicts %(n)d)"
+        template = " (%(n)d for a new bot that the hybrid metric predicts)"
         half += template % {"n": reach.with_prediction}
     sd = {"sd": f"{reach.spread.sd:g}", "study": reach.spread.study}
     if reach.spread.study:
-        return half + ", by the two bots whose ratings spread most in {study} ({sd}).".format(**sd)
-    return half + ", if ratings of one bot spread by {sd} points.".format(**sd)
+        return half + ", based on the two bots with the most widely spread ratings in {study} (standard deviation "
+        "{sd}).".format(**sd)
+    return half + ", if one bot’s ratings have a standard deviation of {sd} points.".format(**sd)
 
 
 def _pay(plan: Plan) -> list[ChecklistFinding]:
@@ -352,13 +355,13 @@ def _hourly(plan: Plan, cost: Cost) -> list[ChecklistFinding]:
     an_hour = money_text(cost.an_hour, cost.currency)
     least = PROLIFIC_LEAST.get(cost.currency, 0.0)
     if plan.study.values.recruitment.platform == "prolific" and cost.an_hour < least:
-        rest = f"Prolific asks for at least {money_text(least, cost.currency)}."
-        lead = f"{an_hour} an hour is little."
+        rest = f"Prolific requires at least {money_text(least, cost.currency)}."
+        lead = f"{an_hour} per hour is low."
         return [ChecklistFinding("warn", lead, rest, step="pay", field="pay_each")]
-    lead = f"{an_hour} an hour"
+    lead = f"{an_hour} per hour"
     if cost.in_all is None:
         return [ChecklistFinding("good", f"{lead}.")]
-    rest = f"and {money_text(cost.in_all, cost.currency)} in all."
+    rest = f"and {money_text(cost.in_all, cost.currency)} in total."
     return [ChecklistFinding("good", lead, rest)]
 
 
@@ -366,7 +369,7 @@ class CheckStep(BuildStep):
     name = "check"
     title = "Check and open"
     template = "check.html"
-    heading = "Is everything there?"
+    heading = "Is everything complete?"
 
     def state(self, plan: Plan) -> StepState:
         if plan.study.state == Study.State.COLLECTING:

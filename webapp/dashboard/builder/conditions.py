@@ -205,7 +205,7 @@ class ConditionsStep(BuildStep):
     title = "Conditions"
     template = "conditions.html"
     live_template = "_cells.html"
-    heading = "Under which conditions do people chat?"
+    heading = "Under which conditions do participants chat?"
 
     def state(self, plan: Plan) -> StepState:
         return StepState("")
@@ -251,7 +251,7 @@ def describe_conditions(plan: Plan) -> str:
     """Count the factors and levels of a study, in words."""
     factors = plan.study.values.conditions.factors
     if not factors:
-        return "None: everybody chats under the same one."
+        return "None: all participants chat under the same one."
     level_counts = (
         plural(len(factor.levels), "%(n)d level", "%(n)d levels") % {"n": len(factor.levels)} for factor in factors
     )

@@ -73,7 +73,7 @@ def field_made(name: str, info: FieldInfo) -> forms.Field | None:
         return forms.MultipleChoiceField(choices=several, widget=forms.CheckboxSelectMultiple, **options)
     if get_origin(kind) is tuple and _unwrapped(get_args(kind)[0])[0] is str:
         if " line" not in options["help_text"]:
-            options["help_text"] = f"One a line. {options['help_text']}".rstrip()
+            options["help_text"] = f"One per line. {options['help_text']}".rstrip()
         return LinesField(**options)
     return None
 
@@ -230,7 +230,7 @@ class ListsByNameField(forms.CharField):
         for line in filter(None, map(str.strip, super().clean(value).splitlines())):
             name, colon, texts = (part.strip() for part in line.partition(":"))
             if not name or not colon or name in texts_by_name:
-                words = "“%(line)s” must be a name that stands there once, a colon and texts."
+                words = "“%(line)s” must be a name used only once, a colon and texts."
                 raise forms.ValidationError(words % {"line": line})
             texts_by_name[name] = [text.strip() for text in texts.split(",") if text.strip()]
         return texts_by_name

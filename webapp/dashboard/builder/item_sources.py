@@ -28,12 +28,12 @@ class ItemDrawForm(forms.Form):
     """Form to draw items: source conversations, and the bots that reply to their contexts."""
 
     source = forms.ChoiceField(label="Draw from")
-    n_contexts = forms.IntegerField(label="How many", min_value=1, max_value=100_000, initial=100)
-    n_utterances = forms.IntegerField(label="Utterances shown before", min_value=1, max_value=100, initial=3)
+    n_contexts = forms.IntegerField(label="Number of items", min_value=1, max_value=100_000, initial=100)
+    n_utterances = forms.IntegerField(label="Utterances of context", min_value=1, max_value=100, initial=3)
     more_than_tokens = forms.IntegerField(
-        label="Context longer than", min_value=0, initial=10, help_text="In words and signs."
+        label="Context longer than", min_value=0, initial=10, help_text="In words and punctuation marks."
     )
-    bots = forms.MultipleChoiceField(label="Who replies", required=False, widget=forms.CheckboxSelectMultiple)
+    bots = forms.MultipleChoiceField(label="Bots that reply", required=False, widget=forms.CheckboxSelectMultiple)
 
     def __init__(self, *args: Any, study: Study, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -45,8 +45,8 @@ class ItemDrawForm(forms.Form):
         ]
         n_replies = protocols.get(study.protocol).n_replies if study.protocol in protocols else None
         self.fields["bots"].help_text = {
-            None: "None: the reply that was given there is judged.",
-            2: "Two or more: each pair of them is compared.",
+            None: "Select none to rate the original reply.",
+            2: "Select two or more; each pair of them is compared.",
         }.get(
             n_replies,
             f"{n_replies} or more: each person sees {n_replies} of the replies. None: each item has {n_replies} whole "
@@ -115,7 +115,7 @@ def _study_field(study: Study, choices: list[tuple[str, str]], field: forms.Fiel
         label=field.label,
         choices=[("", own_title), *choices],
         required=False,
-        help_text="Its finished chats are judged, or what an import brought into it.",
+        help_text="Its finished chats or imported conversations are rated.",
     )
 
 
@@ -126,5 +126,5 @@ def _run_field(choices: list[tuple[str, str]], field: forms.Field) -> forms.Fiel
         required=False,
         coerce=int,
         empty_value=None,
-        help_text="Its conversations are judged in place of a study’s.",
+        help_text="Its conversations are rated instead of a study’s.",
     )

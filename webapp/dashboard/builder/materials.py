@@ -69,14 +69,14 @@ class BotsStep(BuildStep):
     name = "bots"
     title = "Bots"
     template = "bots.html"
-    heading = "Which bots should people talk to?"
+    heading = "Which bots do participants talk to?"
 
     def title_in(self, plan: Plan) -> str:
         names = {"items": "Items", "conversations": "Conversations"}
         return names.get(plan.gives) or str(self.title)
 
     def heading_in(self, plan: Plan) -> str:
-        return str(self.heading) if plan.gives == "bots" else "What do people judge?"
+        return str(self.heading) if plan.gives == "bots" else "What do participants rate?"
 
     def state(self, plan: Plan) -> StepState:
         n = len(plan.study.bots)
@@ -198,7 +198,7 @@ def texts_missing(plan: Plan) -> list[str]:
 class TextsStep(BuildStep):
     name = "texts"
     title = "Texts"
-    heading = "What do people read?"
+    heading = "What do participants read?"
 
     def state(self, plan: Plan) -> StepState:
         n = len(texts_missing(plan))
@@ -220,7 +220,7 @@ class TextsStep(BuildStep):
         if other_languages := plan.study.values.texts.offered[1:]:
             lines = own_lines(plan.study.version)
             title = title_of_value("translations")
-            help_text = "A line without a translation stays as you wrote it. Answers are stored as you wrote them."
+            help_text = "A line without a translation is shown as you wrote it. Answers are stored in your wording."
             translated = TranslationsField(lines, other_languages, label=title, help_text=help_text)
             groups.append(("Your texts in other languages", {"translations": translated}))
         return TextsForm(data, groups=groups, initial=plan.study.values.flat())
@@ -250,7 +250,7 @@ class GeneralForm(SettingsForm):
                 key for key in cleaned.get(opposite, ()) if key not in new or key not in self.initial[opposite]
             ]
         if contradictions := set(cleaned["reversed"]) & set(cleaned["higher"]):
-            self.add_error("higher", f"A high answer is either good or bad: {', '.join(sorted(contradictions))}.")
+            self.add_error("higher", f"Choose one direction for {', '.join(sorted(contradictions))}.")
         return cleaned
 
 
@@ -272,15 +272,15 @@ class GeneralStep(BuildStep):
     def form(self, plan: Plan, data: Mapping[str, Any] | None = None) -> SettingsForm:
         study = plan.study
         fields: dict[str, forms.Field] = {
-            "name": forms.CharField(max_length=200, label="Name", help_text="For you and your colleagues."),
+            "name": forms.CharField(max_length=200, label="Name", help_text="Shown to researchers."),
             "key": forms.SlugField(
-                max_length=60, label="Key", help_text="Stands in its addresses and in the link that people get."
+                max_length=60, label="Key", help_text="Part of its URLs and of the participants’ link."
             ),
             "seed": forms.IntegerField(
                 min_value=-(2**63),
                 max_value=2**63 - 1,
                 label="Seed",
-                help_text="The same seed draws bots, items and orders in the same way.",
+                help_text="The same seed draws the same bots, items and orders.",
             ),
         }
         initial = {name: getattr(study, name) for name in fields}
@@ -291,16 +291,16 @@ class GeneralStep(BuildStep):
                 choices=rows,
                 required=False,
                 widget=forms.CheckboxSelectMultiple,
-                label="A high answer is bad",
-                help_text="Analyses count these questions the other way round; exports keep the answers as given.",
+                label="Lower is better",
+                help_text="Analyses reverse these questions; exports keep the answers as given.",
             )
             kappa, level = section_fields("judging")["kappa_items"], section_fields("quotas")["level"]
             higher = forms.MultipleChoiceField(
                 choices=rows,
                 required=False,
                 widget=forms.CheckboxSelectMultiple,
-                label="A high answer is good",
-                help_text="Tick neither if you do not know: the answers then count as they are.",
+                label="Higher is better",
+                help_text="Tick neither if you do not know; the answers are then analysed as given.",
             )
             groups += [
                 ("Questions", {"higher": higher, "reversed": turned}),

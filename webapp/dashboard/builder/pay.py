@@ -221,11 +221,11 @@ PLATFORMS = [
     ("mturk", "MTurk", "frame or code"),
     ("panel", "Panel", "any link"),
     ("links", "Link list", "one-time links"),
-    ("link", "Anybody", "one open link"),
+    ("link", "Anyone", "one open link"),
 ]
 _WHAT = {
-    Outcome.RATED: "everything saved",
-    Outcome.BOT_FAILED: "finished early, not their fault",
+    Outcome.RATED: "everything completed",
+    Outcome.BOT_FAILED: "ended early, not their fault",
     Outcome.SCREENED_OUT: "wrong answers before the task",
     Outcome.FAILED_CHECK: "attention check missed",
     Outcome.NO_CONSENT: "“I do not agree”",
@@ -233,14 +233,14 @@ _WHAT = {
     Outcome.WITHDRAWN: "asked for deletion",
 }
 _NUMBERS = {
-    "n_conversations_wanted": ("In all", "0: no limit"),
-    "max_per_bot": ("Chats a bot", "0: no limit"),
-    "smallest_difference": ("Smallest difference of interest", "in points; empty: a tenth of the scale"),
+    "n_conversations_wanted": ("Participants wanted", "0: no limit"),
+    "max_per_bot": ("Chats per bot", "0: no limit"),
+    "smallest_difference": ("Smallest difference of interest", "in points; empty for a tenth of the scale"),
     "level": ("Confidence level", "0.95 tests at .05"),
-    "pay_each": ("Pay each", ""),
+    "pay_each": ("Pay per task", ""),
     "currency": ("Currency", "such as GBP"),
     "minutes": ("Minutes", ""),
-    "fee_share": ("Platform’s fee", "0.33 is 33 %"),
+    "fee_share": ("Platform fee", "0.33 is 33 %"),
 }
 """Stand side by side, so their words are short."""
 
@@ -258,8 +258,8 @@ class OutcomeRow:
 
 class PayStep(BuildStep):
     name = "pay"
-    title = "Who and pay"
-    heading = "Where do people come from?"
+    title = "Participants and pay"
+    heading = "Where do participants come from?"
     template = "pay.html"
     live_template = "_pay_live.html"
 
@@ -267,7 +267,7 @@ class PayStep(BuildStep):
         n = n_wanted(plan.study)
         each = plan.study.values.assignment.max_per_bot
         if each:
-            return StepState(plural(each, "%(n)d a bot", "%(n)d a bot") % {"n": each}, "good")
+            return StepState(plural(each, "%(n)d per bot", "%(n)d per bot") % {"n": each}, "good")
         if not n:
             return StepState("no limit", "good")
         return StepState(plural(n, "%(n)d wanted", "%(n)d wanted") % {"n": n}, "good")
@@ -288,7 +288,7 @@ class PayStep(BuildStep):
             ("platform", {"platform": known["platform"]}),
             ("ends", ends),
             ("numbers", numbers),
-            ("Parameters and frames", _rest(recruitment, shown_names)),
+            ("Link parameters and admission", _rest(recruitment, shown_names)),
             (section_title("quotas"), _rest(quotas, shown_names)),
             (section_title("assignment"), {"rule": _rule_field(plan), **_rest(assignment, shown_names)}),
         ]
@@ -361,10 +361,10 @@ def _pay_words(plan: Plan, outcome: Outcome) -> str:
     if outcome == Outcome.RATED:
         return "paid in full"
     if outcome == Outcome.BOT_FAILED:
-        return "paid in full" if recruitment.pays_in_full else "paid; you say how much"
+        return "paid in full" if recruitment.pays_in_full else "paid; you decide how much"
     pay = pay_for_ending(plan.study.values, outcome)
     if pay.is_for_time and pay.text:
         return f"{pay.text} for their time"
     if outcome == Outcome.NO_CONSENT:
-        return "place returned"
+        return "place released"
     return "you decide"

@@ -158,12 +158,12 @@ class QuestionCard(Card):
             label="Shown only after an answer to",
             required=False,
             max_length=50,
-            help_text="The name in exports of a question before it. Empty: always shown.",
+            help_text="The name in exports of an earlier question. Leave empty to show this one always.",
         )
         self.fields["when_answers"] = LinesField(
-            label="Answers after which it is shown",
+            label="Answers that show it",
             required=False,
-            help_text="One a line. While the question is hidden it need not be answered, and nothing is stored.",
+            help_text="One per line. A hidden question needs no answer, and none is stored.",
         )
         self.fields["span"] = forms.ChoiceField(label="Points", required=False)
         between = [("", "None"), ("all", "At every point")]
@@ -395,12 +395,12 @@ class QuestionsStep(BuildStep):
     name = "questions"
     title = "Questions"
     template = "questions.html"
-    heading = "What do you ask?"
+    heading = "What do you ask participants?"
 
     def state(self, plan: Plan) -> StepState:
         n = len(plan.asked_after) + len(plan.study.values.questions)
         if not any(question.is_rated for question in plan.asked_after):
-            return StepState("none about the task", "warn")
+            return StepState("none to rate", "warn")
         return StepState(plural(n, "%(n)d question", "%(n)d questions") % {"n": n}, "good")
 
     def form(self, plan: Plan, data: Mapping[str, Any] | None = None) -> QuestionsForm:

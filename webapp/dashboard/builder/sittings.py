@@ -111,7 +111,7 @@ class SittingsStep(BuildStep):
     within = "pay"
     title = "Parts"
     template = "sittings.html"
-    heading = "Do people come back?"
+    heading = "Do participants come back?"
 
     def state(self, plan: Plan) -> StepState:
         return StepState("")
@@ -130,4 +130,4 @@ class SittingsStep(BuildStep):
 def describe_sittings(plan: Plan) -> str:
     """Count the parts of a study, in words."""
     n = len(plan.study.values.sittings.parts)
-    return plural(n, "%(n)d part.", "%(n)d parts.") % {"n": n} if n else "None: people take part once."
+    return plural(n, "%(n)d part.", "%(n)d parts.") % {"n": n} if n else "None: participants take part once."

@@ -28,7 +28,7 @@ def _numbers_by_bot(form_value: Any) -> Any:
         if not bot_id or not value.isascii() or not value.isdigit():
             raise ValueError(f"the line “{line.strip()}” must be a bot's id, a colon and a number")
         if bot_id in number_by_bot:
-            raise ValueError(f"{bot_id} stands there twice; each bot can have one number")
+            raise ValueError(f"{bot_id} is listed twice; give each bot one number")
         number_by_bot[bot_id] = int(value)
     return number_by_bot
 
@@ -43,7 +43,7 @@ def _texts_by_bot(form_value: Any) -> Any:
         if line.strip() and not (bot_id and colon and name):
             raise ValueError(f"the line “{line.strip()}” must be a bot's id, a colon and a name")
         if bot_id in name_by_bot:
-            raise ValueError(f"{bot_id} stands there twice; each bot can have one name")
+            raise ValueError(f"{bot_id} is listed twice; give each bot one name")
         if bot_id:
             name_by_bot[bot_id] = name
     return name_by_bot
@@ -63,7 +63,7 @@ NamesByBot = Annotated[
 
 def _name(text: str) -> str:
     if text != " ".join(text.split()):
-        raise ValueError("it must be one line without blanks around it")
+        raise ValueError("it must be one line without spaces at the ends")
     return text
 
 
@@ -74,72 +74,72 @@ class Assignment(InputModel):
         default=120,
         ge=1,
         le=100_000,
-        title="Minutes that a place is held",
+        title="Reservation time in minutes",
         description=(
-            "A participant who starts reserves a place with their chatbot. The reservation expires after this time; "
-            "a participant who returns later may still finish, and counts too."
+            "A participant who starts reserves a place with their chatbot. The reservation expires after this time. "
+            "A participant who returns later can still finish, and counts too."
         ),
     )
     idle_minutes: int = Field(
         default=10,
         ge=0,
         le=100_000,
-        title="Minutes without a message until another visit may begin",
+        title="Idle minutes before another visit",
         description=(
-            "While a participant writes, the same recruitment ID cannot start again in another browser. A chat "
+            "While a participant is chatting, the same recruitment ID cannot start again in another browser. A chat "
             "without activity for this time no longer prevents it."
         ),
     )
     max_per_bot: Quota = Field(
         default=0,
-        title="Conversations wanted of each chatbot",
-        description="A chatbot with so many rated conversations and reserved places gets no new participants. "
-        "0: no limit.",
+        title="Conversations wanted per chatbot",
+        description="A chatbot with this many rated conversations and reservations gets no new participants. 0 for "
+        "no limit.",
     )
     bot_quotas: QuotasByBot = Field(
         default={},
-        title="Chatbots with a number of their own",
-        description="One line for each: the chatbot's id, a colon, and how many conversations are wanted of it; "
-        "0 closes it.",
+        title="Limits of single chatbots",
+        description="One line per chatbot: its id, a colon, and the number of conversations wanted. 0 gives it no "
+        "new participants.",
     )
     bots_in_a_row: int = Field(
         default=1,
         ge=1,
         le=20,
-        title="Chatbots for each person, one after another",
+        title="Chatbots per participant, one after another",
         description=(
-            "More than one: each person chats and rates, chats with the next one and rates, and has one end and one "
-            "code after the last."
+            "If more than one, the participant chats with each chatbot and rates it before the next. There is one "
+            "end and one code, after the last."
         ),
     )
     bot_order: Literal["balanced", "random"] = Field(
         default="balanced",
-        title="In which order",
+        title="Order of the chatbots",
         description=(
-            "Balanced: each chatbot stands in each place, and after each other one, equally often (a balanced Latin "
-            "square). Random: drawn for each person."
+            "Balanced: each chatbot comes in each position, and after each other one, equally often (a balanced "
+            "Latin square). Random: drawn for each participant."
         ),
     )
     choice: Literal["none", "neutral", "names"] = Field(
         default="none",
-        title="People choose their chatbot",
+        title="Participants choose their chatbot",
         description=(
-            "None: the rule gives it. Neutral: among “Chatbot 1”, “Chatbot 2” and so on, numbered separately for "
-            "each participant. Names: among the names below. The rule assigns a chatbot to participants without a "
-            "preference."
+            "None: the assignment rule chooses it. Neutral: participants choose among “Chatbot 1”, “Chatbot 2” and "
+            "so on, numbered separately for each of them. Names: they choose among the names below. The rule assigns "
+            "a chatbot to participants without a preference."
         ),
     )
     bot_names: NamesByBot = Field(
         default={},
-        title="Names to choose among",
-        description="One line for each: the chatbot's id, a colon, and the name that people see.",
+        title="Names to choose from",
+        description="One line per chatbot: its id, a colon, and the name that participants see.",
     )
     study_group: Annotated[str, AfterValidator(_name)] = Field(
         default="",
         max_length=60,
         title="Group of studies",
         description=(
-            "No participant gets a chatbot twice in all studies with the same name here. Participants are "
+            "Across studies with the same group name, no participant gets a chatbot twice. Participants are "
             "recognised by their recruitment ID."
         ),
     )

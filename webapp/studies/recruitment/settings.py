@@ -111,23 +111,23 @@ def _link(text: str) -> str:
         try:
             URLValidator(["http", "https"])(PLACEHOLDER.sub("x", text))
         except ValidationError:
-            raise ValueError("it must be a link, as https://…") from None
+            raise ValueError("it must be a link such as https://…") from None
     return text
 
 
 def _parameter_names(text: str) -> str:
     text = " ".join(text.replace(",", " ").split())
     if not _NAMES.fullmatch(text):
-        raise ValueError("it must be names of parameters, such as psid, with spaces between them")
+        raise ValueError("it must be parameter names, such as psid, separated by spaces")
     if reserved := [name for name in text.split() if name in _TAKEN]:
-        raise ValueError(f"it must be another name than {reserved[0]}, which the entry page reads already")
+        raise ValueError(f"it must not contain {reserved[0]}, which the entry page uses itself")
     return text
 
 
 def _study_keys(text: str) -> str:
     keys = text.replace(",", " ").split()
     if wrong := [key for key in keys if not re.fullmatch(r"[A-Za-z0-9_-]{1,60}", key)]:
-        raise ValueError(f"it must be keys of studies with spaces between them, and {wrong[0]} is none")
+        raise ValueError(f"it must be study keys separated by spaces; {wrong[0]} is not a study key")
     return " ".join(keys)
 
 
@@ -160,122 +160,130 @@ class RecruitmentValues(InputModel):
 
     platform: Platform = Field(
         default="link",
-        title="Where people come from",
-        description="A link that anybody may open, Prolific, Mechanical Turk, another panel, or one-time links.",
+        title="Recruitment platform",
+        description="An open link, Prolific, Mechanical Turk, another panel, or one-time links.",
     )
     code_rated: Code = Field(
         default="",
         title="Code: done",
-        description="The platform's code, or Prolific's completion link, for people who did it all.",
+        description="The platform's code, or Prolific's completion link, for participants who completed everything.",
     )
     code_bot_failed: Code = Field(
         default="",
         title="Code: chatbot failed",
-        description="For people who ended early because the chatbot failed; empty: as done.",
+        description="For participants who ended early because the chatbot failed. Leave empty to use the code for "
+        "“done”.",
     )
     code_screened_out: Code = Field(
         default="",
         title="Code: screened out",
-        description="For people whose answers before the task do not qualify them.",
+        description="For participants whose answers before the task do not qualify them.",
     )
     code_failed_check: Code = Field(
-        default="", title="Code: failed check", description="For people who missed a check."
+        default="", title="Code: failed check", description="For participants who missed a check."
     )
-    code_no_consent: Code = Field(default="", title="Code: did not agree", description="For people who do not agree.")
+    code_no_consent: Code = Field(
+        default="", title="Code: did not agree", description="For participants who do not consent."
+    )
     code_withdrawn: Code = Field(
-        default="", title="Code: withdrawn", description="For people who withdrew and had everything deleted."
+        default="", title="Code: withdrawn", description="For participants who withdrew and had everything deleted."
     )
     code_late: Code = Field(
-        default="", title="Code: too late", description="For people who come back after the part has closed."
+        default="", title="Code: too late", description="For participants who come back after the part has closed."
     )
     link_rated: Link = Field(
         default="",
-        title="Way back: done",
+        title="Return link: done",
         description=(
-            "Where people go back to. {code}, {id}, {session} and {outcome} are filled in, and every "
-            "parameter that is kept. Prolific's links are made from the codes."
+            "Where participants go at the end. {code}, {id}, {session}, {outcome} and every stored URL parameter are "
+            "filled in. Prolific's links are made from the codes."
         ),
     )
-    link_bot_failed: Link = Field(default="", title="Way back: chatbot failed", description="Empty: as done.")
-    link_screened_out: Link = Field(default="", title="Way back: screened out")
-    link_failed_check: Link = Field(default="", title="Way back: failed check")
-    link_no_consent: Link = Field(default="", title="Way back: did not agree")
-    link_withdrawn: Link = Field(default="", title="Way back: withdrawn")
-    link_late: Link = Field(default="", title="Way back: too late")
+    link_bot_failed: Link = Field(
+        default="", title="Return link: chatbot failed", description="Leave empty to use the link for “done”."
+    )
+    link_screened_out: Link = Field(default="", title="Return link: screened out")
+    link_failed_check: Link = Field(default="", title="Return link: failed check")
+    link_no_consent: Link = Field(default="", title="Return link: did not agree")
+    link_withdrawn: Link = Field(default="", title="Return link: withdrawn")
+    link_late: Link = Field(default="", title="Return link: too late")
     id_parameter: ParameterNames = Field(
         default="id",
-        title="Parameter with the person's id",
-        description="Of a panel's link: the name of the parameter that holds the person's id.",
+        title="Parameter with the participant's id",
+        description="Name of the parameter in a panel's link that holds the participant's id.",
     )
     session_parameter: ParameterNames = Field(
         default="",
         title="Parameter with the visit's id",
-        description="Of a panel's link, if it has one for each visit.",
+        description="Name of the parameter in a panel's link that identifies the visit, if there is one.",
     )
     more_parameters: ParameterNames = Field(
         default="",
-        title="More parameters to keep",
-        description="Of a panel's link, with spaces between them; each may stand in a way back as {name}.",
+        title="Other parameters to store",
+        description="Names of parameters in a panel's link, separated by spaces. Each can be used in a return link "
+        "as {name}.",
     )
     auto_return: bool = Field(
         default=False,
-        title="Go back by itself",
-        description="People are led back ten seconds after the end; they can stay.",
+        title="Return automatically",
+        description="Participants are sent back ten seconds after the end, unless they choose to stay.",
     )
     frame_ancestors: str = Field(
         default="",
         max_length=300,
-        title="Shown in a frame by",
-        description="Origins that may show the study in a frame. Mechanical Turk's always may.",
+        title="Sites that can embed the study",
+        description="Origins that can show the study in a frame. Mechanical Turk always can.",
     )
     only_after_studies: StudyKeys = Field(
         default="",
-        title="Only people who took part in",
-        description="Keys of studies, with spaces between them. Who agreed to take part in one of them, by the same "
-        "recruitment ID, is admitted. Empty: everybody.",
+        title="Only participants of these studies",
+        description="Study keys, separated by spaces. Admits only participants who consented to one of these "
+        "studies, recognised by their recruitment ID. Leave empty to admit everyone.",
     )
     never_after_studies: StudyKeys = Field(
         default="",
-        title="Nobody who took part in",
-        description="Keys of studies, with spaces between them. Who agreed to take part in one of them, by the same "
-        "recruitment ID, is not admitted. IDs that were erased are not recognised.",
+        title="No participants of these studies",
+        description="Study keys, separated by spaces. Rejects participants who consented to one of these studies, "
+        "recognised by their recruitment ID. Erased IDs are not recognised.",
     )
     least_width: int = Field(
         default=0,
         ge=0,
         le=4000,
-        title="Least width of the window",
-        description="In CSS pixels, as 700 for more than a phone. The first page asks people with a narrower window to "
-        "make it wider, or to open their link on another device. 0: any width.",
+        title="Minimum window width",
+        description="In CSS pixels, for example 700 for more than a phone. The first page asks participants with a "
+        "narrower window to widen it, or to open their link on another device. 0 for any width.",
     )
     needs_keyboard: bool = Field(
         default=False,
-        title="A keyboard is needed",
-        description="The first page asks people on a device that has only a touch screen to open their link on a "
+        title="Keyboard required",
+        description="The first page asks participants whose device has only a touch screen to open their link on a "
         "computer.",
     )
-    pay_each: Number | None = Field(default=None, ge=0, title="Pay each", description="What one person gets.")
+    pay_each: Number | None = Field(
+        default=None, ge=0, title="Pay per task", description="What a participant gets for one task."
+    )
     pay_screened_out: Number | None = Field(
         default=None,
         ge=0,
-        title="Pay for the screened out",
-        description="What a participant who is screened out gets for their time; empty: nothing is planned.",
+        title="Pay if screened out",
+        description="For the time of participants who are screened out. Leave empty if no pay is planned.",
     )
     pay_late: Number | None = Field(
         default=None,
         ge=0,
-        title="Pay for the late",
-        description="What a participant gets who comes back after a part has closed; empty: nothing is planned.",
+        title="Pay if too late",
+        description="For participants who come back after a part has closed. Leave empty if no pay is planned.",
     )
-    currency: Currency = Field(default="GBP", title="Currency", description="Its three letters.")
+    currency: Currency = Field(default="GBP", title="Currency", description="Three-letter code, such as GBP.")
     fee_share: Number = Field(
-        default=0, ge=0, le=5, title="Platform's fee", description="As a share of the pay: 0.33 is 33 % on top of it."
+        default=0, ge=0, le=5, title="Platform fee", description="As a share of the pay: 0.33 adds 33 %."
     )
     pays_in_full: bool = Field(
         default=False,
-        title="Full pay is promised when we fail",
-        description="People who could not finish through no fault of theirs are told that they are paid in full. A "
-        "study without pay tells them nothing of it.",
+        title="Promise full pay if the study fails",
+        description="Tells participants who could not finish through no fault of theirs that they are paid in full. "
+        "Has no effect in a study without pay.",
     )
 
     @model_validator(mode="before")

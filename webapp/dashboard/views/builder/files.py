@@ -95,13 +95,13 @@ def _read_upload(request: HttpRequest, folder: Path) -> tuple[str, str]:
             try:
                 text = file.read().decode("utf-8-sig")
             except UnicodeDecodeError:
-                return "", f"“{name}” is no text in UTF-8."
+                return "", f"“{name}” is not UTF-8 text."
         elif name.lower().endswith((".jsonl", ".jsonl.gz")):
             with (folder / name).open("wb") as handle:
                 handle.writelines(file.chunks())
         else:
-            return "", f"“{name}” is no .yaml or .json file."
-    return text, "" if text.strip() else "Choose a study’s file first."
+            return "", f"“{name}” is not a .yaml or .json file."
+    return text, "" if text.strip() else "Choose a study file first."
 
 
 def _tell(request: HttpRequest, done: Imported) -> None:
@@ -111,9 +111,9 @@ def _tell(request: HttpRequest, done: Imported) -> None:
         n = len(done.changes)
         message = plural(n, "%(n)d setting has changed.", "%(n)d settings have changed.") % {"n": n}
     else:
-        message = "The study is as the file says already."
+        message = "The study already matches the file."
     if done.n_items:
-        item_message = plural(done.n_items, "%(n)d item is new.", "%(n)d items are new.")
+        item_message = plural(done.n_items, "%(n)d item was added.", "%(n)d items were added.")
         message = f"{message} {item_message % {'n': done.n_items}}"
     messages.success(request, message)
 
@@ -160,7 +160,7 @@ def items_add(request: HttpRequest, study: Study) -> HttpResponse:
         sample = [FileItem.model_validate(entry) for entry in items_sample(protocols.get(study.protocol))]
         report = items_import(study=study, lines=enumerate(sample, start=1))
         messages.success(
-            request, plural(report.items, "%(n)d item is new.", "%(n)d items are new.") % {"n": report.items}
+            request, plural(report.items, "%(n)d item was added.", "%(n)d items were added.") % {"n": report.items}
         )
     else:
         job = _draw_items(request, study)
@@ -181,12 +181,12 @@ def gold(request: HttpRequest, study: Study) -> HttpResponse:
         except ValidationError as error:
             messages.error(request, " ".join(error.messages))
         else:
-            messages.success(request, "The right answers are saved.")
+            messages.success(request, "Right answers saved.")
     return redirect("dashboard:study_build_step", study.key, "checks")
 
 
 def _report_new(request: HttpRequest, n: int) -> None:
-    message = plural(n, "%(n)d conversation is new.", "%(n)d conversations are new.")
+    message = plural(n, "%(n)d conversation was added.", "%(n)d conversations were added.")
     messages.success(request, message % {"n": n})
 
 
@@ -197,9 +197,9 @@ def _take_out(request: HttpRequest, study: Study) -> None:
     except ValidationError as error:
         messages.error(request, " ".join(error.messages))
         return
-    message = plural(n, "%(n)d is taken out.", "%(n)d are taken out.") % {"n": n}
+    message = plural(n, "%(n)d was removed.", "%(n)d were removed.") % {"n": n}
     if n_kept:
-        stay = plural(n_kept, "%(n)d stays.", "%(n)d stay.") % {"n": n_kept}
+        stay = plural(n_kept, "%(n)d cannot be removed.", "%(n)d cannot be removed.") % {"n": n_kept}
         message = f"{message} {stay}"
     messages.success(request, message)
 
@@ -221,5 +221,5 @@ def _draw_items(request: HttpRequest, study: Study) -> int | None:
     except Refused as refused:
         messages.error(request, str(refused))
         return None
-    messages.success(request, "Items are being made. They stand in the study as they come.")
+    messages.success(request, "Items are being created. They appear in the study as they are ready.")
     return job.pk

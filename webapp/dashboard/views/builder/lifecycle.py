@@ -55,7 +55,7 @@ def state_change(request: HttpRequest, study: Study, target_state: str) -> bool:
     if target_state == study.state:
         return True
     if target_state not in ALLOWED or study.state not in ALLOWED[Study.State(target_state)]:
-        messages.error(request, f"A study that is {study.get_state_display().lower()} cannot become that.")
+        messages.error(request, f"This change is not possible: the study is {study.get_state_display().lower()}.")
         return False
     plan = Plan(study)
     missing = stops(findings_of(plan)) if target_state == Study.State.COLLECTING else []
@@ -64,7 +64,7 @@ def state_change(request: HttpRequest, study: Study, target_state: str) -> bool:
         missing = [finding for finding in missing if finding.step != "walk"]
     if missing:
         reasons = " ".join(f"{finding.lead} {finding.rest}".strip() for finding in missing)
-        messages.error(request, f"The study stays closed: {reasons}")
+        messages.error(request, f"The study cannot open yet: {reasons}")
         return False
     author = request.user.get_username()
     try:
@@ -74,8 +74,8 @@ def state_change(request: HttpRequest, study: Study, target_state: str) -> bool:
         return False
     logger.info("study %s is %s, by %s", study.key, target_state, author)
     messages_by_state = {
-        Study.State.COLLECTING: "The study is open. Send people its link.",
-        Study.State.PAUSED: "Paused: participants who have started may finish, and no new ones can start.",
+        Study.State.COLLECTING: "The study is open. Send its link to participants.",
+        Study.State.PAUSED: "Paused: participants who have started can finish, and no new ones can start.",
         Study.State.ENDED: "Closed. The link now says that the study has ended.",
     }
     messages.success(request, messages_by_state[Study.State(target_state)])
@@ -91,25 +91,25 @@ def state_change(request: HttpRequest, study: Study, target_state: str) -> bool:
 class NewStudyForm(forms.Form):
     """Protocol, name, language and key; without a key one is made of the name."""
 
-    protocol = forms.ChoiceField(label="What do people do?", widget=forms.RadioSelect)
+    protocol = forms.ChoiceField(label="What do participants do?", widget=forms.RadioSelect)
     name = forms.CharField(
         label="Name",
         max_length=200,
-        help_text="For you and your colleagues; people who take part never see it.",
+        help_text="Shown to researchers, never to participants.",
         widget=forms.TextInput(attrs={"class": "input", "autocomplete": "off"}),
     )
     language = forms.ChoiceField(
         label="Language",
         choices=list(LANGUAGES.items()),
         required=False,
-        help_text="Of everything that participants read; the first texts and questions are in it.",
+        help_text="Language of everything that participants read, including the default texts and questions.",
         widget=forms.Select(attrs={"class": "input"}),
     )
     key = forms.SlugField(
         label="Key",
         max_length=60,
         required=False,
-        help_text="Stands in the link that people get: letters, digits, - and _.",
+        help_text="Part of the participants’ link: letters, digits, - and _.",
         widget=forms.TextInput(attrs={"class": "input", "autocomplete": "off", "autocapitalize": "none"}),
     )
 
@@ -125,7 +125,7 @@ class NewStudyForm(forms.Form):
         if not cleaned.get("key") and cleaned.get("name") and "key" not in self.errors:
             cleaned["key"] = study_key_free(cleaned["name"], RESERVED_KEYS)
         elif cleaned.get("key") and study_found(cleaned["key"]):
-            self.add_error("key", "“{key}” is another study’s. Choose another key.".format(**cleaned))
+            self.add_error("key", "Another study has the key “{key}”. Choose another key.".format(**cleaned))
         return cleaned
 
 
@@ -163,18 +163,20 @@ class StudyTask:
 def _tasks() -> list[StudyTask]:
     """Return the tasks with their protocols; one from elsewhere is put to those that are given the same."""
     tasks = {
-        "bots": StudyTask("Chat and rate", "People talk to a chatbot.", ("chat", "marked_chat")),
-        "arena": StudyTask("Compare two chatbots", "People talk to two chatbots at once.", ("arena", "picks")),
+        "bots": StudyTask("Chat and rate", "Participants talk to a chatbot.", ("chat", "marked_chat")),
+        "arena": StudyTask("Compare two chatbots", "Participants talk to two chatbots at once.", ("arena", "picks")),
         "pairs": StudyTask(
-            "Compare replies", "People read two or four replies to the same words.", ("pairwise", "best_worst")
+            "Compare replies", "Participants read two or four replies to the same message.", ("pairwise", "best_worst")
         ),
         "items": StudyTask(
             "Rate replies",
-            "People read single replies, one by one.",
+            "Participants read single replies, one by one.",
             ("annotate", "aspects", "majority", "survey", "reference"),
         ),
-        "conversations": StudyTask("Judge conversations", "People read stored conversations.", ("dialogues", "turns")),
-        "list": StudyTask("Choose what matters", "People choose from a list.", ("choose",)),
+        "conversations": StudyTask(
+            "Rate conversations", "Participants read stored conversations.", ("dialogues", "turns")
+        ),
+        "list": StudyTask("Choose what matters", "Participants choose from a list.", ("choose",)),
     }
     for protocol in protocols:
         task = next((task for task in tasks.values() if protocol.name in task.names), tasks[protocol.gives])
@@ -192,10 +194,10 @@ def duplicate(request: HttpRequest, study: Study) -> HttpResponse:
     try:
         copied_study = study_copy(study=study, author=request.user.get_username())
     except ValidationError as error:
-        message = "No copy was made: {why}".format(why=" ".join(error.messages))
+        message = "The study was not duplicated: {why}".format(why=" ".join(error.messages))
         messages.error(request, message)
         return redirect("dashboard:study", study.key)
-    message = "This is a draft like %(name)s. Codes and ways back were not copied: they belong to one study."
+    message = "This draft is a copy of %(name)s, without its codes and return links, which belong to one study."
     messages.success(request, message % {"name": study.name})
     return redirect("dashboard:study_build_step", copied_study.key, "bots")
 
@@ -209,7 +211,7 @@ def archive(request: HttpRequest, study: Study) -> HttpResponse:
     except ValidationError as error:
         messages.error(request, " ".join(error.messages))
         return redirect("dashboard:study", study.key)
-    message = "%(name)s is archived." if is_archived else "%(name)s is back in the list."
+    message = "%(name)s was archived." if is_archived else "%(name)s was restored to the list."
     messages.success(request, message % {"name": study.name})
     return redirect("dashboard:studies")
 
@@ -224,7 +226,7 @@ def delete(request: HttpRequest, study: Study) -> HttpResponse:
         except ValidationError as refused:
             error = " ".join(refused.messages)
         else:
-            messages.success(request, f"{study.name} is deleted.")
+            messages.success(request, f"{study.name} was deleted.")
             return redirect("dashboard:studies")
     return page(
         request,
@@ -246,7 +248,7 @@ def rehearse(request: HttpRequest, study: Study) -> HttpResponse:
     try:
         n = int(people)
     except ValueError:
-        messages.error(request, f"“{people}” is no number of people.")
+        messages.error(request, f"“{people}” is not a number of participants.")
         return redirect("dashboard:study_build_step", study.key, "check")
     try:
         job = job_create(
