@@ -107,7 +107,7 @@ def test_a_newcomer_builds_tries_and_opens_a_chat_study(lab: ConfabServer, new_p
     expect(page.locator("[data-field=title] .field-error")).to_have_count(0)
     saved(page)
     person.click("button", "Next: Questions")
-    person.click("button", "Next: Who and pay")
+    person.click("button", "Next: Participants and pay")
     page.get_by_label("Pay per task").fill("1.60")
     page.get_by_label("Chats per bot").fill("40")
     page.get_by_label("Chats per bot").blur()
@@ -122,7 +122,7 @@ def test_a_newcomer_builds_tries_and_opens_a_chat_study(lab: ConfabServer, new_p
     page.keyboard.press("Enter")
     expect(page.locator("[data-announce]")).to_contain_text("1 thing is left")
     with page.context.expect_page() as opened:
-        person.click("link", "Go through it")
+        person.click("link", "Go through the study")
     tried = opened.value
     person.click("checkbox", re.compile("I agree"), tried)
     person.click("button", "Continue", tried)
@@ -295,7 +295,7 @@ def test_a_newcomer_builds_and_opens_every_protocol(
         person.click("checkbox", "Parrot (control)")
         expect(page.locator("[data-step=bots]")).to_contain_text("2 chosen")
     elif protocol != "choose":
-        person.click("button", re.compile("Take the sample"))
+        person.click("button", re.compile("Use the sample"))
         expect(page.get_by_text("to judge").first).to_be_visible()
     for label, value in LEAST.items():
         if (field := page.get_by_label(label, exact=True)).count():
@@ -307,14 +307,14 @@ def test_a_newcomer_builds_and_opens_every_protocol(
         lab.start_worker()
         page.locator("summary", has_text="Rehearse").click()
         person.n_clicks += 1
-        page.get_by_label("How many").fill("1")
+        page.get_by_label("Number of participants").fill("1")
         person.click("button", "Start")
         expect(page.locator("[data-over='1']")).to_be_visible(timeout=60_000)
         expect(page.get_by_text('"done": 1')).to_be_visible()
         page.go_back()
     else:
         with page.context.expect_page() as opened:
-            person.click("link", "Go through it")
+            person.click("link", "Go through the study")
         tried = opened.value
         tried.set_viewport_size({"width": 360, "height": 740})
         ByKeys(tried).go()

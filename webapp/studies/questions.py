@@ -165,8 +165,7 @@ class Question(InputModel):
     def _fits_its_kind(self) -> Question:
         has_options = self.kind in ("choice", "choices")
         if self.options and not has_options:
-            reason = "participants answer a text question in their own words" if self.kind == "text" else "a scale "
-            "has points"
+            reason = "participants write a text themselves" if self.kind == "text" else "a scale has points"
             raise ValueError(f"options must be left out: {reason}")
         if has_options and len(self.options) < 2:
             raise ValueError(f"options must be two or more for kind {quote(self.kind)}")
@@ -197,7 +196,7 @@ class Question(InputModel):
         if not self.admits:
             return ""
         if self.kind == "text":
-            return "admits must be left out: participants answer a text question in their own words"
+            return "admits must be left out: participants write a text themselves"
         if self.expected:
             return "admits must be left out: an attention check does not screen participants"
         if not self.required:

@@ -105,7 +105,7 @@ def test_a_new_study_is_a_draft_with_a_key_of_its_name(staff: Client) -> None:
     ("given", "said"),
     [
         ({"name": ""}, "This field is required"),
-        ({"name": "x", "key": "s"}, "“s” is another study’s"),
+        ({"name": "x", "key": "s"}, "Another study has the key “s”"),
         ({"name": "x", "key": "new"}, "“new” is taken by a page"),
         ({"name": "x", "key": "a b"}, "Enter a valid “slug”"),
         ({"name": "x", "protocol": "nothing"}, "nothing is not one of the available choices"),
@@ -270,9 +270,9 @@ def test_a_bot_that_cannot_load_keeps_its_card_closed(staff: Client, monkeypatch
     assert 'value="parrot" disabled' in cards["parrot"]
     assert "/dashboard/bots/parrot/" not in cards["parrot"]
     # One that was chosen can be taken out.
-    assert "not registered here any more" in cards["gone"]
+    assert "No longer registered here" in cards["gone"]
     assert 'value="gone" checked>' in cards["gone"]
-    assert leads(study)["1 of 2 bots cannot answer."] == "warn"
+    assert leads(study)["1 of 2 bots cannot reply."] == "warn"
 
 
 def test_who_may_only_read_sees_a_closed_form() -> None:
@@ -295,13 +295,13 @@ def test_the_checklist_says_what_is_missing_and_opening_is_refused(staff: Client
     told = " ".join(one.lead + one.rest for one in missing)
     assert "A study needs a bot" in told
     assert "Thank-you text" in told
-    assert f"{len(CODES) - 1} outcomes have no code of Prolific’s:" in told, "none is late in a study without parts"
+    assert f"{len(CODES) - 1} outcomes have no Prolific code:" in told, "none is late in a study without parts"
     assert "You have not tested the study" in told
     steps = {one.step for one in missing}
     assert steps == {"bots", "texts", "pay", "walk"}
     answer = staff.post(address(study, "check"), {"_state": "collecting"})
     html = answer.content.decode()
-    assert "The study stays closed" in html
+    assert "The study cannot open yet" in html
     assert 'aria-disabled="true" aria-describedby="open-reason"' in html
     assert Study.objects.get().state == "draft"
 
@@ -341,7 +341,7 @@ def test_a_study_opens_once_somebody_has_gone_the_whole_way(staff: Client) -> No
     for state in ("paused", "collecting", "ended"):
         staff.post(address(study, "check"), {"_state": state})
         assert Study.objects.get().state == state
-    assert "cannot become that" in staff.post(address(study, "check"), {"_state": "paused"}).content.decode()
+    assert "This change is not possible" in staff.post(address(study, "check"), {"_state": "paused"}).content.decode()
 
 
 def test_a_way_gone_through_before_an_edit_is_said() -> None:
@@ -375,10 +375,10 @@ def test_cost_and_what_the_plan_can_show() -> None:
     with pytest.raises(ValidationError, match="cannot differ by more than 6"):
         study_edit(study=study, smallest_difference=7)
     told = leads(study)
-    assert "80 are wanted in all" in told
-    assert told["£12.00 an hour"] == "good"
+    assert "80 tasks wanted" in told
+    assert told["£12.00 per hour"] == "good"
     few = study_edit(study=study, platform="prolific", pay_each=0.5)
-    assert leads(few)["£3.75 an hour is little."] == "warn"
+    assert leads(few)["£3.75 per hour is low."] == "warn"
 
 
 def rated_study() -> Study:
@@ -426,7 +426,7 @@ def test_a_study_with_a_fit_is_planned_with_and_without_its_predictions() -> Non
     reach = reach_of(rated, 6)
     assert reach.with_prediction == reach.for_smallest - 21
     half = next(one.hint for one in findings_of(Plan(rated)) if "smallest difference" in one.hint)
-    assert f"(of a further bot that the hybrid metric predicts {reach.with_prediction})" in half
+    assert f"({reach.with_prediction} for a new bot that the hybrid metric predicts)" in half
     document = plan_raters(study_ratings(rated), [0.5], fit=fit)
     (row,) = document.to_json()["plans"]
     assert row["independent_with_prediction"] == row["independent"]["n"] - 21
@@ -445,7 +445,7 @@ def test_what_follows_from_the_numbers_comes_with_every_save(staff: Client) -> N
     data = {**form_of(staff, where), "pay_each": "2", "n_conversations_wanted": "10"}
     answer = staff.post(where, data, **JSON).json()
     assert answer["saved"], answer["errors"]
-    assert "£15.00 an hour, £20.00 in all" in answer["live"]
+    assert "£15.00 per hour, £20.00 in total" in answer["live"]
     assert answer["steps"]["pay"]["words"] == "10 wanted"
 
 
@@ -512,7 +512,7 @@ def test_a_draft_that_was_only_rehearsed_is_deleted_at_once(staff: Client) -> No
     assert not Study.objects.exists()
 
 
-@pytest.mark.parametrize(("people", "said"), [("many", "“many” is no number"), ("0", "people"), ("900", "people")])
+@pytest.mark.parametrize(("people", "said"), [("many", "“many” is not a number"), ("0", "people"), ("900", "people")])
 def test_a_rehearsal_of_no_number_is_refused(staff: Client, people: str, said: str) -> None:
     study = draft()
     where = reverse("dashboard:study_rehearse", args=[study.key])
@@ -546,7 +546,7 @@ def test_items_come_from_a_file_and_what_is_none_is_told(staff: Client) -> None:
     html = sent(good, '{"id": 2}')
     assert "1 item is new, 0 already existed, 1 skipped." in html
     assert "Line 2 was skipped" in html
-    assert "1 item to judge" in html
+    assert "1 item to rate" in html
     assert "data-step-state>1 item<" in html
     assert "0 items are new, 1 already existed, 0 skipped." in sent(good)
 
@@ -598,12 +598,12 @@ def test_a_newcomer_has_samples_and_lists_for_what_is_judged(staff: Client) -> N
         assert "_sample" in staff.get(address(name, "bots")).content.decode(), name
         for _twice in range(2):
             page = staff.post(bring, {"_sample": "1"}, follow=True).content.decode()
-        assert f"{n} items to judge" in page or f"{n} conversations to judge" in page, name
+        assert f"{n} items to rate" in page or f"{n} conversations to rate" in page, name
         assert f">{n} items<" in page or f">{n} conversations<" in page, "the row of steps says it too"
     for name, left in (("survey", "No items yet"), ("turns", "No conversations yet")):
         bring = reverse("dashboard:study_items", args=[name])
         page = staff.post(bring, {"_take_out": "sample"}, follow=True).content.decode()
-        assert "taken out." in page
+        assert "removed." in page
         assert left in page
         assert "gone already" in staff.post(bring, {"_take_out": "sample"}, follow=True).content.decode()
     page = staff.get(address("turns", "bots")).content.decode()
@@ -618,7 +618,7 @@ def test_a_newcomer_has_samples_and_lists_for_what_is_judged(staff: Client) -> N
     labels["step_labels"] = "Too late\nToo late"
     response = staff.post(address("turns", "bots"), form_of(staff, address("turns", "bots")) | labels)
     assert response.status_code == 200
-    assert "“Too late” stands there twice" in response.content.decode()
+    assert "“Too late” is listed twice" in response.content.decode()
     data = form_of(staff, address("turns", "bots")) | {"conversations_run": "99"}
     assert "Select a valid choice" in staff.post(address("turns", "bots"), data).content.decode()
 

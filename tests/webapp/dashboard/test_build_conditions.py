@@ -62,7 +62,7 @@ def test_levels_are_changed_added_and_deleted_and_their_cells_shown(staff: Clien
 
     assert answer.json()["saved"], answer.json()
     assert "3 cells." in answer.json()["live"]
-    assert "30 conversations in all." in answer.json()["live"]
+    assert "30 conversations in total." in answer.json()["live"]
     [factor] = study.values.conditions.factors
     assert (factor.key, factor.varies, factors(study)["story"]) == ("story", "within", ["trip", "nothing"])
     assert factor.levels[0].bots == ("eliza",)
@@ -108,7 +108,7 @@ def test_bots_without_a_prompt_are_named_where_a_level_has_one(staff: Client, st
         {"levels1": ["a", "b"]} | level(1, "a", label="A", bot_prompt="Be brief.") | level(1, "b", label="B", goal="y")
     )
     told = send(staff, study, data, script=True).json()["live"]
-    assert "ignore the prompt of a level: eliza, parrot." in told
+    assert "ignore a level’s prompt: eliza, parrot." in told
 
 
 def test_a_level_without_a_name_is_shown_by_its_key(staff: Client) -> None:

@@ -78,7 +78,7 @@ def test_every_mistake_is_told_at_once_and_nothing_is_stored(staff: Client) -> N
 @pytest.mark.parametrize(
     ("name", "text", "said"),
     [
-        ("s.pdf", "x", "is no .yaml or .json file"),
+        ("s.pdf", "x", "is not a .yaml or .json file"),
         ("s.yaml", "", "empty"),
         ("s.yaml", "- 1", "must hold keys and values"),
         ("s.yaml", "a: [", "cannot be read"),
@@ -103,7 +103,7 @@ def test_a_changed_file_shows_what_would_change_before_it_does(staff: Client) ->
     staff.post(where, {"text": text, "_sure": "1"})
     assert Study.objects.get().values.texts.title == "New title"
     same = staff.post(where, sent(text), follow=True).content.decode()
-    assert "is as the file says already" in same
+    assert "already matches the file" in same
 
 
 def test_a_study_with_many_items_takes_two_files(staff: Client) -> None:

@@ -175,7 +175,7 @@ def test_a_question_deleted_without_script_can_be_brought_back(staff: Client) ->
     answer = press(staff, study, "delete:after:1")
     assert keys(after(study)) == ["age"]
     page = staff.get(answer["Location"].partition("#")[0]).content.decode()
-    assert "“How do you feel?” is deleted." in page
+    assert "“How do you feel?” was deleted." in page
     token = html.unescape(re.search(r'name="_deleted" value="([^"]+)"', page)[1])
     press(staff, study, "undo:after:", _deleted=token)
     assert [question.to_plain() for question in after(study)] == [
@@ -204,7 +204,7 @@ def test_every_mistake_is_said_at_once_at_its_field(staff: Client) -> None:
     assert keys(after(study)) == ["mood", "age"]
     data |= {"after-2-key": "age", "questions-1-help": ""}
     wrong = staff.post(address(study, "questions"), data, **JSON).json()["errors"]
-    assert wrong["after-2-options"] == ["“Answers to choose from” must be two or more, as 'choice' needs them"]
+    assert wrong["after-2-options"] == ["“Answers to choose from” must be two or more for kind 'choice'"]
     assert wrong["questions-1-options"][0].startswith("“Answers to choose from” has 'a' twice")
 
 
@@ -257,7 +257,7 @@ def test_what_people_agreed_to_is_closed_with_the_reason(staff: Client) -> None:
     make_participant(study)
     study.refresh_from_db()
     page = staff.get(address(study, "questions")).content.decode()
-    assert "People have agreed to take part." in page
+    assert "Participants have already consented." in page
     cards = re.findall(r'<li class="q-card".*?</li>', page, re.S)
     assert 'aria-describedby="fixed-reason"' in cards[0]
     assert 'value="delete:after:1"' not in page
@@ -381,7 +381,7 @@ def test_buttons_add_move_and_delete_without_script_and_a_deletion_is_undone(sta
     five, new = Study.objects.get().values.checking.quiz_questions
     assert (five.right, new.question) == ("Five", "Was werden Sie tun?")
     shown = staff.get(answer.url)
-    assert f"“{QUIZ[1]['question']}” is deleted." in shown.content.decode()
+    assert f"“{QUIZ[1]['question']}” was deleted." in shown.content.decode()
     undo = {"_do": "undo:quiz_questions:", "_deleted": shown.context["deleted"]}
     staff.post(address_of_build_checks(study), {**fields_of(staff, study), **undo})
     assert Study.objects.get().values.checking.quiz_questions[0].question == QUIZ[1]["question"]

@@ -85,7 +85,7 @@ def test_versions_say_what_each_changed(browser: Client, django_assert_max_num_q
     assert "&lt;b&gt;Other&lt;/b&gt; line." in page
     said = re.sub(r"\s+", " ", unescape(page))
     assert said.index("Version 8") < said.index("First line.") < said.index("Version 7")
-    assert said.index("Version 7") < said.index("Minutes: 14 → 15") < said.index("Version 6")
+    assert said.index("Version 7") < said.index("Duration in minutes: 14 → 15") < said.index("Version 6")
     assert said.count("a.lin") == 6
     assert said.count("accepted by participants") == 7
     assert said.count("First version.") == 1

@@ -338,8 +338,8 @@ def _half(plan: Plan) -> str:
         half += template % {"n": reach.with_prediction}
     sd = {"sd": f"{reach.spread.sd:g}", "study": reach.spread.study}
     if reach.spread.study:
-        return half + ", based on the two bots with the most widely spread ratings in {study} (standard deviation "
-        "{sd}).".format(**sd)
+        template = ", based on the two bots with the most widely spread ratings in {study} (standard deviation {sd})."
+        return half + template.format(**sd)
     return half + ", if one bot’s ratings have a standard deviation of {sd} points.".format(**sd)
 
 
