@@ -215,7 +215,7 @@ def test_gold_items_of_what_is_not_asked_any_more_are_named() -> None:
     gold_store(item=item, expected={key: [1]})
     study_edit(study=study, n_gold=1)
     Item.objects.filter(pk=item.pk).update(expected={"warmth": [1]})
-    with pytest.raises(ValidationError, match="Gold item “i0”: an answer to “warmth” is expected"):
+    with pytest.raises(ValidationError, match="Gold item “i0”: “warmth” has an expected answer"):
         study_edit(study=study, n_gold=2)
     study_edit(study=study, n_gold=0)
 

@@ -120,7 +120,7 @@ def test_nobody_gets_a_bot_twice_in_a_group_of_studies() -> None:
         ({"bot_quotas": "eliza: many"}, "bot_quotas", "a colon and a number"),
         ({"bot_quotas": "eliza: 1\neliza: 2"}, "bot_quotas", "twice"),
         ({"place_minutes": 0}, "place_minutes", "from 1 to 100000"),
-        ({"study_group": " x"}, "study_group", "blanks"),
+        ({"study_group": " x"}, "study_group", "spaces"),
     ],
 )
 def test_a_setting_that_cannot_be_is_refused_at_its_field(fields: dict[str, Any], name: str, words: str) -> None:
