@@ -71,7 +71,7 @@ def test_of_several_choices_one_that_admits_is_enough(browser: Client) -> None:
         ({**ADMITS, "admits": SCREENING["options"]}, "questions", "must leave an answer out"),
         ({**ADMITS, "required": False}, "questions", "must be answered"),
         ({**ADMITS, "expected": ["Daily"]}, "questions", "an attention check screens nobody"),
-        ({"key": "uses", "title": "?", "kind": "text", "admits": ["x"]}, "questions", "write what they like"),
+        ({"key": "uses", "title": "?", "kind": "text", "admits": ["x"]}, "questions", "write a text themselves"),
         (ADMITS, "after", "only questions before the task screen"),
     ],
 )

@@ -140,7 +140,7 @@ def test_all_that_is_wrong_is_said_at_once_with_its_path() -> None:
         "after[0].low is 7; it must be below high, which is 7",
         "after[1].labels has words at 9; the scale has points from 1 to 7",
         "after[2].labels has the key 'one'",
-        "after[3].options must be left out: it has points",
+        "after[3].options must be left out: a scale has points",
         "after[4].reversed must be left out: only a 'scale' has it",
         "after[5].lables is no key here; did you mean labels?",
     ):
