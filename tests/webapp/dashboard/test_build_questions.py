@@ -228,9 +228,7 @@ def test_a_question_screens_and_depends_on_another_in_its_card(staff: Client) ->
         ]
     }
     tell(when_key="age", when_answers="Ancient")
-    assert wrong == {
-        "questions-2-when_answers": ["“Answers that show it” has 'Ancient'; it must be one of Young, Old"]
-    }
+    assert wrong == {"questions-2-when_answers": ["“Answers that show it” has 'Ancient'; it must be one of Young, Old"]}
     tell(when_key="", when_answers="Old")
     assert list(wrong) == ["questions-2-when_key"]
     tell(when_key="age", when_answers="Young\nOld")

@@ -78,7 +78,10 @@ def test_commands_make_change_and_write_a_study(tmp_path: Path) -> None:
     path.write_text(FILE.replace("minutes: 6", "minutes: 9").replace("[eliza, parrot]", "[eliza]"))
     changed = command("import_study", str(path))
     assert (changed["version"], changed["state"]) == (2, "draft")
-    assert [change["words"] for change in changed["changes"]] == ["Bots: gone: parrot", "Texts, Duration in minutes: 6 → 9"]
+    assert [change["words"] for change in changed["changes"]] == [
+        "Bots: gone: parrot",
+        "Texts, Duration in minutes: 6 → 9",
+    ]
     assert Study.objects.get(key="talk").versions.get(number=1).values.texts.minutes == 6
 
 
