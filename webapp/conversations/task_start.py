@@ -33,6 +33,7 @@ from webapp.studies.services import (
     task_close,
     task_open,
 )
+from webapp.studies.start_refusals import StartRefusal
 
 
 def task_enter(
@@ -170,7 +171,7 @@ def _aside_replace(task: Task) -> None:
             task_bot_add(task=task, exclude=bots_unavailable_at_hosts())
         slot.delete()
     if not coming.exists():
-        raise Refused("no_bot", _("No chatbot is available at the moment."))
+        raise Refused(StartRefusal.NO_BOT, _("No chatbot is available at the moment."))
 
 
 def _chat_open(task: Task, slot: Slot, *, is_drawn: bool) -> Conversation:
@@ -183,7 +184,7 @@ def _chat_open(task: Task, slot: Slot, *, is_drawn: bool) -> Conversation:
     try:
         bot = bot_find(slot.bot_id)
     except UnknownName as error:
-        raise Refused("no_bot", _("No chatbot is available at the moment.")) from error
+        raise Refused(StartRefusal.NO_BOT, _("No chatbot is available at the moment.")) from error
     chat = Conversation(
         source=Conversation.Source.CHAT,
         bot=bot_version_record(bot=bot),
@@ -248,4 +249,4 @@ def _idle_check(task: Task) -> None:
     # A judgement that was stored is noted in the task itself.
     active_at = max(newest.created_at, task.updated_at) if newest else task.updated_at
     if database_now() - active_at < task.version.values.assignment.idle_after:
-        raise Refused("elsewhere", _("You are chatting in another window."))
+        raise Refused(StartRefusal.ELSEWHERE, _("You are chatting in another window."))

@@ -21,7 +21,7 @@ class Refused(Exception):
 
     def __init__(self, code: str, message: str, **details: Any) -> None:
         super().__init__(message)
-        self.code = code
+        self.code = str(code)
         self.message = str(message)
         self.details = details
 

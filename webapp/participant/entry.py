@@ -38,6 +38,7 @@ from webapp.studies.recruitment.links import link_opened
 from webapp.studies.rubrics import post_task_questions
 from webapp.studies.selectors import entry_refusal, rehearsal_token_valid, talks_to_bots
 from webapp.studies.settings import StudyValues
+from webapp.studies.start_refusals import StartRefusal
 
 logger = logging.getLogger(__name__)
 
@@ -127,7 +128,7 @@ class EntryRequest:
             return None
         if set(bot_available_ids(study.bots)) - set(bots_unavailable_at_hosts()):
             return None
-        return Refused("no_bot", _("No chatbot is available at the moment."))
+        return Refused(StartRefusal.NO_BOT, _("No chatbot is available at the moment."))
 
     def ended_page(self, *, may_agree: bool = False) -> HttpResponse | None:
         """Return the page with the outcome of this visit; None if it has not ended.
@@ -165,7 +166,7 @@ class EntryRequest:
         if participant is None or history is None or not history.completed_parts or history.open_task is not None:
             return False
         refusal = entry_refusal(self.study, participant, history=history)
-        if refusal is not None and refusal.code != "sitting_late":
+        if refusal is not None and refusal.code != StartRefusal.SITTING_LATE:
             return False
         is_paid_each = self.recruitment.platform in ("prolific", "mturk")
         return not (is_paid_each and participant.tasks.filter(submission=self.recruitment.submission).exists())

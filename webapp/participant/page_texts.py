@@ -6,10 +6,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from django.utils.functional import Promise
 from django.utils.safestring import mark_safe
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_lazy, ngettext
+from django.utils.translation import ngettext
 
 from webapp.conversations.models import Conversation
 from webapp.core.clock import database_now
@@ -23,6 +22,7 @@ from webapp.studies.protocols.base import HeaderStep, header_steps, protocols
 from webapp.studies.recruitment.completion import is_paid, pay_text, promises_pay
 from webapp.studies.selectors import talks_to_bots
 from webapp.studies.settings import StudyValues, texts_first
+from webapp.studies.start_refusals import RefusalText, StartRefusal
 
 _UNTRANSLATED = mark_safe(' translate="no"')
 """Attribute of texts that the browser must not translate: replies and items."""
@@ -69,17 +69,6 @@ def condition_lines(conversation: Conversation, *, is_own: bool = True) -> list[
 
 
 @dataclass(frozen=True, slots=True)
-class RefusalText:
-    """Text for a participant who cannot start a task."""
-
-    title: str | Promise
-    body: str | Promise
-    can_try_again: bool = False
-    what_now: str | Promise = ""
-    for_researcher: str | Promise = ""
-
-
-@dataclass(frozen=True, slots=True)
 class HeaderProgress:
     """Places of a protocol's steps in the header, and the current one."""
 
@@ -98,106 +87,18 @@ def header_progress(study: Study, step: str) -> HeaderProgress:
     return HeaderProgress(places, next(place for place in places if step in place.steps))
 
 
-_KEPT = gettext_lazy("Nothing you sent is lost.")
-REFUSAL_TEXTS = {
-    "all_rated": RefusalText(
-        gettext_lazy("You have already rated every chatbot"),
-        gettext_lazy("There is nothing more for you to do. Nothing you sent is lost."),
-    ),
-    "all_judged": RefusalText(
-        gettext_lazy("You have already rated everything"),
-        gettext_lazy("There is nothing more for you to do. Nothing you sent is lost."),
-    ),
-    "elsewhere": RefusalText(
-        gettext_lazy("You are chatting in another window"),
-        gettext_lazy(
-            "Go back to it, in the browser you started with. If it is closed, open this link again "
-            "in ten minutes. Nothing you sent is lost."
-        ),
-        can_try_again=True,
-    ),
-    "limit": RefusalText(
-        gettext_lazy("You have already taken part the maximum number of times"),
-        gettext_lazy("There is nothing more for you to do. Nothing you sent is lost."),
-    ),
-    "link_missing": RefusalText(
-        gettext_lazy("You need a personal link to open this study"),
-        gettext_lazy("Use the complete link you were sent. We have not stored anything."),
-    ),
-    "link_unknown": RefusalText(
-        gettext_lazy("We do not recognise this link"),
-        gettext_lazy("Part of it may be missing. Open it again from the message you received. Nothing was stored."),
-    ),
-    "link_expired": RefusalText(
-        gettext_lazy("This link has expired"),
-        gettext_lazy("It was only valid for a limited time. Nothing was stored."),
-        what_now=gettext_lazy("Ask the person who sent it for a new one."),
-    ),
-    "link_used": RefusalText(
-        gettext_lazy("This link has already been used"),
-        gettext_lazy("Each link works once, for one person. Nothing was stored."),
-    ),
-    "not_again": RefusalText(
-        gettext_lazy("Your part in this study is over"), gettext_lazy("Each person can take part only once.")
-    ),
-    "not_invited": RefusalText(
-        gettext_lazy("This study is for people who took part in an earlier one"),
-        gettext_lazy("Your participant ID is not one of theirs. Nothing was stored."),
-    ),
-    "took_part": RefusalText(
-        gettext_lazy("You took part in an earlier study"),
-        gettext_lazy("This study is for people who did not take part in it. Nothing was stored."),
-    ),
-    "all_sittings": RefusalText(
-        gettext_lazy("You have done all parts"),
-        gettext_lazy("There is nothing more for you to do. Nothing you sent is lost."),
-    ),
-    "sitting_early": RefusalText(
-        gettext_lazy("The next part is not open yet"),
-        gettext_lazy("Thank you for coming back. Nothing you sent is lost."),
-        what_now=gettext_lazy("Open the same link again once it is open."),
-    ),
-    "sitting_late": RefusalText(
-        gettext_lazy("The next part has closed"),
-        gettext_lazy("Thank you for coming back. Everything you sent in the earlier parts is saved."),
-        what_now=gettext_lazy("Press the button below to finish. You cannot do the remaining parts."),
-    ),
-    "withdrew": RefusalText(
-        gettext_lazy("You withdrew from this study"),
-        gettext_lazy("Your data have been deleted, so you cannot take part again."),
-    ),
-    "full": RefusalText(gettext_lazy("This study has all the participants it needs"), _KEPT),
-    "bots_full": RefusalText(gettext_lazy("The chatbots you have not met already have enough chats"), _KEPT),
-    "spent": RefusalText(gettext_lazy("This study's budget has been used up"), _KEPT),
-    "paused": RefusalText(
-        gettext_lazy("This study is paused"),
-        gettext_lazy("You can open the same link again later. Nothing you sent is lost."),
-        can_try_again=True,
-    ),
-    "draft": RefusalText(
-        gettext_lazy("This study is not open yet"),
-        gettext_lazy("You can open the same link again later. Nothing was stored."),
-        can_try_again=True,
-    ),
-    "ended": RefusalText(gettext_lazy("This study has ended"), _KEPT),
-    "no_bot": RefusalText(
-        gettext_lazy("No chatbot is available at the moment"),
-        gettext_lazy("This is our fault, not yours. Try again in a few minutes."),
-        can_try_again=True,
-    ),
-}
-
-
 def refusal_text(refusal: Refused, platform: str, study: Study) -> RefusalText:
     """Return the text for a refusal, shown to a participant from this platform who cannot start.
 
     A code without a text of its own, such as a plug-in's, is shown with the refusal's message.
     """
-    code = refusal.code
-    if code == "all_rated" and not _has_chat(study):
-        code = "all_judged"
-    if code != "no_ids":
-        return REFUSAL_TEXTS.get(code) or RefusalText(_("You cannot continue with this study."), refusal.message)
+    code = StartRefusal.find(refusal.code)
+    if code is None:
+        return RefusalText(_("You cannot continue with this study."), refusal.message)
+    if code is StartRefusal.ALL_RATED and not _has_chat(study):
+        code = StartRefusal.ALL_JUDGED
+    if code is not StartRefusal.NO_IDS:
+        return code.text
     nobody_known = (
         _("Without it we cannot tell who you are and could not pay you. Nothing was stored.")
         if is_paid(study.values)

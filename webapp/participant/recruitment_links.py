@@ -22,6 +22,7 @@ from webapp.studies.models import Participant, Study, StudyVersion
 from webapp.studies.privacy import consent_version
 from webapp.studies.recruitment.links import LINK_PARAMETER, LINK_PLATFORM, link_read
 from webapp.studies.recruitment.settings import submission_of
+from webapp.studies.start_refusals import StartRefusal
 
 _SALT = "confab.entry"
 _MTURK = ("workerId", "assignmentId", "hitId", "turkSubmitTo")
@@ -104,7 +105,7 @@ class Recruitment:
     def problem_for(self, participant: Participant | None) -> str:
         """Return the code of the reason against a start; empty if allowed. Known participants may continue."""
         if self.is_unfilled:
-            return "no_ids"
+            return StartRefusal.NO_IDS
         return "" if participant is not None or self.rehearsal else self.problem
 
 
@@ -130,15 +131,15 @@ def _with_id_names(study: Study, recruitment: Recruitment) -> Recruitment:
     """Return it with the names of a panel's id parameters, and with the problem if they are missing."""
     settings = study.values.recruitment
     if settings.platform == LINK_PLATFORM and not recruitment.fields.get(LINK_PARAMETER):
-        return replace(recruitment, problem=recruitment.problem or "link_missing")
+        return replace(recruitment, problem=recruitment.problem or StartRefusal.LINK_MISSING)
     if settings.platform == "prolific":
         # Nobody could be paid through Confab. Mechanical Turk's plain link has no id, and a code is pasted.
-        return replace(recruitment, problem="" if recruitment.platform else "no_ids")
+        return replace(recruitment, problem="" if recruitment.platform else StartRefusal.NO_IDS)
     if settings.platform != "panel":
         return recruitment
     with_names = replace(recruitment, id_name=settings.id_parameter, session_name=settings.session_parameter)
     # Without the id nobody could be paid.
-    return replace(with_names, problem="no_ids" if with_names.id_name and not with_names.platform else "")
+    return replace(with_names, problem=StartRefusal.NO_IDS if with_names.id_name and not with_names.platform else "")
 
 
 def recruitment_sign(study: Study, version: StudyVersion, recruitment: Recruitment) -> str:

@@ -24,6 +24,7 @@ from webapp.studies.recruitment.links import LINK_PLATFORM, task_decline
 from webapp.studies.selectors import rehearsal_token_valid, state_refusal
 from webapp.studies.services import consent_record, participant_enter
 from webapp.studies.sitting_tasks import sitting_miss
+from webapp.studies.start_refusals import StartRefusal
 
 # Codes of rejections before a participant exists; the entry page shows each in its own place.
 PREVIEW, CHANGED, NOT_AGREED, NOT_NOTED = "preview", "changed", "not_agreed", "not_noted"
@@ -58,7 +59,7 @@ def task_begin(
     """
     _came_check(recruitment, participant)
     refusal = start_refusal(study, participant, recruitment)
-    if refusal is not None and refusal.code == "sitting_late" and participant is not None:
+    if refusal is not None and refusal.code == StartRefusal.SITTING_LATE and participant is not None:
         return sitting_miss(participant=_by_this_link(study, participant, recruitment))
     _agreement_check(study, recruitment, agreed=agreed, noted=noted)
     if refusal is not None and participant is None:
@@ -126,7 +127,7 @@ def consent_decline(
     """
     _came_check(recruitment, participant)
     if participant is not None and not is_theirs and not recruitment.submission:
-        raise Refused("elsewhere", _("You are chatting in another window."))
+        raise Refused(StartRefusal.ELSEWHERE, _("You are chatting in another window."))
     if participant is None or recruitment.external_id:
         participant = participant_enter(
             study=study,

@@ -42,6 +42,7 @@ from webapp.studies.protocols.base import protocols
 from webapp.studies.questions import Question
 from webapp.studies.settings import StudyValues
 from webapp.studies.sittings import DueSitting, Sitting, sitting_due
+from webapp.studies.start_refusals import StartRefusal
 
 _PARTICIPANT_SALT = "confab.participant"
 _REHEARSAL_SALT = "confab.rehearsal"
@@ -163,14 +164,14 @@ def study_refusal(study: Study, participant: Participant | None, *, is_rehearsal
             return None
         unseen = items_unseen(study, participant)
         if not unseen.exists():
-            return Refused("all_rated", _("You have already rated everything."))
+            return Refused(StartRefusal.ALL_RATED, _("You have already rated everything."))
         if not participant.is_synthetic and not items_lacking(study, unseen).exists():
-            return Refused("full", _("This study has all the participants it needs."))
+            return Refused(StartRefusal.FULL, _("This study has all the participants it needs."))
         return None
     if judges_conversations(study):
         if participant is None or conversations_unseen(study, participant).exists():
             return None
-        return Refused("all_rated", _("You have already rated everything."))
+        return Refused(StartRefusal.ALL_RATED, _("You have already rated everything."))
     n = bots_in_turn(study)
     met = bots_met(participant, history, n) if participant is not None else ()
     if history is not None and history.completed_parts:  # bots come again, and a place among them is kept
@@ -200,22 +201,22 @@ def entry_refusal(
     if refusal is not None:
         return refusal
     if participant is not None and participant.withdrawn_at is not None:
-        return Refused("withdrew", _("You withdrew from this study."))
+        return Refused(StartRefusal.WITHDREW, _("You withdrew from this study."))
     if participant is not None:
         history = history or task_history(participant)
         if any(outcome in _ENDS_FOR_GOOD for _state, outcome in history.outcomes):
-            return Refused("not_again", _("Each person can take part only once."))
+            return Refused(StartRefusal.NOT_AGAIN, _("Each person can take part only once."))
         limit = study.values.quotas.max_conversations_per_participant
         n_done = sum(state == Task.State.COMPLETED for state, _outcome in history.outcomes)
         if study.values.sittings.parts:
             refusal = _sitting_refusal(study, participant, history)
         elif limit and n_done >= limit:
-            refusal = Refused("limit", _("You have already taken part the maximum number of times."))
+            refusal = Refused(StartRefusal.LIMIT, _("You have already taken part the maximum number of times."))
         if refusal is not None or history.completed_parts:
             return refusal
     n_wanted = study.values.quotas.n_conversations_wanted
     if n_wanted and not synthetic and n_tasks_taken(study) >= n_wanted:
-        return Refused("full", _("This study has all the participants it needs."))
+        return Refused(StartRefusal.FULL, _("This study has all the participants it needs."))
     return None
 
 
@@ -233,11 +234,11 @@ def _sitting_refusal(study: Study, participant: Participant, history: TaskHistor
     """Return the reason why the participant cannot start their next part now; None if they can."""
     due, now = sitting_next(study, participant, history), database_now()
     if due is None:
-        return Refused("all_sittings", _("You have done all parts"))
+        return Refused(StartRefusal.ALL_SITTINGS, _("You have done all parts"))
     if due.is_early(now):
-        return Refused("sitting_early", _("The next part is not open yet"), due=due)
+        return Refused(StartRefusal.SITTING_EARLY, _("The next part is not open yet"), due=due)
     if due.is_late(now):
-        return Refused("sitting_late", _("The next part has closed"), due=due)
+        return Refused(StartRefusal.SITTING_LATE, _("The next part has closed"), due=due)
     return None
 
 
@@ -256,20 +257,20 @@ def earlier_studies_refusal(study: Study, platform: str, external_id: str) -> Re
     )
     took_part = set(participations.values_list("study__key", flat=True)) if external_id else set()
     if only and took_part.isdisjoint(only):
-        return Refused("not_invited", _("This study is for people who took part in an earlier one."))
+        return Refused(StartRefusal.NOT_INVITED, _("This study is for people who took part in an earlier one."))
     if not took_part.isdisjoint(never):
-        return Refused("took_part", _("This study is for people who did not take part in an earlier one."))
+        return Refused(StartRefusal.TOOK_PART, _("This study is for people who did not take part in an earlier one."))
     return None
 
 
 def state_refusal(study: Study) -> Refused | None:
     """Return the reason why a study that is not open admits nobody new; None if it is open."""
     if study.state == Study.State.PAUSED:
-        return Refused("paused", _("This study is paused."))
+        return Refused(StartRefusal.PAUSED, _("This study is paused."))
     if study.state == Study.State.DRAFT:
-        return Refused("draft", _("This study is not open yet."))
+        return Refused(StartRefusal.DRAFT, _("This study is not open yet."))
     if study.state != Study.State.COLLECTING:
-        return Refused("ended", _("This study has ended."))
+        return Refused(StartRefusal.ENDED, _("This study has ended."))
     return None
 
 

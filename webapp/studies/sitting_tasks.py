@@ -15,6 +15,7 @@ from webapp.studies.models import Outcome, Participant, Study, Task
 from webapp.studies.selectors import sitting_next
 from webapp.studies.services import task_end
 from webapp.studies.sittings import Sitting
+from webapp.studies.start_refusals import StartRefusal
 
 LATE_KIND = "late"
 """Of a task in which nothing was done, because its part had closed."""
@@ -34,7 +35,7 @@ def sitting_miss(*, participant: Participant) -> Task:
             return late
         due = sitting_next(participant.study, participant)
         if due is None or not due.is_late(database_now()):
-            raise Refused("sitting_early", _("The next part is not open yet"), due=due)
+            raise Refused(StartRefusal.SITTING_EARLY, _("The next part is not open yet"), due=due)
         task = Task.objects.create(
             participant=participant,
             version=participant.study.version,

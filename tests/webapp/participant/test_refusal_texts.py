@@ -8,17 +8,19 @@ import pytest
 from tests.architecture.source import ROOT
 from tests.builders import make_study
 from webapp.core.errors import Refused
-from webapp.participant.page_texts import REFUSAL_TEXTS, refusal_text
+from webapp.participant.page_texts import refusal_text
+from webapp.studies.start_refusals import StartRefusal
 
 DOORS = (
     *(f"studies/{name}" for name in ("selectors.py", "sitting_tasks.py", "sittings.py", "services.py")),
-    *("participant/selectors.py", "participant/entry.py"),
+    *("participant/selectors.py", "participant/entry.py", "conversations/task_start.py"),
 )
-SHOWN_ELSEWHERE = {"choice_gone", "no_ids"}
-"""Shown on the first page itself, and by a text that depends on the platform."""
+SHOWN_ELSEWHERE = {"choice_gone"}
+"""Shown on the first page itself."""
 
 
 def codes() -> Iterator[str]:
+    """Yield the codes that are written as texts rather than as members."""
     files = [ROOT / "webapp" / name for name in DOORS]
     files += (ROOT / "webapp/studies/assignment").glob("*.py")
     for file in files:
@@ -28,14 +30,19 @@ def codes() -> Iterator[str]:
                     yield code
 
 
-def test_every_code_has_its_text() -> None:
-    found = set(codes())
-    assert {"all_rated", "full", "no_bot", "spent"} <= found
-    assert found - SHOWN_ELSEWHERE <= REFUSAL_TEXTS.keys()
+def test_every_code_is_a_member_which_has_its_text() -> None:
+    assert set(codes()) == SHOWN_ELSEWHERE
+    for refusal in StartRefusal:
+        assert str(refusal.text.title)
+        assert str(refusal.text.body)
+    assert type(Refused(StartRefusal.FULL, "").code) is str
+    make_member = StartRefusal._new_member_  # type: ignore[attr-defined]
+    with pytest.raises(TypeError, match="text"):
+        make_member(StartRefusal, "without_text")
 
 
 @pytest.mark.django_db
 def test_a_code_without_a_text_is_shown_with_its_message() -> None:
     text = refusal_text(Refused("of_a_plugin", "Come back after noon."), "", make_study())
     assert str(text.body) == "Come back after noon."
-    assert str(text.title) != str(REFUSAL_TEXTS["no_bot"].title)
+    assert str(text.title) != str(StartRefusal.NO_BOT.text.title)

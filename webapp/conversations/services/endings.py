@@ -22,6 +22,7 @@ from webapp.core.clock import database_now
 from webapp.core.errors import Refused
 from webapp.studies.models import Outcome, Slot, Task
 from webapp.studies.services import pairs_replace, task_bot_add, task_close, task_complete, task_end, task_withdraw
+from webapp.studies.start_refusals import StartRefusal
 
 
 def conversation_complete(*, conversation: Conversation) -> None:
@@ -60,7 +61,7 @@ def _swap_within(conversation: Conversation) -> Conversation:
     chats = task_chats(task=task)
     if chats and chats[-1].state == Conversation.State.OPEN:
         return chats[-1]
-    raise refused or Refused("no_bot", _("No chatbot is available at the moment."))
+    raise refused or Refused(StartRefusal.NO_BOT, _("No chatbot is available at the moment."))
 
 
 def conversation_finish_failed(*, conversation: Conversation) -> Task:

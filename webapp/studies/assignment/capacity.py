@@ -26,6 +26,7 @@ from webapp.studies.assignment.cells import BotLoads, bots_without_room, cells_o
 from webapp.studies.conditions import Condition, condition_key
 from webapp.studies.models import Outcome, Participant, Slot, Study, Task, TaskCount
 from webapp.studies.settings import StudyValues
+from webapp.studies.start_refusals import StartRefusal
 
 
 def study_group(study: Study) -> list[int]:
@@ -179,19 +180,19 @@ def bots_refusal(
     if not study.bots:
         return None
     if len(remaining) < n:
-        return Refused("all_rated", _("You have already rated every chatbot."))
+        return Refused(StartRefusal.ALL_RATED, _("You have already rated every chatbot."))
     has_quotas = study.values.assignment.has_quotas or study.values.conditions.has_quota
     if has_quotas and not synthetic:
         if loads is None:
             loads = bot_loads(study, study.bots, synthetic=False)
         full = bots_full(study, loads)
         if len(set(study.bots) - full) < n:
-            return Refused("full", _("This study has all the participants it needs."))
+            return Refused(StartRefusal.FULL, _("This study has all the participants it needs."))
         if len(set(remaining) - full) < n:
-            return Refused("bots_full", _("The chatbots you have not met already have enough chats."))
+            return Refused(StartRefusal.BOTS_FULL, _("The chatbots you have not met already have enough chats."))
         remaining = [bot_id for bot_id in remaining if bot_id not in full]
     if len(set(remaining) - bots_beyond_cap(study).keys()) < n:
-        return Refused("spent", _("This study's budget has been used up."))
+        return Refused(StartRefusal.SPENT, _("This study's budget has been used up."))
     return None
 
 

@@ -33,6 +33,7 @@ from webapp.core.errors import Refused
 from webapp.studies.models import LinkCount, OneTimeLink, Outcome, Participant, Study, StudyVersion, Task, Whereabouts
 from webapp.studies.protocols.base import protocols
 from webapp.studies.recruitment.completion import store_shown_completion
+from webapp.studies.start_refusals import StartRefusal
 
 LINK_PLATFORM = "links"
 LINK_PARAMETER = "link"
@@ -139,17 +140,17 @@ def link_read(study: Study, token: str) -> tuple[str, str]:
     The reasons are `link_missing`, `link_unknown`, `link_expired`, and `link_used` if its participant was erased.
     """
     if not token:
-        return "", "link_missing"
+        return "", StartRefusal.LINK_MISSING
     try:
         number = _signer(study).unsign(token)
     except signing.BadSignature:
-        return "", "link_unknown"
+        return "", StartRefusal.LINK_UNKNOWN
     link = study.one_time_links.filter(number=number).first()
     if link is None:
-        return "", "link_unknown"
+        return "", StartRefusal.LINK_UNKNOWN
     if link.expires_at is not None and link.expires_at < database_now():
-        return number, "link_expired"
-    return number, "link_used" if link.used_at is not None else ""
+        return number, StartRefusal.LINK_EXPIRED
+    return number, StartRefusal.LINK_USED if link.used_at is not None else ""
 
 
 def link_use(*, study: Study, number: str) -> None:
