@@ -115,7 +115,7 @@ def frame_parse(text: str) -> ClientFrame:
 
 def _bad(message: str, client_id: Any = None) -> Refused:
     details = {"client_id": client_id} if isinstance(client_id, str) else {}
-    return Refused("bad_frame", f"This frame was not understood: {message}.", **details)
+    return Refused("bad_frame", f"Invalid frame: {message}.", **details)
 
 
 def turn_frame(*, turn: int, text: str, client_id: UUID | str, **image: Any) -> dict[str, Any]:

@@ -123,12 +123,12 @@ class ParticipantRequest:
     study_key: str = field(default="", kw_only=True)
 
     def locale(self, version: StudyVersion | None) -> str:
-        """Return the language that pages of this version of a study speak, as Django calls it."""
+        """Return the page language of this study version, as a Django locale."""
         study_language = version.values.texts.language if version else settings.LANGUAGE_CODE
         return locale_of(self.language or study_language)
 
     def link(self, name: str, *args: Any, note: str = "", n: int = 0) -> str:
-        """Return the address of a page that participants pass, with the token, a short note or a number in it."""
+        """Return the address of a participant page with the token, a short note or a number."""
         carried = (("t", self.token), ("note", note), ("n", n))
         query = {key: value for key, value in carried if value}
         address = reverse(f"participant:{name}", args=args)
@@ -141,7 +141,7 @@ class ParticipantRequest:
 
     @property
     def translated(self) -> str:
-        """Address that takes the sign of a translated page; empty without an open task."""
+        """Address that records a translated page; empty without an open task."""
         return self.link("translated", self.task) if self.task else ""
 
     @property
@@ -153,7 +153,7 @@ class ParticipantRequest:
 
     @property
     def withdrawal(self) -> str:
-        """Address for withdrawing in the middle of a task; empty without an open task."""
+        """Address for withdrawing during a task; empty without an open task."""
         return self.link("withdraw-here", self.task) if self.task else ""
 
 
@@ -179,7 +179,7 @@ def has_cookies(request: HttpRequest) -> bool:
 
 
 def study_page(view: View) -> View:
-    """Make `view(request, study, visit)` answer an address with the study's key; 404 for an unknown one."""
+    """Make `view(request, study, visit)` serve the address of a study; respond with 404 for an unknown key."""
 
     @csrf_exempt
     @never_cache
@@ -209,12 +209,12 @@ def study_page(view: View) -> View:
 
 
 def conversation_page(view: View) -> View:
-    """Make `view(request, conversation, visit)` answer the participant to whom the chat was given; others get 404."""
+    """Make `view(request, conversation, visit)` serve the chat's participant; respond with 404 to others."""
     return _own_page(view, conversation_for)
 
 
 def task_page(view: View) -> View:
-    """Make `view(request, task, visit)` answer the participant who took the task on; others get 404."""
+    """Make `view(request, task, visit)` serve the task's participant; respond with 404 to others."""
     return _own_page(view, task_for)
 
 
@@ -250,7 +250,7 @@ def _own_page(view: View, find: Callable[[Known, UUID], Conversation | Task | No
 
 
 def _language(request: HttpRequest, study: Study, visit: ParticipantRequest, came: Recruitment) -> str:
-    """Return the language in which a participant agreed; of others, that which their link or form chose."""
+    """Return the language of the participant's consent, or else of their link or form."""
     if not study.values.texts.languages:
         return ""
     people = Participant.objects.filter(study=study, is_synthetic=False, consented_at__isnull=False)
@@ -284,12 +284,12 @@ def _not_found(request: HttpRequest) -> HttpResponse:
 
 
 def checked(view: View, request: HttpRequest, signed: bool) -> View:
-    """Return the view itself where a signed field stands in for cookies that do not arrive, else a checked one."""
+    """Return the view unchecked if a signed field replaces missing cookies; otherwise with the CSRF check."""
     return view if signed and not has_cookies(request) else csrf_protect(view)
 
 
 def framed(request: HttpRequest, study: Study, platform: str, response: HttpResponse) -> HttpResponse:
-    """Allow frames of the origins that the study names, and of the platform that sent this participant.
+    """Allow framing by the study's origins and by the platform that sent this participant.
 
     Every link accepts Mechanical Turk's parameters, so every study may recruit there; its frame needs no
     setting, because a task that cannot be shown in it cannot be done. Other visits allow no frame.
@@ -304,15 +304,15 @@ def framed(request: HttpRequest, study: Study, platform: str, response: HttpResp
 
 
 def frame_ancestors(study: Study) -> list[str]:
-    """Return the origins in the study's field; words that are no origins are left out."""
+    """Return the origins in the study's field, without words that are not origins."""
     return frame_origins(study.values.recruitment.frame_ancestors)[0]
 
 
 def with_policy(request: HttpRequest, response: HttpResponse, policy: Mapping[str, Any]) -> HttpResponse:
-    """Return the response with these directives of the Content-Security-Policy in place of the usual ones."""
+    """Return the response with these Content-Security-Policy directives instead of the default ones."""
     return csp_replace(dict(policy))(lambda _request: response)(request)  # type: ignore[return-value]
 
 
 def form_action(*addresses: str) -> dict[str, list[str]]:
-    """Return the directive that lets forms of a page go to these addresses outside."""
+    """Return the directive that allows a page's forms to post to these external addresses."""
     return {"form-action": [SELF, *addresses]}

@@ -1,7 +1,7 @@
-"""Frames of a chat: one path for those that come by its socket and those that come by HTTP requests.
+"""Frames of a chat, handled alike for its socket and for HTTP requests.
 
-`ChatPage` reads and writes rows, in a database thread. Its callers send the frames of a result to their page, and
-publish them to other pages by `publish_result`.
+`ChatPage` reads and writes rows in a database thread. Its callers send a result's frames to their page and publish them
+to other pages with `publish_result`.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class FloodGate:
         return 0.0
 
     def give_back(self) -> None:
-        """Return the token of a frame that was useful."""
+        """Return the token of a useful frame to the bucket."""
         self._tokens = min(self.capacity, self._tokens + 1)
 
 
@@ -196,7 +196,7 @@ class ChatPage:
         return result
 
     def history(self) -> FrameResult:
-        """Return the whole state of the chat, as for a page that has just connected."""
+        """Return the whole state of the chat for a page that has just connected."""
         look = services.partner_look(conversation_id=self.conversation_id) if self.has_person else None
         self.partner = look.state if look is not None else ""
         history = selectors.history(self.conversation_id)
@@ -268,12 +268,12 @@ def open_chat_page(session: Any, token: str, conversation_id: UUID, gate: FloodG
 
 
 def moved_refusal() -> Refused:
-    """Return the refusal of a device that the participant has left."""
+    """Return the refusal for a device that the participant has left."""
     return Refused(MOVED, str(_MOVED_WORDS))
 
 
 async def publish_result(result: FrameResult, *, sender: str = "") -> None:
-    """Publish a result to other open pages, and ask a bot host for the reply that can be made.
+    """Publish a result to other open pages, and request a due reply from a bot host.
 
     Args:
         sender: channel of the page that has the frames already.
@@ -303,12 +303,12 @@ def _partner_frames(look: services.PartnerLook | None) -> list[dict[str, Any]]:
 
 
 def frame_of_error(error: Exception, conversation_id: UUID, text: str | None = None) -> dict[str, Any]:
-    """Return the error frame of a client's frame that was refused or failed; log what is no refusal."""
+    """Return the error frame for a refused or failed client frame; log every failure."""
     if isinstance(error, Refused):
         names = frame_names(text) if error.code == MOVED else {}
         return frames.error_frame(code=error.code, message=error.message, **{**names, **error.details})
     if isinstance(error, DATABASE_AWAY):
-        # What was asked for may or may not be stored; sent again it is stored once.
+        # The request may already be stored; a repeated one is stored only once.
         logger.warning("the database is away for %s: %s", conversation_id, error)
         message = _("The server cannot save anything at the moment. Try again soon.")
         return frames.error_frame(code="unavailable", message=message, **frame_names(text))

@@ -1,6 +1,6 @@
-"""A chat by HTTP requests, for networks that let no WebSocket through.
+"""Chat over HTTP requests, for networks that block WebSockets.
 
-Both addresses carry the frames of the socket as JSON lists, by the same code (`chat_frames`).
+Both addresses carry the socket's frames as JSON lists, handled by the same code (`chat_frames`).
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _STATUSES = {NOT_FOUND: 404, MOVED: 409, "bad_frame": 400, "forbidden": 403, "un
 
 
 class _Gates:
-    """Flood gates by chat: requests have no connection to keep one at. The longest unused is dropped first."""
+    """Flood gates by chat, because requests share no connection. The least recently used is dropped first."""
 
     def __init__(self, capacity: int = 10_000) -> None:
         self._gates: OrderedDict[UUID, FloodGate] = OrderedDict()
@@ -64,7 +64,7 @@ _gates = _Gates()
 def chat_messages(request: HttpRequest, conversation_id: UUID) -> HttpResponse:
     """Store the frames of a list, in order, and respond with the frames that follow from them.
 
-    A frame that is refused does not stop those after it. A single frame may come without a list.
+    A refused frame does not stop the frames after it. A single frame may come without a list.
     """
     try:
         _check_origin(request)
@@ -105,7 +105,7 @@ def _answers(page: ChatPage, text: str) -> list[dict[str, Any]]:
         result = page.store(page.read(text))
         if result.is_repeated and result.awaited is not None:
             result.frames += page.news(result.awaited - 1).frames
-    except Exception as error:  # whatever it is, the page is told
+    except Exception as error:  # every failure is reported to the page
         return [frame_of_error(error, page.conversation_id, text)]
     async_to_sync(publish_result)(result)
     return result.frames
@@ -113,23 +113,23 @@ def _answers(page: ChatPage, text: str) -> list[dict[str, Any]]:
 
 def _check_origin(request: HttpRequest) -> None:
     if not origin_allowed(request.headers.get("Origin"), request.get_host()):
-        raise Refused("forbidden", "Pages of other origins may not write to a chat.")
+        raise Refused("forbidden", "Pages from other origins cannot write to a chat.")
     if request.content_type != "application/json":
-        raise Refused("bad_frame", "Send a JSON list of frames, with the content type application/json.")
+        raise Refused("bad_frame", "Send a JSON list of frames with the content type application/json.")
 
 
 def _frames_sent(request: HttpRequest) -> list[str]:
     """Return the request's frames, each as JSON text."""
     text = request.body.decode("utf-8", errors="replace")
     if len(text) > frames.FRAME_MAX_CHARS:
-        raise Refused("bad_frame", f"The list has {len(text)} characters; at most {frames.FRAME_MAX_CHARS} are read.")
+        raise Refused("bad_frame", f"The list has {len(text)} characters; the limit is {frames.FRAME_MAX_CHARS}.")
     try:
         data = json.loads(text)
     except (ValueError, RecursionError):
-        raise Refused("bad_frame", "This is not JSON. Send a list of frames.") from None
+        raise Refused("bad_frame", "Invalid JSON. Send a list of frames.") from None
     items = data if isinstance(data, list) else [data]
     if len(items) > MOST_FRAMES:
-        raise Refused("bad_frame", f"The list has {len(items)} frames; at most {MOST_FRAMES} can be sent at once.")
+        raise Refused("bad_frame", f"The list has {len(items)} frames; the limit is {MOST_FRAMES} per request.")
     return [json.dumps(item, ensure_ascii=False) for item in items]
 
 
@@ -138,7 +138,7 @@ def _turn(value: str) -> int | None:
         return None
     number = value.removeprefix("-")
     if not number.isascii() or not number.isdecimal() or len(number) > 9:
-        raise Refused("bad_frame", "`after` is the number of a turn, such as 3; -1 for all turns.")
+        raise Refused("bad_frame", "`after` must be a turn number such as 3, or -1 for all turns.")
     return int(value)
 
 

@@ -72,7 +72,7 @@ class ChatConsumer(DirectDispatch, AsyncWebsocketConsumer):
         except (Refused, *DATABASE_AWAY) as error:
             await self._refuse(error)
             if not isinstance(error, Refused):
-                await self._close(1013)  # try again later
+                await self._close(1013)  # retry later
 
     async def _welcome(self, page: ChatPage) -> None:
         translation.activate(page.locale)
@@ -87,7 +87,7 @@ class ChatConsumer(DirectDispatch, AsyncWebsocketConsumer):
             self._partner_watch = asyncio.get_running_loop().create_task(self._follow_partner(page))
 
     async def _follow_partner(self, page: ChatPage) -> None:
-        """Note again and again that this page is open, and tell it when a partner comes, finishes or leaves."""
+        """Record regularly that this page is open, and report when a partner comes, finishes or leaves."""
         while not self._is_gone:
             is_alone = page.partner == "waiting"
             await asyncio.sleep(LOOK_FOR_PARTNER_S if is_alone else SEE_PARTNER_S)
@@ -109,7 +109,7 @@ class ChatConsumer(DirectDispatch, AsyncWebsocketConsumer):
             self._is_joined = await events.page_join(self.conversation_id, self.channel_name)
 
     async def _refuse(self, error: Exception, text: str | None = None) -> None:
-        """Send why a frame was refused or failed, and close a page that is not to go on."""
+        """Send the error of a refused or failed frame, and close a page that cannot continue."""
         frame = frame_of_error(error, self.conversation_id, text)
         await self._send(frame)
         if isinstance(error, Refused) and (code := _CLOSE_CODES.get(error.code)):
@@ -144,7 +144,7 @@ class ChatConsumer(DirectDispatch, AsyncWebsocketConsumer):
             await self._refuse(error, text_data)
 
     async def _apply(self, result: FrameResult) -> None:
-        """Send what a frame led to, and wait for the reply that is due.
+        """Send a frame's result, and wait for the due reply.
 
         This page is told for certain, other pages if the channel layer keeps the message.
         """
@@ -159,7 +159,7 @@ class ChatConsumer(DirectDispatch, AsyncWebsocketConsumer):
         await self._apply(await in_database(page.history)())
 
     async def frame_publish(self, event: dict[str, Any]) -> None:
-        """Pass on a frame for every page of this conversation."""
+        """Forward a frame published to every page of this conversation."""
         if event.get("sender") == self.channel_name:
             return
         frame = event["frame"]
@@ -214,7 +214,7 @@ class ChatConsumer(DirectDispatch, AsyncWebsocketConsumer):
             await asyncio.sleep(LOOK_UP_AFTER_S)
 
     async def _show(self, turn: int, state: selectors.DueReply, known_failure: selectors.Failure | None) -> bool:
-        """Tell the page how a reply stands, if that is news; whether nothing more will happen to it."""
+        """Send a reply's state if it changed; return True if the reply is final."""
         for frame in reply_frames(turn, state, known_failure):
             await self._send(frame)
         if state.text is not None or (state.failure is not None and state.failure.error):
@@ -225,7 +225,7 @@ class ChatConsumer(DirectDispatch, AsyncWebsocketConsumer):
         return not state.is_due
 
     async def _send(self, frame: dict[str, Any]) -> None:
-        """Send a frame, unless the page is gone: it reads stored messages when it reconnects."""
+        """Send a frame unless the page is gone; a page reads stored messages when it reconnects."""
         if self._is_gone:
             return
         text = sanitise(json.dumps(frame, ensure_ascii=False))
@@ -237,7 +237,7 @@ class ChatConsumer(DirectDispatch, AsyncWebsocketConsumer):
             logger.debug("the page of %s has gone: %s", self.conversation_id, error)
 
     async def _close(self, code: int) -> None:
-        with contextlib.suppress(OSError, RuntimeError):  # closed already, by the page
+        with contextlib.suppress(OSError, RuntimeError):  # already closed by the page
             await self.close(code=code)
 
 

@@ -1,6 +1,6 @@
 """Continuing on another device: the page with the link, and its target.
 
-Opening the link transfers nobody, because mail programs and messengers open links for previews. A button does.
+Only its button moves the participant, because mail programs and messengers open links for previews.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _HOURS = int(MOVE_LINK_LIFETIME.total_seconds() // 3600)
 @require_http_methods(["GET", "HEAD", "POST"])
 @task_page
 def elsewhere(request: HttpRequest, task: Task, visit: ParticipantRequest) -> HttpResponse:
-    """Make the link that moves the participant to another device, or revoke it."""
+    """Create the link that moves the participant to another device, or revoke it."""
     if task.state != Task.State.OPEN:
         return to_next_step(standing_of(task), visit)
     participant, link, is_taken_back = task.participant, "", False
@@ -112,7 +112,7 @@ def _go_on(request: HttpRequest, participant: Participant, token: str) -> HttpRe
 
 
 def _refused(request: HttpRequest, refused: Refused) -> HttpResponse:
-    """Render the reason why a link moves nobody, and the participant's next step."""
+    """Render the reason why a link does not work, and the participant's next step."""
     what_now = {
         "move_unknown": _("Check that you copied the whole link, or create a new one."),
         "move_expired": _("Links work for %(hours)s hours. Create a new one on the device you started with.")

@@ -48,7 +48,7 @@ _ROBOT = re.compile(
     r"|curl|wget|libwww|python|java/|okhttp|axios|node-fetch|undici|go-http-client",
     re.IGNORECASE,
 )
-"""Programs that open links name themselves so in their user agent; CUBOT makes phones."""
+"""User agents of programs that open links. CUBOT is a phone brand."""
 
 
 def is_robot(request: HttpRequest) -> bool:
@@ -145,7 +145,7 @@ class EntryRequest:
             participant=self.participant, recruitment=self.recruitment, is_theirs=self.is_theirs
         )
         version_speak(ending.task.version, self.visit.language or self.participant.language)
-        # It may be of an earlier version, in another language than the study speaks now.
+        # The ending's version can be older, in a language other than the study's current one.
         visit = self.shown_visit
         if not self.is_theirs and self.recruitment.submission:
             entry = recruitment_sign(self.study, ending.task.version, self.recruitment)
@@ -176,7 +176,7 @@ class EntryRequest:
         if self.request.method != "GET" or self.recruitment.is_preview:
             return
         is_rehearsal = rehearsal_token_valid(self.study, self.recruitment.rehearsal)
-        if is_rehearsal or not is_robot(self.request):  # scripted participants are programs, too
+        if is_rehearsal or not is_robot(self.request):  # scripted participants count although they are programs
             code = refusal.code if refusal else ""
             link_opened(study=self.study, is_synthetic=is_rehearsal, refused=code)
 
@@ -231,7 +231,7 @@ def work_of(study: Study, version: StudyVersion) -> WorkDescription:
         return WorkDescription(
             _("You write to a computer program, get two replies to each message, and pick the better one."),
             ngettext("%(n)s message", "%(n)s messages", n) % {"n": n},
-            _("or more, written by you"),
+            _("or more from you"),
             "min_exchanges",
         )
     if "arena" in settings:
@@ -248,7 +248,7 @@ def work_of(study: Study, version: StudyVersion) -> WorkDescription:
         return WorkDescription(
             _chat_lead(values, len(post_task_questions(version)), is_marked="own_marking" in settings),
             ngettext("%(n)s message", "%(n)s messages", n) % {"n": n},
-            _("or more, written by you"),
+            _("or more from you"),
             "min_exchanges",
         )
     if "dialogues" in settings:
@@ -300,11 +300,11 @@ def _judging_lead(study: Study, version: StudyVersion) -> str:
 
 
 def _n_asked(study: Study, version: StudyVersion) -> tuple[int, int]:
-    """Return the least and the greatest number of questions about one text of the study."""
+    """Return the smallest and largest number of questions about one of the study's texts."""
     protocol = protocols.get(study.protocol)
     questions = post_task_questions(version)
     always = {question.key for question in questions if not question.is_check}
-    n_checks = len(questions) - len(always)  # about only one of the texts
+    n_checks = len(questions) - len(always)  # each is asked about one text only
     kinds = {""}
     if protocol.leaves_out(version):
         kinds = set(study.items.order_by().values_list("task", flat=True).distinct()) or kinds
@@ -315,23 +315,20 @@ def _n_asked(study: Study, version: StudyVersion) -> tuple[int, int]:
 def _chat_lead(values: StudyValues, n_asked: int, *, is_marked: bool) -> str:
     if values.people.disclosure != "none":
         lead = ngettext(
-            "You have one short conversation, then answer %(n)s question about it. There are no right or wrong "
-            "answers.",
-            "You have one short conversation, then answer %(n)s questions about it. There are no right or wrong "
-            "answers.",
+            "One short conversation, then %(n)s question about it. There are no right or wrong answers.",
+            "One short conversation, then %(n)s questions about it. There are no right or wrong answers.",
             n_asked,
         )
         return lead % {"n": n_asked}
     if is_marked:
         return _(
-            "You have one short conversation with a computer program and mark its replies. There are no right or "
-            "wrong answers."
+            "One short conversation with a computer program. You mark its replies. There are no right or wrong answers."
         )
     lead = ngettext(
-        "You have one short conversation with a computer program, then answer %(n)s question about it. There are no "
-        "right or wrong answers.",
-        "You have one short conversation with a computer program, then answer %(n)s questions about it. There are "
-        "no right or wrong answers.",
+        "One short conversation with a computer program, then %(n)s question about it. "
+        "There are no right or wrong answers.",
+        "One short conversation with a computer program, then %(n)s questions about it. "
+        "There are no right or wrong answers.",
         n_asked,
     )
     return lead % {"n": n_asked}

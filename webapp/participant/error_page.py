@@ -44,13 +44,13 @@ def server_error(request: HttpRequest) -> HttpResponse:
             return plain_error(request)
         return _page(request, task, error)
     except (DatabaseError, ValidationError, ValueError, LookupError, AssertionError):
-        # What broke the page may break this one as well.
+        # The error that broke the page can break this one as well.
         logger.exception("the page for a server error at %s could not be made", route_of(request))
         return plain_error(request)
 
 
 def _task_of(request: HttpRequest) -> Task | None:
-    """Return the task whose page was asked for by its own person."""
+    """Return the task whose page its participant requested."""
     match = request.resolver_match
     if match is None or match.app_name != "participant" or not hasattr(request, "session"):
         return None
@@ -83,7 +83,7 @@ def _page(request: HttpRequest, task: Task, error: BaseException | None) -> Http
 
 
 def _saved(task: Task) -> dict[str, int]:
-    """Return up to which item answers are saved, and how many messages of the chats are."""
+    """Return the numbers of saved items and of saved chat messages."""
     n_judged = 0
     for judgement in requested_ratings(task):
         if judgement.rating is None:

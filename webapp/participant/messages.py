@@ -43,7 +43,7 @@ def messages(request: HttpRequest, study: Study, visit: ParticipantRequest) -> H
         except Refused as refused:
             error = refused.message
     if participant.n_new_answers and not finished:
-        participant.n_new_answers = 0  # they are read now
+        participant.n_new_answers = 0  # mark them as read
         participant.save(update_fields=["n_new_answers"])
     context = {
         **study_texts(study, study.version),

@@ -128,7 +128,7 @@ def step_page(request: HttpRequest, progress: Standing, step: str, look: Look) -
 def made_preview(
     request: HttpRequest, response: HttpResponse, progress: Standing, step: str, look: Look
 ) -> HttpResponse:
-    """Return the page with a script in front that makes it a preview, and a policy that holds without it.
+    """Return the page with the preview script, and with a policy that also works without it.
 
     The page can send nothing and open no socket, whatever its scripts do, and only this server's own pages
     may frame it. It sets no cookies: those of the page would belong to no real participant.
@@ -147,7 +147,7 @@ def made_preview(
 
 
 def _front(progress: Standing, step: str, look: Look) -> str:
-    """Return the elements in front of all others."""
+    """Return the elements to insert before all others."""
     study = progress.study
     # The study's first page holds all the steps before a task.
     step_names = steps_asked(study)

@@ -68,7 +68,7 @@ def bot_sample() -> BotVersion:
 
 
 def items_ensure(study: Study, n: int) -> None:
-    """Make so many items, if the study has none."""
+    """Create this many items if the study has none."""
     if items_given(study).exists():
         return
     protocol = protocols.get(study.protocol)
@@ -88,7 +88,7 @@ def items_ensure(study: Study, n: int) -> None:
 
 
 def conversations_ensure(study: Study, n: int) -> None:
-    """Make so many completed conversations, if the study has none."""
+    """Create this many completed conversations if the study has none."""
     if study.conversations.filter(state=Conversation.State.COMPLETED).exists():
         return
     _conversations_add(study, n)
@@ -150,7 +150,7 @@ _CHAT_STATES = {
     Outcome.BOT_FAILED: Conversation.State.FAILED,
     Outcome.WITHDRAWN: Conversation.State.WITHDRAWN,
 }
-# What a platform's link brings along; none of it is of anybody.
+# Parameters of a platform's link, with invented ids.
 _BROUGHT = {
     "prolific": {"PROLIFIC_PID": "preview", "STUDY_ID": "preview", "SESSION_ID": "preview"},
     "mturk": {
@@ -263,7 +263,7 @@ def _end(task: Task, outcome: Outcome) -> None:
     task.state = _TASK_STATES.get(outcome, Task.State.ENDED)
     task.outcome, task.ended_at = outcome, database_now()
     if outcome != Outcome.WITHDRAWN:
-        # Drawn, as real ones are: two previews at once must not wait for each other.
+        # Random, like real keys: two concurrent previews must not wait for each other.
         task.completion_code = f"AB{secrets.randbelow(10**6):06d}"
     task.save()
     state = _CHAT_STATES.get(outcome, Conversation.State.ENDED)

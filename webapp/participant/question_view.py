@@ -62,7 +62,7 @@ class QuestionShown:
 
     @property
     def options(self) -> list[tuple[str, str, bool]]:
-        """The options as stored and as shown, and whether each is chosen."""
+        """The options: stored value, shown text, and True if chosen."""
         chosen = [self.answer] if isinstance(self.answer, str) else self.answer
         return [(option, words, option in chosen) for option, words in self.question.options_shown]
 
@@ -99,7 +99,7 @@ class QuestionShown:
 
     @property
     def most_chars(self) -> int:
-        """The longest text that is taken."""
+        """Maximum length of a text answer."""
         return MOST_CHARS
 
 
@@ -128,7 +128,7 @@ def questions_ordered(questions: Sequence[Question], order: Order, *of_person: o
     ordered = [question for question in questions if question.show_when is None]
     Random(derive_seed(0, "order of questions", *map(str, of_person))).shuffle(ordered)
     for question in questions:
-        if (when := question.show_when) is not None:  # it follows the one that it depends on
+        if (when := question.show_when) is not None:  # a conditional question follows the one it depends on
             position = next(i for i, earlier in enumerate(ordered, start=1) if earlier.key == when.key)
             while position < len(ordered) and ordered[position].show_when is not None:
                 position += 1
@@ -230,7 +230,7 @@ class RatingForm(forms.Form):
 
     @property
     def comment(self) -> str:
-        """The text beside them."""
+        """The comment text."""
         return self.cleaned_data["comments"]
 
     @property

@@ -175,7 +175,7 @@ def replies_shown(slot: Slot, item: Item) -> list[int]:
 
 
 def _has_text(item: Item) -> bool:
-    """Return True if the item shows any text: a question without context does not."""
+    """Return True if the item shows any text; a question without context shows none."""
     return bool(item.context or item.responses[0]["text"])
 
 
@@ -199,7 +199,7 @@ def _marked(task: Task, judgement: RequestedRating, judgements: Sequence[Request
         kind, speaker = ("bot", _("Chatbot")) if is_bot else ("person", person_name)
         number, rated = numbered.get(turn.pk, (0, None))
         answers = rated.rating.answers if rated is not None and rated.rating is not None else {}
-        # In the order of the labels: the database keeps none.
+        # In the order of the labels; the database does not keep an order.
         marks = tuple(text for key, text in words.items() if answers.get(key))
         is_current = turn.pk == judgement.turn.pk
         html = with_image(reply_html(chat, turn.text) if is_bot else "", turn.text, images.get(turn.index))
@@ -281,6 +281,6 @@ def _conversation(chat: Conversation, side: str) -> ShownText:
 
 
 def _other_speaker(chat: Conversation | None) -> str:
-    """Return the label of the speaker who is not the chatbot: in self-play that is no person."""
+    """Return the label of the speaker who is not the chatbot; in self-play this is not a person."""
     is_played = chat is not None and chat.source in Conversation.WITHOUT_PEOPLE
     return _("Other speaker") if is_played else _("Person")

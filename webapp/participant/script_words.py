@@ -17,12 +17,12 @@ _SAMPLES = {"zero": 0, "one": 1, "two": 2, "few": 3, "many": 11, "other": 100}
 
 
 def plural_forms(singular: str, plural: str) -> dict[str, str]:
-    """Return the forms of a sentence by plural category, each with its `%(n)s` still in place."""
+    """Return the forms of a sentence by plural category, each with `%(n)s` unfilled."""
     return {category: ngettext(singular, plural, n) for category, n in _SAMPLES.items()}
 
 
 def partner_words() -> dict[str, Any]:
-    """Return the words of chats in which the partner may be a person: they call every partner alike."""
+    """Return the words for chats whose partner may be a person; they name every partner alike."""
     return {
         "speaker": _("Partner"),
         "failed": _("Your chat partner did not answer"),
@@ -105,7 +105,7 @@ def _chat_words(version: StudyVersion) -> dict[str, Any]:
 
 
 def marked_words(version: StudyVersion) -> dict[str, Any]:
-    """Return the words that `chat.js` shows where the chat's replies are marked and nothing is rated."""
+    """Return the words for `chat.js` if replies are marked instead of rated."""
     return {
         **chat_words(version),
         "can_rate": _("Finish now, or keep chatting"),
@@ -145,7 +145,7 @@ def arena_words(version: StudyVersion) -> dict[str, Any]:
 
 
 def picks_words(version: StudyVersion) -> dict[str, Any]:
-    """Return the words that `arena.js` shows where one of two replies is picked at every turn."""
+    """Return the words for `arena.js` if one of two replies is picked at every turn."""
     return {
         **arena_words(version),
         "speakers": {place: _("Reply %(side)s") % {"side": place} for place in ("1", "2")},

@@ -1,4 +1,4 @@
-"""Reads of participants' pages."""
+"""Queries for participants' pages."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ def task_chat_now(task: Task) -> Conversation | None:
 
 
 def chats_by_slot(slots: Collection[Slot]) -> dict[int, Conversation]:
-    """Return the chats that are made in these slots, by the slots' keys."""
+    """Return the chats of these slots by the slots' keys."""
     return {chat.slot_id: chat for chat in Conversation.objects.filter(slot__in=slots) if chat.slot_id is not None}
 
 

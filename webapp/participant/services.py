@@ -1,4 +1,4 @@
-"""Writes of the participants' pages: a participant who consents begins a task."""
+"""Services of participants' pages, such as starting a task after consent."""
 
 from __future__ import annotations
 
@@ -75,10 +75,10 @@ def task_begin(
             task_elsewhere_check(participant=participant)
         closed = None if participant.is_synthetic else state_refusal(study)
         if closed is not None and not _is_same_visit(participant, recruitment):
-            raise closed  # the task that is open elsewhere must not make way for one that cannot be given
+            raise closed  # keep the task open elsewhere: no new one can be given
         chat_elsewhere_close(participant=participant, submission=recruitment.submission)
     if participant is not None and (open_task := task_under_way(participant)) is not None:
-        task_settle(task=open_task)  # its content may be deleted: Start would redirect here for ever
+        task_settle(task=open_task)  # its content may be deleted, and Start would redirect here forever
     chosen_bot = bot_chosen(study, recruitment.nonce, choice)
     if participant is not None:
         language_store(participant=participant, language=study.values.texts.language)
@@ -165,7 +165,7 @@ def quiz_answer(*, task: Task, quiz: str, attempt: int, answers: Sequence[str]) 
 
 
 def _came_check(recruitment: Recruitment, participant: Participant | None) -> None:
-    """Reject visitors who cannot be identified, and those who only preview the task."""
+    """Reject visitors who cannot be identified or only preview the task."""
     if problem := recruitment.problem_for(participant):
         # Nobody can be paid, for example, by a link whose placeholders the platform did not fill in.
         raise Refused(problem, _("You cannot start with this link."))

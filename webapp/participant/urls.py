@@ -1,4 +1,4 @@
-"""Addresses of participants' pages: of the steps, and of what stands beside them."""
+"""Addresses of participants' pages: steps, buttons and additional pages."""
 
 from __future__ import annotations
 

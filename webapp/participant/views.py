@@ -1,4 +1,4 @@
-"""Participants' views besides the pages of the steps: the front page, Start, and the buttons of a chat."""
+"""Participants' views other than steps: the front page, Start, and the buttons of a chat."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def start(request: HttpRequest, study: Study, visit: ParticipantRequest) -> Http
 @require_POST
 @study_page
 def decline(request: HttpRequest, study: Study, visit: ParticipantRequest) -> HttpResponse:
-    """Store that a visitor does not agree, and show the outcome of this visit."""
+    """Record that a visitor does not agree, and show the outcome of this visit."""
     arrival, page = _arrived(request, study, visit)
     if page is not None:
         return page
@@ -110,7 +110,7 @@ def decline(request: HttpRequest, study: Study, visit: ParticipantRequest) -> Ht
 
 
 def _arrived(request: HttpRequest, study: Study, visit: ParticipantRequest) -> tuple[EntryRequest, HttpResponse | None]:
-    """Return the request of the first page's form, and the page in its place if the form cannot be taken."""
+    """Return the entry form's request, and a replacement page if the form is not accepted."""
     field = request.POST.get("_entry", "")
     # Scripts that post without having read the form name the parameters in the address.
     recruitment = recruitment_unsign(study, field) if field else recruitment_read(study, request.GET)
@@ -133,7 +133,7 @@ def _onward(request: HttpRequest, task: Task, visit: ParticipantRequest) -> Http
 
 
 def _not_begun(arrival: EntryRequest, refused: Refused) -> HttpResponse:
-    """Return the page again with its errors, or the page with the reason for a rejection."""
+    """Return the entry page with its errors, or the page with the reason for a rejection."""
     if refused.code == PREVIEW:
         return entry_page(arrival)
     if refused.code in (CHANGED, "choice_gone"):
@@ -145,7 +145,7 @@ def _not_begun(arrival: EntryRequest, refused: Refused) -> HttpResponse:
     return arrival.refused_page(refused)
 
 
-@csrf_exempt  # a classic script sends it, also where cookies are blocked; it raises a counter only
+@csrf_exempt  # sent by a classic script, even without cookies; it only increments a counter
 @require_POST
 def script_failed(request: HttpRequest, study_key: str) -> HttpResponse:
     """Count a page whose scripts could not be loaded or read."""
@@ -161,7 +161,7 @@ def script_failed(request: HttpRequest, study_key: str) -> HttpResponse:
 @require_POST
 @task_page
 def translated(request: HttpRequest, task: Task, visit: ParticipantRequest) -> HttpResponse:
-    """Store that the participant's browser translated a page of the task."""
+    """Record that the participant's browser translated a page of the task."""
     translation_note(task=task)
     return HttpResponse(status=204)
 
@@ -169,7 +169,7 @@ def translated(request: HttpRequest, task: Task, visit: ParticipantRequest) -> H
 @require_POST
 @conversation_page
 def answer(request: HttpRequest, conversation: Conversation, visit: ParticipantRequest) -> HttpResponse:
-    """Take the answer to the researchers' question in the chat, and lead back to it."""
+    """Store the answer to the researchers' question in the chat, and return to the chat."""
     try:
         chat_check_answer(
             conversation=conversation, check=request.POST.get("_check", ""), answer=request.POST.get("answer", "")
@@ -186,7 +186,7 @@ _IMAGE_STATUSES = {"image_too_large": 413, "closed": 409, "too_fast": 429, "unav
 @require_POST
 @conversation_page
 def image(request: HttpRequest, conversation: Conversation, visit: ParticipantRequest) -> HttpResponse:
-    """Store an image for the participant's next message, and respond with the id that the message carries."""
+    """Store an image for the participant's next message, and respond with its id."""
     file = request.FILES.get("image")
     try:
         client_id = UUID(request.POST.get("client_id", ""))
@@ -207,7 +207,7 @@ def image(request: HttpRequest, conversation: Conversation, visit: ParticipantRe
 @require_POST
 @conversation_page
 def end(request: HttpRequest, conversation: Conversation, visit: ParticipantRequest) -> HttpResponse:
-    """End the chat at its person's wish, and lead on to the marking of its replies."""
+    """End the chat at the participant's request, and continue to marking its replies."""
     progress = standing_of(conversation)
     if not marks_own_chats(progress.study):
         return to_next_step(progress, visit)
@@ -222,7 +222,7 @@ def end(request: HttpRequest, conversation: Conversation, visit: ParticipantRequ
 @require_POST
 @conversation_page
 def swap(request: HttpRequest, conversation: Conversation, visit: ParticipantRequest) -> HttpResponse:
-    """Go on with another chatbot after a failure, or with two others where two are compared."""
+    """Continue with another chatbot after a failure, or with another pair in an arena."""
     pair = pair_of_slot(conversation.slot) if conversation.slot else None
     try:
         if pair is not None:
@@ -236,7 +236,7 @@ def swap(request: HttpRequest, conversation: Conversation, visit: ParticipantReq
 @require_POST
 @conversation_page
 def finish(request: HttpRequest, conversation: Conversation, visit: ParticipantRequest) -> HttpResponse:
-    """End with credit and without a rating after a failure."""
+    """End the task with credit and without a rating after a failure."""
     pair = pair_of_slot(conversation.slot) if conversation.slot else None
     try:
         if pair is not None:
@@ -251,7 +251,7 @@ def finish(request: HttpRequest, conversation: Conversation, visit: ParticipantR
 @require_POST
 @conversation_page
 def withdraw(request: HttpRequest, conversation: Conversation, visit: ParticipantRequest) -> HttpResponse:
-    """Delete the chat's texts at the participant's wish."""
+    """Delete the chat's texts at the participant's request."""
     try:
         conversation_withdraw(conversation=conversation)
     except Refused as refused:
@@ -261,7 +261,7 @@ def withdraw(request: HttpRequest, conversation: Conversation, visit: Participan
 
 
 def _after_refusal(conversation: Conversation, visit: ParticipantRequest, refused: Refused) -> HttpResponse:
-    """Lead back to the chat with the reason, which is logged, or on where the chat is over meanwhile."""
+    """Log the reason and redirect to the chat with it, or to the next step if the chat is over."""
     conversation.refresh_from_db()
     if conversation.state == Conversation.State.OPEN:
         key = conversation.study.key if conversation.study is not None else ""
@@ -271,7 +271,7 @@ def _after_refusal(conversation: Conversation, visit: ParticipantRequest, refuse
 
 
 def _back(conversation: Conversation, visit: ParticipantRequest, *, note: str = "") -> HttpResponse:
-    """Lead back to the chat with a note, or on where the chat is over meanwhile."""
+    """Redirect to the chat with a note, or to the next step if the chat is over."""
     conversation.refresh_from_db()
     progress = standing_of(conversation)
     return to_next_step(progress, visit, note=note if progress.is_chat_open else "")

@@ -80,7 +80,7 @@ def _withdraw_all(
     chat_ids = list(participant.conversations.values_list("pk", flat=True))
     try:
         participant_withdraw(participant=participant)
-    except Refused:  # the time is over, as the page says
+    except Refused:  # the page says that the time is over
         return _page(request, participant, visit)
     publish_end(chat_ids)
     return redirect(visit.link("withdraw-all", token))

@@ -215,7 +215,7 @@ def test_all_mistakes_are_told_at_once_and_by_whose_frame() -> None:
     with pytest.raises(Refused) as caught:
         frame_parse(json.dumps(data))
     assert caught.value.message == (
-        "This frame was not understood: 2 mistakes: (1) turn is -1; it must be a whole number at least 0 and below "
+        "Invalid frame: 2 mistakes: (1) turn is -1; it must be a whole number at least 0 and below "
         "1000000; (2) value is True; it must be a whole number from -1 to 1."
     )
     assert caught.value.details == {"client_id": "mine"}

@@ -52,7 +52,7 @@ def act(client: Client, chat: Conversation, **fields: str) -> Any:
 def test_staff_take_a_chat_up_and_reply(staff: Client, chat: Conversation) -> None:
     page = staff.get(CONSOLE).content.decode()
     assert "Join" in page
-    assert 'pill-warn">waits ' in page
+    assert 'pill-warn">waiting since ' in page
     page = act(staff, chat, action="take").content.decode()
     assert "Is anybody there?" in page
     assert 'data-canned="Tell me &lt;more&gt;."' in page
@@ -87,7 +87,7 @@ def test_nobody_else_types_in_a_chat_that_is_taken(staff: Client, chat: Conversa
 
 @pytest.mark.parametrize(
     ("text", "words"),
-    [("", "Write something first."), (" \n", "Write a message first."), ("x" * 5001, "5000 is the most")],
+    [("", "Write something first."), (" \n", "Write something first."), ("x" * 5001, "the maximum is 5000")],
 )
 def test_a_reply_that_cannot_be_sent_is_refused(staff: Client, chat: Conversation, text: str, words: str) -> None:
     act(staff, chat, action="take")

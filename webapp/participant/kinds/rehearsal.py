@@ -47,15 +47,15 @@ class Rehearsal(JobKind[Job, RehearsalParams]):
     def slice(self, work: ShardWork[Job, RehearsalParams]) -> dict[str, Any]:
         study = work.job.study
         if study is None:
-            raise Refused("no_study", "a rehearsal is of a study, and this job names none")
+            raise Refused("no_study", "the job has no study to rehearse")
         url = settings.CONFAB_REHEARSAL_URL or work.asked.url
         try:
             httpx.get(f"{url}/healthz", timeout=10)
         except (httpx.HTTPError, httpx.InvalidURL) as error:
             raise Refused(
                 "no_server",
-                f"the worker reaches no server at {url} ({error}); set CONFAB_REHEARSAL_URL to an address "
-                "by which it does",
+                f"the worker cannot reach the server at {url} ({error}); set CONFAB_REHEARSAL_URL to an address "
+                "that it can reach",
             ) from None
         crowd = _Crowd(
             base_url=url,
@@ -71,7 +71,7 @@ class Rehearsal(JobKind[Job, RehearsalParams]):
 
 
 class _Crowd:
-    """Plays in a thread of its own, since signs of life are written to the database, which no event loop may do."""
+    """Plays in a separate thread, because heartbeats write to the database and event loops cannot."""
 
     def __init__(self, **arguments: Any) -> None:
         self.arguments = arguments

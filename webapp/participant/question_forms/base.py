@@ -31,7 +31,7 @@ class FormContext:
 
 
 class FormQuestion(Protocol):
-    """One question as a template shows it. What else it has is between the sheet and its partial."""
+    """One question as a template shows it. Sheets and their partials can share more attributes."""
 
     @property
     def number(self) -> int:
@@ -63,7 +63,7 @@ class SheetForm(Protocol):
 
     @property
     def comment(self) -> str:
-        """The text beside them."""
+        """The comment text."""
         ...
 
     def refuse(self, errors: Mapping[str, str]) -> None:

@@ -285,7 +285,7 @@ class ReferenceForm(RatingForm):
         self.contradiction = ""
 
     def clean(self) -> None:
-        """Read the answers; ask once more if the direction contradicts the scores."""
+        """Read the answers; ask once if the direction contradicts the scores."""
         super().clean()
         direction = _DIRECTIONS.get(self._sent("direction"))
         if direction is None:

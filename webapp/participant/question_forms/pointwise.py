@@ -171,7 +171,7 @@ class MarksForm(forms.Form):
 
 @register_sheet
 class MarksSheet:
-    """Check boxes, of which “None of these” clears the rest."""
+    """Check boxes; “None of these” clears the rest."""
 
     name = "marks"
 
@@ -208,7 +208,7 @@ class SpansShown(MarksShown):
 
 
 class SpansForm(MarksForm):
-    """Errors in one field, `spans`, and a box for none; without scripts, buttons add an error and remove one."""
+    """Errors in one field, `spans`, and a box for none. Without scripts, buttons add and remove errors."""
 
     def __init__(self, context: FormContext, data: Mapping[str, Any] | None = None) -> None:
         rating, turn = context.judgement.rating, context.judgement.turn
@@ -227,14 +227,14 @@ class SpansForm(MarksForm):
         self.spans, self.cannot = spans_read(self.codes, turn.text, {label.key for label in self.shown_questions})
 
     def clean(self) -> None:
-        """Show what was added or removed before anything is stored."""
+        """Show added and removed errors before storing anything."""
         if self.is_edited:
             self.refuse({SPANS: self.cannot})
             self.add_error(None, self.cannot)
 
     @property
     def answers(self) -> dict[str, Any]:
-        """The errors, or that there is none."""
+        """The errors, or the statement that there is none."""
         return {SPANS: [*self.codes, *([NONE] if self.is_none else [])]}
 
     def questions(self) -> list[MarksShown]:

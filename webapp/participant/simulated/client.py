@@ -19,12 +19,12 @@ from websockets.typing import Origin
 
 Frame = dict[str, Any]
 PATIENCE_S = 150.0
-"""Longer than any reply may take; who hears nothing for so long goes."""
+"""Longest wait for a reply; after that the participant gives up."""
 
 
 @cache
 def _certificates() -> ssl.SSLContext:
-    """Return the trusted certificates; reading them takes 20 ms, which a crowd should not pay for each."""
+    """Return the trusted certificates, cached because reading them takes 20 ms per client."""
     return httpx.create_ssl_context()
 
 
@@ -87,12 +87,12 @@ class PageForm(HTMLParser):
             self._inside = False
 
     def fed(self, page: str) -> PageForm:
-        """Read the page and return this form; its `action` stays None where the page has no such form."""
+        """Read the page and return this form; `action` stays None if the page has no such form."""
         self.feed(page)
         return self
 
     def filled(self, answer: Callable[[str, list[str]], str], text: str) -> dict[str, str | list[str]]:
-        """Return an answer to everything that is asked.
+        """Return an answer for every field.
 
         Args:
             answer: from a field's name and its choices to the chosen one.
@@ -151,23 +151,23 @@ class StudyClient:
     study_key: str
     query: dict[str, str] = field(default_factory=dict)
     conversation_id: str = ""
-    n_turned_away: int = 0  # asked to come back later, and came back
+    n_turned_away: int = 0  # the server asked for a later retry
 
     def __post_init__(self) -> None:
         self.http = httpx.AsyncClient(base_url=self.base_url, follow_redirects=True, timeout=60, verify=_certificates())
 
     async def close(self) -> None:
-        """Leave."""
+        """Close the connections."""
         await self.http.aclose()
 
     async def enter(self) -> None:
-        """Open the link, agree, and be led to the first page of a task."""
+        """Open the link, agree, and continue to the first page of a task."""
         page = await self._ask("GET", f"/s/{self.study_key}/", params=self.query)
         form = self._form(page, "/start/")
         self._arrive(await self._post(form, {"consent": "on", "notice": "on"}, page))
 
     async def start(self) -> str:
-        """Enter, be led to a chat, and return its id.
+        """Enter, open the first chat, and return its id.
 
         Raises:
             StepRefused: if there is no chat for this participant.
@@ -175,7 +175,7 @@ class StudyClient:
         await self.enter()
         if self.step != "chat":
             page = self.page
-            raise StepRefused(f"no chat was given at {page.url.path} ({page.status_code})")
+            raise StepRefused(f"no chat was assigned at {page.url.path} ({page.status_code})")
         return self.conversation_id
 
     @property
@@ -185,7 +185,7 @@ class StudyClient:
 
     @property
     def step(self) -> str:
-        """The step that the page now shows; empty for a page of none."""
+        """Step of the current page; empty if the page belongs to none."""
         match self._path:
             case ["chat", _id]:
                 return "chat"
@@ -200,7 +200,7 @@ class StudyClient:
         return self._arrive(await self._ask("GET", address))
 
     def form(self, action_ends_with: str) -> PageForm:
-        """Return the page's form that is sent to such an address.
+        """Return the page's form that posts to a matching address.
 
         Raises:
             StepRefused: if the page has none.
@@ -208,7 +208,7 @@ class StudyClient:
         return self._form(self.page, action_ends_with)
 
     async def send(self, form: PageForm, values: Mapping[str, str | list[str]]) -> httpx.Response:
-        """Send a form of the page with these values; the page that it leads to comes back."""
+        """Send a form of the page with these values, and return the resulting page."""
         return self._arrive(await self._post(form, values, self.page))
 
     def _arrive(self, page: httpx.Response) -> httpx.Response:
@@ -249,13 +249,13 @@ class StudyClient:
         form = self.form("/rate/")
         done = await self.send(form, {**form.filled(answer, comments), **besides(form)})
         if self.step in ("", "form"):
-            raise StepRefused(f"the rating was not taken: {done.url.path} ({done.status_code})")
+            raise StepRefused(f"the rating was not accepted: {done.url.path} ({done.status_code})")
         return done.text
 
     def _form(self, page: httpx.Response, action_ends_with: str) -> PageForm:
         form = PageForm(str(page.url), action_ends_with).fed(page.text)
         if form.action is None:
-            raise StepRefused(f"{page.url.path} answered {page.status_code} without its form")
+            raise StepRefused(f"{page.url.path} responded with {page.status_code} and without its form")
         return form
 
     async def _post(
@@ -314,5 +314,5 @@ async def frames_until(socket: ClientConnection, *types: str) -> list[Frame]:
                 received.append(json.loads(await socket.recv()))
     except TimeoutError:
         heard = ", ".join(frame["type"] for frame in received[-5:]) or "nothing"
-        raise StepRefused(f"no {' or '.join(types)} came within {PATIENCE_S:g} s; heard {heard}") from None
+        raise StepRefused(f"no {' or '.join(types)} within {PATIENCE_S:g} s; received {heard}") from None
     return received

@@ -24,13 +24,13 @@ from webapp.participant.simulated.client import PageForm, PageTexts, StepRefused
 from webapp.studies.questions import BETWEEN_CHOICES
 
 _ATTENTIVE = 0.95
-"""Fraction that passes a check, whose answer pages show to scripted participants; one in twenty does not look."""
+"""Fraction of scripted participants who use the page's answer to pass a check."""
 _CONTENT = 0.9
 """Fraction that keeps the earlier score of a known reply."""
 _MOST_REFUSED = 3
-"""Messages that a content filter may refuse before a scripted participant ends the chat."""
+"""Refused messages before a scripted participant ends the chat."""
 _MARKED = 0.3
-"""How often a label is true of a reply."""
+"""Probability that a label applies to a reply."""
 
 
 def _by_chance(page_form: PageForm, person: ScriptedPerson) -> dict[str, str | list[str]]:
@@ -62,7 +62,7 @@ async def questions(person: ScriptedPerson) -> None:
     answers |= _attentive(page_form, rng)
     after = await person.doors.send(page_form, answers)
     if person.doors.step == "questions":
-        raise StepRefused(f"the answers were not taken at {after.url.path} ({after.status_code})")
+        raise StepRefused(f"the answers were not accepted at {after.url.path} ({after.status_code})")
 
 
 async def chat(person: ScriptedPerson) -> None:
@@ -91,7 +91,7 @@ async def chat(person: ScriptedPerson) -> None:
                         continue
                     await person.doors.send(person.doors.form("/finish/"), {})
                     return
-                raise StepRefused(f"the chat answered {last['code']}: {last['message']}")
+                raise StepRefused(f"the chat responded with {last['code']}: {last['message']}")
             person.n_exchanges += 1
             can_rate = last["can_rate"]
             if last["type"] == "history":  # the partner has finished: this message gets no reply
@@ -140,7 +140,7 @@ async def _without_partner(person: ScriptedPerson, can: Collection[str]) -> None
         if doors.step != "chat" or doors.conversation_id != before:
             return
         await doors.open(f"/chat/{before}/")
-    raise StepRefused("nobody took up the chat, and no bot could continue it")
+    raise StepRefused("no partner joined the chat, and no bot could continue it")
 
 
 async def _aside(person: ScriptedPerson, page: str) -> None:
@@ -193,7 +193,7 @@ async def arena(person: ScriptedPerson) -> None:
                 break  # the study's time limit
             for chat_id, [*_frames, last] in zip(chats, answers, strict=True):
                 if last["type"] == "error":
-                    raise StepRefused(f"a chat answered {last['code']}: {last['message']}")
+                    raise StepRefused(f"a chat responded with {last['code']}: {last['message']}")
                 heard[chat_id].append(last["text"])
             messages.append(text)
             person.n_exchanges += 1
@@ -208,7 +208,7 @@ async def arena(person: ScriptedPerson) -> None:
     other_answers |= {name: person.rng.choice(options) for name, options in page_form.choices.items()}
     after = await doors.send(page_form, {**other_answers, **_attentive(page_form, person.rng), "choice": choice})
     if doors.step == "arena" and doors.form("/arena/").hidden.get("_n") == page_form.hidden["_n"]:
-        raise StepRefused(f"the choice was not taken at {after.url.path} ({after.status_code})")
+        raise StepRefused(f"the choice was not accepted at {after.url.path} ({after.status_code})")
 
 
 async def picks(person: ScriptedPerson) -> None:
@@ -231,7 +231,7 @@ async def picks(person: ScriptedPerson) -> None:
             text = person.message()
             last = [frames[-1] for frames in await asyncio.gather(*(say(socket, text) for socket in sockets))]
             if not (replied := [place for place, frame in enumerate(last) if frame["type"] == "reply"]):
-                raise StepRefused(f"a chat answered {last[0]['code']}: {last[0]['message']}")
+                raise StepRefused(f"a chat responded with {last[0]['code']}: {last[0]['message']}")
             heard = [Impression.from_replies([text], [last[place]["text"]]) for place in replied]
             choice = "a" if len(replied) == 1 else person.between(heard[0], heard[1], "pick", ["a", "equal", "b"])
             place = replied[choice == "b"]
@@ -239,7 +239,7 @@ async def picks(person: ScriptedPerson) -> None:
             frame = {"type": "pick", "turn": last[place]["turn"], "equal": is_equal}
             await sockets[place].send(json.dumps(frame))
             if (response := (await frames_until(sockets[place], "pick", "error"))[-1])["type"] == "error":
-                raise StepRefused(f"the pick was not taken: {response['code']}: {response['message']}")
+                raise StepRefused(f"the pick was not accepted: {response['code']}: {response['message']}")
             person.n_exchanges += 1
             can_end = all(last[place]["can_rate"] for place in replied)
     await _aside(person, str(doors.page.url))
@@ -286,13 +286,13 @@ async def judge(person: ScriptedPerson) -> None:
     answers |= _attentive(page_form, person.rng)
     after = await doors.send(page_form, answers)
     if doors.step == "judge" and "_asked" in (again := doors.form("/judge/")).hidden:
-        after = await doors.send(again, answers)  # asked once, and both are kept
+        after = await doors.send(again, answers)  # the page asks once; keep both answers
     if doors.step == "judge" and doors.form("/judge/").hidden.get("_n") == page_form.hidden["_n"]:
-        raise StepRefused(f"the answers were not taken at {after.url.path} ({after.status_code})")
+        raise StepRefused(f"the answers were not accepted at {after.url.path} ({after.status_code})")
 
 
 def _errors(page_form: PageForm, rng: random.Random) -> dict[str, str | list[str]]:
-    """Mark up to two errors of a few words, or say that there is none."""
+    """Mark up to two errors of a few words, or choose “No error”."""
     first, last, kinds, severities = (page_form.choices[f"_{n}"] for n in ("first", "last", "category", "severity"))
     starts = rng.sample(range(len(first)), min(len(first), rng.choice([0, 0, 1, 1, 2])))
     ends = [min(start + rng.randrange(3), len(last) - 1) for start in starts]
@@ -324,7 +324,7 @@ async def quiz(person: ScriptedPerson) -> None:
     }
     after = await person.doors.send(page_form, answers)
     if person.doors.step == "quiz" and 'name="_attempt" value="2"' not in after.text:
-        raise StepRefused(f"the quiz was not taken at {after.url.path} ({after.status_code})")
+        raise StepRefused(f"the quiz was not accepted at {after.url.path} ({after.status_code})")
 
 
 async def practice(person: ScriptedPerson) -> None:
@@ -334,7 +334,7 @@ async def practice(person: ScriptedPerson) -> None:
     answers = {name: right.get(name) or person.rng.choice(choices) for name, choices in page_form.choices.items()}
     after = await person.doors.send(page_form, answers)
     if person.doors.step == "practice" and "_pair" not in after.text:
-        raise StepRefused(f"practice was not taken at {after.url.path} ({after.status_code})")
+        raise StepRefused(f"the practice answer was not accepted at {after.url.path} ({after.status_code})")
 
 
 StepScript = Callable[[ScriptedPerson], Awaitable[None]]
@@ -351,7 +351,7 @@ STEP_SCRIPTS: dict[str, StepScript] = {
 
 
 _MOST_PAGES = 1000
-"""Most pages of one participant: with more, they go round in circles."""
+"""Maximum pages per participant; more would mean a redirect loop."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -363,10 +363,10 @@ class ScriptedVisit:
 
 
 class ScriptedParticipant(ScriptedPerson):
-    """Goes the whole way of a protocol."""
+    """Scripted participant who completes all steps of a protocol."""
 
     async def play(self) -> ScriptedVisit:
-        """Enter and take one step after the other until the end.
+        """Enter and complete every step until the end.
 
         Raises:
             StepRefused: if a page did not let the participant through, or the bot failed.
@@ -376,7 +376,7 @@ class ScriptedParticipant(ScriptedPerson):
             step = self.doors.step
             if step == "done":
                 following = PageForm(str(self.doors.page.url), "/start/").fed(self.doors.page.text)
-                if "_sitting" in following.hidden:  # the next part, which a script need not wait for
+                if "_sitting" in following.hidden:  # a script does not wait for the next part
                     await self.doors.send(following, {})
                     continue
                 return ScriptedVisit(self.n_exchanges, n_pages)

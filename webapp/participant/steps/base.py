@@ -91,11 +91,11 @@ class ParticipantStep(ABC):
         return self.name
 
     def is_applicable(self, standing: Standing) -> bool:
-        """Return True if the participant goes through the step at all; by default, while the task is open."""
+        """Return True if the step applies to the participant; by default, while the task is open."""
         return standing.is_open
 
     def is_completed(self, standing: Standing) -> bool:
-        """Return True if the participant has gone through the step; by default, never."""
+        """Return True if the participant has completed the step; by default, never."""
         return False
 
     def is_open(self, standing: Standing) -> bool:
@@ -261,7 +261,7 @@ def standing_open(participant: Participant) -> Standing | None:
 def to_next_step(progress: Standing, visit: ParticipantRequest, *, note: str = "") -> HttpResponse:
     """Redirect to the current step, with a note in its address.
 
-    A chat that is over leads to the next one of its task. A task that ended without an outcome leads to the
+    A finished chat leads to the next one of its task. A task that ended without an outcome leads to the
     participant's open task, else to the study's first page. It only reads: no task ends by opening a page.
     """
     step = next_step(progress)

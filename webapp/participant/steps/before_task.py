@@ -45,7 +45,7 @@ from webapp.studies.selectors import questions_answered, sitting_next
 
 @register_step
 class ConsentStep(ParticipantStep):
-    """Agree to take part, once for all tasks of the study; or do not, which is the end of the visit."""
+    """Consent to all tasks of the study. Without consent, the visit ends."""
 
     name = "consent"
 
@@ -95,7 +95,7 @@ def entry_page(arrival: EntryRequest, **errors: Any) -> HttpResponse:
     if lets_choose(arrival.study) and not recruitment.nonce:
         # The number of a choice is valid only with the same form.
         recruitment = replace(recruitment, nonce=secrets.token_urlsafe(16))
-    # A platform id in a link does not open a chat: only the session or the token does.
+    # Only the session or the token opens a chat, not a platform id in a link.
     participant = arrival.participant if arrival.is_theirs and not errors else None
     going_on = standing_open(participant) if participant else None
     if going_on and going_on.task and recruitment.submission:
@@ -124,13 +124,13 @@ def entry_page(arrival: EntryRequest, **errors: Any) -> HttpResponse:
 
 
 def _languages(arrival: EntryRequest) -> list[tuple[str, str, str]]:
-    """Return code, own name and address of each language to choose; empty without a choice, and after they agreed."""
+    """Return code, native name and address of each language; empty without a choice and after consent."""
     person, offered = arrival.participant, arrival.study.values.texts.languages
     has_agreed = person is not None and person.consented_at is not None
     if len(offered) < 2 or has_agreed or arrival.request.method != "GET":
         return []
     query = arrival.request.GET.copy()
-    query["chosen"] = "1"  # no further opening of the link
+    query["chosen"] = "1"  # not counted as another opening of the link
     choices = []
     for code in sorted(offered):
         query["lang"] = code
@@ -139,7 +139,7 @@ def _languages(arrival: EntryRequest) -> list[tuple[str, str, str]]:
 
 
 def _device_link(arrival: EntryRequest) -> str:
-    """Return the visitor's own link, to be opened on another device; empty where the study takes every device."""
+    """Return the visitor's link for another device; empty if the study accepts all devices."""
     recruitment = arrival.study.values.recruitment
     needs_some = recruitment.least_width or recruitment.needs_keyboard
     return arrival.request.build_absolute_uri() if needs_some and arrival.request.method == "GET" else ""

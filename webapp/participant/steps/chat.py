@@ -48,7 +48,7 @@ from webapp.studies.selectors import marks_own_chats
 
 @register_step
 class ChatStep(ConversationStep):
-    """Talk to the bot of the task. It ends with the rating, or by one of the ways out."""
+    """Talk to the task's bot, until the rating or an early exit."""
 
     name = "chat"
     route = ""
@@ -79,7 +79,7 @@ _CHECK = "check"  # note in an address whose form shows errors
 
 @register_step
 class RatingFormStep(ConversationStep):
-    """Rate the chat. Saving the answers also closes it, so an open chat alone has this step ahead."""
+    """Rate the chat. Saving the answers closes it, so only open chats have this step ahead."""
 
     name = "form"
     route = "rate/"
@@ -140,7 +140,7 @@ class RatingFormStep(ConversationStep):
 
     @cached_property
     def _early(self) -> str:
-        """Note of why the chat cannot be rated yet, whatever the answers; empty if it can."""
+        """Return the note that explains why the chat cannot be rated yet; empty if it can."""
         conversation, version = self.conversation, self.standing.version
         if chat_check_due(conversation, version):
             return "check_due"
@@ -151,7 +151,7 @@ class RatingFormStep(ConversationStep):
 
     def _page(self, is_waiting: bool) -> HttpResponse:
         conversation, visit = self.conversation, self.visit
-        # What was sent before and could not be taken is still there, on every way to this page.
+        # Invalid answers sent earlier are kept, however the participant returns to this page.
         is_checked = self.request.GET.get("note") == _CHECK
         sent = conversation.rating_draft if conversation.rating_draft or is_checked else None
         form = RatingForm(self._questions, sent, show_errors=is_checked)
@@ -178,18 +178,18 @@ class RatingFormStep(ConversationStep):
 
 @register_step
 class ArenaStep(RatingsStep):
-    """Talk to the two chatbots of each pair and choose; every choice is stored as it is made."""
+    """Talk to the two chatbots of each pair and choose; every choice is stored immediately."""
 
     name = "arena"
     are_picked = False
-    """Whether replies are picked one by one, so that nothing is left to choose."""
+    """True if replies are picked one by one, so there is no final choice."""
 
     def get(self) -> HttpResponse:
         return self._page(self.n_current, self._form(self.n_current))
 
     def post(self) -> HttpResponse:
         n = self.n_current
-        if self.request.POST.get("_n") != str(n):  # sent twice, or from an older page
+        if self.request.POST.get("_n") != str(n):  # submitted twice or from an older page
             return self.again()
         choice, form = self.request.POST.get("choice", ""), self._form(n)
         if (choice in COMPARISON_CHOICES or self.are_picked) and not form.is_valid():
@@ -205,7 +205,7 @@ class ArenaStep(RatingsStep):
         return self.onward()
 
     def _form(self, n: int) -> RatingForm:
-        """Return the form of questions besides the choice."""
+        """Return the form with the additional questions."""
         questions = [question for question in self.questions_at(n) if not question.is_rated]
         return RatingForm(questions, self.sent)
 

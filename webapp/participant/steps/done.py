@@ -36,7 +36,7 @@ from webapp.studies.selectors import participant_token, sitting_next, study_refu
 
 @register_step
 class DoneStep(ParticipantStep):
-    """Read the thanks and the code; opened again and again, the page shows the same."""
+    """Read the thanks and the code; reopening shows the same page."""
 
     name = "done"
 
@@ -108,10 +108,10 @@ def done_page(
         "withdrawn_at": participant.withdrawn_at,
         **_withdrawal(request, visit, ending),
         "platform": platform,
-        # Of whom Mechanical Turk shows no frame: its task asks for the code.
+        # Outside Mechanical Turk's frame: its task asks for the code.
         "is_pasted": bool(ending.code) and not submit_url and platform == PLATFORM_NAMES["mturk"],
         "revealed": bots_revealed(task),
-        "were_picked": task.kind == PicksProtocol.name,  # their replies had no letters
+        "were_picked": task.kind == PicksProtocol.name,  # picked replies had no letters
         "submit_url": submit_url,
         "assignment_id": task.submission,
         "return_url": "" if submit_url else ending.link,
@@ -122,7 +122,7 @@ def done_page(
         "due_link": _part_link(request, participant) if due and not participant.platform else "",
         "all_pay": all_parts_pay(task.version.values),
         "time_pay": _time_pay(task),
-        # Who has read other texts than the study has now is shown those first.
+        # Participants who read an earlier version of the texts see the current ones first.
         "entry_field": recruitment_sign(study, task.version, recruitment or Recruitment()),
         "way": header_progress(study, "consent" if ending.outcome == Outcome.NO_CONSENT else "done"),
     }

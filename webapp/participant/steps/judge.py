@@ -72,7 +72,7 @@ class RatingsStep(TaskStep):
 
 @register_step
 class JudgeStep(RatingsStep):
-    """Answer the protocol's questions about each thing in turn; every answer is stored at once."""
+    """Answer the protocol's questions about each item in turn; every answer is stored immediately."""
 
     name = "judge"
 
@@ -108,7 +108,7 @@ class JudgeStep(RatingsStep):
         return numbers.get(requested, self.n_current)
 
     def _is_ahead(self, n: int) -> bool:
-        """Return True if others come before this one, which has no rating."""
+        """Return True if this unrated judgement is not the next one."""
         return self.judgements[n - 1].rating is None and n != self.n_current
 
     @property
@@ -118,7 +118,7 @@ class JudgeStep(RatingsStep):
         return protocol.page
 
     def _forms(self, n: int) -> tuple[SheetForm, RatingForm]:
-        """Return the sheet, and the form of the questions besides scales, which stands below every sheet."""
+        """Return the sheet and the form of the other questions, which is below every sheet."""
         questions, judgement = self.questions_at(n), self.judgements[n - 1]
         rubric = protocols.get(self.standing.study.protocol).form(self.task.version)
         scales = [question for question in questions if question.is_rated]
@@ -172,7 +172,7 @@ class JudgeStep(RatingsStep):
             count=page.count % {"n": n, "of": n_judgements},
             segments=self.segments(each_judgement.rating is not None for each_judgement in self.judgements),
             n_rated=n_judgements - n_left,
-            # Of the study's time; a participant who has just begun has all of it left.
+            # Share of the study's time; a participant who has just started has all of it left.
             minutes_left=ceil(version.values.texts.minutes * n_left / n_judgements),
             judged=judged_shown(task, judgement, self.judgements),
             is_saved=judgement.rating is not None,
@@ -191,7 +191,7 @@ class JudgeStep(RatingsStep):
 
 @register_step
 class PracticeStep(TaskStep):
-    """Answer each practice pair rightly, at the first or the second attempt."""
+    """Answer each practice pair correctly, at the first or second attempt."""
 
     name = "practice"
 
@@ -215,7 +215,7 @@ class PracticeStep(TaskStep):
         form = self._form(self.request.POST)
         if not form.is_valid():
             return self._page(form)
-        with suppress(Refused):  # whatever is due now is shown
+        with suppress(Refused):  # the current practice is shown
             practice_answer(
                 task=self.task, attempt=self.attempt, pair=self.request.POST.get("_pair", ""), answers=form.answers
             )
@@ -253,5 +253,5 @@ class PracticeStep(TaskStep):
 
 def _right(due: DuePractice) -> str:
     sides = {"first": "a", "same": "same", "second": "b"}
-    # In one order on every database.
+    # The order must not depend on the database.
     return urlencode({key: sides[which] for key, which in sorted(due.pair.answers.items())})

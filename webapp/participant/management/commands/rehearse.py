@@ -28,7 +28,7 @@ class Command(ConfabCommand):
 
     def add_own_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("--study", required=True, help="key of the study")
-        parser.add_argument("--people", type=whole_number(1), default=12, help="how many")
+        parser.add_argument("--people", type=whole_number(1), default=12, help="number of participants")
         parser.add_argument("--seed", type=int, default=0)
         parser.add_argument("--url", default=None, help="address of the server (default: the server running here)")
 
