@@ -116,7 +116,7 @@ def test_a_researcher_looks_around(lab: ConfabServer, new_page: Callable[..., An
     # It can be kept as a picture of its own.
     page.locator(".figure-switch").get_by_text("Plot").click()
     with page.expect_download() as download:
-        page.get_by_role("link", name="PDF of What people thought").click()
+        page.get_by_role("link", name="PDF of Ratings of each bot").click()
     assert Path(download.value.path()).read_bytes().startswith(b"%PDF-")
 
     # One click leads to the conversations behind a mark, and on to the reader.

@@ -397,7 +397,7 @@ def test_many_bots_with_long_names_stay_inside_and_are_all_numbered(
 
 def test_folded_sections_have_the_details(staff: Client, compared: Study) -> None:
     questions = staff.get(address(compared, "?part=questions"))
-    assertContains(questions, "What people thought of each bot")
+    assertContains(questions, "Ratings of each bot")
     assertContains(questions, '<th scope="row">', count=4)
     pairs = text_of(staff.get(address(compared, "?part=comparisons&difference=1")).content.decode())
     assert "How far apart are they?" in pairs

@@ -33,7 +33,7 @@ from webapp.studies.privacy import participants_erase
 
 PAGES = {
     "study_results": "Clearly different in",
-    "study_why ?part=agreement": "How the answers spread",
+    "study_why ?part=agreement": "Distribution of the answers",
     "study_results ?part=comparisons": "How far apart are they?",
     "study_why ?part=models": "Effects on the ratings",
     "study_why ?part=raters": "Rater agreement",

@@ -31,7 +31,7 @@ from webapp.results.bot_means import BotSummary, StudySummary
 
 WIDE = 958.0
 PER_BLOCK = 5
-"""Columns side by side; more begin a new block below."""
+"""Maximum number of columns side by side; more start a new block below."""
 
 Link = Callable[[BotSummary], str]
 
@@ -57,7 +57,7 @@ def bots_figure(summary: StudySummary, link: Link, *, is_whole: bool = False) ->
     marks = "Hollow bar: control bot." if any(bot.bot.is_control for bot in summary.bots) else ""
     notes = []
     if summary.n_ratings:
-        notes.append("Intervals are over raters, or over chats where raters are unnamed.")
+        notes.append("Intervals are clustered by rater, or by chat if there are no rater IDs.")
         notes += phrases.direction_sentences(summary.dimensions)
     names = Column("Bot", [RowName(bot.bot.title, bot.bot.slot, bot.bot.is_control) for bot in summary.bots])
     name = _sentence(summary)
@@ -80,7 +80,7 @@ def bots_figure(summary: StudySummary, link: Link, *, is_whole: bool = False) ->
     blocks = [[names, *facets[i : i + each]] for i in range(0, len(facets), each)] if facets else [[names]]
     return PageFigure(
         id="bots",
-        title="What people thought of each bot",
+        title="Ratings of each bot",
         method=method,
         wide=rows_drawing(blocks, WIDE, name=name, css="plot-wide"),
         narrow=narrow,
@@ -112,7 +112,7 @@ def _facet(summary: StudySummary, dimension: RatingDimension, link: Link, n_tick
 
 
 def _window(summary: StudySummary, dimension: RatingDimension, n_ticks: int, is_whole: bool) -> ScaleWindow:
-    """Return the range of the data of all questions with the same scale, so that their columns can be compared."""
+    """Return the data range of all questions with the same scale, which makes their columns comparable."""
     scale = dimension.low, dimension.high
     same_scale = [question.key for question in summary.dimensions if (question.low, question.high) == scale]
     intervals = [bot.intervals[key] for bot in summary.bots for key in same_scale]
@@ -161,9 +161,9 @@ def _sentence(summary: StudySummary) -> str:
 
 
 def _rank(place: LeaderboardEntry | None) -> Cell:
-    """Return the places that the tests leave open to a bot."""
+    """Return a bot's range of ranks."""
     if place is None or place.ranks is None:
-        return Cell(NONE, reason="it has no ratings" if place is None else "a control bot has no rank")
+        return Cell(NONE, reason="no ratings" if place is None else "a control bot has no rank")
     return Cell(format_ranks(place.ranks), raw=place.ranks)
 
 

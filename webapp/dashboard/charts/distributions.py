@@ -59,7 +59,7 @@ def spread_figure(
     wide, narrow = for_widths(lambda width, css: _draw(spreads, dimension, steps, width, css=css), 554)
     return PageFigure(
         id="spread",
-        title="How the answers spread",
+        title="Distribution of the answers",
         method=f"Share of each answer to “{dimension.title.lower()}”, in %. {phrases.ratings_text(n)}.",
         marks="Centred on the middle of the scale.",
         wide=wide,
@@ -71,7 +71,7 @@ def spread_figure(
                 lambda spread: Cell(spread.bot.title, spread.href, slot=spread.bot.slot, hollow=spread.bot.is_control),
             ),
             ([*map(tick_label, steps)], lambda spread: [_share(count, spread.n) for count in spread.counts]),
-            ("Mean", lambda spread: number_cell(spread.mean, reason="no rating yet")),
+            ("Mean", lambda spread: number_cell(spread.mean, reason="no ratings yet")),
             ("n", lambda spread: count_cell(spread.n)),
         ),
     )
@@ -131,7 +131,7 @@ def _bar(
 
 
 def _below(share: Sequence[float]) -> float:
-    """Return the share left of the centre: that of the lower steps and half of the middle one."""
+    """Return the share left of the centre: the lower steps and half of the middle one."""
     half, odd = divmod(len(share), 2)
     return sum(share[:half]) + (share[half] / 2 if odd else 0)
 
@@ -153,7 +153,7 @@ _WIDE = 760.0
 
 
 def durations_figure(durations: Mapping[str, Any]) -> PageFigure | None:
-    """Draw the durations of a study's finished tasks; None where nobody has finished.
+    """Draw the durations of a study's finished tasks; None if there are none.
 
     Args:
         durations: as `webapp.ratings.flags.answers` has them.
@@ -161,10 +161,14 @@ def durations_figure(durations: Mapping[str, Any]) -> PageFigure | None:
     if not durations.get("n"):
         return None
     median, threshold = durations["median"], durations["threshold"]
-    fast = f"flagged as fast below {clock(threshold)}, half of it" if threshold else "too few to call anybody fast"
+    fast = (
+        (f"tasks below half of it, {clock(threshold)}, are flagged as fast")
+        if threshold
+        else "too few to flag fast tasks"
+    )
     method = f"{durations['n']} finished tasks, median {clock(median)} minutes; {fast}."
     drawings = for_widths(lambda width, css: _draw_durations(durations, width, name=method, css=css), _WIDE)
-    return PageFigure("durations", "How long tasks took", method, *drawings, _table(durations))
+    return PageFigure("durations", "Task durations", method, *drawings, _table(durations))
 
 
 def _draw_durations(durations: Mapping[str, Any], width: float, *, name: str, css: str = "") -> Markup:
@@ -185,7 +189,7 @@ def _draw_durations(durations: Mapping[str, Any], width: float, *, name: str, cs
     for number in range(0, len(bars), every):
         anchor = "tick" if number == 0 else "tick middle"
         parts.append(text(x(number * bar_s), bottom + 17, clock(number * bar_s), class_=anchor))
-    parts.append(text(width / 2, bottom + 36, "minutes; the last bar has all who took longer", class_="tick middle"))
+    parts.append(text(width / 2, bottom + 36, "minutes; the last bar includes all longer tasks", class_="tick middle"))
     if threshold is not None:
         threshold_x = x(threshold)
         parts.append(line(threshold_x, _TOP - 6, threshold_x, bottom, class_="duration-line"))
@@ -208,7 +212,7 @@ def _table(durations: Mapping[str, Any]) -> PageTable:
 
 
 Link = Callable[[str, str], str]
-"""Address of the conversations with a bot that were given an answer, or of all where it is empty."""
+"""Address of the conversations with a bot that have a given answer, or of all its conversations if empty."""
 
 
 def answers_figure(

@@ -13,7 +13,7 @@ from evaluation.plots.marks import N_SHAPES, TILE, bot_shape
 from evaluation.plots.svg import el
 
 FIGURE_PARAM = "figure_file"
-"""Parameter of a page's address that asks for one of its figures as a file, such as `bots.pdf`."""
+"""Parameter that requests a figure of a page as a file, such as `bots.pdf`."""
 _SCREEN = 24
 
 StoredReason = Annotated[str, Field(alias="why")]
@@ -65,7 +65,7 @@ class PageTable:
 
     @property
     def is_tall(self) -> bool:
-        """True if the table has more rows than a screen shows."""
+        """True if the table does not fit on a screen."""
         return len(self.rows) > _SCREEN
 
     @property
@@ -102,12 +102,12 @@ class PageFigure:
 
     Attributes:
         id: unique on its page; part of radio names and file names.
-        title: asks or says something.
+        title: title of the figure.
         method: statistic, interval level, n, in one line.
         wide, narrow: the drawing for wide and for narrow columns (the latter one or several).
         table: the same numbers.
-        marks: meaning of the drawing's marks; not printed with the table, which has none.
-        note, note_lead: what may not be concluded; `note_lead` is printed bold before it.
+        marks: meaning of the drawing's marks; not printed with the table.
+        note, note_lead: limits of interpretation; `note_lead` is printed bold before it.
         complete: the complete drawing if `wide` and `narrow` show only a part.
     """
 
@@ -150,7 +150,7 @@ def figures_in(value: Any) -> Iterator[PageFigure]:
 
 
 def bot_icon(slot: int, *, hollow: bool = False) -> Markup:
-    """Draw a bot's mark as a little picture of its own, for tables and lists."""
+    """Draw a bot's mark as a small picture for tables and lists."""
     is_tile = slot > N_SHAPES
     side = TILE if is_tile else 16.0
     return el(

@@ -27,7 +27,7 @@ from webapp.dashboard.narrative.phrases import count_cell, number_cell, page_tab
 WIDE = 958.0
 GAP = 40.0
 FEWEST = 20
-"""A point that stands for fewer conversations is in the table only."""
+"""Minimum conversations for a point; points with fewer are only in the table."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ class LineAxes:
 
 @dataclass(frozen=True, slots=True)
 class LinePanel:
-    """One measure by turn. `missing` says why nothing is drawn.
+    """One measure by turn; `missing` is the reason for an empty panel.
 
     `axes` are those that it shares with others; without, they fit its own groups.
     """
@@ -89,9 +89,9 @@ def with_shared_axes(*figures: Sequence[LinePanel]) -> list[list[LinePanel]]:
 
 
 def lines_figure(panels: Sequence[LinePanel], *, x_title: str, **texts: Any) -> PageFigure:
-    """Draw the panels, two side by side where there is room.
+    """Draw the panels, two side by side if there is room.
 
-    Turns are counted from 1. A group is drawn where at least `FEWEST` of its conversations are.
+    Turns are counted from 1. A group is drawn for turns that at least `FEWEST` of its conversations reach.
     """
     drawn_panels = [panel for panel in panels if not panel.missing]
     names = list(dict.fromkeys(g.title for panel in drawn_panels for g in panel.groups))
@@ -125,7 +125,7 @@ def lines_figure(panels: Sequence[LinePanel], *, x_title: str, **texts: Any) -> 
         )
         for panel in drawn_panels
     ]
-    marks = f"Drawn where at least {FEWEST} conversations have the {x_title}."
+    marks = f"Drawn if at least {FEWEST} conversations reach the {x_title}."
     return PageFigure(wide=wide, narrow=narrow, table=_table(panels, x_title), marks=marks, **texts)
 
 
@@ -223,7 +223,7 @@ def _table(panels: Sequence[LinePanel], x_title: str) -> PageTable:
             return [Cell("–", reason=panel.missing), *[Cell("–")] * 4]
         course, n = line_group.course, int(line_group.course.n[t])
         ends = (float(course.low[t]), float(course.high[t]))
-        alone = "one conversation has no spread" if n < 2 else ""
+        alone = "a single conversation has no spread" if n < 2 else ""
         numbers = [count_cell(t + 1), number_cell(float(course.mean[t])), Cell(span(*ends), reason=alone, raw=ends)]
         return [Cell(line_group.title), *numbers, Cell(str(n), href=line_group.link(t + 1), raw=(n,))]
 
@@ -269,7 +269,7 @@ def track(values: Sequence[float | None], speakers: Sequence[str], column: Colum
     scale = Scale(low, high, 10, 90)
     xs = [None if value is None else scale(value) for value in values]
     zero = scale(0) if low < 0 < high else None
-    # A column that never describes one speaker's turns has no gap at them: the line goes on through.
+    # A column that never describes one speaker's turns has no gap there, so the line continues.
     silent = {
         speaker
         for speaker in set(speakers)
@@ -289,7 +289,7 @@ def track(values: Sequence[float | None], speakers: Sequence[str], column: Colum
 
 
 def _through(xs: Sequence[float | None], silent: Sequence[bool]) -> list[float | None]:
-    """Return the points; a turn without a value between two that have one gets the middle of both."""
+    """Return the points; a missing value between two known ones is interpolated."""
     path = list(xs)
     for i in range(1, len(xs) - 1):
         if xs[i] is None and silent[i]:

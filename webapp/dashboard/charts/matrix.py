@@ -90,7 +90,7 @@ def matrix_figure(
         rows, columns: titles.
         correlations: by (row, column).
         symbol: of the coefficient, "r" or "ρ".
-        sure: cells whose p-value survives correction: printed bold, marked in the table.
+        sure: cells that are significant after correction: printed bold, marked in the table.
         q: false discovery rates, for the table.
         other_coefficient: another coefficient of the same pairs for the table, with its title.
         first: places of the rows that matter first, and a sentence about them: these are drawn, and all on demand. None
@@ -123,7 +123,7 @@ def _drawings(
     sure: Collection[tuple[int, int]],
 ) -> tuple[Markup, list[Variant]]:
     """Return the drawings for wide and for narrow columns."""
-    name = f"{symbol} of {len(rows)} rows with {len(columns)} columns."
+    name = f"{symbol} for {len(rows)} rows and {len(columns)} columns."
     return for_widths(
         lambda width, css: _draw(rows, columns, correlations, symbol, sure, width, name=name, css=css), MATRIX_WIDE
     )
@@ -181,7 +181,10 @@ def _table(
         ("95 %", lambda row: span_cell(row[1].low, row[1].high, shares=True)),
         ("p", lambda row: p_cell(row[1].p)),
         ("n", lambda row: count_cell(row[1].n)),
-        ("Survives Holm", lambda row: Cell("yes" if row[0] in sure else "no" if row[1].p is not None else "–")),
+        (
+            ("Significant after Holm"),
+            lambda row: Cell("yes" if row[0] in sure else "no" if row[1].p is not None else "–"),
+        ),
         *([("q", lambda row: p_cell(q.get(row[0])))] if q else []),
         *([(other_coefficient[0], lambda row: make_other_cell(row[0]))] if other_coefficient is not None else []),
     )
@@ -230,7 +233,7 @@ def differences_figure(
             if (signed_comparison := differences.get_pair(*pair)) is not None
         ],
         ("Pair", lambda row: Cell(f"{titles[row[0][0]]} − {titles[row[0][1]]}")),
-        (("Difference", percent(level), "p", "p, Holm", "In words"), lambda row: difference(row[1])),
+        (("Difference", percent(level), "p", "p, Holm", "Conclusion"), lambda row: difference(row[1])),
     )
     wide = _draw_differences(rated, rated, differences, WIDE, css="plot-wide")
     return PageFigure("differences", wide=wide, narrow=_narrow(rated, differences), table=table, **texts)
@@ -243,7 +246,7 @@ def _narrow(bots: Sequence[RatedBot], differences: Differences) -> list[Variant]
         return [Variant("", _draw_differences(bots, bots, differences, NARROW))]
     return [
         Variant(
-            f"less {bot.title}",
+            f"minus {bot.title}",
             _draw_differences([other for other in bots if other != bot], [bot], differences, NARROW),
         )
         for bot in bots

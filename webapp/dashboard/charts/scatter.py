@@ -22,10 +22,10 @@ from webapp.dashboard.narrative import phrases
 from webapp.dashboard.narrative.phrases import count_cell, number_cell, page_table, share_cell, span_cell
 
 Ends = tuple[float, float] | None
-"""The lowest and the highest value of a rating scale; None where it is not known, or nothing lies beyond it."""
+"""Lowest and highest value of a rating scale; None if unknown, or if no value exceeds it."""
 _NO_ENDS = (None, None)
 CROWDED = 8
-"""More points than these need the whole width of a page for their names."""
+"""Number of points above which the names need the full page width."""
 
 
 def scatter_figure(
@@ -37,11 +37,11 @@ def scatter_figure(
     other_values: Sequence[float] = (),
     **texts: Any,
 ) -> PageFigure:
-    """Draw the points; those without both values are in the table only.
+    """Draw the points that have both values; the others are only in the table.
 
     Args:
         other_values: values of the page's other figures, so that all have the same range.
-        scale: of the ratings; a prediction beyond its ends is drawn where it lies, and said to lie there.
+        scale: of the ratings; predictions outside it are drawn at their value and labelled.
     """
     drawn_points = [
         replace(point, says=_says(point, x_title, y_title, scale))
@@ -55,8 +55,10 @@ def scatter_figure(
         y_title=y_title,
         equal="equal",
         other_values=other_values,
-        name=f"{phrases.bots_text(len(drawn_points))}: {y_title.lower()} against {x_title.lower()}, "
-        "with the line where both are equal.",
+        name=(
+            f"{phrases.bots_text(len(drawn_points))}: {y_title.lower()} against {x_title.lower()}, with the line of "
+            "equality."
+        ),
     )
     return PageFigure(
         wide=draw(860, 500, css="plot-wide plot-grown")
@@ -66,7 +68,7 @@ def scatter_figure(
         table=page_table(
             points,
             (("Bot", "n"), _bot),
-            (x_title, lambda point: number_cell(point.human, reason="it has no ratings")),
+            (x_title, lambda point: number_cell(point.human, reason="no ratings")),
             ("90 %", lambda point: span_cell(*(point.human_span or _NO_ENDS))),
             ((y_title, "90 %"), lambda point: _predicted(point, scale)),
         ),
@@ -75,12 +77,12 @@ def scatter_figure(
 
 
 def beyond_words(value: float | None, scale: Ends) -> str:
-    """Say that a prediction lies beyond the rating scale; empty where it does not."""
+    """Describe a prediction outside the rating scale; empty for others."""
     if value is None or scale is None or scale[0] <= value <= scale[1]:
         return ""
     if value > scale[1]:
-        return f"above the scale, whose highest is {scale[1]:g}"
-    return f"below the scale, whose lowest is {scale[0]:g}"
+        return f"above the scale maximum of {scale[1]:g}"
+    return f"below the scale minimum of {scale[0]:g}"
 
 
 def _says(point: ScatterPoint, x_title: str, y_title: str, scale: Ends) -> str:
@@ -122,9 +124,9 @@ def predictions_figure(
     beyond = [p for p in ordered if rated and not rated[0] <= (p.predicted or 0) <= rated[1]]
     note = ""
     if rated:
-        note = "Shaded: from the lowest to the highest mean of the rated bots."
+        note = "Shaded: range of the means of the rated bots."
         if beyond:
-            note += " " + "Outside it no rating by people supports a prediction."
+            note += " " + "Predictions outside this range are not supported by human ratings."
     rows = [
         ValueRow(
             RowName(point.title, point.slot, point.is_control),
@@ -155,19 +157,19 @@ _LEFT, _BOTTOM, _TOP, _RIGHT = 46.0, 44.0, 12.0, 12.0
 
 
 def items_figure(points: Sequence[tuple[float, float]], *, x: str, y: str, **texts: Any) -> PageFigure:
-    """Draw the replies; the table tells, for each fifth of the metric's scores, what people said of those replies.
+    """Draw the replies; the table has the mean human rating for each quintile of the metric's scores.
 
     Args:
         points: the metric's score and people's mean of each.
     """
-    titles = ("Fifth of the scores", "from", "to", "n", f"Mean {y}", "95 %", "lowest", "highest")
+    titles = ("Quintile of the scores", "from", "to", "n", f"Mean {y}", "95 %", "lowest", "highest")
     wide, narrow = for_widths(lambda width, css: _draw_items(points, width, x, y, css=css), 620)
     table = page_table(_fifths(points), (titles, lambda fifth: _fifth(*fifth)))
     return PageFigure(wide=wide, narrow=narrow, table=table, **texts)
 
 
 def _fifths(points: Sequence[tuple[float, float]]) -> Iterator[tuple[str, Sequence[tuple[float, float]]]]:
-    """Return the points of each fifth, by score; equal scores stay together, so that fifths may differ in size."""
+    """Return the points of each quintile by score; equal scores stay together, so sizes may differ."""
     names = ["lowest", "second", "middle", "fourth", "highest"]
     ordered = sorted(points)
     scores = [score for score, _mean in ordered]
@@ -211,11 +213,11 @@ def _ends(values: Sequence[float]) -> tuple[float, float]:
 
 
 WEIGHTS_SHOWN = 15
-"""Weights that are drawn at first."""
+"""Number of weights drawn at first."""
 
 
 def weights_figure(weights: Sequence[Weight], *, unit: str, **texts: Any) -> PageFigure:
-    """Draw the weights, sorted by their means, largest first: of many the strongest, and all on demand.
+    """Draw the weights, largest mean first; of many, only the strongest, and all on demand.
 
     Args:
         unit: of the axis.
@@ -226,8 +228,8 @@ def weights_figure(weights: Sequence[Weight], *, unit: str, **texts: Any) -> Pag
     complete = None
     if len(ordered) > WEIGHTS_SHOWN + 3:
         note = (
-            f"Shown are the {WEIGHTS_SHOWN} that move the prediction most: chosen for that, "
-            "they look stronger than they are."
+            f"The plot shows the {WEIGHTS_SHOWN} weights with the largest effect. Because they were selected for "
+            "that, they look stronger than they are."
         )
         all_of_them = plural(len(ordered), "All %(n)s weight", "All %(n)s weights")
         complete = CompleteDrawing(all_of_them % {"n": len(ordered)}, note, wide, narrow)

@@ -60,7 +60,7 @@ def ratings_section(frame: StudyFrame, summary: StudySummary, answers: Dimension
     """Show the means with intervals, and how the answers spread.
 
     Args:
-        answers: to what bots are ranked by.
+        answers: distribution of the ratings that bots are ranked by.
     """
     return Section(
         "ratings",
@@ -95,7 +95,7 @@ def _distributions(frame: StudyFrame, means: BotMeans) -> NamedTable:
 
 
 def prediction_of(frame: StudyFrame) -> PredictionWorth | None:
-    """Return the ratings saved by the leading fit's predictions of further bots, or None without a fit."""
+    """Return the ratings saved by the leading fit's predictions of additional bots; None without a fit."""
     fit = fit_leading(frame.study, frame.excluded_flags)
     return prediction_worth(fit.result, study_whole(frame.study)) if fit is not None and fit.result else None
 
@@ -168,7 +168,7 @@ def conclusion(frame: StudyFrame, compared: Comparisons, dimension: RatingDimens
 
 
 def _controls(compared: Comparisons, titles: dict[str, str]) -> str:
-    """Count, in sentences, the bots rated above each control, which is made to be bad."""
+    """Compose a sentence on the bots rated above each control."""
     return " ".join(
         f"The control {titles[control]} is rated below {compared.below(control)} of {len(compared.order)} other bots."
         for control in compared.controls
@@ -179,8 +179,8 @@ def effects_table(row_title: str, rows: Iterable[tuple[str, EffectSizes | None]]
     """Tabulate effect sizes of differences.
 
     Args:
-        row_title: what the rows are; each row: its name, and its effect sizes.
-        compared: whose units and level they have.
+        row_title: title of the first column. rows: name and effect sizes of each row.
+        compared: comparisons that define units and level.
     """
     none = EffectSizes(Effect(), Effect(), Effect())
     level = percent(1 - compared.alpha)
@@ -207,7 +207,7 @@ def effects_table(row_title: str, rows: Iterable[tuple[str, EffectSizes | None]]
 
 
 def _plan_table(frame: StudyFrame, compared: Comparisons) -> NamedTable:
-    """Tabulate the one plan of each pair, by the test that decides about it."""
+    """Tabulate the sample-size plan of each pair for the deciding test."""
     digits = digits_for(frame.headline.low, frame.headline.high)
     units = "raters" if compared.units == "raters" else "units"
     is_always = compared.test == "always"
@@ -262,13 +262,13 @@ def _plans_one_look() -> str:
 
 
 def planning_table(frame: StudyFrame, plan: RaterPlan, worth: PredictionWorth | None = None) -> NamedTable:
-    """Tabulate the raters per bot for differences that might matter, by this study's spread.
+    """Tabulate the raters per bot needed for other differences, at this study's variance.
 
     Args:
-        worth: ratings that the hybrid metric's predictions of further bots save.
+        worth: ratings saved by the hybrid metric's predictions of additional bots.
     """
     digits = digits_for(frame.headline.low, frame.headline.high)
-    # A conversation has one bot, so nobody unnamed rates both.
+    # A conversation has one bot, so raters without an ID never rate both.
     is_paired = plan.units != "conversations"
     paired = ("Same raters for both", lambda row: _need_cell(row.paired_least, row.paired))
     predicted = ("With the prediction", lambda row: _need_cell(row.independent_least, row.independent, worth))
@@ -305,7 +305,7 @@ def planning_table(frame: StudyFrame, plan: RaterPlan, worth: PredictionWorth | 
 
 
 def _units_named(units: Units) -> str:
-    """Name what is counted."""
+    """Return the name of the units."""
     return {
         "raters": "Raters",
         "conversations": "Conversations",
@@ -314,7 +314,7 @@ def _units_named(units: Units) -> str:
 
 
 def _need_cell(minimum: RaterNeed | None, maximum: RaterNeed | None, worth: PredictionWorth | None = None) -> Cell:
-    """Show how many the pair takes that needs least, and the one that needs most."""
+    """Show the smallest and the largest number needed by any pair."""
     if minimum is None or maximum is None:
         return Cell("–", reason="all ratings of a bot are equal")
     numbers = [
@@ -326,7 +326,7 @@ def _need_cell(minimum: RaterNeed | None, maximum: RaterNeed | None, worth: Pred
 
 
 def _prediction(frame: StudyFrame, worth: PredictionWorth) -> str:
-    """Say for which bots a prediction saves ratings, and what such a mean may not be used for."""
+    """Describe the bots for which a prediction saves ratings, and its limits."""
     return (
         f"With the prediction: for additional bots similar to {listed([frame.title(bot) for bot in worth.bots])}, "
         "whose ratings the hybrid metric uses for its predictions. A prediction is worth about "
@@ -336,7 +336,7 @@ def _prediction(frame: StudyFrame, worth: PredictionWorth) -> str:
 
 
 def _spreads(frame: StudyFrame, plan: RaterPlan, digits: int) -> str:
-    """Say whose ratings spread most and least, which makes the ends of a plan."""
+    """Name the pairs with the most and least variable ratings, which define the range of a plan."""
     if not plan.pairs:
         return ""
     widest, narrowest = plan.pairs[0], plan.pairs[-1]

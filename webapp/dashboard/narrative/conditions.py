@@ -1,4 +1,4 @@
-"""Bots by condition: a table of each factor's levels, and one sentence on how conditions count."""
+"""Bots by condition: a table of each factor's levels, and a sentence on the weights."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def within_sentence(compared: Comparisons) -> str:
 
 
 def conditions_section(frame: StudyFrame, conditions: ConditionResults) -> Section:
-    """Return the section on the bots under each level of each factor."""
+    """Return the section on the bots at each level of each factor."""
     section = Section("conditions", "Bots by condition")
     factors = frame.study.values.conditions.factors
     if not conditions.levels or conditions.dimension is None:
@@ -69,7 +69,7 @@ def _table(frame: StudyFrame, conditions: ConditionResults, dimension: RatingDim
 
 
 def _cell(level_result: LevelResult | None, dimension: RatingDimension, digits: int, bot: str) -> Cell:
-    """Make the cell of a bot under a level; one without ratings says so."""
+    """Make the cell of a bot at a level, with a reason if there are no ratings."""
     n = level_result.n_conversations.get(bot, 0) if level_result is not None else 0
     if level_result is None or not n:
         return Cell("–", reason="no rated conversations", raw=(None,))

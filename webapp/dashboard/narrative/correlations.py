@@ -22,7 +22,7 @@ from webapp.results.study_data import StudyFrame
 
 
 def correlations_section(frame: StudyFrame, correlations: StudyCorrelations) -> Section:
-    """Return the three matrices of the paper; bots made to be bad are in the matrix of dimensions alone."""
+    """Return the three matrices of the paper; controls are only in the matrix of dimensions."""
     dimensions, metrics, bots = correlations.dimensions, correlations.metrics, correlations.bots
     fit = fit_by_id(correlations.fit) if correlations.fit is not None else None
     result = fit.result if fit is not None else None
@@ -192,7 +192,7 @@ def _discovered(matrix: CorrelationMatrix) -> str:
 
 
 def _first(matrix: CorrelationMatrix, titles: Mapping[str, str]) -> tuple[list[int], str]:
-    """Return the rows that are drawn first, and what that choice does."""
+    """Return the rows drawn first, and a note on the effect of that selection."""
     return matrix.first_rows(), (
         "The plot shows the hybrid metric, if there is one, and the rows most closely related to "
         f"{titles[matrix.columns[0]].lower()}. Because they were selected for that, they look stronger than they are."

@@ -1,4 +1,4 @@
-"""Model by a formula: what the ratings depend on, differences between levels, and parts of the variance."""
+"""Model by a formula: effects on the ratings, differences between levels, and variance components."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from webapp.studies.assignment.capacity import keeps_always_valid
 
 
 def formula_section(frame: StudyFrame, model: FormulaModel) -> Section:
-    """Return the model in words and tables; without a fit the reason."""
+    """Return the model in words and tables, or the reason for a missing fit."""
     section = Section("formula", f"Model by formula: {model.formula}")
     section.methods.append(f"The model is {model.kind}, for {phrases.ratings_text(model.n)}.")
     if model.n_dropped:
@@ -88,7 +88,7 @@ def _format_test(test: TermTest) -> str:
 
 
 def _bot_pairs_sentence(frame: StudyFrame, model: FormulaModel, outcome: str) -> str:
-    """Count the pairs of bots in the three words of every conclusion."""
+    """Count the pairs of bots by the three possible conclusions."""
     pairs = model.get_differences("bot")
     equal = [
         f"{frame.title(difference.pair.a)} and {frame.title(difference.pair.b)}"
@@ -109,7 +109,7 @@ def _describe_difference(model: FormulaModel, difference: LevelDifference) -> st
 
 
 def _tables(frame: StudyFrame, model: FormulaModel, outcome: str) -> Iterator[NamedTable]:
-    """Yield tests, differences, means, effects and parts of the variance."""
+    """Yield tests, differences, means, effects and variance components."""
     digits = digits_for(frame.headline.low, frame.headline.high)
     level, is_ordinal = percent(model.level), model.kind == "ordinal"
     unit = "Log odds" if is_ordinal else "Mean"

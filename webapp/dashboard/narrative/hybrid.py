@@ -45,7 +45,7 @@ MANY_BOTS = 30
 
 @dataclass(frozen=True, slots=True)
 class Tile:
-    """A figure that stands large above a page.
+    """Key figure at the top of a page.
 
     Attributes:
         tone: `good` or `bad`; empty for a number that is neither.
@@ -62,13 +62,13 @@ class HybridView:
     """Content of the page of a fit.
 
     Attributes:
-        conclusion: the verdict in one sentence, or why there is none.
-        because: what the fit may be used for, and the comparison that the verdict rests on.
-        caution: what to know before quoting the correlation.
-        tiles: r, and whether it is above the best count of words or turns, and above chance; empty with too few bots.
+        conclusion: the verdict in one sentence, or the reason for its absence.
+        because: permitted uses of the fit, and the comparison behind the verdict.
+        caution: limits of the correlation.
+        tiles: r, and whether the fit is better than length and chance; empty with too few bots.
         pairs: how many pairs of bots are in the order of the ratings.
         notes: cautions of the fit.
-        figures: rated bots, self-play, bots without ratings, and weights, those that there are.
+        figures: rated bots, self-play, bots without ratings, and weights, as available.
     """
 
     target: str
@@ -124,7 +124,7 @@ def hybrid_view(
 
 
 def _cautions(result: Result) -> Iterator[str]:
-    """Yield what to know before quoting the correlation over bots."""
+    """Yield cautions on the correlation over bots."""
     n = result["n_bots"]
     if not n:
         target = listed([name.replace("_", " ") for name in result["target"].split(",")])
@@ -163,7 +163,7 @@ def _tiles(result: Result) -> Iterator[Tile]:
     null95, verdict = correlation.get("null95"), result.get("verdict")
     if null95 is not None:
         explanation = f"With permuted ratings, one fit in twenty exceeds r = {share(null95)}."
-        # The verdict asks Q² too, and r with one intercept for all folds.
+        # The verdict also uses Q², and r with one intercept for all folds.
         is_better = (
             verdict["standing"] != "chance" if isinstance(verdict, Mapping) else correlation["r"] > max(0.0, null95)
         )
@@ -180,7 +180,7 @@ def target_in_words(target: str, dimensions: Collection[str]) -> str:
     """Name the target of a prediction, short enough for an axis.
 
     Args:
-        target: as a result holds it, `quality,fluency`.
+        target: as stored in a result, `quality,fluency`.
         dimensions: all dimensions of the study's rubric.
     """
     names = target.split(",")
@@ -192,7 +192,7 @@ def target_in_words(target: str, dimensions: Collection[str]) -> str:
 
 
 def _scale(result: Result) -> Ends:
-    """Return the ends of the rating scale where a bot is predicted beyond them; fits of earlier versions do not say."""
+    """Return the rating scale if a prediction exceeds it; unknown for fits of earlier versions."""
     for caution in result.get("cautions", []):
         if not isinstance(caution, str) and caution["code"] == "beyond_scale":
             return caution["low"], caution["high"]
@@ -206,7 +206,7 @@ def _figures(result: Result, bots: Bots, link: Callable[[str], str], target: str
     scale = _scale(result)
     points = _points(result, bots, link, "predicted")
     played = _points(result, bots, link, "predicted_selfplay")
-    # All plots show ratings of the same question, so they have one range.
+    # All plots show ratings of the same question, so they share one range.
     drawn_points = [
         point
         for point in [*(rated_point for rated_point in points if rated_point.human is not None), *played]
@@ -240,7 +240,7 @@ def _figures(result: Result, bots: Bots, link: Callable[[str], str], target: str
             scale=scale,
             other_values=all_values,
         )
-    # Marks as the run's own page gives them would repeat those of rated bots on this page.
+    # Marks from the run's page would repeat those of rated bots on this page.
     if unrated := [replace(point, slot=0, href="") for point in played if point.human is None]:
         means = [mean for bot in result["bots"].values() if (mean := human_mean(bot)) is not None]
         yield predictions_figure(
@@ -266,11 +266,11 @@ def _figures(result: Result, bots: Bots, link: Callable[[str], str], target: str
 
 
 def _points(result: Result, bots: Bots, link: Callable[[str], str], source: str) -> list[ScatterPoint]:
-    """Return the bots with a prediction from `source`, best rated first, as they are named and marked here."""
+    """Return the bots with a prediction from `source`, best rated first, with names and marks."""
     points = []
     for point in points_of(result, source):
         if (info := bots.get(point.title)) is None:
-            # A bot that the study does not have is marked after all of its own.
+            # Bots that are not in the study get marks after those of the study.
             points.append(replace(point, slot=len(bots) + point.slot, says=""))
         else:
             marked = replace(point, title=info.title, slot=info.slot, is_control=info.is_control)
@@ -291,7 +291,7 @@ def _scatter_marks(result: Result) -> str:
 
 
 def _unrated_method(result: Result) -> str:
-    """Describe the predictions of bots without ratings, and any intervals that the fit refuses."""
+    """Describe the predictions of bots without ratings, and missing intervals."""
     method = "Predicted from self-play by the fit on all rated bots"
     if any(bot.get("selfplay") for bot in result["bots"].values()):
         method += ", with 90 % prediction intervals of the true mean."

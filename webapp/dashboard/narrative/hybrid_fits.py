@@ -40,7 +40,7 @@ from webapp.results.study_data import StudyFrame
 
 
 def hybrid_section(frame: StudyFrame) -> Section:
-    """Return the study's fits, each with its figures, the one that pages speak of first."""
+    """Return the study's fits with their figures, the leading one first."""
     fits, excluded_flags = fits_newest(frame.study, frame.excluded_flags), frame.excluded_flags
     dimensions = {dimension.key: dimension.title for dimension in frame.dimensions}
     section = Section("hybrid", "Hybrid metric")
@@ -90,7 +90,7 @@ def hybrid_section(frame: StudyFrame) -> Section:
 
 
 def _titled(title: str, fit: HybridFit, fits: Sequence[HybridFit]) -> str:
-    """Return a title that names the fit where the report has several."""
+    """Return a title that names the fit if the report has several."""
     if len(fits) < 2:
         return title
     stop = "?" if title.endswith("?") else ""
@@ -113,11 +113,11 @@ _SEVERAL = (
 
 
 def fits_table(fits: Sequence[HybridFit], link: Callable[[HybridFit], str], *, several: bool) -> NamedTable:
-    """Tabulate fits: how well each predicts bots that it has not seen, beside chance and the strongest rival.
+    """Tabulate the accuracy of fits on left-out bots, with chance level and strongest rival.
 
     Args:
         fits: finished ones.
-        several: whether they are of several studies, so that each says of which.
+        several: whether they belong to several studies, which are then named.
     """
     rows = [(fit, fit.result or {}) for fit in fits]
     has_played = any(result.get("bot_level_selfplay") for _, result in rows)
@@ -187,10 +187,10 @@ def _describe_params(fit: HybridFit) -> str:
 def runs_table(
     fits: Sequence[HybridFit], bots: Bots, link: Callable[[SelfPlayRun], str]
 ) -> tuple[NamedTable, list[tuple[str, str]]] | None:
-    """Tabulate what self-play predicts of each bot, run by run, with the addresses of the runs; None without a run.
+    """Tabulate predictions from self-play by bot and run, with the addresses of runs; None without a run.
 
     Args:
-        fits: the newest first; of each run and study the newest one tells.
+        fits: newest first; only the newest of each run and study is used.
     """
     newest: dict[tuple[int, int], HybridFit] = {}
     for fit in fits:
@@ -247,7 +247,7 @@ def _prediction_cell(prediction: Mapping[str, Any]) -> Cell:
 
 @dataclass(frozen=True, slots=True)
 class ComparedStudy:
-    """A study beside others: what stands around its results, and these (`StudyComparisons`)."""
+    """A study in a comparison: context and results (`StudyComparisons`)."""
 
     frame: StudyFrame
     comparisons: Any
@@ -279,7 +279,7 @@ def studies_table(studies: Sequence[ComparedStudy]) -> NamedTable | None:
         "studies",
         "The same bots in several studies",
         dict.fromkeys(bot for board in boards for bot in board),
-        # A bot's mark is that of its place in one study, so here it has none.
+        # A bot's mark depends on the study, so bots have no marks here.
         ("Bot", lambda bot: Cell(title(bot))),
         *(column for study, board in zip(studies, boards, strict=True) for column in columns(study, board)),
         method=f"Mean of all ratings with {level} interval; ranks as on each leaderboard.",

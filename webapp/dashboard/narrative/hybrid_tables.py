@@ -1,4 +1,4 @@
-"""Tables of a hybrid fit: predictors, checks, bots, blocks and dimensions. One line names what one number is."""
+"""Tables of a hybrid fit: predictors, checks, bots, blocks and dimensions. Each row is one number."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ def bot_cell(bot: str, bots: Bots) -> Cell:
 
 
 def intercept_in_words(result: Result) -> str:
-    """Say by which intercept a result's numbers are, to stand next to them."""
+    """Describe the intercept of a result's numbers."""
     return str(INTERCEPTS.get(result["intercept"], result["intercept"]))
 
 
 def metric_level(result: Result, level: str = "bot_level") -> Result:
-    """Return Pearson's r over bots of a fit, or the reason why it is not shown.
+    """Return Pearson's r over bots of a fit, or the reason for its absence.
 
     Args:
         level: of a fit's document, `bot_level` or `bot_level_selfplay`.
@@ -59,7 +59,7 @@ def metric_level(result: Result, level: str = "bot_level") -> Result:
 
 
 def rival_of(result: Result) -> Result | None:
-    """Return the finding of a fit's verdict on the rival that is hardest to beat."""
+    """Return the finding of a fit's verdict on the strongest rival."""
     verdict = result.get("verdict")
     findings = verdict["findings"] if isinstance(verdict, Mapping) else []
     return next((finding for finding in findings if finding["code"] == "rival"), None)
@@ -72,7 +72,7 @@ def rival_cell(name: str) -> Cell:
 
 
 def correlation_cells(correlation: Result) -> list[Cell]:
-    """Make the cells of r, its interval, and what chance passes."""
+    """Make the cells of r, its interval, and its chance level."""
     reason = reason_text(correlation.get("reason"))
     return [
         share_cell(correlation.get("r"), reason=reason),
@@ -126,7 +126,7 @@ def predictors_table(result: Result) -> NamedTable | None:
 
 
 def checks_table(result: Result, bots: Bots) -> NamedTable | None:
-    """Tabulate what the correlation over bots depends on; None for fits of earlier versions without such numbers."""
+    """Tabulate checks of the correlation over bots; None for fits of earlier versions without them."""
     checks = [*(_checks(result, bots) if result["n_bots"] >= FEW_BOTS else ()), *_penalties(result)]
     if not checks:
         return None
@@ -147,7 +147,7 @@ Check = tuple[str, str, str]
 
 def _checks(result: Result, bots: Bots) -> Iterator[Check]:
     for kind, fit_levels in result.get("intercepts", {}).items():
-        if kind != result["intercept"]:  # the fit's own stands among the predictors
+        if kind != result["intercept"]:  # the fit's own intercept is among the predictors
             pearson = fit_levels["bot_level"]["pearson"]
             yield f"r, {INTERCEPTS[kind]}", share(pearson.get("r")), _chance(pearson.get("null95"))
     if ceiling := result.get("ceiling"):
@@ -253,7 +253,7 @@ def _penalties(result: Result) -> Iterator[Check]:
 
 
 def combined_table(result: Result, bots: Bots) -> NamedTable | None:
-    """Tabulate each bot's mean by its ratings alone, and by ratings and prediction together; None for other fits."""
+    """Tabulate means by ratings alone and combined with the prediction; None for other fits."""
     known = {bot: prediction["combined"] for bot, prediction in result["bots"].items() if prediction.get("combined")}
     if not known:
         return None
@@ -285,10 +285,10 @@ def combined_table(result: Result, bots: Bots) -> NamedTable | None:
 
 
 def expected_table(result: Result, bots: Bots, scale: Ends = None) -> NamedTable | None:
-    """Tabulate where each bot's mean is expected, from people and from self-play; None for fits that do not know.
+    """Tabulate the expected mean of each bot, from people and self-play; None if unknown.
 
     Args:
-        scale: of the ratings, to say which predictions lie beyond its ends.
+        scale: of the ratings, to mark predictions outside it.
     """
     rows: list[tuple[str, str, float | None, Result, str]] = []
     notes = []
@@ -345,7 +345,7 @@ def _predicted_cell(value: float | None, reason: str, scale: Ends) -> Cell:
 
 
 def ends_cell(ends: Sequence[float] | None, reason: str = "", *, shares: bool = False) -> Cell:
-    """Make a cell of an interval as the document holds it."""
+    """Make a cell of a stored interval."""
     return span_cell(*(ends or (None, None)), shares=shares, reason=reason)
 
 
@@ -355,7 +355,7 @@ def is_unchecked(reason: Mapping[str, Any] | str) -> bool:
 
 
 def raters_in_words(result: Result) -> str:
-    """Say of which ratings the human means are, and that they are less the habits of their raters; empty if neither."""
+    """Describe the ratings and the adjustment of human means; empty for ordinary means."""
     given_note = "Human means use the current ratings, not those of the fit." if is_given(result) else ""
     is_adjusted = any("adjusted_mean" in bot for bot in result["bots"].values())
     if not is_adjusted or (result.get("pairs") or {}).get("clusters") == "conversations":
@@ -364,7 +364,7 @@ def raters_in_words(result: Result) -> str:
 
 
 def is_given(result: Result) -> bool:
-    """Return True if a kept fit is held against other ratings than its own."""
+    """Return True if a stored fit is compared with other ratings than its own."""
     return result.get("held_against") == "given"
 
 
@@ -396,7 +396,7 @@ def _rank_cell(key: str, row: tuple[str, Result]) -> Cell:
 
 
 def influence_table(result: Result, bots: Bots) -> NamedTable | None:
-    """Tabulate which bots carry a fit by least squares; None for other fits."""
+    """Tabulate each bot's influence on a least-squares fit; None for other fits."""
     influence = result.get("carrying")
     if not influence:
         return None
@@ -433,7 +433,7 @@ def _percent_cell(value: float) -> Cell:
 
 
 def selfplay_table(result: Result) -> NamedTable | None:
-    """Tabulate how far self-play lies from conversations with people, block by block; None where nothing is known."""
+    """Tabulate the distance of self-play from human conversations by block; None if unknown."""
     shifts = result.get("selfplay_shifts")
     if not shifts:
         return None

@@ -39,11 +39,11 @@ _USES = {
 
 
 def verdict_text(verdict: StoredFinding | str | None) -> str:
-    """Return the uses that a fit supports, the conclusion first, or the reason why it supports none.
+    """Return the uses that a fit supports, conclusion first, or the reason for none.
 
     Args:
-        verdict: as `FitVerdict.to_json` wrote it. A fit of a version before there were codes has a paragraph, and one
-            older still has none.
+        verdict: as `FitVerdict.to_json` wrote it. Fits of earlier versions have a paragraph instead of codes, and the
+            oldest have none.
     """
     if isinstance(verdict, str) or not verdict:
         return str(verdict or "")
@@ -64,10 +64,10 @@ def verdict_text(verdict: StoredFinding | str | None) -> str:
 
 
 def _render_verdict(subject: str, verdict_code: str, findings: Sequence[StoredFinding]) -> tuple[str, str]:
-    """Return a standing, and the sentence of it with the comparison that it rests on."""
+    """Return a verdict code, and its sentence with the underlying comparison."""
     rival = next((finding for finding in findings if finding["code"] == "rival"), None)
     if rival is None and verdict_code in ("ranking", "baseline"):
-        # Fits of earlier versions compared two correlations, which says nothing of which predicts better.
+        # Earlier versions compared two correlations, which does not show which predicts better.
         verdict_code = "unsettled"
     name = RIVALS.get(rival["name"], rival["name"]) if rival else ""
     sentence = f"{subject} {_STANDINGS[verdict_code].format(rival=name)}."
@@ -152,7 +152,7 @@ _SHOWN: dict[str, Callable[[Any], str]] = {
     "n_bots": phrases.bots_text,
     "shift": figure,
     "widest": figure,
-    # In quotation marks, for titles hold commas.
+    # In quotation marks, because titles contain commas.
     "features": lambda names: listed([f"“{title}”" for title in feature_titles(names)]),
     "languages": lambda codes: ", ".join(map(language_name, codes)),
     "condition": lambda value: f"{value or 0:.0f}",
@@ -164,13 +164,13 @@ _SHOWN: dict[str, Callable[[Any], str]] = {
 
 
 def caution_sentences(cautions: Sequence[StoredFinding | str]) -> list[str]:
-    """Return a sentence for each caution of a fit; those of versions before there were codes are sentences."""
+    """Return a sentence for each caution of a fit; earlier versions stored sentences."""
     sentences = (caution if isinstance(caution, str) else _render_caution(caution) for caution in cautions)
     return [sentence for sentence in sentences if sentence]
 
 
 def _render_caution(caution: StoredFinding) -> str:
-    """Say one caution; "" for one that this version does not know."""
+    """Render a caution; "" if its code is unknown."""
     code = caution["code"]
     if code in _MAY_LACK and not caution[_MAY_LACK[code]]:
         code += ":none"

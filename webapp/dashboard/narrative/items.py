@@ -36,7 +36,7 @@ MOST_ITEMS = 200
 
 
 def items_section(frame: StudyFrame, items: StudyItems) -> Section:
-    """Return the items' means, and grades where the protocol has them."""
+    """Return the items' means, and grades if the protocol has them."""
     section = Section("items", "Items")
     if items.errors is not None:
         section.title = "Errors in the replies"

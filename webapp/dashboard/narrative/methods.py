@@ -36,7 +36,7 @@ from webapp.studies.selectors import judges_items
 
 
 def hybrid_methods(fits: Sequence[HybridFit]) -> list[str]:
-    """Return a paragraph for each way of fitting that these fits took, as it is now."""
+    """Return a paragraph for each fitting method used, in its current version."""
     paragraphs = {}
     for fit in fits:
         result = fit.result or {}
@@ -100,7 +100,7 @@ def _over(result: Mapping[str, Any]) -> str:
 
 
 def _features(result: Mapping[str, Any]) -> str:
-    """Describe the number of columns that a fit reads, and any blocks."""
+    """Describe the number of columns that a fit uses, and its blocks."""
     blocks = result.get("block_shares") or {}
     metrics_text = f"{len(result['features'])} metrics of conversations"
     return f"{metrics_text} in the blocks {', '.join(blocks)}" if blocks else metrics_text
@@ -116,7 +116,7 @@ _CUT = 60
 
 
 def methods_section(frame: StudyFrame) -> Section:
-    """Write sentences that can go into a paper, and the tables that make their numbers traceable."""
+    """Write methods for a paper, with tables that make the numbers traceable."""
     fits = fits_newest(frame.study, frame.excluded_flags)
     section = Section("methods", "Data and methods")
     section.lead.extend([_data_sentence(frame), _statistics_sentence(frame)])
@@ -128,7 +128,7 @@ def methods_section(frame: StudyFrame) -> Section:
 
 
 def pair_methods_section(frame: StudyFrame) -> Section:
-    """Return the same for a study whose people compare pairs."""
+    """Return the same for a study that compares pairs."""
     section = Section("methods", "Data and methods")
     always = keeps_always_valid(frame.study)
     intervals = (
@@ -257,7 +257,7 @@ def _metrics(versions: Sequence[tuple[MetricVersion, bool]]) -> NamedTable:
 
 
 def _format_params(params: Mapping[str, Any], before: str = "") -> str:
-    """Write parameters in one line, long digests cut: the identity beside them covers all of it."""
+    """Write parameters in one line with shortened digests; the identity in the next column covers them."""
     parts = []
     for key, value in sorted(params.items()):
         name = f"{before}{key}"

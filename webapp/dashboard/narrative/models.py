@@ -33,7 +33,7 @@ from webapp.results.study_data import StudyFrame
 
 
 def models_section(frame: StudyFrame, models: RatingModels) -> Section:
-    """Return the three models in words and tables; they leave out bots made to be bad."""
+    """Return the three models in words and tables, without controls."""
     section = Section("models", "Effects on the ratings")
     section.missing.extend(_unused(finding, frame) for finding in models.unused)
     if models.factorial is None or models.mixed is None or models.ordinal is None:
@@ -108,7 +108,7 @@ def _term(term: AnovaTerm) -> str:
 
 
 def _digits(df: float | None) -> int:
-    """Return the digits of degrees of freedom: errors clustered by rater have no whole number of them."""
+    """Return the digits of degrees of freedom, which are fractional with clustered errors."""
     return 0 if df is not None and abs(df - round(df)) < 0.05 else 1
 
 
@@ -188,7 +188,7 @@ def _mixed_sentence(model: MixedModel, headline: RatingDimension) -> str:
 
 def _mixed_table(model: MixedModel, models: RatingModels, frame: StudyFrame) -> NamedTable:
     digits = digits_for(frame.headline.low, frame.headline.high)
-    # A rater without a name is counted by the conversation.
+    # Without rater IDs, each conversation counts as a rater.
     raters = "Raters or chats" if models.n_unnamed else "Raters"
     return declared_table(
         "mixed",
@@ -212,7 +212,7 @@ def _mixed_table(model: MixedModel, models: RatingModels, frame: StudyFrame) -> 
 
 
 def _by_whom(models: RatingModels) -> Iterator[str]:
-    """Yield who gave the ratings: people, and conversations that stand for a rater each."""
+    """Yield the sources of the ratings: raters, and conversations counted as raters."""
     if models.n_raters:
         yield phrases.raters_text(models.n_raters)
     if models.n_unnamed:
@@ -250,7 +250,7 @@ def _ordinal_method(model: OrdinalModel, models: RatingModels, headline: RatingD
 
 
 def _wald_test(model: OrdinalModel) -> str:
-    """Return the test of no difference between the bots, or why there is none."""
+    """Return the test of no difference between the bots, or the reason for its absence."""
     if model.test_reason is not None:
         return reason_text(model.test_reason)
     if model.df2 is None:

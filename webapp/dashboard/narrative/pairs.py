@@ -1,4 +1,4 @@
-"""Judgements of pairs in words and tables, and one-turn beside interactive evaluation of the same bots."""
+"""Judgements of pairs in words and tables, and comparison of one-turn with interactive evaluation."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ Titles = Mapping[str, str]
 
 
 def pairs_section(study: Study, pair_results: PairResults, titles: Titles, bots: Bots) -> Section:
-    """Return wins, ties and losses of every two bots, agreement and strengths."""
+    """Return wins, ties and losses of all pairs of bots, agreement and strengths."""
     section = Section("pairs", "Preferred replies")
     leading = next(iter(titles))
     section.lead.append(pairs_conclusion(pair_results, titles, bots))
@@ -97,7 +97,7 @@ def pairs_section(study: Study, pair_results: PairResults, titles: Titles, bots:
 
 
 def pairs_conclusion(pair_results: PairResults, titles: Titles, bots: Bots) -> str:
-    """Return the conclusion as of ratings in the leading question, and the bots that no other beats."""
+    """Return the conclusion on the leading question, and the bots that no other bot beats."""
     leading = next(iter(titles))
     outcomes = [outcome for outcome in pair_results.outcomes if outcome.question == leading]
     beaten = {outcome.b if outcome.sign > 0 else outcome.a for outcome in outcomes if outcome.sign}
@@ -121,9 +121,9 @@ def pairs_conclusion(pair_results: PairResults, titles: Titles, bots: Bots) -> s
 
 
 def protocols_section(study: Study, page: PairPage) -> Section | None:
-    """Return the section that compares the order by single replies with the order by chats with the same bots.
+    """Return the section that compares the orders from single replies and from chats.
 
-    None where only one of the two is there.
+    None if one of the two is missing.
     """
     comparison, titles = page.compared, page.titles
     if comparison is None or page.compared_study is None:

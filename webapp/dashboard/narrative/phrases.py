@@ -48,21 +48,21 @@ _ENDINGS = (", participant and bot", ", participant", ", bot")
 
 
 def short_title(title: str) -> str:
-    """Return the title without the words for whom it is about."""
+    """Return the title without its participant or bot suffix."""
     for ending in _ENDINGS:
         title = title.replace(ending, "")
     return title.removesuffix(", mean")
 
 
 def feature_titles(names: Sequence[str]) -> list[str]:
-    """Return titles of conversation columns; a name that no metric has becomes words."""
+    """Return titles of conversation columns; unknown names are written as words."""
     columns = [column for metric in metric_list() for column in metric.columns if column.level == "conversation"]
     known = {column.name: column.title for column in columns}
     return [known.get(name) or name.replace("_", " ") for name in names]
 
 
 def short_titles(titles: Sequence[str]) -> list[str]:
-    """Shorten each title, unless two would then be alike."""
+    """Shorten each title unless two would become equal."""
     counts = Counter(short_title(title) for title in titles)
     return [short_title(title) if counts[short_title(title)] == 1 else title.removesuffix(", mean") for title in titles]
 
@@ -131,7 +131,7 @@ Columns = tuple[str | Sequence[str], Callable[[Row], Cell | Sequence[Cell]]]
 
 
 def page_table(rows: Iterable[Row], *columns: Columns[Row]) -> PageTable:
-    """Return a table of declared columns; a column is numeric where one of its cells has a number."""
+    """Return a table of declared columns; a column with any number is numeric."""
     titles = [title for names, _make in columns for title in ([names] if isinstance(names, str) else names)]
     cells = [
         [
@@ -166,7 +166,7 @@ class Section:
         methods: tests and rules behind the findings, in sentences.
         figures, tables: in order, figures first.
         missing: sentences on missing results, each with its reason.
-        caution: what to know before quoting the section.
+        caution: limits of the section's results.
         conclusion: one sentence for a list of sections; "" if it is the first of the others.
     """
 
@@ -248,7 +248,7 @@ def bot_cell(bot: BotInfo) -> Cell:
 
 
 def direction_sentences(dimensions: Iterable[RatingDimension]) -> list[str]:
-    """Say of which questions the direction is not known, and how they count; empty if all are known."""
+    """Name the questions with unknown direction; empty if all are known."""
     unknown = [
         f"“{dimension.title}”" for dimension in dimensions if dimension.reversed is None and dimension.key != MEAN_KEY
     ]
@@ -268,7 +268,7 @@ def listed(names: Sequence[str]) -> str:
 
 
 def controls_sentence(frame: StudyFrame, *, left_out: bool) -> str:
-    """Name what was done with rated controls; empty without any."""
+    """Describe the handling of rated controls; empty without any."""
     if not frame.controls:
         return ""
     return "Controls are excluded." if left_out else "Controls are included."

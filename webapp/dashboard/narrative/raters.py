@@ -50,7 +50,7 @@ def raters_section(frame: StudyFrame, analysis: RaterAnalysis, *, names: bool = 
     """Return agreement, scores on each rater's own scale and rater filters.
 
     Args:
-        names: whether to list flagged raters one by one (a report gives their numbers only).
+        names: whether to list flagged raters individually (a report has only their number).
     """
     section = Section("raters", "Raters")
     section.lead.extend(agreement_sentences(frame, analysis.agreement))
@@ -101,7 +101,7 @@ def _thing(frame: StudyFrame) -> str:
 
 
 def agreement_table(frame: StudyFrame, agreement: RaterAgreement) -> NamedTable:
-    """Return each coefficient that fits, for each dimension; the others say why they do not."""
+    """Return the applicable coefficients for each dimension, and reasons for the others."""
     titles = {dimension.key: dimension.title for dimension in frame.all_dimensions}
     note = "0 is chance agreement, 1 is full agreement. Gwet’s AC does not drop when nearly all answers are equal."
     if not judges_items(frame.study):

@@ -47,7 +47,7 @@ def realism_section(realism: RealismResult, bots: Mapping[str, BotInfo], *, text
     """Return the verdict, and the tables of traits, classifiers, reactions and predictions.
 
     Args:
-        texts: list the turns that classifiers recognise, with their words.
+        texts: whether to list the turns that classifiers recognise, with their text.
     """
     section = Section("simulated", f"Simulated participants: {realism.participant}")
     section.conclusion = realism.verdict.sentence

@@ -1,4 +1,4 @@
-"""Words of reasons for undefined numbers, by the code of the reason."""
+"""Texts of reasons for undefined numbers, by code."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tables that compare self-play runs: every bot's metrics run by run, and the runs' differing settings."""
+"""Tables that compare self-play runs: metrics by bot and run, and differing settings."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _SMALL = 1.0
 
 
 def means_table(comparison: RunsCompared) -> NamedTable:
-    """Tabulate, bot by bot and run by run, the means with their intervals."""
+    """Tabulate the means with intervals by bot and run."""
     digits = {measure.name: _digits(comparison, place) for place, measure in enumerate(comparison.measures)}
     slots = dict(zip(comparison.every_bot, slots_of(len(comparison.every_bot)), strict=True))
     measures = [
@@ -48,7 +48,7 @@ def means_table(comparison: RunsCompared) -> NamedTable:
 
 
 def settings_table(comparison: RunsCompared) -> NamedTable:
-    """Tabulate in what the runs differ, and say what they have in common."""
+    """Tabulate the differences between the runs, and describe what they share."""
     run_settings = [(run, settings_of(run)) for run in comparison.runs]
     versions = {(side.run.pk, side.bot_id): side.version for side in comparison.sides}
 
@@ -132,7 +132,7 @@ def _mean_cell(place: int, digits: int, side: Side) -> Cell:
 
 
 def _gap_reasons(run_mean: RunMean, n: int) -> list[str]:
-    """Return the reason for a missing interval, and counts of conversations left out."""
+    """Return the reason for a missing interval, and counts of excluded conversations."""
     reasons = [reason_text(run_mean.interval.reason)]
     if run_mean.n_measured < n:
         reasons.append(f"computed for {run_mean.n_measured} of {phrases.conversations_text(n)}")

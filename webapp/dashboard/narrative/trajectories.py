@@ -32,7 +32,7 @@ MOST = 500
 
 
 def trajectories_section(frame: StudyFrame, trajectories: StudyTrajectories) -> Section:
-    """Return Figures 3 and 4 of the paper on a study; controls are left out of the best and worst alone."""
+    """Return Figures 3 and 4 of the paper for a study; only best and worst exclude controls."""
     best_worst, by_trait = trajectories.best_worst, trajectories.by_trait
     section = Section("trajectories", "Trajectories over the conversation")
     best_worst_panels, by_trait_panels = with_shared_axes(_panels(frame, best_worst), _panels(frame, by_trait))
@@ -161,7 +161,7 @@ def _contrast_sentences(trajectory: TrajectoryResult, panels: list[LinePanel]) -
 
 def _statement(panel: LinePanel, contrast: GroupContrast) -> str:
     means = [abs(mean) for mean in (contrast.first, contrast.second) if mean is not None]
-    # Rare things such as laughter need more digits than the usual two.
+    # Rare events such as laughter need more than two digits.
     digits = 2 if max(means, default=0) >= 0.05 else 4
     gap = ""
     if contrast.low is not None and contrast.high is not None:
@@ -175,7 +175,7 @@ def _statement(panel: LinePanel, contrast: GroupContrast) -> str:
 
 
 def verdict_sentence(trajectory: TrajectoryResult) -> str:
-    """Say in which measures two groups differ beyond chance, and in which nothing is shown; "" for more groups."""
+    """Name the measures in which two groups differ significantly; "" for more groups."""
     titles_by_direction: dict[str, list[str]] = {"higher": [], "lower": [], "none": []}
     for measure in trajectory.measures:
         if measure.contrast is not None:
@@ -204,7 +204,7 @@ def point_table(
     """Return the conversations behind a point of a trajectory; None for no such point.
 
     Args:
-        kind, column, group: which course; the group by its place in the figure.
+        kind, column, group: identify the trajectory; the group by its position in the figure.
         exchange: from 1.
     """
     point = study_point(frame.study, trajectories, kind, column, group, exchange, **frame.counted_work)
@@ -212,7 +212,7 @@ def point_table(
         return None
     (grouping, values), headline = point, frame.headline
     means = point_ratings(frame.study, list(values)[:MOST], headline.key)
-    # Without those that are gone since the courses were computed.
+    # Without conversations deleted since the trajectories were computed.
     values = {pk: value for n, (pk, value) in enumerate(values.items()) if n >= MOST or pk in means}
     digits = digits_for(headline.low, headline.high)
     return declared_table(

@@ -1,4 +1,4 @@
-"""Comparisons of bots in sentences, with how many ratings it would take where nothing can be said."""
+"""Comparisons of bots in sentences, with the ratings needed for undecided pairs."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def pair_verdict(pair: Comparison, compared: Comparisons, titles: Mapping[str, s
 
     Args:
         pair: one of the pairs.
-        compared: all of them, with plans where these are to be told.
+        compared: all pairs, with plans if these are to be shown.
         titles: of the bots.
         digits: after the point.
     """
@@ -58,10 +58,10 @@ def pair_counts_sentence(
     """Return the pairs of bots that are clearly different, equal, and not yet known.
 
     Args:
-        question: the question they are compared in.
-        equal: of each equal pair its two bots; one that is clearly different may be among them.
+        question: title of the compared question.
+        equal: the two bots of each equal pair, including pairs that are clearly different as well.
         n_unknown: pairs that are neither.
-        smallest: the smallest difference of interest, as it is written.
+        smallest: the smallest difference of interest, formatted.
     """
     sentences = [f"Clearly different in {question}: {n_clear} of {phrases.pairs_text(n_pairs)} of bots."]
     if equal:
@@ -79,7 +79,7 @@ def question_counts_sentence(clear: Sequence[str], equal: Sequence[str], unknown
     """Return the questions in which two bots are clearly different, equal, and not yet known.
 
     Args:
-        clear, equal, unknown: titles of questions; one that is clearly different may be equal, too.
+        clear, equal, unknown: titles of questions; a clearly different one may also be equal.
         n: number of all questions.
     """
     words = ("Clearly different", clear), ("Equal for practical purposes", equal), (NOT_YET_KNOWN.capitalize(), unknown)
@@ -91,15 +91,15 @@ def question_counts_sentence(clear: Sequence[str], equal: Sequence[str], unknown
 
 
 def equality_clause(smallest: float | None, digits: int = 2) -> str:
-    """Say that two are equal, the end of a sentence about them."""
+    """Return the end of a sentence that two bots are equal."""
     return f"are equal for practical purposes, with a difference below {figure(smallest, digits)}"
 
 
 def smallest_sentences(study: Study, smallest: float | None, digits: int = 2) -> list[str]:
-    """Say when bots are called equal, and whether that was changed after data were seen.
+    """Define equality of bots, and report changes made after data were collected.
 
     Args:
-        smallest: smallest difference of interest; None where the scale is not known and none is named.
+        smallest: smallest difference of interest; None if neither it nor the scale is known.
     """
     if smallest is None:
         return [
@@ -145,7 +145,7 @@ def _raters_or_chats(n: int) -> str:
 
 
 def _not_apart(a: str, b: str, plan: PairPlan | None, compared: Comparisons) -> str:
-    """Say that two bots cannot be told apart, and by how many raters."""
+    """State that two bots do not differ significantly, with the number of raters."""
     if plan is None:
         return f"{a} and {b} do not differ significantly."
     low, high = sorted((plan.n_a, plan.n_b))
@@ -158,7 +158,7 @@ def _not_apart(a: str, b: str, plan: PairPlan | None, compared: Comparisons) -> 
 
 
 def _need(pair: Comparison, compared: Comparisons, titles: tuple[str, str], digits: int) -> str:
-    """Say from where to where the difference may be, and how many ratings show the smallest of interest."""
+    """Give the interval of the difference, and the ratings needed for the smallest difference of interest."""
     need, plan = compared.need(pair), compared.plan(pair.a, pair.b)
     n_more, smallest = compared.more.get((pair.a, pair.b)), figure(compared.smallest, digits)
     sentence = f"It is {NOT_YET_KNOWN} which is better"
@@ -174,7 +174,7 @@ def _need(pair: Comparison, compared: Comparisons, titles: tuple[str, str], digi
 
 
 def _from_to(pair: Comparison, titles: tuple[str, str], digits: int) -> str:
-    """Say between which ends the difference may lie: no difference shown is not a difference of none."""
+    """Give the interval of the difference, because “not significant” does not mean “equal”."""
     a, b = titles
     return (
         f"the difference, {a} minus {b}, may be anywhere from {figure(pair.low, digits)} to {figure(pair.high, digits)}"
@@ -187,10 +187,10 @@ def one_look() -> str:
 
 
 def intervals_sentence(subject: str, test: str, level: float) -> str:
-    """Return the line above a plot: which intervals it shows, and which test decides.
+    """Return the line above a plot on its intervals and the deciding test.
 
     Args:
-        subject: the values drawn, as the first words.
+        subject: name of the drawn values, which begins the sentence.
     """
     if test == "always":
         return (
@@ -201,12 +201,12 @@ def intervals_sentence(subject: str, test: str, level: float) -> str:
 
 
 def name_comparison_test(compared: Comparisons) -> str:
-    """Name the test by which bots are told apart: one for looks at any time while a study collects."""
+    """Name the test of differences between bots, always-valid while a study collects."""
     return test_named(compared.test, compared.alpha)
 
 
 def test_named(test: str | None, alpha: float) -> str:
-    """Name a test by which bots are told apart; what was stored by earlier versions does not say which it was."""
+    """Name a significance test; results of earlier versions do not identify it."""
     words = {"fixed": "fixed-sample test, Holm, p < {alpha}", "always": "always-valid test, Holm, p < {alpha}"}
     return words.get(str(test), "Holm, p < {alpha}").format(alpha=share(alpha))
 
@@ -255,7 +255,7 @@ def ranking_verdicts(compared: Comparisons, titles: Mapping[str, str], digits: i
 
 
 def untested_reasons(compared: Comparisons) -> str:
-    """Return the different reasons why pairs have no test."""
+    """Return the distinct reasons for untested pairs."""
     return "; ".join(dict.fromkeys(reason_text(pair.reason) or "no test" for pair in compared.untested))
 
 

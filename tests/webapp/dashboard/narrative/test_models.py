@@ -433,8 +433,8 @@ def test_a_prediction_beyond_the_scale_is_shown_as_it_is_and_said_to_be_there(re
     caution = {"code": "beyond_scale", "bots": [bot], "low": 1.0, "high": 7.0}
     view = hybrid_view({**result, "bots": bots, "cautions": [caution]}, {}, lambda bot: "")
     rows = {row[0].text: row[4] for row in view.figures["scatter"].table.rows}
-    assert (rows[bot].text, rows[bot].reason) == ("7.62", "above the scale, whose highest is 7")
-    assert "above the scale, whose highest is 7" in view.figures["scatter"].wide
+    assert (rows[bot].text, rows[bot].reason) == ("7.62", "above the scale maximum of 7")
+    assert "above the scale maximum of 7" in view.figures["scatter"].wide
     (said,) = view.notes
     assert said.startswith(f"{bot} is predicted beyond the rating scale of 1 to 7")
 
