@@ -129,15 +129,15 @@ def test_a_study_is_computed_anew_when_its_people_said_more_and_forgotten_with_t
     html = flat(staff.get(ADDRESS).content.decode())
     assert ">n 4 · vote<" in html
     assert "one side is constant" in html or "the same" in html
-    assert "People have said more" not in html
+    assert "Ratings have been added or changed" not in html
     chats[0].turns.filter(index=3).update(vote=1)
     html = staff.get(ADDRESS).content.decode()
-    assert "People have said more" in html
-    assert "compute another way" not in html
+    assert "Ratings have been added or changed" in html
+    assert "These metrics have changed" not in html
     first.refresh_from_db()
     first.result["metrics"][0]["identity"] = "an earlier one"
     first.save()
-    assert "compute another way now: Words in the reply" in staff.get(ADDRESS).content.decode()
+    assert "These metrics have changed now: Words in the reply" in staff.get(ADDRESS).content.decode()
     staff.post(f"{ADDRESS}{first.pk}/again/")
     again = Job.objects.exclude(pk=first.pk).get()
     run_job(again)
@@ -269,7 +269,7 @@ def test_data_sets_are_chosen_by_language_and_rows_sorted(staff: Client) -> None
 
     sets, names, html = shown("")
     assert sets == ["set 0", "set 1"]
-    assert "nothing is said about other languages" not in html
+    assert "do not apply to other languages" not in html
     sets, _names, html = shown("language=de")
     assert sets == ["set 0"]
     assert '<option value="de" selected>German</option>' in html
@@ -332,7 +332,7 @@ def test_a_judge_is_held_to_the_same_people_as_metrics_from_the_result_of_the_co
     for one in job.result["metrics"]:
         assert one["choices"]["quality"] == of_command[one["metric"]]
     html = staff.get(ADDRESS).content.decode()
-    assert "Which of two is better" in html
+    assert "Pairwise choices" in html
     assert job.result["judge"]["biases"]["n"] == 2
     assert "Position bias of fair: .00 " in html, "both pairs as likely in either place"
     assert "Length bias: undefined" in html, "two pairs are too few"
@@ -380,10 +380,10 @@ def test_a_file_is_removed_with_all_that_was_computed_of_it_and_the_log_says_by_
     assert f'value="{file.name}"' in staff.get(ADDRESS).content.decode()
     for name in ("", "../bots.yaml", "0" * 32 + ".jsonl"):
         answer = staff.post(f"{ADDRESS}files/remove/", {"file": name}, follow=True)
-        assert "There is no such file" in answer.content.decode()
+        assert "The file does not exist" in answer.content.decode()
     with django_capture_on_commit_callbacks(execute=True):
         answer = staff.post(f"{ADDRESS}files/remove/", {"file": file.name}, follow=True)
-    assert "The file is gone" in answer.content.decode()
+    assert "The file and its results have been removed" in answer.content.decode()
     assert not file.exists()
     assert list(Job.objects.filter(kind="benchmark")) == [kept]
     [entry] = LogEntry.objects.all()

@@ -191,14 +191,14 @@ def test_a_large_upload_is_a_job(staff: Client, settings: Any, tmp_path: Path, m
     assert Conversation.objects.get().language == "de"
     assert list((tmp_path / "imports").iterdir()) == []
     html = staff.get(page).content.decode()
-    assert "2 records or answers were left out" in html
-    assert "Done, 2 left out" in html
+    assert "2 records or answers were skipped" in html
+    assert "Done, 2 skipped" in html
     assert 'action="/dashboard/studies/imp/analyse/"' in html
     assert 'href="/dashboard/studies/imp/">Open the study' in html
     assert "&quot;conversations&quot;" not in html
     Study.objects.all().delete()
     html = staff.get(page).content.decode()
-    assert "2 records or answers were left out" in html
+    assert "2 records or answers were skipped" in html
     assert "/dashboard/studies/imp/" not in html
 
 

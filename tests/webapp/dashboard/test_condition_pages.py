@@ -64,7 +64,7 @@ def test_the_leaderboard_compares_within_conditions_and_shows_one_level(study: S
 
     assert page.status_code == 200
     said = page.content.decode()
-    assert "Bots are compared within 2 conditions, which weigh the same in every mean" in said
+    assert "Bots are compared within 2 conditions, which have equal weight in every mean" in said
     rows = {row.bot.bot_id: row for row in page.context["board"].rows}
     assert float(rows["eliza"].mean) == pytest.approx(np.mean([6.5, 3.5]))
     assert "Mean of the conditions’ means" in said

@@ -52,7 +52,7 @@ def test_an_import_marks_controls(tmp_path: Path, staff: Client) -> None:
     assert compare(confab.read(path, scale=(1, 7)).answers).controls == ("qc",)
     html = overview(staff)
     assert "qc is last" in html
-    assert "as it should be" in html
+    assert "as expected" in html
     # Every bot of an import has a page, whatever its name.
     assert reverse("dashboard:bot_imported", args=["good/one"]) in html
 
@@ -62,7 +62,7 @@ def test_one_bot_beside_a_control_is_not_called_first(tmp_path: Path, staff: Cli
     page = staff.get(reverse("dashboard:study_results", args=["k"]))
     assert page.status_code == 200
     assert "nothing to compare" not in page.content.decode()
-    assert "Only one bot is rated besides controls" in page.content.decode()
+    assert "Only one bot is rated, apart from controls" in page.content.decode()
 
 
 def test_a_bot_that_is_a_control_in_some_conversations_only_is_told(tmp_path: Path) -> None:
@@ -90,7 +90,7 @@ def test_no_tick_where_a_control_is_too_close_to_order(tmp_path: Path, staff: Cl
     path.write_text("\n".join(lines) + "\n")
     import_conversations(path, study_key="k", scale=(1, 7))
     html = overview(staff)
-    assert "as it should be" not in html
+    assert "as expected" not in html
     assert "3 of 3 pairs" in html
     assert "qc (a control) is rated last, but not clearly." in html
     assert "2 of 2 pairs with another bot are too close to call." in html

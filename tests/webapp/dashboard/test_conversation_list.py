@@ -177,5 +177,5 @@ def test_the_spread_of_a_number_is_of_what_the_rest_of_the_line_asks_for(staff: 
     assert bars == [("40", "2"), ("20", "4"), ("20", "5"), ("20", "7")]
     _text, bars = drawn(of="quality", q="exchanges>3 quality>3")
     assert bars == [("40", "2"), ("20", "5")]
-    assert "No conversation that fits" in drawn(of="quality", q="fluency>9")[0]
+    assert "No matching conversation" in drawn(of="quality", q="fluency>9")[0]
     assert staff.get(address, {"of": "nonsense"}).status_code == 404

@@ -131,7 +131,7 @@ def test_what_cannot_be_compared_is_refused_and_readers_start_nothing(staff: Cli
     assert unrated.status_code == 400
     assert "no conversation is rated" in unrated.content.decode()
     assert signed_in(Right.READ, username="reader").post(ADDRESS, asked("", "good")).status_code == 403
-    with pytest.raises(Refused, match="no judge 'bad'"):
+    with pytest.raises(Refused, match="unknown judge 'bad'"):
         judges_ask(params=JudgesParams(study="empty", judges=("bad",)))
     with pytest.raises(Refused, match="there is no study 'none'"):
         judges_ask(params=JudgesParams(study="none", judges=("good",)))
@@ -221,9 +221,9 @@ def test_a_program_and_the_commands_have_the_same_result(judges: Any, tmp_path: 
     assert refused.status_code == 400
     assert refused.json()["error"]["code"] == "not_rated"
     assert program.post("judges", {"study": "shop", "judges": []}).status_code == 422
-    with pytest.raises(CommandError, match="no judge 'bad'"):
+    with pytest.raises(CommandError, match="unknown judge 'bad'"):
         call_command("compare_judges", data=path, judges="bad")
-    with pytest.raises(CommandError, match="no such finished comparison"):
+    with pytest.raises(CommandError, match="no finished comparison of judges with this number"):
         call_command("judge_drift", job=999_999)
 
 

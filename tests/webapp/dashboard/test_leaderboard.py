@@ -113,9 +113,9 @@ def test_equal_is_said_by_a_test_of_equality_and_a_late_change_of_it_too(staff: 
     assert "was changed" not in board
     study_edit(study=study, smallest_difference=0.3)
     board = text_of(staff.get(address(study)).content.decode())
-    assert "lies within ± 0.30, the smallest difference of interest" in board
-    assert "they differ by less than" not in board, "not known with so few"
-    late = "was changed after people had begun to take part: from a tenth of the scale to 0.3."
+    assert "is within ± 0.30, the smallest difference of interest" in board
+    assert "Equal for practical purposes (difference below" not in board, "not known with so few"
+    late = "was changed after the first participants had started: from a tenth of the scale to 0.3."
     assert late in board
     details = text_of(staff.get(address(study, "?part=comparisons")).content.decode())
     assert (late in details, "The smallest difference of interest is 0.30 points." in details) == (True, True)
@@ -162,7 +162,7 @@ def test_two_ticks_open_one_against_the_other(staff: Client, compared: Study) ->
     assertContains(
         alike, "By quality: alpha and beta do not differ significantly with 15 raters each. Which of them is"
     )
-    assertContains(staff.get(address(compared, "?against=alpha")), "Select one more bot")
+    assertContains(staff.get(address(compared, "?against=alpha")), "Select a second bot")
 
 
 def test_conversations_are_drawn_from_the_middle_by_a_seed(staff: Client, compared: Study) -> None:
@@ -226,7 +226,7 @@ def test_a_large_study_waits_for_a_worker(staff: Client, compared: Study, monkey
     page = staff.get(where)
     assertContains(page, "Clearly different in “Quality”: 5 of 6 pairs of bots")  # it is there already
     assert "against" not in page.context
-    computing = "A worker is computing the comparison by this question"
+    computing = "A worker is comparing the bots on this question"
     assertContains(staff.get(address(compared, "?by=fluency")), computing)
     run_job(Job.objects.get(kind="results", payload__part="dimensions"))
     assertContains(staff.get(where), "Clearly different in “Quality”.")

@@ -180,7 +180,7 @@ def test_an_arenas_choices_rank_its_bots_with_style_held_equal(reader: Client) -
     assert judged.controls["length"].any()
     assert "log odds against the average bot" in text_of(reader, study)
     page = text_of(reader, study, "?part=pairs")
-    assert "Strength of the bots" in page
+    assert "Bot strengths" in page
     assert "Rank, equal style" in page
     assert "twice the length adds" in page
 
@@ -192,7 +192,7 @@ def test_a_study_of_pairs_has_a_report_of_its_own(reader: Client, tmp_path: Path
     page = output.read_text()
     text = re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", page))
     assert "48 judgements" in text
-    assert "Strength of the bots" in text
+    assert "Bot strengths" in text
     assert "Cohen’s κ" in text
     assert "Single replies compared with interactive chats" in text
     assert "Bradley–Terry model with ties" in text
@@ -227,7 +227,7 @@ def test_a_matrix_is_asked_for_shown_and_read(staff: Client) -> None:
     run = SelfPlayRun.objects.get()
     assert run.n_total == 8
     assertContains(
-        staff.get(reverse("dashboard:run", args=[run.pk])), "The bot of the row begins, the bot of the column answers"
+        staff.get(reverse("dashboard:run", args=[run.pk])), "Rows: the bot that begins. Columns: the bot that answers."
     )
     run_job(run)
     page = staff.get(reverse("dashboard:run", args=[run.pk]))
@@ -247,7 +247,7 @@ def test_a_matrix_is_asked_for_shown_and_read(staff: Client) -> None:
     one = Conversation.objects.filter(selfplay__partner_bot_id="eliza").first()
     reader = staff.get(reverse("dashboard:conversation", args=[one.pk]), follow=True)
     assertContains(reader, "with Eliza (rules), version")
-    assertNotContains(reader, "opener’s side")
+    assertNotContains(reader, "Bot (opener)")
 
 
 def test_a_run_says_how_many_failed_and_why(staff: Client) -> None:

@@ -85,7 +85,7 @@ def test_one_button_plays_measures_and_fits(staff: Client, monkeypatch: pytest.M
     start(staff, "selfplay")
     run = SelfPlayRun.objects.get()
     assert run.then["steps"] == ["run_metrics", "study_metrics", "fit"]
-    assert "What comes after it starts by itself" in line(staff)[1]
+    assert "The next step starts automatically" in line(staff)[1]
     run_job(run)
     of_run = MetricRun.objects.get()
     assert (of_run.run, of_run.then["run"]) == (run, run.pk)
@@ -213,4 +213,4 @@ def test_readers_see_the_line_without_its_button(client: Client) -> None:
     stages, box = line(client)
     assert stages[3][1] == "needs 3 rated bots"
     assert "A fit needs rated conversations of 3 bots; so far 2 have any" in box
-    assert "A user with the right to run jobs can start it" in box
+    assert "Only users with the right to run jobs can start it" in box

@@ -119,7 +119,7 @@ def test_what_two_bots_said_to_each_other_is_left_out(staff: Client) -> None:
     assert [(side.bot_id, side.n) for side in found.sides] == [("eliza", 2), ("parrot", 2)]
     assert all(one.n_measured == 2 for side in found.sides for one in side.means)
     assertContains(staff.get(address()), "Conversations between two different bots are excluded.")
-    assertContains(staff.get(address()), "This is one run alone.")
+    assertContains(staff.get(address()), "Only one run is selected.")
     assert found.runs == [run]
 
 
@@ -130,7 +130,7 @@ def test_runs_that_hold_the_same_conversations_are_named(staff: Client) -> None:
     assert first.plan["deterministic"]["eliza"]
     assert (found.repeated, found.differ) == (["eliza"], ["conversations"])
     page = staff.get(address())
-    assert "eliza: deterministic, and two runs have one seed" in text_of(page.content.decode())
+    assert "eliza: deterministic, and two runs share seed" in text_of(page.content.decode())
     run = SelfPlayRun.objects.get(pk=first.pk)
     run.plan["identities"]["eliza"]["key"] = "0123456789abcdef"
     run.save()

@@ -193,7 +193,7 @@ def test_the_result_tells_what_was_said_and_how_far_scores_keep_to_it(client: Cl
     client.force_login(make_staff(Right.READ))
     address = reverse("dashboard:study_why", args=[study.key]) + "?part=items"
     page = shown(client.get(address))
-    assert "In 5 of 6 ratings the score stands where" in page
+    assert "In 5 of 6 ratings the score agrees with" in page
     assert "Comparison with the reference replies" in page
     assert "Question weights" in page
 

@@ -105,7 +105,7 @@ def test_column_heads_have_an_arrow_and_a_note_names_what_is_not_known(file: Pat
     Dimension.objects.filter(key="quality").update(reversed=None)
     board = client.get(reverse("dashboard:study_results", args=["k"])).context["board"]
     assert "↑" not in board.title
-    assert "It is not known whether a high answer to “Quality” is good" in board.note
+    assert "The direction of “Quality” is unknown" in board.note
 
 
 def test_a_mean_of_dimensions_has_a_direction_if_all_of_them_have_one() -> None:

@@ -108,7 +108,7 @@ def test_a_change_after_people_have_begun_is_shown_and_logged() -> None:
     assert not any("confidence level was changed" in one for one in smallest_sentences(study, 0.6, 1))
     study = study_edit(study=study, level=0.9)
     assert any(
-        "changed after people had begun to take part: from 95 % to 90 %" in one
+        "changed after the first participants had started: from 95 % to 90 %" in one
         for one in smallest_sentences(study, 0.6, 1)
     )
     assert study.versions.count() == 2

@@ -68,7 +68,7 @@ def test_a_page_waits_for_its_result_and_shows_the_same_as_at_once(
     where = address(study, page)
     html = flat(staff.get(where).content.decode())
     assert "The result is being computed" in html
-    assert "64 ratings of 4 bots are more than a page computes at once" in html
+    assert "64 ratings of 4 bots are too many to compute immediately" in html
     assert "data-reload" in html
     assert '<noscript><meta http-equiv="refresh"' in html
     assert "No ratings yet" not in html

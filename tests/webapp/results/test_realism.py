@@ -184,7 +184,7 @@ def test_the_section_says_the_verdict_and_every_number() -> None:
     assert list(tables) == ["traits", "classifiers", "giveaways", "reactions", "predictions"]
     rows = [[cell.text for cell in row] for row in tables["traits"].rows]
     assert rows[0][2:] == ["turn", "1.50", "2.25", "0.75", "[0.50, 1.25]", "0.12", "Not known"]
-    assert tables["traits"].rows[1][5].reason.startswith("people’s values are all equal")
+    assert tables["traits"].rows[1][5].reason.startswith("the human values are all equal")
     assert [cell.text for cell in tables["classifiers"].rows[0]][1:3] == [".88", "[.75, .94]"]
     bare = realism_section(RESULT, {}, texts=False)
     assert "simulated-giveaways" not in [table.id for table in bare.tables]
@@ -198,7 +198,7 @@ def test_the_page_shows_run_job_result_and_failure() -> None:
     MetricRun.objects.filter(run=run).update(state=State.DONE)
     waits = client.get(address)
     assert waits.status_code == 200
-    assert "The result appears here" in waits.content.decode()
+    assert "The result will appear here" in waits.content.decode()
     job = Job.objects.get(kind="realism")
     Job.objects.filter(pk=job.pk).update(state=State.FAILED, error="no <luck>")
     fails = client.get(address)

@@ -340,11 +340,11 @@ def test_what_is_the_same_in_self_play_is_counted_once(study: Study) -> None:
 
 @pytest.mark.usefixtures("result")
 def test_a_fit_that_is_behind_the_ratings_says_so(staff: Client, study: Study) -> None:
-    assert "Ratings have come since this fit." not in read(staff, "study_prediction")
+    assert "There are new ratings since this fit." not in read(staff, "study_prediction")
     rating = Rating.objects.all()[0]
     rating.answers = {**rating.answers, "quality": 7}
     rating.save()
-    assert "Ratings have come since this fit." in read(staff, "study_prediction")
+    assert "There are new ratings since this fit." in read(staff, "study_prediction")
 
 
 def test_a_fit_says_by_which_test_people_tell_bots_apart_and_when_that_is_another_one(
@@ -465,4 +465,4 @@ def test_the_command_prints_the_models_and_the_raters_of_the_pages(
         next(share(c["value"]) for c in coefficients if c["coefficient"] == code) for code in ("icc_one", "icc_mean")
     )
     assert f"has a reliability of {one_rater} [" in page
-    assert f"the mean of all raters of a bot has {of_bots}." in page
+    assert f"The mean over all raters of a bot has {of_bots}." in page

@@ -123,7 +123,7 @@ def test_without_a_page_all_results_are_printed(study: Study, data: StudyData) -
     assert found["correlations"] == study_correlations(data).to_json()
     for kind in ("best-worst", "by-trait"):
         assert found["trajectories"][kind] == study_trajectories(data).to_json()[kind]
-    with pytest.raises(CommandError, match="name the page by --output") as error:
+    with pytest.raises(CommandError, match="use --output") as error:
         call_command("report", "--study=analysed")
     assert error.value.returncode == 2
 
@@ -167,7 +167,7 @@ def test_csv_has_all_digits_reasons_and_no_formula() -> None:
     [
         ({"study": "ratet"}, "there is no study 'ratet'; did you mean rated?"),
         ({"output": "/nowhere/r.html"}, "there is no folder /nowhere"),
-        ({"output": "/tmp"}, "/tmp is a folder; name a file"),
+        ({"output": "/tmp"}, "/tmp is a folder; specify a file"),
         ({"run": 9}, "there is no self-play run 9"),
         ({"bots": "/nowhere.csv"}, "No such file or directory"),
         ({"turned": "dull"}, "the study has no dimension 'dull'"),

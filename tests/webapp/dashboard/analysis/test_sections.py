@@ -68,7 +68,7 @@ def test_where_nobody_is_named_words_are_of_conversations(data: StudyData) -> No
     unnamed = replace(data, ratings=replace(ratings, rater=np.full(len(ratings), None, dtype=object)))
     section = section_of(unnamed, "comparisons")
     words = " ".join([*section.lead, *section.methods, *section.points])
-    assert "with conversations as a random effect, for raters are not named" in words
+    assert "with conversations as a random effect, as there are no rater IDs" in words
     assert "do not differ significantly with 16 conversations each" in words
     planning = next(table for table in section.tables if table.id == "planning")
     shown = " ".join([planning.title, planning.method, planning.note])
@@ -161,7 +161,7 @@ def test_the_three_matrices(data: StudyData) -> None:
     means = values.groupby("bot")["quality"].mean()[["alpha", "beta", "gamma"]]
     r = np.corrcoef([20, 25, 40], means)[0, 1]
     assert bots["ppl (of the bot)", "Quality"][2].raw[0] == pytest.approx(r)
-    assert any("no finished self-play run" in why for why in section.missing)
+    assert any("needs a finished self-play run" in why for why in section.missing)
 
 
 SECTIONS = ("models", "formula", "raters", "agreement", "trajectories", "correlations", "powered")
@@ -194,7 +194,7 @@ def test_a_folded_section_tells_its_conclusion_and_starts_no_job(
     monkeypatch.setattr(cache, "DIRECT_RATINGS", 0)
     why._conclusion.cache_clear()
     html = staff.get(page).content.decode()
-    assert html.count("Not computed for the present data.") == len(SECTIONS)
+    assert html.count("Not computed for the current data.") == len(SECTIONS)
     assert not Job.objects.exists()
     staff.get(address(study, "models"))
     assert [job.payload["part"] for job in Job.objects.all()] == ["models"]

@@ -94,7 +94,7 @@ def test_effects_shown_and_not_shown_stand_in_one_sentence() -> None:
     assert "All interactions." in table(told(found), "anova").method
     assert table(told(found), "anova").note.startswith("Raters gave several ratings each, so every")
     nameless = table(told(replace(found, n_unnamed=4)), "anova").note
-    assert nameless.startswith("There are several ratings by a rater, or of a chat where no rater is")
+    assert nameless.startswith("Some raters, or chats without a rater ID, have several ratings")
     flat = replace(
         found,
         factorial=replace(
@@ -270,7 +270,7 @@ def test_the_verdict_names_measures_by_direction() -> None:
     assert "(5.00 and above, 3.00 and below)" in figure.method
     assert "Ties at the cut-offs (2 and 1 conversation) were drawn" in figure.note
     assert section.points[0].startswith("Words, participant: ")
-    assert "no bot here is known" in section.missing[0]
+    assert "unknown for these bots" in section.missing[0]
     votes = trajectories(GROUPS, {"votes": {pk: [None] * 5 for pk in "abcdefgh"}}, ["votes"])
     section = trajectories_section(frame_of({}, quality), StudyTrajectories(votes, nothing))
     assert verdict_sentence(votes) == section.conclusion == "", "no measure, no verdict"
@@ -287,7 +287,7 @@ def test_the_verdict_names_measures_by_direction() -> None:
 )
 def test_pairs_that_are_both_are_counted_once(n_clear: int, equal: list[str], n_unknown: int, said: str) -> None:
     told = pair_counts_sentence("“Quality”", n_clear, equal, n_unknown, 6, "0.6")
-    assert f"as they differ by less than 0.6: {said}" in told
+    assert f"(difference below 0.6): {said}" in told
 
 
 NONE = Reason("no_rating", "no rating")
@@ -335,14 +335,14 @@ def compared(order: list[str], pairs: list[Comparison], plans: list[PairPlan] | 
         (
             pair("a", "b", 0.4, ordered=False),
             plan(30),
-            "Ann and Bob do not differ significantly with 40 raters each. Corrected for all pairs, which of them is "
-            "better is not yet known: the difference, Ann minus Bob, may be anywhere from 0.10 to 0.70.",
+            "Ann and Bob do not differ significantly with 40 raters each. After correction for all pairs, it is not "
+            "yet known which is better: the difference, Ann minus Bob, may be anywhere from 0.10 to 0.70.",
         ),
         (
             replace(pair("a", "b", 0.2, ordered=True), low=0.1, high=0.3),
             None,
-            "Ann is rated higher than Bob, difference 0.20 [0.10, 0.30]; yet the two are equal for practical purposes "
-            "(within ± 0.35).",
+            "Ann is rated higher than Bob, difference 0.20 [0.10, 0.30]. Nevertheless, the two are equal for practical "
+            "purposes (within ± 0.35).",
         ),
         (pair("a", "b", None, ordered=False, p=None), None, "Ann and Bob cannot be compared: no rating."),
     ],
@@ -436,7 +436,7 @@ def test_a_prediction_beyond_the_scale_is_shown_as_it_is_and_said_to_be_there(re
     assert (rows[bot].text, rows[bot].reason) == ("7.62", "above the scale maximum of 7")
     assert "above the scale maximum of 7" in view.figures["scatter"].wide
     (said,) = view.notes
-    assert said.startswith(f"{bot} is predicted beyond the rating scale of 1 to 7")
+    assert said.startswith(f"The prediction for {bot} is outside the rating scale of 1 to 7")
 
 
 def test_bots_that_nobody_rated_have_a_figure_of_their_own(result: dict) -> None:
@@ -487,10 +487,15 @@ def told_of_fit(*args: Any, **options: Any) -> str:
 @pytest.mark.parametrize(
     ("r", "ratio", "begins", "ends"),
     [
-        (0.9, BETTER, "The prediction is clearly better than the length of conversations.", "please the metric."),
-        (0.9, UNKNOWN, "The prediction is better than chance; it is not yet known whether", "rate more bots first."),
+        (0.9, BETTER, "The prediction is clearly better than the length of conversations.", "optimise the metric."),
+        (
+            0.9,
+            UNKNOWN,
+            "The prediction is better than chance; it is not yet known whether",
+            "ratings of more bots first.",
+        ),
         (0.9, WORSE, "The prediction is clearly worse than rival0 alone.", "Use that count instead."),
-        (0.2, BETTER, "The prediction is not better than chance.", "in place of people’s ratings."),
+        (0.2, BETTER, "The prediction is not better than chance.", "instead of human ratings."),
     ],
 )
 @pytest.mark.parametrize("played", [None, 0.84, 0.3, -0.2])
@@ -538,5 +543,5 @@ def test_cautions_are_sentences() -> None:
     assert "1 conversation." in said[5]
     assert "1,200 conversations." in said[6]
     assert "eliza is an extrapolation: its mean “Words, participant, mean” is more than 3" in said[7]
-    assert said[8].startswith("eliza and parrot are predicted beyond the rating scale of 1 to 7")
+    assert said[8].startswith("The predictions for eliza and parrot are outside the rating scale of 1 to 7")
     assert caution_sentences(["stored as a sentence"]) == ["stored as a sentence"]

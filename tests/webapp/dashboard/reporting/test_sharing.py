@@ -142,7 +142,7 @@ def test_a_bad_link_is_refused(staff: Client, reported: Study) -> None:
     where = reverse("dashboard:report_share", args=[reported.key])
     for given in ({"name": " "}, {"name": "x", "days": "0"}, {"name": "x", "days": "9999"}):
         answer = staff.post(where, given)
-        assert (answer.status_code, "No link was made" in answer.content.decode()) == (400, True)
+        assert (answer.status_code, "The link was not created" in answer.content.decode()) == (400, True)
     with pytest.raises(Refused, match="lasts 1 to 3650 days, not 0"):
         share_make(study=reported, name="x", document=b"", report_made_at=timezone.now(), days=0)
     assert not SharedReport.objects.exists()
