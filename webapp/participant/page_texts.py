@@ -92,7 +92,7 @@ def refusal_text(refusal: Refused, platform: str, study: Study) -> RefusalText:
 
     A code without a text of its own, such as a plug-in's, is shown with the refusal's message.
     """
-    code = StartRefusal.find(refusal.code)
+    code = StartRefusal.get_member(refusal.code)
     if code is None:
         return RefusalText(_("You cannot continue with this study."), refusal.message)
     if code is StartRefusal.ALL_RATED and not _has_chat(study):

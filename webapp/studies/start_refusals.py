@@ -192,6 +192,6 @@ class StartRefusal(StrEnum):
     )
 
     @classmethod
-    def find(cls, code: str) -> StartRefusal | None:
+    def get_member(cls, code: str) -> StartRefusal | None:
         """Return the member of a code; None for a plug-in's."""
         return next((member for member in cls if member == code), None)
