@@ -1,1 +1,1 @@
-"""Language models as judges, compared with the people whose ratings they would replace."""
+"""Language models as judges, compared with human raters."""

@@ -1,7 +1,7 @@
 """Agreement of a judge with people, its biases and its self-consistency, with intervals.
 
-docs/background/judges.md defines each. Intervals are by the jackknife; that of the agreement is over contexts and
-raters at once, as Cameron, Gelbach and Miller (2011) add the variances of crossed clusters.
+docs/background/judges.md defines each measure. Intervals use the jackknife. The interval of the agreement is clustered
+by contexts and raters together, adding the variances of crossed clusters as in Cameron, Gelbach and Miller (2011).
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ Over = Literal["contexts and raters", "contexts"]
 LEVEL = 0.95
 _MOST_GROUPS = 200
 _MARKS = re.compile(r"^\s{0,3}(#{1,6}\s|[-*+]\s|\d+[.)]\s|>\s|```)|\*\*\S|__\S|`\S|\[[^\]]+\]\(|^\|.*\|", re.MULTILINE)
-NO_INTERVAL = "no interval: the contexts tell too little about other ones"
-NO_PLACE = "whole conversations are scored one by one, so that none stands first"
+NO_INTERVAL = "no interval: the contexts are too few or too similar to estimate the error"
+NO_PLACE = "whole conversations are scored one by one, so there is no position"
 NO_PAIRS = "no two different replies to one context were compared"
-NO_FAMILY = "no registered bot's model is of the judge's family, or all known ones are"
-FIXED = "a local model computes probabilities, so that repeated scores are equal"
+NO_FAMILY = "no registered bot has a model of the judge's family, or all known ones do"
+FIXED = "a local model computes probabilities, so repeated scores are equal"
 
 
 @dataclass(frozen=True, slots=True)
 class JudgeEstimate:
-    """An estimate with its interval of 95 %.
+    """An estimate with its 95 % interval.
 
     Attributes:
-        value, low, high: None where undefined, with the reason.
-        n: instances; over: what would vary in other samples.
+        value, low, high: None if undefined, with the reason.
+        n: number of instances; over: unit that other samples would vary.
     """
 
     value: float | None
@@ -79,8 +79,8 @@ def agreement_of(gold: GoldSet, scores: np.ndarray) -> JudgeEstimate:
     n, everything = int(known.sum()), np.ones(len(gold), dtype=bool)
     value = coefficient(gold.means, everything)
     if not np.isfinite(value):
-        few = f"{n} instances have a rating and a score; 3 are needed"
-        return JudgeEstimate(None, n=n, reason=few if n < 3 else "the scores or the ratings are all the same")
+        few = f"only {n} instances have both a rating and a score; 3 are needed"
+        return JudgeEstimate(None, n=n, reason=few if n < 3 else "all scores or all ratings are equal")
     codes = np.unique(gold.context_codes[known], return_inverse=True)[1].reshape(-1)
     carried = min(effective_units(ranks(side), codes) for side in (answers[known], gold.means[known]))
     if few_units := few_carry(carried, int(codes.max()) + 1):
@@ -99,7 +99,7 @@ def agreement_of(gold: GoldSet, scores: np.ndarray) -> JudgeEstimate:
 
 
 def _compute_leave_one_out(statistic: Callable[[np.ndarray], float], codes: np.ndarray, used: np.ndarray) -> np.ndarray:
-    """Return a statistic without each group of codes, or of many without each group of groups."""
+    """Return the leave-one-group-out values of a statistic, pooling groups if there are many."""
     numbers = np.full(len(codes), -1)
     numbers[used] = np.unique(codes[used], return_inverse=True)[1].reshape(-1)
     n_groups = min(int(numbers.max()) + 1, _MOST_GROUPS)
@@ -112,8 +112,8 @@ def _interval(
     """Return an estimate with its jackknife interval.
 
     Args:
-        parts: values without each context, and then without each rater and without each single rating.
-        fisher: on the scale of Fisher's z.
+        parts: values without each context, then without each rater and without each single rating.
+        fisher: True to use Fisher's z scale.
     """
     from scipy.special import stdtrit
 
@@ -133,17 +133,17 @@ def _interval(
 
 
 def partial_rank(x: np.ndarray, y: np.ndarray, control: np.ndarray) -> float:
-    """Compute the rank correlation of x and y with a third variable held constant; NaN where undefined."""
+    """Compute the rank correlation of x and y controlling for a third variable; NaN if undefined."""
     xy, xz, yz = rank_correlation(x, y), rank_correlation(x, control), rank_correlation(y, control)
     rest = (1 - xz**2) * (1 - yz**2)
     return (xy - xz * yz) / rest**0.5 if rest > 1e-9 else float("nan")
 
 
 def biases_of(gold: GoldSet, judge_scores: JudgeScores, families: Mapping[str, str]) -> dict[str, JudgeEstimate]:
-    """Compute biases by place, length, markup and own family.
+    """Compute biases by position, length, markup and model family.
 
     Args:
-        families: of the models of the gold set, as far as they are known.
+        families: model families in the gold set, as far as known.
     """
     scores, means, codes = judge_scores.first, gold.means, gold.context_codes
     known = np.isfinite(scores + means)
@@ -175,7 +175,7 @@ def biases_of(gold: GoldSet, judge_scores: JudgeScores, families: Mapping[str, s
 
 
 def _family(gold: GoldSet, judge_scores: JudgeScores, known: np.ndarray, families: Mapping[str, str]) -> JudgeEstimate:
-    """Compare score less rating between replies of the judge's family and those of other known families."""
+    """Compare score minus rating between replies of the judge's family and those of other known families."""
     model_families = np.array([families.get(model, "") for model in gold.models], dtype=object)
     family = model_family(judge_scores.model)
     of_family = known & (model_families == family) & (family != "")
@@ -194,7 +194,7 @@ def _family(gold: GoldSet, judge_scores: JudgeScores, known: np.ndarray, familie
 
 
 def consistency_of(gold: GoldSet, judge_scores: JudgeScores) -> tuple[OwnAgreement | None, str]:
-    """Compare the repeated scores of the same instances; without repeats the reason."""
+    """Compare repeated scores of the same instances; without repeats, return the reason."""
     first, second = judge_scores.scores[0, :MOST_REPEATED], judge_scores.scores[-1, :MOST_REPEATED]
     if len(judge_scores.scores) < 2 or not np.isfinite(first + second).any():
         return None, FIXED if judge_scores.is_fixed else "no instance was scored twice"
@@ -202,7 +202,7 @@ def consistency_of(gold: GoldSet, judge_scores: JudgeScores) -> tuple[OwnAgreeme
 
 
 def confusion_of(gold: GoldSet, scores: np.ndarray) -> dict[str, Any]:
-    """Count the ratings of each point by the judge's nearest point; none on a slider."""
+    """Count the ratings of each scale point by the judge's nearest point; empty for a slider."""
     if not gold.points:
         return {"points": [], "counts": []}
     answers, points = gold.nearest(scores)[gold.item], gold.points

@@ -1,7 +1,8 @@
-"""The alternative-annotator test: may a judge replace one of several people, and is it shown to be worse?
+"""Alternative-annotator test: can a judge replace one of several people, or is it significantly worse?
 
 Calderon, Reichart and Dror (2025, ACL); docs/background/judges.md has the definition. Instances that share a context
-are not independent, so the variance is over contexts; where each has a context of its own, it is the paper's test.
+are not independent, so the variance is clustered by context. If each instance has its own context, this is the paper's
+test.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ EPSILON: Mapping[Expertise, float] = {"expert": 0.2, "skilled": 0.15, "crowd": 0
 FEWEST_INSTANCES, FEWEST_CONTEXTS, FEWEST_ANNOTATORS = 30, 10, 3
 ALPHA, PASSING, _TIED = 0.05, 0.5, 1e-9
 POWER, MOST_ITEMS = 0.8, 100_000
-"""Of plans: the chance to decide, and items beyond which none is made."""
+"""For plans: power, and maximum number of items."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,10 +28,10 @@ class AnnotatorComparison:
     """A judge compared with one annotator.
 
     Attributes:
-        n: instances rated together with others, of n_contexts contexts; advantage: ρ^f; own: ρ^h.
-        p: of the hypothesis that the judge is worse by ε or more; q: corrected over annotators.
-        p_worse, q_worse: the same of the hypothesis that the judge is not worse by ε.
-        wins, loses: whether q and q_worse are at most .05; None where untested, with the reason.
+        n: number of instances rated together with others, from n_contexts contexts; advantage: ρ^f; own: ρ^h.
+        p: for the hypothesis that the judge is worse by ε or more; q: corrected over annotators.
+        p_worse, q_worse: the same for the hypothesis that the judge is not worse by ε.
+        wins, loses: True if q or q_worse is at most .05; None if untested, with the reason.
     """
 
     annotator: str
@@ -53,11 +54,11 @@ class AlternativeTest:
 
     Attributes:
         epsilon: ε; winning_rate: ω; advantage: mean of ρ^f over the tested annotators.
-        passes, fails: whether the judge wins against half of the annotators, or loses; None where undefined, with the
+        passes, fails: True if the judge wins against, or loses to, half of the annotators; None if undefined, with the
             reason.
-        n_tested: annotators with enough instances.
-        n_needed: rated items that decide it with a power of .8, for a judge as good as the annotators; where there are
-            as many (`is_as_observed`), for one whose differences stay as they are. None: no plan.
+        n_tested: number of annotators with enough instances.
+        n_needed: number of rated items needed to decide with a power of .8: with the observed differences if there are
+            enough data (`is_as_observed`), otherwise for a judge as good as the annotators. None: no plan.
     """
 
     epsilon: float
@@ -73,11 +74,11 @@ class AlternativeTest:
 
 
 def alternative_test(gold: GoldSet, scores: Sequence[float] | np.ndarray, epsilon: float) -> AlternativeTest:
-    """Test whether a judge may replace one of the annotators of a gold set.
+    """Test whether a judge can replace one of the annotators of a gold set.
 
     Args:
-        scores: (N,) on the gold set's scale, NaN where the judge gave none.
-        epsilon: what a person's ratings are worth more.
+        scores: (N,) on the gold set's scale, NaN for missing scores.
+        epsilon: additional value of a human rating.
     """
     judge = np.asarray(scores, dtype=float)
     annotators: list[AnnotatorComparison] = []
@@ -95,15 +96,17 @@ def alternative_test(gold: GoldSet, scores: Sequence[float] | np.ndarray, epsilo
         )
         if n < FEWEST_INSTANCES or n_contexts < FEWEST_CONTEXTS:
             needed = f"{FEWEST_INSTANCES} of {FEWEST_CONTEXTS} are needed"
-            row = replace(row, reason=f"{n} instances of {n_contexts} contexts shared with others; {needed}")
+            row = replace(row, reason=f"{n} instances from {n_contexts} contexts shared with others; {needed}")
         else:
             differences.append(ClusteredMean.from_groups(difference[of_rater], codes))
             row = replace(row, p=differences[-1].p_below(epsilon), p_worse=differences[-1].p_above(epsilon))
         annotators.append(row)
     tested = [row for row in annotators if row.p is not None]
     if len(tested) < FEWEST_ANNOTATORS:
-        reason = f"{len(tested)} of {len(rater_names)} raters rated {FEWEST_INSTANCES} instances together with others"
-        reason = f"{reason}; {FEWEST_ANNOTATORS} are needed" if rater_names else "the raters have no names"
+        reason = (
+            f"only {len(tested)} of {len(rater_names)} raters rated {FEWEST_INSTANCES} instances together with others"
+        )
+        reason = f"{reason}; {FEWEST_ANNOTATORS} are needed" if rater_names else "the raters are not identified"
         untested = tuple(replace(row, p=None, p_worse=None) for row in annotators)
         return AlternativeTest(epsilon, untested, None, None, None, len(tested), reason)
 
@@ -136,10 +139,10 @@ def alternative_test(gold: GoldSet, scores: Sequence[float] | np.ndarray, epsilo
 
 
 def _plan_items(differences: Sequence[ClusteredMean], epsilon: float, n_items: int) -> tuple[int | None, bool]:
-    """Return the rated items that decide the test, and whether by the observed differences.
+    """Return the number of rated items needed to decide the test, and whether it uses the observed differences.
 
-    Half of the annotators must win. By Benjamini and Yekutieli all of them do if their largest p is at most
-    α k / (m Σ 1/i), k being half of the m annotators.
+    Half of the annotators must win. By Benjamini and Yekutieli all of them do if their largest p is at most α k / (m Σ
+    1/i), where k is half of the m annotators.
     """
     from scipy.special import ndtri
 
@@ -158,7 +161,7 @@ def _plan_items(differences: Sequence[ClusteredMean], epsilon: float, n_items: i
 
 
 def _advantages(gold: GoldSet, judge: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Return the ratings that can be compared, by place, with W^h − W^f, W^f and W^h of each."""
+    """Return the positions of comparable ratings, with W^h − W^f, W^f and W^h of each."""
     n = np.bincount(gold.item, minlength=len(gold))
     rows = np.flatnonzero((n[gold.item] > 1) & np.isfinite(judge[gold.item]))
     item, values = gold.item[rows], gold.value[rows]
@@ -182,7 +185,7 @@ def _advantages(gold: GoldSet, judge: np.ndarray) -> tuple[np.ndarray, np.ndarra
 
 @dataclass(frozen=True, slots=True)
 class ClusteredMean:
-    """Mean of values with its standard error over groups, and the degrees of freedom of that."""
+    """Mean of values with its standard error clustered by group, and the degrees of freedom."""
 
     mean: float
     error: float

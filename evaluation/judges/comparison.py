@@ -1,8 +1,8 @@
-"""Several judges side by side against one gold set: a verdict for each, and what its scores are worth.
+"""Comparison of several judges on one gold set: a verdict for each, and the value of its scores.
 
-A judge *may* replace a rater if it passes the alternative-annotator test, its agreement with people is above 0 with its
-whole interval, and it scored nearly all rated items. It *may not* if the opposite is shown: it is worse than half of
-the raters by ε, or its agreement lies below 0. Otherwise it is *unknown*.
+A judge *may* replace a rater if it passes the alternative-annotator test, the interval of its agreement with people is
+entirely above 0, and it scored nearly all rated items. It *may not* if the opposite is shown: it is worse than half of
+the raters by ε, or its agreement is below 0. Otherwise the verdict is *unknown*.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ if TYPE_CHECKING:
     from evaluation.study import Study
 
 LEAST_SCORED = 0.9
-"""Share of the rated items that a judge must score: one that leaves out the hard ones looks better than it is."""
+"""Minimum share of rated items that a judge must score: leaving out hard ones makes it look better."""
 SELECTED = "The best of several judges on the same ratings looks better than it is: confirm it on other ratings."
 
 
 @dataclass(frozen=True, eq=False)
 class ComparedJudge:
-    """One judge compared with people.
+    """Comparison of one judge with people.
 
     Attributes:
-        consistency: None with the reason in `fixed`; worth: by `people` or `extra`, where unrated instances are from.
+        consistency: None, with the reason in `fixed`; worth: by source of the unrated instances, `people` or `extra`.
     """
 
     scores: JudgeScores
@@ -54,12 +54,12 @@ class ComparedJudge:
 
     @property
     def share_scored(self) -> float:
-        """Share of the items rated by people that have a score."""
+        """Share of human-rated items that have a score."""
         return self.n_scored / self.n_rated if self.n_rated else 0.0
 
     @property
     def verdict(self) -> Literal["may", "may not", "unknown"]:
-        """Verdict of the alternative-annotator test: may the judge replace a rater?"""
+        """Verdict on whether the judge may replace a rater."""
         low, high = self.agreement.low, self.agreement.high
         if self.test.fails or (high is not None and high < 0):
             return "may not"
@@ -68,42 +68,44 @@ class ComparedJudge:
 
     @property
     def sentence(self) -> str:
-        """The verdict in words, with what it rests on."""
+        """Verdict as text, with its basis."""
         title, agreement, test = self.scores.title, self.agreement, self.test
         words = {
             "may": f"{title} may replace a rater.",
             "may not": f"{title} may not replace a rater.",
-            "unknown": f"Whether {title} may replace a rater is not known.",
+            "unknown": f"It is not known whether {title} may replace a rater.",
         }[self.verdict]
         words += (
             f" It scored {self.n_scored:,} of {pluralise(self.n_rated, 'rated item')} ({percent(self.share_scored)})"
         )
-        words += f"; at least {percent(LEAST_SCORED)} are needed." if self.share_scored < LEAST_SCORED else "."
+        words += f"; at least {percent(LEAST_SCORED)} are required." if self.share_scored < LEAST_SCORED else "."
         if test.passes is None:
             words += f" The alternative-annotator test is undefined: {test.reason}."
         else:
             n_won, n_lost = (sum(bool(getattr(row, name)) for row in test.annotators) for name in ("wins", "loses"))
             words += (
-                f" It wins the alternative-annotator test against {n_won} of {test.n_tested} raters; half are needed."
-                f" It is shown to be worse by {share(test.epsilon)} than {n_lost} of them."
+                f" It wins the alternative-annotator test against {n_won} of {test.n_tested} raters; "
+                f"half are required. It is significantly worse by {share(test.epsilon)} than {n_lost} of "
+                "them."
             )
             if self.verdict == "unknown" and not test.passes and test.n_needed is not None:
-                condition = (
-                    "if its results stay as they are" if test.is_as_observed else "for a judge as good as a rater"
-                )
+                condition = "if its results stay the same" if test.is_as_observed else "for a judge as good as a rater"
                 words += f" About {pluralise(test.n_needed, 'rated item')} would decide it {condition}."
         ends = f" (95 %: {share(agreement.low)} to {share(agreement.high)})" if agreement.low is not None else ""
         agrees = f"undefined: {agreement.reason}" if agreement.value is None else f"{share(agreement.value)}{ends}"
         words += f" Its agreement with people is {agrees}."
         if agreement.low is not None and agreement.low <= 0:
-            words += " That interval holds 0 or lies below it: do not use it as a judge here."
+            words += " This interval includes 0 or lies below it: do not use it as a judge here."
         size = model_parameters(self.scores.model)
         if size is not None and size < 1e9:
-            words += f" By its name the model has {size / 1e6:.0f} million parameters, few for a judge."
+            words += (
+                f" According to its name, the model has {size / 1e6:.0f} million parameters, which is small "
+                "for a judge."
+            )
         return words
 
     def to_json(self) -> dict[str, Any]:
-        """Return plain values, with the scores of all instances."""
+        """Return plain values, including the scores of all instances."""
         scores, names = (
             self.scores,
             ("judge", "title", "identity", "prompt", "model", "scores", "is_fixed", "n_requests"),
@@ -124,7 +126,7 @@ class ComparedJudge:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class JudgeComparison:
-    """Judges side by side on one gold set."""
+    """Comparison of judges on one gold set."""
 
     gold: GoldSet
     expertise: Expertise
@@ -132,7 +134,7 @@ class JudgeComparison:
 
     @property
     def sentences(self) -> list[str]:
-        """The verdicts, and a caution where one judge of several is chosen."""
+        """The verdicts, with a caution if one of several judges is selected."""
         return [*(judge.sentence for judge in self.judges), *([SELECTED] if len(self.judges) > 1 else [])]
 
     def to_json(self) -> dict[str, Any]:
@@ -163,11 +165,11 @@ def compare_judges(
     expertise: Expertise = "skilled",
     families: Mapping[str, str] | None = None,
 ) -> JudgeComparison:
-    """Compare judges with the people of a gold set.
+    """Compare judges with the human ratings of a gold set.
 
     Args:
-        expertise: of the raters, which sets ε of the alternative-annotator test.
-        families: of the models of the gold set; by default those of registered bots.
+        expertise: expertise of the raters, which determines ε of the alternative-annotator test.
+        families: model families in the gold set; by default those of registered bots.
     """
     if families is None:
         families = {model: model_family(bot_model(model)) for model in set(gold.models)}
@@ -196,7 +198,7 @@ def compare_judges(
 
 
 def _worth(gold: GoldSet, judge_scores: JudgeScores) -> dict[str, PoweredMeans]:
-    """Return the bots' means helped by scores of people's unrated instances, and by those of extra ones."""
+    """Return the bots' means improved by scores of unrated human instances, and by those of extra ones."""
     extra = np.isin(np.array(gold.keys, dtype=object), list(gold.extra))
     sources = {"people": ~extra, **({"extra": extra | np.isfinite(gold.means)} if extra.any() else {})}
     keys, models = np.array(gold.keys, dtype=object), np.array(gold.models, dtype=object)
@@ -218,15 +220,17 @@ def judges(
     repeats: int = 2,
     most: int = 300,
 ) -> JudgeComparison:
-    """Compare language models as judges with people's ratings, in a notebook.
+    """Compare language models as judges with human ratings, in a notebook.
 
     Args:
-        gold: rated replies or their file, or a study with rated conversations; most: instances that are scored.
+        gold: rated replies or their file, or a study with rated conversations; most: maximum number of instances
+            scored.
         judges: judges, or their names in `metrics.yaml`.
-        question: what people rated; empty: the usual one. expertise: of the raters: "expert", "skilled" or "crowd".
+        question: rated question; empty for the usual one. expertise: expertise of the raters: "expert", "skilled" or
+            "crowd".
 
     Raises:
-        ValueError: nothing is rated, a name is of no judge, or a judge cannot be used here.
+        ValueError: if nothing is rated, a name is not a judge, or a judge cannot be used here.
     """
     from evaluation.metrics.registry import metric_get
 
@@ -234,7 +238,7 @@ def judges(
     judge_metrics = [metric for metric in chosen if isinstance(metric, JudgeMetric)]
     if len(judge_metrics) < len(chosen):
         raise ValueError(
-            f"{next(metric.name for metric in chosen if metric not in judge_metrics)} is no metric of the kind judge"
+            f"{next(metric.name for metric in chosen if metric not in judge_metrics)} is not a metric of the kind judge"
         )
     if isinstance(gold, str | Path):
         gold = gold_of_replies(judgements_read(Path(gold)), question, name=Path(gold).name)

@@ -1,7 +1,7 @@
-"""Drift of a judge: a stored sample of its gold set, scored again.
+"""Drift of a judge, measured by scoring a stored sample of its gold set again.
 
-Drift is the mean absolute difference of the scores then and now, less that of scores which were repeated then. It is
-reported where its interval over contexts is above 0, and it is above what rounding explains.
+Drift is the mean absolute difference between the stored and the new scores, minus that between repeated scores at the
+time. It is reported if its interval over contexts is above 0 and it exceeds what rounding explains.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ class JudgeDrift:
     """Change of a judge's scores since they were stored.
 
     Attributes:
-        change, before: mean absolute differences in points, now and of repeats; drift: their difference.
-        has_drifted: None where undefined, with the reason.
+        change, before: mean absolute differences in points, now and between repeats; drift: their difference.
+        has_drifted: None if undefined, with the reason.
     """
 
     judge: str
@@ -43,12 +43,14 @@ class JudgeDrift:
 
     @property
     def sentence(self) -> str:
-        """The result in words."""
+        """The result as text."""
         if self.has_drifted is None:
-            return f"Whether {self.judge} has drifted is not known: {self.reason}."
-        start = f"{self.judge} has drifted" if self.has_drifted else f"No drift of {self.judge} is shown"
+            return f"It is not known whether {self.judge} has drifted: {self.reason}."
+        start = f"{self.judge} has drifted" if self.has_drifted else f"There is no evidence of drift of {self.judge}"
         ends = f" (95 %: {figure(self.low)} to {figure(self.high)})" if self.low is not None else ""
-        moved = f"scores of {self.n} stored instances moved by {figure(self.drift)} points more than repeats do{ends}."
+        moved = (
+            f"scores of {self.n} stored instances moved by {figure(self.drift)} points more than between repeats{ends}."
+        )
         return f"{start}: {moved}{' Compare it with people again before you use it.' if self.has_drifted else ''}"
 
 
@@ -56,18 +58,18 @@ def measure_drift(judge: JudgeMetric, gold: GoldSet, stored: Mapping[str, Any], 
     """Score a stored sample again and compare.
 
     Args:
-        gold: the gold set as it is now; stored: the judge's part of a comparison's JSON; digests: of its instances.
+        gold: the current gold set; stored: the judge's part of a comparison's JSON; digests: of its instances.
     """
     name, then = str(stored["title"]), np.array(stored["scores"], dtype=float)
     place = {digest: k for k, digest in enumerate(digests[:MOST_REPEATED])}
     sample = gold.take([k for k, digest in enumerate(gold.digests) if digest in place])
     n, problem = len(sample), ""
     if judge_identity(judge, gold.unit)[0] != stored["identity"]:
-        problem = "its prompt, options or declared model were changed here, so it must be compared again"
+        problem = "its prompt, options or declared model has changed, so it must be compared again"
     elif n < FEWEST:
-        problem = f"{n} stored instances are still here with the same text; {FEWEST} are needed"
+        problem = f"only {n} stored instances still exist with the same text; {FEWEST} are needed"
     elif len(then) < 2 and not stored["is_fixed"]:
-        problem = "each instance was scored once, so that its self-consistency is not known"
+        problem = "each instance was scored only once, so its self-consistency is unknown"
     if problem:
         return JudgeDrift(name, n, reason=problem)
     then = then[:, [place[digest] for digest in sample.digests]]
@@ -75,7 +77,7 @@ def measure_drift(judge: JudgeMetric, gold: GoldSet, stored: Mapping[str, Any], 
     repeated = np.zeros(n) if stored["is_fixed"] else np.abs(then[1] - then[0])
     known = np.isfinite(changed + repeated)
     if (n := int(known.sum())) < FEWEST:
-        return JudgeDrift(name, n, reason=f"{n} instances have all scores; {FEWEST} are needed")
+        return JudgeDrift(name, n, reason=f"only {n} instances have all scores; {FEWEST} are needed")
     beyond = (changed - repeated)[known]
     ends = mean_interval(beyond, sample.context_codes[known], LEVEL)
     is_above = ends.low > 0 if ends.low is not None else bool(np.ptp(beyond) == 0)

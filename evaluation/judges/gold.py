@@ -1,6 +1,6 @@
-"""Gold sets: replies or whole conversations with people's ratings, as judges are compared with them.
+"""Gold sets: replies or whole conversations with human ratings, used to evaluate judges.
 
-Instances without a rating may stand in a set: prediction-powered means need scores of them.
+A set can contain unrated instances, because prediction-powered means need their scores.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ from evaluation.ratings import RatingDimension, Ratings, rater_named
 
 GoldText = ReplyInContext | Conversation
 MOST_POINTS = 11
-"""Points of a scale up to which each is an answer of its own; more are a slider."""
+"""Maximum number of scale points treated as separate answers; a scale with more is a slider."""
 
 
 @dataclass(frozen=True, eq=False)
 class GoldSet:
-    """Instances, their ratings on one question, and the scale of these.
+    """Instances, their ratings on one question, and the scale of the ratings.
 
     Attributes:
         name: the study or file; dimension: the question and its scale.
-        keys, models, contexts: (N,) names; instances of one context are not independent of each other.
+        keys, models, contexts: (N,) names; instances that share a context are not independent.
         texts: (N,) a reply with its context, or a conversation.
-        item: (k,) index of the instance that each rating is of; rater: (k,) None where unnamed; value: (k,).
-        extra: names of conversations of another source than people's, such as simulated ones.
+        item: (k,) instance index of each rating; rater: (k,) None if unnamed; value: (k,).
+        extra: names of conversations from other sources than people, such as simulated ones.
     """
 
     name: str
@@ -53,7 +53,7 @@ class GoldSet:
 
     @property
     def width(self) -> float:
-        """Distance of the ends of the scale."""
+        """Distance between the ends of the scale."""
         return self.dimension.high - self.dimension.low
 
     @property
@@ -63,11 +63,11 @@ class GoldSet:
 
     @cached_property
     def means(self) -> np.ndarray:
-        """(N,) mean rating of each instance, NaN where unrated."""
+        """(N,) mean rating of each instance, NaN if unrated."""
         return self.means_of(np.ones(len(self.value)))
 
     def means_of(self, weights: np.ndarray) -> np.ndarray:
-        """Return (N,) mean ratings where each rating counts so often; NaN where none does."""
+        """Return (N,) mean ratings with each rating weighted by its count; NaN if there is none."""
         total = np.bincount(self.item, weights, minlength=len(self))
         sums = np.bincount(self.item, weights * self.value, minlength=len(self))
         return np.divide(sums, total, out=np.full(len(self), np.nan), where=total > 0)
@@ -79,7 +79,7 @@ class GoldSet:
 
     @cached_property
     def points(self) -> tuple[float, ...]:
-        """Answers that the scale allows, in order; empty of a slider."""
+        """Possible answers of the scale, in order; empty for a slider."""
         low, high, seen = self.dimension.low, self.dimension.high, np.unique(self.value)
         if set(seen.tolist()) == {low, high}:
             return (low, high)
@@ -88,7 +88,7 @@ class GoldSet:
         return tuple(seen.tolist()) if len(seen) <= MOST_POINTS else ()
 
     def nearest(self, scores: np.ndarray) -> np.ndarray:
-        """Return scores rounded to the nearest point of the scale; of a slider as they are."""
+        """Return scores rounded to the nearest point of the scale; unchanged for a slider."""
         if not self.points:
             return scores
         points = np.array(self.points)
@@ -97,7 +97,7 @@ class GoldSet:
 
     @cached_property
     def digests(self) -> tuple[str, ...]:
-        """Digest of each instance's name and text: the same text later is the same instance."""
+        """Digest of each instance's name and text, which identifies unchanged instances later."""
         plain = [
             [(turn.speaker, turn.text) for turn in text.turns] if isinstance(text, Conversation) else text[:2]
             for text in self.texts
@@ -113,7 +113,7 @@ class GoldSet:
         return self if len(self) <= limit else self.take(sorted(alternating[:limit]))
 
     def take(self, indexes: Sequence[int]) -> GoldSet:
-        """Return the instances with these indexes."""
+        """Return the instances with these indices."""
         place = np.full(len(self), -1)
         place[list(indexes)] = np.arange(len(indexes))
         is_kept = place[self.item] >= 0
@@ -123,7 +123,7 @@ class GoldSet:
         return replace(self, **columns, **rows)  # type: ignore[arg-type]
 
     def ratings(self) -> Ratings:
-        """Return the ratings as other analyses take them."""
+        """Return the ratings in the form that other analyses use."""
         return Ratings(
             conversation=np.array([self.keys[k] for k in self.item], dtype=object),
             bot=np.array([self.models[k] for k in self.item], dtype=object),
@@ -141,7 +141,7 @@ def bot_text(text: GoldText) -> str:
 
 
 def gold_of_replies(judged: JudgedReplies, question: str = "", *, name: str = "replies") -> GoldSet:
-    """Make a gold set of rated replies; ValueError if none is rated on this question."""
+    """Make a gold set of rated replies; raises ValueError if none is rated on this question."""
     question = judged.target(question)
     items = [item for item in judged.items if item.response.strip() and item.scores(question)[0]]
     scored = [(k, rater, value) for k, item in enumerate(items) for rater, value in item.scores(question)[0]]
@@ -162,8 +162,8 @@ def gold_of_chats(
     """Make a gold set of whole conversations, rated or not.
 
     Args:
-        bots: the conversations, each with its bot.
-        question: empty: what bots are ranked by; ValueError if no conversation is rated on it.
+        bots: pairs of conversations and bots.
+        question: empty for what bots are ranked by; raises ValueError if no conversation is rated on it.
         extra: ids of conversations that are not between a person and a bot.
     """
     leading = ratings.dimension(question) if question else ratings.leading
@@ -178,7 +178,7 @@ def gold_of_chats(
 
 
 def _columns(rows: Sequence[tuple[int, str | None, float]]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return items, raters and values; of a rater's several ratings of an instance the first counts."""
+    """Return items, raters and values; if a rater rated an instance several times, the first rating counts."""
     first: dict[tuple[int, str | int], float] = {}
     for k, (item, rater, value) in enumerate(rows):
         first.setdefault((item, k if rater is None else rater), value)

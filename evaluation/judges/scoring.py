@@ -1,4 +1,4 @@
-"""Scores of a gold set by a judge, on the scale of the ratings; endpoints are asked twice, for their scores vary."""
+"""Scoring of a gold set by a judge, on the scale of the ratings."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from evaluation.metrics.judge import JudgeMetric
 from evaluation.metrics.verdicts import NO_NUMBER
 
 BATCH, MOST_REPEATED, MOST_PAIRS = 16, 100, 50
-"""Requests at once, instances that are scored again, and pairs that are judged in both orders."""
-CAPPED = "the judge's cap of requests is reached"
+"""Concurrent requests, number of instances scored again, and number of pairs judged in both orders."""
+CAPPED = "the judge reached its limit of requests"
 FAMILIES: Mapping[str, tuple[str, ...]] = {
     "deepseek": ("deepseek", "deepseek-ai"),
     "llama": ("(?:meta-?|code|tiny|open)?llama", "vicuna", "alpaca", "guanaco", "maverick", "scout"),
@@ -65,19 +65,19 @@ FAMILIES: Mapping[str, tuple[str, ...]] = {
     "t5": ("(?:flan-)?u?l?t5", "flan"),
     "blenderbot": ("blenderbot", "opt"),
 }
-"""Words that name the models of a family, and their owners; the first family that matches counts."""
+"""Words that identify the models of a family, and their owners; the first matching family is used."""
 _SIZE = re.compile(r"(?<![a-z0-9])(\d+(?:\.\d+)?)\s*([mb])(?![a-z0-9])")
 
 
 @dataclass(frozen=True)
 class JudgeScores:
-    """Scores by one judge.
+    """Scores of one judge.
 
     Attributes:
-        identity: digest of model, prompt, question and scale; prompt: of the words alone; model: its name.
-        scores: (R, N) on the scale of the ratings, the first row of all instances, NaN where there is none.
-        is_fixed: a local model, whose scores do not vary; reasons: why instances have no score, and of how many.
-        n_requests, seconds, cost: of everything; pairs: of replies to one context, judged in both orders.
+        identity: digest of model, prompt, question and scale; prompt: digest of the prompt only; model: its name.
+        scores: (R, N) on the scale of the ratings, with all instances in the first row and NaN for missing scores.
+        is_fixed: True for a local model, whose scores do not vary; reasons: reasons for missing scores, with counts.
+        n_requests, seconds, cost: totals; pairs: replies to one context, judged in both orders.
     """
 
     judge: str
@@ -100,7 +100,7 @@ class JudgeScores:
 
 
 def judge_identity(judge: JudgeMetric, unit: str) -> tuple[str, str]:
-    """Return the digest of all that a judge's scores depend on, and that of its words alone."""
+    """Return the digest of everything that a judge's scores depend on, and that of its prompt only."""
     assert judge.options is not None
     words = judge.options.model_dump(include={"chat_prompt" if unit == "chat" else "prompt", "rubric"})
     prompt = Identity("judge_prompt", "1", words).key
@@ -108,9 +108,9 @@ def judge_identity(judge: JudgeMetric, unit: str) -> tuple[str, str]:
 
 
 def model_family(name: str) -> str:
-    """Return the family of a model by `FAMILIES`, such as `llama` of `meta-llama/Llama-3.1-8B`; empty where unknown.
+    """Return the family of a model by `FAMILIES`, such as `llama` for `meta-llama/Llama-3.1-8B`; empty if unknown.
 
-    The model's own name counts before its owner's: `nvidia/Llama-3.1-Nemotron` is a Llama.
+    The model's name takes precedence over its owner's: `nvidia/Llama-3.1-Nemotron` is a Llama.
     """
     owner, _, model = name.lower().rpartition("/")
     for text in (model, owner):
@@ -121,13 +121,13 @@ def model_family(name: str) -> str:
 
 
 def model_parameters(name: str) -> float | None:
-    """Return the number of parameters that a model's name gives (`8b`, `135m`), or None."""
+    """Return the number of parameters stated in a model's name (`8b`, `135m`), or None."""
     sizes = _SIZE.findall(name.lower().replace("_", "-"))
     return float(sizes[-1][0]) * {"m": 1e6, "b": 1e9}[sizes[-1][1]] if sizes else None
 
 
 def bot_model(bot_id: str) -> str:
-    """Return the name of the model that a registered bot is made of; empty where it has none or is unknown."""
+    """Return the model name of a registered bot; empty if it has none or is unknown."""
     return str(bots.get(bot_id).identity.params.get("model") or "") if bot_id in bots else ""
 
 
@@ -139,11 +139,11 @@ def score_gold(
     n_pairs: int = MOST_PAIRS,
     progress: Callable[[int], None] | None = None,
 ) -> JudgeScores:
-    """Have a judge score a gold set; ValueError with the reason if it cannot be used here.
+    """Score a gold set with a judge; raises ValueError with the reason if it cannot be used here.
 
     Args:
-        judge: its question named as the gold set's is asked, else its first one.
-        repeats: times that the first instances are scored; a local model scores once, as its scores do not vary.
+        judge: its question with the name of the gold set's question is used, otherwise its first one.
+        repeats: number of times the first instances are scored; a local model scores once, as its scores do not vary.
         progress: called with the number of scored instances.
     """
     if judge.options is None or (reason := judge.unavailable_reason()) is not None:
@@ -195,7 +195,7 @@ def score_gold(
 
 
 def _pairs(judge: JudgeMetric, gold: GoldSet, limit: int) -> JudgedPairs | None:
-    """Judge pairs of replies to one context in both orders, one pair a context; None where there are none."""
+    """Judge pairs of replies to one context in both orders, one pair per context; None if there are none."""
     first: dict[int, tuple[ReplyInContext, str]] = {}
     items: dict[int, ReplyItem] = {}
     for k, text in enumerate(gold.texts):

@@ -1,7 +1,7 @@
-"""Participant's side of chats, turn by turn: texts, sentence vectors and the quantities of the eight traits.
+"""Participants' side of chats, turn by turn: texts, sentence vectors and the quantities of the eight traits.
 
-A turn here is an answer to the bot (-U of `evaluation.metrics.layout`). Neighbouring turns of one speaker count as
-one, as in chats that are simulated within stored ones.
+A turn is an answer to the bot (-U in `evaluation.metrics.layout`). Consecutive turns of one speaker count as one, as in
+chats simulated within stored ones.
 """
 
 from __future__ import annotations

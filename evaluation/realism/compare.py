@@ -21,7 +21,7 @@ from evaluation.study import Study
 from evaluation.threads import with_one_blas_thread
 
 FEWEST_CHATS = 4
-"""Chats of each side that a bot needs to take part."""
+"""Minimum number of chats per bot on each side."""
 NO_BOTS = Reason("no_bots_with_chats", f"no bot has {FEWEST_CHATS} chats of people and {FEWEST_CHATS} simulated ones")
 CONTROL = Reason("control_bot", "made to be bad on purpose")
 NO_RATINGS = Reason("no_ratings", "people's chats have no ratings")
@@ -36,13 +36,13 @@ def realism(
     target: str | Sequence[str] | None = None,
     seed: int = 0,
 ) -> RealismResult:
-    """Compare simulated participants with people on the bots that both chatted with; metrics it needs are computed.
+    """Compare simulated participants with people on shared bots, computing the necessary metrics.
 
     Args:
         people: with ratings, for reactions and predictions.
-        simulated: as of `confab.simulate`; its name is that of the participants.
-        selfplay: of the bots with themselves, for comparison.
-        target: the question to predict, or several for their mean; None: what bots are ranked by.
+        simulated: output of `confab.simulate`; its name identifies the participants.
+        selfplay: self-play of the bots, for comparison.
+        target: one or several questions to predict (averaged); None for what bots are ranked by.
     """
     bots, left_out = _bots(people, simulated)
     human_turns, simulated_turns = (_chat_turns(side, bots, people.shared) for side in (people, simulated))
@@ -106,7 +106,7 @@ def _chat_turns(study: Study, bots: Collection[str], shared: TextCache) -> ChatT
 
 
 def _bots(people: Study, simulated: Study) -> tuple[set[str], dict[str, Reason]]:
-    """Return the bots that take part, and the reasons why others do not."""
+    """Return the included bots, and the reasons why others are excluded."""
     counts = [Counter(dialogue.bot for dialogue in side.dialogues) for side in (people, simulated)]
     left_out: dict[str, Reason] = {}
     for bot in sorted({*counts[0], *counts[1]}):

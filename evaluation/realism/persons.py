@@ -1,4 +1,4 @@
-"""Persons behind chats: what is left out of training together, and dealt into halves together."""
+"""Persons behind chats, for leaving persons out of training and dealing them into halves."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from evaluation.realism.chats import ChatTurns
 def person_codes(people: ChatTurns, simulated: ChatTurns) -> np.ndarray:
     """Return the number of the person of each chat: (C,), people's chats first.
 
-    Chats with one name are one person's. A chat that was simulated within a stored one has the person of that one, and
-    any other chat without a name is a person of its own.
+    Chats with the same name belong to one person. A chat simulated within a stored one belongs to that person, and any
+    other chat without a name has its own person.
     """
     twins = {_bot_side(people, number): number for number in range(len(people.chats))}
     chats: list[tuple[str, str | int]] = []
@@ -25,7 +25,7 @@ def person_codes(people: ChatTurns, simulated: ChatTurns) -> np.ndarray:
 
 
 def _bot_side(side: ChatTurns, number: int) -> tuple[str, ...]:
-    """Return the id and the bot's turns, which a chat that was simulated within a stored one has of it."""
+    """Return the id and the bot's turns, which a chat simulated within a stored one shares with it."""
     conversation = side.chats[number]
     return conversation.id, *(turn.text for turn in conversation.turns if turn.speaker == "bot")
 
@@ -33,10 +33,10 @@ def _bot_side(side: ChatTurns, number: int) -> tuple[str, ...]:
 def deal_persons(
     person: np.ndarray, stratum: np.ndarray, n_groups: int, n_deals: int, rng: np.random.Generator
 ) -> np.ndarray:
-    """Deal persons into groups at random, evenly within strata: (deals, C) the group of each chat.
+    """Deal persons into groups at random, balanced within strata: (deals, C) group of each chat.
 
     Args:
-        person: (C,) codes; stratum: (C,) numbers, of which that of a person's first chat counts.
+        person: (C,) codes; stratum: (C,) numbers, of which that of a person's first chat is used.
     """
     _codes, first, chat_person = np.unique(person, return_index=True, return_inverse=True)
     strata = np.unique(stratum[first], return_inverse=True)[1]

@@ -1,7 +1,7 @@
-"""Predictions of people's ratings of bots from simulated chats, by the hybrid metric and by the two lengths.
+"""Predictions of human bot ratings from simulated chats, by the hybrid metric and by the two lengths.
 
-Folds, permutations and intervals are the hybrid metric's own (`evaluation.hybrid`). A fit on simulated chats has
-people's ratings, and features of simulated chats with the same bot in place of those of the rated ones.
+Folds, permutations and intervals are those of the hybrid metric (`evaluation.hybrid`). A fit on simulated chats uses
+human ratings, and features of simulated chats with the same bot instead of those of the rated ones.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ FITS: dict[str, tuple[str, tuple[str, ...]]] = {
     "log_turns": ("strong", ("log_turns",)),
     "log_words": ("strong", ("log_words",)),
 }
-"""By name its preset and, where they are not the preset's, its features."""
+"""By name, its preset and its features if they differ from the preset's."""
 FEATURES = tuple(dict.fromkeys((*PAPER_FEATURES, *preset_get("strong").features)))
-"""Columns of metrics that the fits read, next to those of the lengths."""
+"""Columns of metrics that the fits use, in addition to the lengths."""
 
 
 def bot_predictions(
@@ -53,9 +53,9 @@ def bot_predictions(
     """Predict every rated bot from each kind of chats.
 
     Args:
-        human: one row per rated conversation of people, as of `fit_hybrid`, with `words_user` and `n_turns`.
+        human: one row per rated human conversation, as for `fit_hybrid`, with `words_user` and `n_turns`.
         simulated, selfplay: `conversation`, `bot` and the same features.
-        is_within: simulated chats have the length of stored ones, which therefore predicts nothing of its own.
+        is_within: True if simulated chats have the length of stored ones, so that length is not a prediction.
     """
     human, simulated = with_lengths(human), with_lengths(simulated)
     tables: dict[Source, pd.DataFrame] = {"simulated": simulated}
@@ -86,15 +86,15 @@ def bot_predictions(
 
 
 def with_lengths(table: pd.DataFrame) -> pd.DataFrame:
-    """Return the table with the logarithms of turns and of words per message, as rivals of a fit have them."""
+    """Return the table with the logarithms of turns and of words per message, as used by rivals of a fit."""
     words, turns = (table[name].astype(float) for name in ("words_user", "n_turns"))
     return table.assign(log_words=np.log1p(words.where(words >= 0)), log_turns=np.log(turns.where(turns > 0)))
 
 
 def with_features_of(human: pd.DataFrame, simulated: pd.DataFrame, seed: int) -> pd.DataFrame:
-    """Return people's rated conversations with the features of simulated ones of the same bots, in random order.
+    """Return human rated conversations with features of simulated ones with the same bots, in random order.
 
-    Simulated chats with an undefined feature are left out; fewer of a bot than rated ones are used again.
+    Simulated chats with an undefined feature are left out; if a bot has fewer of them than rated ones, they are reused.
     """
     import pandas as pd
 
@@ -120,7 +120,7 @@ def _row(
     """Return the accuracy of a fit on the chats it was fitted to, or on other chats.
 
     Args:
-        table: the chats that bots are predicted from.
+        table: chats to predict bots from.
     """
     if isinstance(result, Reason):
         return BotPrediction(name, fitted_on, applied_to, 0, reason=result)
@@ -150,7 +150,7 @@ def _row(
 
 
 def _get_selfplay_ratio(fits: Mapping[Source, HybridResult | Reason], tables: Mapping[Source, pd.DataFrame]) -> Effect:
-    """Return the errors of predictions from simulated chats over those from self-play, paired by bot (Pitman, Morgan).
+    """Return the ratio of errors from simulated chats to errors from self-play, paired by bot (Pitman, Morgan).
 
     Args:
         fits: by the chats they are applied to; tables: these chats.
@@ -175,7 +175,7 @@ def _get_selfplay_ratio(fits: Mapping[Source, HybridResult | Reason], tables: Ma
 
 
 def fold_predictions(result: HybridResult, table: pd.DataFrame) -> dict[str, float]:
-    """Return each bot's mean prediction by the intercept of the fold without it."""
+    """Return each bot's mean prediction, using the intercept of the fold without it."""
     values = predict_conversations(replace(result.fit, intercept="fold"), table)
     bots = table["bot"].astype(str).to_numpy()
     is_defined = np.isfinite(values)
@@ -187,7 +187,7 @@ def fold_predictions(result: HybridResult, table: pd.DataFrame) -> dict[str, flo
 
 
 def q2_of(predicted: Mapping[str, float], human: Mapping[str, float | None]) -> Effect:
-    """Return Q² with the interval of Pitman and Morgan of the errors' ratio to those of the mean of the other bots."""
+    """Return Q² with the Pitman-Morgan interval of the ratio of errors to those of the mean of the other bots."""
     known = {bot: mean for bot, mean in human.items() if mean is not None and bot in predicted}
     x, y = np.array([predicted[bot] for bot in known]), np.array(list(known.values()))
     n = len(y)

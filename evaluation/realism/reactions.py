@@ -1,6 +1,7 @@
-"""Reactions to good and bad bots: slopes of the bots' mean reactions on their mean ratings by people.
+"""Reactions to good and bad bots: slopes of the bots' mean reactions on their mean human ratings.
 
-Bad bots must look bad to simulated participants, too (counterfactual check). Few bots: Student's t over bots.
+Bad bots must also look bad to simulated participants (counterfactual check). With few bots, Student's t over bots is
+used.
 """
 
 from __future__ import annotations
@@ -20,10 +21,10 @@ REACTIONS = (
     *("log_words", "question_mark", "sentiment", "appreciation", "confusion", "negation", "overlap", "similarity"),
     LEAVING,
 )
-"""Quantities that may depend on how good a bot is."""
+"""Quantities that can depend on the quality of a bot."""
 FEWEST_FOR_SLOPE = 3
-"""Below so many bots there is no slope; below `FEW_BOTS` it has no interval."""
-EQUAL_MEANS = Reason("equal_means", "people's mean ratings of the bots are equal")
+"""Minimum number of bots for a slope; below `FEW_BOTS` it has no interval."""
+EQUAL_MEANS = Reason("equal_means", "all bots have the same mean rating from people")
 CONSTANT = Reason("constant_reaction", "the reaction is the same in all of people's chats")
 
 
@@ -33,8 +34,8 @@ def reaction_slopes(
     """Return the slopes of every reaction.
 
     Args:
-        ratings: bot to its mean rating by people.
-        is_within: simulated turns stand within stored chats, which nobody leaves.
+        ratings: mean human rating of each bot.
+        is_within: True if simulated turns are inside stored chats, which nobody leaves.
     """
     slopes = []
     for key in REACTIONS:
@@ -77,7 +78,7 @@ def by_bot(values: np.ndarray, bots: np.ndarray) -> dict[str, float]:
 
 
 def within_spread(values: np.ndarray, bots: np.ndarray) -> float:
-    """Return the pooled standard deviation within bots; NaN without a bot of two values."""
+    """Return the pooled standard deviation within bots; NaN if no bot has two values."""
     is_defined = np.isfinite(values)
     codes = np.unique(bots[is_defined].astype(str), return_inverse=True)[1]
     n = np.bincount(codes)
@@ -93,7 +94,7 @@ def slope_of(reaction: np.ndarray, rating: np.ndarray) -> Effect:
     """Return the least-squares slope per standard deviation of the ratings, with the interval of n − 2 degrees.
 
     Args:
-        reaction, rating: (K,) of the bots.
+        reaction, rating: (K,) values of the bots.
     """
     from scipy import stats
 
@@ -113,7 +114,7 @@ def slope_of(reaction: np.ndarray, rating: np.ndarray) -> Effect:
 
 
 def judge_slope(people: Effect, simulated: Effect, difference: Effect) -> ReactionStanding:
-    """Judge the simulated slope next to people's."""
+    """Judge the simulated slope relative to people's."""
     if people.low is None:
         return "not_known"
     if not _excludes_0(people):

@@ -1,6 +1,6 @@
 """Result of comparing simulated participants with people: traits, two-sample tests, reactions, predictions, verdict.
 
-`docs/background/simulated_participants.md` defines each figure. Undefined is None, with its reason.
+`docs/background/simulated_participants.md` defines each figure. Undefined values are None, with a reason.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ TRAITS: dict[Trait, str] = {
 """The eight traits, with their titles."""
 
 Standing = Literal["different", "close", "not_known"]
-"""`different`: the interval of the distance lies above that of two halves of people; `close`: it ends less than 0.2
+"""`different`: the interval of the distance is above that of two halves of people; `close`: it ends less than 0.2
 standard deviations above it; `not_known`: neither, or no interval."""
 ReactionStanding = Literal["as_people", "weaker", "stronger", "not_as_people", "people_unclear", "not_known"]
-"""`as_people`, `weaker`, `stronger`: both slopes have the same sign and intervals without 0; `not_as_people`: people's
-slope has, the simulated one has not, and the difference is not 0; `people_unclear`: people's own slope may be 0."""
+"""`as_people`, `weaker`, `stronger`: both slopes have the same sign and intervals that exclude 0; `not_as_people`: only
+people's slope has, and the difference is not 0; `people_unclear`: people's own slope could be 0."""
 Order = Literal["as_people", "not_as_people", "not_known"]
 Source = Literal["people", "simulated", "selfplay"]
 Folds = Literal["bots", "bots_and_persons", "conversations"]
 
 
-NO_SELFPLAY = Reason("no_selfplay", "there is no self-play of these bots to compare with")
+NO_SELFPLAY = Reason("no_selfplay", "these bots have no self-play conversations to compare with")
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,10 +46,11 @@ class TraitDistance:
 
     Attributes:
         quantity: its key, "log_words"; title: its readable name.
-        level: of the values compared: single turns, or whole conversations (means where the quantity is of turns).
-        people, simulated: means, bots weighing the same.
-        distance: Wasserstein's, in people's standard deviations, of half the people to as many simulated chats.
-        halves: mean distance of two random halves of people; halves95: that 5 % of pairs of halves exceed.
+        level: level of the values compared: single turns, or whole conversations (means for quantities of turns).
+        people, simulated: means, with bots weighted equally.
+        distance: Wasserstein distance between half of the people and as many simulated chats, in people's standard
+            deviations.
+        halves: mean distance of two random halves of people; halves95: distance that 5 % of such pairs exceed.
     """
 
     trait: Trait
@@ -65,7 +66,7 @@ class TraitDistance:
 
 
 def different_traits(traits: Sequence[TraitDistance]) -> list[Trait]:
-    """Return the traits of which a quantity differs, the furthest first."""
+    """Return the traits with a different quantity, furthest first."""
     furthest: dict[Trait, float] = {}
     for distance in traits:
         if distance.standing == "different":
@@ -76,13 +77,13 @@ def different_traits(traits: Sequence[TraitDistance]) -> list[Trait]:
 
 @dataclass(frozen=True, slots=True)
 class GiveawayTurn:
-    """A simulated turn that a classifier recognised.
+    """Simulated turn that a classifier recognised.
 
     Attributes:
-        bot, conversation, turn: where it stands; turns count from 0.
-        score: what it adds to the log odds of "simulated" against people's mean turn.
-        text: its words; before: the bot's turn before it.
-        n: different conversations with a turn of these words.
+        bot, conversation, turn: location of the turn; turns count from 0.
+        score: contribution to the log odds of "simulated", relative to people's mean turn.
+        text: text of the turn; before: the bot's preceding turn.
+        n: number of conversations with a turn of the same text.
     """
 
     bot: str
@@ -96,17 +97,17 @@ class GiveawayTurn:
 
 @dataclass(frozen=True, slots=True)
 class TwoSampleTest:
-    """Classifier that separates simulated chats from people's with the same bot.
+    """Classifier that separates simulated from human chats with the same bot.
 
     Attributes:
-        features: what it reads: `vectors` of sentences, or `traits`.
-        auc: chance that it scores a simulated chat above a person's, bots weighing the same; 0.5 by chance.
-        by_bot: the same of each bot.
-        folds: what is left out of training: a bot; where persons have several bots a fifth of the persons, too; with
-            one bot that fifth alone.
-        n_people, n_simulated: chats compared.
-        n_masked: turns left out of training since their words are on the other side, too; mean over folds.
-        giveaways: the most recognisable simulated turns, the most recognisable first.
+        features: its features: sentence `vectors`, or `traits`.
+        auc: probability that it scores a simulated chat above a human one, bots weighted equally; 0.5 is chance.
+        by_bot: AUC of each bot.
+        folds: units left out of training: a bot, plus a fifth of the persons if persons have several bots; with a
+            single bot, only that fifth.
+        n_people, n_simulated: numbers of chats compared.
+        n_masked: number of turns left out of training because the same text occurs on the other side; mean over folds.
+        giveaways: most recognisable simulated turns, in order.
     """
 
     features: Literal["vectors", "traits"]
@@ -132,8 +133,8 @@ class ReactionSlopes:
         reaction: its key, "appreciation"; title: its readable name.
         people, simulated: change of the bots' mean reaction, in people's standard deviations of conversations, per
             standard deviation of the bots' mean ratings.
-        difference: simulated less people, paired by bot.
-        n_bots: rated bots with both kinds of chats.
+        difference: simulated minus people, paired by bot.
+        n_bots: number of rated bots with both kinds of chats.
     """
 
     reaction: str
@@ -150,16 +151,16 @@ class BotPrediction:
     """Accuracy of a hybrid metric over bots, each predicted by the fold without it.
 
     Attributes:
-        fit: preset (`paper`, `strong`) or length (`log_turns`, `log_words`) that predicts.
-        fitted_on: chats that the fit has its features from; people's ratings are the target of all.
+        fit: preset (`paper`, `strong`) or length (`log_turns`, `log_words`) used for prediction.
+        fitted_on: chats behind the fit's features; human ratings are always the target.
         applied_to: chats that bots are predicted from.
-        r: Pearson's r with people's means, one intercept for all folds; r_null95: what permuted ratings pass once in
-            twenty.
-        q2: by the intercept of each fold; q2_null95: as r_null95.
-        accuracy: share of pairs of bots in people's order; n_pairs: pairs of bots.
-        selfplay_ratio: errors of predictions from simulated chats over those from self-play of the same bots, which
-            has no participant; below 1 simulated chats predict better.
-        reason: why nothing is predicted.
+        r: Pearson's r with human means, one intercept for all folds; r_null95: value that permuted ratings exceed 5 %
+            of the time.
+        q2: with the intercept of each fold; q2_null95: as r_null95.
+        accuracy: share of bot pairs in people's order; n_pairs: number of bot pairs.
+        selfplay_ratio: errors of predictions from simulated chats divided by those from self-play of the same bots,
+            which has no participant; below 1, simulated chats predict better.
+        reason: reason for missing predictions.
     """
 
     fit: str
@@ -177,17 +178,17 @@ class BotPrediction:
 
     @property
     def beats_chance(self) -> bool:
-        """True if r exceeds 0 with its whole interval, and what permuted ratings pass once in twenty."""
+        """True if the interval of r is above 0, and r exceeds the 95 % quantile of permuted ratings."""
         return (self.r.low or 0.0) > 0 and (self.r.value or 0.0) > (self.r_null95 or 0.0)
 
 
 @dataclass(frozen=True, slots=True)
 class RealismVerdict:
-    """Verdict in plain words.
+    """Verdict as text.
 
     Attributes:
-        sentence: what the figures support; change: what would change it.
-        is_separable: a classifier separates simulated chats from people's; None: not known.
+        sentence: conclusion from the figures; change: what would change it.
+        is_separable: True if a classifier separates simulated from human chats; None if unknown.
         order: whether simulated chats order the bots as people's ratings do.
     """
 
@@ -203,11 +204,11 @@ class RealismResult:
 
     Attributes:
         participant: name of the simulated participants.
-        bots: compared; left_out: bot to the reason why it is not.
-        n_people, n_simulated: chats compared.
-        n_persons: who held people's chats and are named; n_nameless: people's chats of unknown persons.
-        is_within: the simulated turns replace people's within stored chats; the bots did not answer them.
-        missing: part of the comparison ("traits", "tests", "reactions", "predictions") to the reason why it is empty.
+        bots: bots compared; left_out: reason by excluded bot.
+        n_people, n_simulated: numbers of chats compared.
+        n_persons: number of identified persons behind people's chats; n_nameless: people's chats of unknown persons.
+        is_within: True if the simulated turns replace people's within stored chats; the bots did not answer them.
+        missing: reason by empty part of the comparison ("traits", "tests", "reactions", "predictions").
     """
 
     participant: str
@@ -232,7 +233,7 @@ class RealismResult:
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> RealismResult:
-        """Read the output of `to_json`; ValueError for another document."""
+        """Read the output of `to_json`; raises ValueError for another document."""
         return result_load(dict(document), cls)
 
     def summary(self) -> str:

@@ -1,6 +1,6 @@
-"""Distances of simulated participants from people in eight traits, next to those of two halves of people.
+"""Distances of simulated participants from people in eight traits, relative to those of two halves of people.
 
-Wasserstein's distance on half-samples within bots; `docs/background/simulated_participants.md` has the reasons.
+Wasserstein distance on half-samples within bots; `docs/background/simulated_participants.md` gives the reasons.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ CLOSE = 0.2
 """Distance beyond that of two halves, in people's standard deviations, below which a quantity is close (Cohen 1988)."""
 N_SPLITS = 400
 N_LEVELS = 512
-"""Different values that a distribution keeps; more are rounded to the means of as many quantiles."""
+"""Maximum number of distinct values of a distribution; more are rounded to the means of quantiles."""
 LEVEL = 0.95
 CONSTANT = Reason("people_constant", "all values are equal, so there is no unit of distance")
-UNDEFINED = Reason("no_values", "one side has no value")
-NOT_WITHIN = Reason("not_within_chats", "not measured: the turns were simulated within stored chats of given length")
+UNDEFINED = Reason("no_values", "one side has no values")
+NOT_WITHIN = Reason("not_within_chats", "not measured: the turns belong to stored chats of fixed length")
 
 
 def trait_distances(
@@ -34,8 +34,8 @@ def trait_distances(
     """Compare every quantity, over turns and over conversations.
 
     Args:
-        people, simulated: chats with the same bots, two or more with each on both sides.
-        is_within: the simulated turns stand within stored chats, which nobody leaves.
+        people, simulated: chats with the same bots, at least two per bot on each side.
+        is_within: True if the simulated turns are inside stored chats, which nobody leaves.
     """
     codes = np.unique(np.concatenate([people.bots, simulated.bots]).astype(str), return_inverse=True)[1]
     bots = codes[: len(people.bots)], codes[len(people.bots) :]
@@ -55,7 +55,7 @@ def trait_distances(
 
 
 def _values(side: ChatTurns, names: _Names) -> tuple[np.ndarray, np.ndarray]:
-    """Return defined values and the number of the chat of each."""
+    """Return defined values with the chat number of each."""
     _trait, quantity, _title, level = names
     is_turn = level == "turn"
     values = side.values[quantity] if is_turn else side.means(quantity)
@@ -66,10 +66,10 @@ def _values(side: ChatTurns, names: _Names) -> tuple[np.ndarray, np.ndarray]:
 def half_samples(
     people: np.ndarray, simulated: np.ndarray, n_splits: int, rng: np.random.Generator, person: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Draw chats of half the persons, as many of the other half, and as many simulated, of each bot.
+    """Draw, for each bot, chats of half the persons, as many of the other half, and as many simulated.
 
-    No person is in both halves. Simulated chats of persons who have chats of their own, too, are those of the other
-    half, so that neither comparison is within persons.
+    No person is in both halves. Simulated chats of persons who also have chats of their own are those of the other
+    half, so that no comparison is within persons.
 
     Args:
         people, simulated: (C,) numbers of the chats' bots; person: numbers of the persons of all chats, people's first.
@@ -94,7 +94,7 @@ def half_samples(
 
 
 def wasserstein(first: np.ndarray, second: np.ndarray, grid: np.ndarray) -> np.ndarray:
-    """Return the distances of pairs of distributions on the same values: the area between their cumulated shares.
+    """Return the distances of pairs of distributions on the same values: the area between their cumulative shares.
 
     Args:
         first, second: (B, U) shares; grid: (U,) the values, in order.
@@ -103,10 +103,10 @@ def wasserstein(first: np.ndarray, second: np.ndarray, grid: np.ndarray) -> np.n
 
 
 def shares_of(counts: np.ndarray, bots: np.ndarray, chosen: np.ndarray) -> np.ndarray:
-    """Return (B, U) shares of the values of chosen chats, bots weighing the same.
+    """Return (B, U) shares of the values of selected chats, with bots weighted equally.
 
     Args:
-        counts: (C, U) of the values of each chat; bots: (C,) numbers; chosen: (B, C).
+        counts: (C, U) counts of the values in each chat; bots: (C,) numbers; chosen: (B, C).
     """
     of_chat, of_bot = counts.sum(axis=1), np.eye(int(bots.max()) + 1, dtype=np.float32)[bots]
     total = (chosen * of_chat) @ of_bot
@@ -152,14 +152,14 @@ def _spread(shares: np.ndarray, grid: np.ndarray) -> float:
 
 
 def judge_distance(low: float, high: float, halves: float) -> Standing:
-    """Judge the interval of a distance next to the distance of two halves of people."""
+    """Judge the interval of a distance relative to the distance of two halves of people."""
     if low > halves:
         return "different"
     return "close" if high < halves + CLOSE else "not_known"
 
 
 def _levels(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the different values in order, and the number of each; of many the means of quantiles."""
+    """Return the distinct values in order, and the number of each; if there are many, means of quantiles."""
     levels, codes = np.unique(values, return_inverse=True)
     if len(levels) > N_LEVELS:
         edges = np.quantile(values, np.arange(1, N_LEVELS) / N_LEVELS)

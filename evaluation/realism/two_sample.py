@@ -1,8 +1,8 @@
-"""Classifier two-sample tests: how well are simulated chats separated from people's with the same bot?
+"""Classifier two-sample tests that separate simulated from human chats with the same bot.
 
-Logistic regression of chats, each bot scored by the fit without it, without any text of its chats, and without the
-persons who are scored: a classifier that knows them separates two groups of people, too. Where features
-are means over turns, so are the log odds of a chat, and turns can be named that gave it away.
+Logistic regression of chats. Each bot is scored by a fit without that bot, without any text of its chats, and without
+the persons who are scored, because a classifier that knows them would also separate two groups of people. If features
+are means over turns, so are the log odds of a chat, which identifies the turns that gave it away.
 """
 
 from __future__ import annotations
@@ -25,11 +25,12 @@ LOG_ODDS_VARIANCE = 10.0
 """Prior variance of a chat's log odds, whatever the number of features."""
 N_GIVEAWAYS = 10
 N_GROUPS = 5
-"""Groups of persons, of whom one is left out of training at a time."""
+"""Number of person groups; one group is left out of training at a time."""
 SHARED_TRAINING = 2**0.5
-"""Factor of the error of an AUC, as fits share chats; without it 95 % intervals of equal sides hold in 80 to 88 %."""
+"""Factor of the error of an AUC, because fits share chats; without it, 95 % intervals of equal sides cover 80 to 88 %.
+"""
 FEWEST_TRAINING = 10
-"""Chats of each side that a fit needs."""
+"""Minimum number of chats of each side for a fit."""
 _MOST_ITERATIONS = 300
 
 
@@ -39,9 +40,9 @@ class ChatPool:
 
     Attributes:
         is_simulated, fold, person: (C,) of the chats; fold and person are numbers.
-        group: (C,) number of the group of persons; all 0 where leaving out bots leaves out persons.
-        chat: (T,) chat of each turn; text: (T,) number of its words.
-        folds: what a fold leaves out of training, see `TwoSampleTest`.
+        group: (C,) person group of each chat; all 0 if leaving out bots also leaves out persons.
+        chat: (T,) chat of each turn; text: (T,) number of its text.
+        folds: units left out by a fold, see `TwoSampleTest`.
     """
 
     sides: tuple[ChatTurns, ChatTurns]
@@ -56,7 +57,7 @@ class ChatPool:
 
     @classmethod
     def from_sides(cls, people: ChatTurns, simulated: ChatTurns, seed: int = 0) -> ChatPool:
-        """Pool two sides; one simulated within a stored chat shares its person."""
+        """Pool two sides; a chat simulated within a stored one shares its person."""
         sides = people, simulated
         n = len(people.chats)
         bots = np.concatenate([side.bots for side in sides]).astype(str)
@@ -84,19 +85,19 @@ class ChatPool:
 
     @property
     def is_within(self) -> bool:
-        """True if most simulated turns stand within people's chats: these have the same turns of the bot."""
+        """True if most simulated turns are inside human chats, which have the same bot turns."""
         n_within = np.isin(self.person[self.is_simulated], self.person[~self.is_simulated]).sum()
         return bool(2 * n_within > self.is_simulated.sum())
 
     def trains(self, fold: int) -> np.ndarray:
-        """Return the (C,) mask of chats of other bots, and of other groups of persons, than a fold's."""
+        """Return the (C,) mask of chats of other bots and other person groups than a fold's."""
         scored = np.flatnonzero(self.fold == fold)[0]
         is_other_bot = self.bot != self.bot[scored] if self.folds != "conversations" else True
         is_other_group = self.group != self.group[scored] if self.folds != "bots" else True
         return np.asarray(is_other_bot & is_other_group)
 
     def unseen(self, fold: int) -> np.ndarray:
-        """Return the (T,) mask of turns that may train the fit that scores a fold: none with its texts."""
+        """Return the (T,) mask of turns that can train the fit for a fold, excluding the fold's texts."""
         seen = np.zeros(int(self.text.max(initial=-1)) + 1, dtype=bool)
         seen[self.text[self.fold[self.chat] == fold]] = True
         return self.trains(fold)[self.chat] & ~seen[self.text]
@@ -116,7 +117,7 @@ class ChatPool:
 
 
 def vectors_test(pool: ChatPool) -> TwoSampleTest:
-    """Separate chats by sentence vectors of turns, and by their products with those of the bot's turns before."""
+    """Separate chats by sentence vectors of turns, and by their products with those of the preceding bot turns."""
     features = [np.concatenate([side.vectors, side.vectors * side.before_vectors], axis=1) for side in pool.sides]
     turns = np.concatenate(features).astype(np.float32)
     return _run_test(pool, "vectors", lambda mask: pool.means(turns, mask), turns)
@@ -126,7 +127,7 @@ def traits_test(pool: ChatPool, *, is_within: bool = False) -> TwoSampleTest:
     """Separate chats by mean and standard deviation of each quantity over turns, and by leaving time.
 
     Args:
-        is_within: chats do not end by the participant's choice, so leaving time is no feature.
+        is_within: True if chats do not end by the participant's choice, so leaving time is not a feature.
     """
     turns = np.stack([np.concatenate([side.values[name] for side in pool.sides]) for name in QUANTITIES], axis=1)
     leaving = np.concatenate([side.log_turns for side in pool.sides])[:, None]
@@ -148,8 +149,8 @@ def _run_test(
     """Score every chat by the fit without its fold.
 
     Args:
-        of_chats: takes the (T,) mask of turns kept; gives (C, p) features, NaN where a chat has none.
-        turns: (T, p) whose means the features are, for naming turns.
+        of_chats: maps the (T,) mask of turns to (C, p) features, NaN for a chat without any.
+        turns: (T, p) values whose means are the features, used to identify turns.
     """
     scores, added = np.full(len(pool.is_simulated), np.nan), np.full(len(pool.chat), np.nan)
     chat_features = of_chats(np.ones(len(pool.chat), dtype=bool))
@@ -161,7 +162,7 @@ def _run_test(
         trained = np.isin(np.arange(len(scores)), pool.chat[unseen])
         n_each = int(np.bincount(pool.is_simulated[trained], minlength=2).min())
         if n_each < FEWEST_TRAINING:
-            text = f"the fit without one fold has {pluralise(n_each, 'chat')} of a side to learn from"
+            text = f"the fit without one fold has only {pluralise(n_each, 'chat')} of one side for training"
             reason = Reason("few_training_chats", text, n=n_each, needed=FEWEST_TRAINING)
             return TwoSampleTest(features, Effect(reason=reason), folds=pool.folds)
         x = of_chats(unseen)[trained]
@@ -193,7 +194,7 @@ def _run_test(
 
 
 def _fit_slopes(x: np.ndarray, pool: ChatPool, trained: np.ndarray) -> np.ndarray:
-    """Return the slopes of a logistic regression in which both sides of each bot weigh the same."""
+    """Return the slopes of a logistic regression that weights both sides of each bot equally."""
     from sklearn.linear_model import LogisticRegression
 
     is_simulated = pool.is_simulated[trained]
@@ -209,9 +210,10 @@ def _auc(pool: ChatPool, scores: np.ndarray, rows: np.ndarray) -> Effect:
 
 
 def auc_of(scores: np.ndarray, is_simulated: np.ndarray, fold: np.ndarray, person: np.ndarray) -> Effect:
-    """Return the chance that a simulated chat scores above a person's of the same fold, folds weighing the same.
+    """Return the probability that a simulated chat scores above a human one of the same fold, folds weighted equally.
 
-    Of a perfect separation the interval is the exact one of as many independent pairs as the smaller side has persons.
+    For a perfect separation, the interval is the exact one of as many independent pairs as the smaller side has
+    persons.
 
     Args:
         scores, is_simulated, fold, person: (C,) of the chats; fold and person are numbers.
@@ -229,7 +231,7 @@ def auc_of(scores: np.ndarray, is_simulated: np.ndarray, fold: np.ndarray, perso
 
 
 def _giveaways(pool: ChatPool, added: np.ndarray) -> tuple[GiveawayTurn, ...]:
-    """Return the simulated turns that add most to the log odds, each text once."""
+    """Return the simulated turns that contribute most to the log odds, each text once."""
     people, simulated = pool.sides
     n = len(people.texts)
     scores, text = added[n:] - np.mean(added[:n]), pool.text[n:]

@@ -22,18 +22,21 @@ from evaluation.stats.effect_sizes import Effect
 
 MOST_BOTS = 200
 MAIN_FIT = "strong"
-"""The fit whose predictions the verdict on the order is by."""
-WITHIN = "The order needs chats with live bots: here the bots' turns answer people, and predict by themselves."
-NAMELESS = "of {chats} the person is unknown: the classifier may recognise persons, and the interval takes none as one"
+"""Fit whose predictions decide the verdict on the order."""
+WITHIN = "The order requires chats with live bots: here the bots' turns answer people, and are predictive themselves."
+NAMELESS = (
+    "of {chats} the person is unknown, so the classifier may recognise persons, and the interval assumes "
+    "they all differ"
+)
 SEPARATION_CHANGES = {
     None: "More chats with the same bots are needed to compare them with people.",
     True: "Another participant, persona or prompt, or other people, would change it; more chats would not.",
-    False: "More chats narrow the classifier's interval and may show a difference.",
+    False: "More chats narrow the classifier's interval and could reveal a difference.",
 }
 
 
 def get_main_row(predictions: Sequence[BotPrediction], applied_to: Source) -> BotPrediction | None:
-    """Return the main fit's row, fitted on people and applied to one kind of chats; None where there is none."""
+    """Return the main fit's row, fitted on people and applied to one kind of chats; None if there is none."""
     rows = [prediction for prediction in predictions if prediction.fit == MAIN_FIT and prediction.fitted_on == "people"]
     return next((row for row in rows if row.applied_to == applied_to and row.reason is None), None)
 
@@ -60,7 +63,7 @@ def verdict_of(
     is_within: bool,
     n_nameless: int = 0,
 ) -> RealismVerdict:
-    """Put the figures into sentences; `n_rated` bots have ratings by people, `n_nameless` chats an unknown person."""
+    """Put the figures into sentences; `n_rated` bots have human ratings, `n_nameless` chats an unknown person."""
     known = [test for test in tests if test.auc.value is not None]
     best = max(known, key=lambda test: test.auc.value or 0.0, default=None)
     separable = None if best is None or best.auc.low is None else any(test.is_separable for test in known)
@@ -82,8 +85,13 @@ def _separation(best: TwoSampleTest | None, separable: bool | None) -> str:
         value += f" [{100 * best.auc.low:.0f}, {100 * best.auc.high:.0f}]"
     if separable:
         features = "sentence vectors" if best.features == "vectors" else "traits"
-        return f"a classifier by {features} finds the simulated chat of a pair in {value} of cases (chance: 50 %)"
-    return f"no classifier is shown to distinguish them from people (at best {value} of pairs); that proves no likeness"
+        return (
+            f"a classifier using {features} identifies the simulated chat of a pair in {value} of cases (chance: 50 %)"
+        )
+    return (
+        f"no classifier demonstrably distinguishes them from people (at best {value} of pairs), which does "
+        "not prove that they are alike"
+    )
 
 
 def _traits(traits: Sequence[TraitDistance]) -> str:
@@ -103,18 +111,18 @@ def _order(order: Order, row: BotPrediction | None, n_rated: int) -> str:
     return {
         "as_people": f"their chats order the bots as people do ({bots}); {_selfplay(row)}",
         "not_as_people": f"their chats do not order the bots as people do ({bots})",
-        "not_known": f"whether their chats order the bots as people do is not known ({bots})",
+        "not_known": f"it is not known whether their chats order the bots as people do ({bots})",
     }[order]
 
 
 def _selfplay(row: BotPrediction | None) -> str:
-    """Compare with what the bots' own turns predict."""
+    """Compare with predictions from the bots' own turns."""
     ratio = Effect(reason=NO_SELFPLAY) if row is None else row.selfplay_ratio
     if ratio.value is None:
         return "no self-play of these bots was compared, so their own turns alone may order them as well"
     errors = f"(ratio of errors {share(ratio.value)} {span(ratio.low, ratio.high, shares=True)})"
     if ratio.low is None or ratio.high is None or ratio.low <= 1 <= ratio.high:
-        return f"they are not shown to predict better than self-play, in which the bots talk alone {errors}"
+        return f"they do not demonstrably predict better than self-play, in which the bots talk alone {errors}"
     return (
         f"they predict {'better' if ratio.high < 1 else 'worse'} than self-play, in which the bots talk alone {errors}"
     )
@@ -122,19 +130,19 @@ def _selfplay(row: BotPrediction | None) -> str:
 
 def _order_change(order: Order, row: BotPrediction | None, n_rated: int) -> str:
     if row is None or n_rated < FEW_BOTS:
-        return f"The order needs at least {FEW_BOTS} bots that people rated, and simulated chats with each."
+        return f"The order requires at least {FEW_BOTS} bots that people rated, and simulated chats with each."
     if order == "as_people":
-        return "Bots of another kind, or trained to please simulated participants, may be ordered otherwise."
+        return "Bots of another kind, or trained to please simulated participants, may have another order."
     if order == "not_as_people":
         return "Participants that react to the bots' replies would change the order."
     needed = bots_needed(row)
     if needed is None:
-        return "More bots settle the order only if they show a stronger relation than these."
-    return f"About {needed} rated bots would settle the order if r stays as it is."
+        return "More bots would decide the order only if they show a stronger relation than these."
+    return f"About {needed} rated bots would decide the order if r stays the same."
 
 
 def bots_needed(row: BotPrediction) -> int | None:
-    """Return the number of bots that an interval of this r needs to exclude 0; None for r not above 0, or too many."""
+    """Return the number of bots needed for an interval of this r to exclude 0; None if r <= 0, or too many."""
     r = row.r.value or 0.0
     lows = ((n, fisher_interval(r, n)[0]) for n in range(row.n_bots + 1, MOST_BOTS + 1))
     return next((n for n, low in lows if low is not None and low > 0), None)

@@ -73,7 +73,7 @@ def test_too_few_raters_or_instances_leave_it_undefined_with_the_reason():
     truth, ratings = crowd(40, 3, rng)
     two = alternative_test(gold_of(ratings[:, :2]), truth, 0.1)
     assert (two.passes, two.winning_rate) == (None, None)
-    assert "2 of 2 raters rated 30 instances together with others; 3 are needed" in two.reason
+    assert "only 2 of 2 raters rated 30 instances together with others; 3 are needed" in two.reason
     few = alternative_test(gold_of(ratings[:29]), truth[:29], 0.1)
     assert few.passes is None
     assert few.annotators[0].reason.startswith("29 instances of 29 contexts")

@@ -212,10 +212,10 @@ def test_a_good_judge_may_replace_a_rater_a_reversed_one_may_not_and_little_evid
     assert "It scored 90 of 90 rated items (100 %)." in found.sentences[0]
     assert "rated items would decide it" in found.sentences[1]
     assert "may not replace a rater. It scored" in found.sentences[2]
-    assert "It is shown to be worse by .15 than" in found.sentences[2]
+    assert "It is significantly worse by .15 than" in found.sentences[2]
     assert "may replace a rater. It scored 90 of 90 rated items (100 %). It wins the" in found.sentences[0]
     assert (
-        "test against 4 of 4 raters; half are needed. It is shown to be worse by .15 than 0 of them."
+        "test against 4 of 4 raters; half are required. It is significantly worse by .15 than 0 of them."
         in found.sentences[0]
     )
     assert "do not use it as a judge here" in found.sentences[1]
@@ -226,7 +226,7 @@ def test_a_good_judge_may_replace_a_rater_a_reversed_one_may_not_and_little_evid
     alone = compare_judges(two, [scores_of(two.means + rng.normal(0, 0.3, 60), is_fixed=True)], families={})
     assert alone.judges[0].verdict == "unknown"
     assert (
-        "is not known. It scored 60 of 60 rated items (100 %). The alternative-annotator test is undefined: 2 of 2"
+        " may replace a rater. It scored 60 of 60 rated items (100 %). The alternative-annotator test is undefined: only 2 of 2"
         in alone.sentences[0]
     )
     plain = alone.to_json()["judges"][0]
@@ -284,7 +284,7 @@ def test_a_published_mean_and_raters_without_a_name_are_nobody():
     gold = gold_of_replies(judgements_of(JudgedItem.model_validate(row) for row in rows))
     assert gold.rater.tolist() == [None] * 24
     assert compare_judges(gold, [scores_of(np.arange(12.0))], families={}).judges[0].test.reason == (
-        "the raters have no names"
+        "the raters are not identified"
     )
 
 

@@ -44,7 +44,7 @@ def test_other_noise_is_no_drift_and_nothing_is_told_of_absence(stored):
     gold, kept, digests = stored
     found = measure_drift(RuleJudge(rule(at=2)), gold, kept, digests)
     assert found.has_drifted is False
-    assert found.sentence.startswith("No drift of Language model as judge is shown")
+    assert found.sentence.startswith("There is no evidence of drift of Language model as judge")
     fixed = measure_drift(RuleJudge(rule(0.001)), gold, {**kept, "is_fixed": True}, digests)
     assert fixed.has_drifted is False, "a difference of rounding"
     assert measure_drift(RuleJudge(rule(0.5)), gold, {**kept, "is_fixed": True}, digests).has_drifted
@@ -56,6 +56,6 @@ def test_another_prompt_too_few_texts_or_one_pass_leave_it_undefined(stored):
     assert other.has_drifted is None
     assert "were changed here" in other.sentence
     few = measure_drift(RuleJudge(rule(1.0)), gold.take(range(9)), kept, digests)
-    assert few.reason == "9 stored instances are still here with the same text; 10 are needed"
+    assert few.reason == "only 9 stored instances still exist with the same text; 10 are needed"
     once = measure_drift(RuleJudge(rule(1.0)), gold, {**kept, "scores": kept["scores"][:1]}, digests)
     assert "scored once" in once.reason

@@ -63,7 +63,7 @@ def test_participants_who_shout_are_distinguished(found: RealismResult) -> None:
     assert found.verdict.is_separable
     assert found.bots == ("b0", "b1", "b2", "b3", "b4")
     assert (found.n_people, found.n_simulated, found.is_within) == (70, 70, False)
-    assert found.verdict.sentence.startswith("shouting: a classifier by ")
+    assert found.verdict.sentence.startswith("shouting: a classifier using ")
     lower = next(one for one in found.traits if one.quantity == "lower_case" and one.level == "turn")
     assert lower.standing == "different"
     assert "surface" in found.verdict.sentence
@@ -173,9 +173,9 @@ def test_the_verdict_says_what_would_change_it() -> None:
     row = prediction("simulated", Effect(0.5, -0.3, 0.9))
     found = verdict_of("retrieval", [trait], [test], [PEOPLE, row], n_rated=8, is_within=False)
     assert found.sentence == (
-        "retrieval: a classifier by sentence vectors finds the simulated chat of a pair in 83 % [80, 86] of cases "
-        "(chance: 50 %), and 1 of 1 trait is clearly different, most length of messages; whether their chats order "
-        "the bots as people do is not known (8 rated bots, r 0.50 [−0.30, 0.90])."
+        "retrieval: a classifier using sentence vectors identifies the simulated chat of a pair in 83 % [80, 86] of cases "
+        "(chance: 50 %), and 1 of 1 trait is clearly different, most length of messages; it is not known whether "
+        "their chats order the bots as people do (8 rated bots, r 0.50 [−0.30, 0.90])."
     ).replace("0.", ".")
     n = bots_needed(row) or 0
     assert (fisher_interval(0.5, n)[0] or 0) > 0 >= (fisher_interval(0.5, n - 1)[0] or 0)
@@ -198,7 +198,7 @@ def test_an_order_as_people_s_is_compared_with_self_play_or_says_that_there_is_n
 
     assert "no self-play of these bots was compared" in sentence(row)
     unclear = replace(row, selfplay_ratio=Effect(0.9, 0.7, 1.2))
-    assert "not shown to predict better than self-play" in sentence(unclear)
+    assert "do not demonstrably predict better than self-play" in sentence(unclear)
     assert "(ratio of errors .90 [.70, 1.20])" in sentence(unclear)
     assert "they predict better than self-play" in sentence(replace(row, selfplay_ratio=Effect(0.5, 0.3, 0.8)))
     assert "they predict worse than self-play" in sentence(replace(row, selfplay_ratio=Effect(2.0, 1.3, 2.8)))

@@ -105,7 +105,7 @@ def test_the_page_begins_with_the_verdicts_and_has_each_figure_of_the_test(staff
     assert (
         "<p>Good may replace a rater. It scored 60 of 60 rated items (100 %). It wins the alternative-annotator" in html
     )
-    assert "<p>Whether Random may replace a rater is not known." in html
+    assert "<p>It is not known whether Random may replace a rater." in html
     assert "rated items would decide it for a judge as good as a rater." in html
     assert "do not use it as a judge here" in html
     gold = gold_of_replies(judgements_of(JudgedItem.model_validate(row) for row in rows()))
@@ -162,7 +162,7 @@ def test_rated_conversations_of_a_study_are_judged_whole_and_forgotten_with_thei
     assert found["biases"]["place"]["reason"].startswith("whole conversations are scored one by one")
     html = staff.get(ADDRESS)
     assert html.status_code == 200
-    assert "Whether Whole may replace a rater is not known" in html.content.decode()
+    assert "It is not known whether Whole may replace a rater" in html.content.decode()
     participant = study.participants.first()
     with django_capture_on_commit_callbacks(execute=True):
         call_command("erase", study="talk", participant=str(participant.pk), json=True)
@@ -232,7 +232,7 @@ def test_a_changed_model_is_noticed_and_told(judges: Any, settings: Any, capsys:
     job = made(uploaded(), "good")
     call_command("judge_drift")
     assert not Alert.objects.exists()
-    assert "No drift of Good is shown" in capsys.readouterr().out
+    assert "There is no evidence of drift of Good" in capsys.readouterr().out
     judges["good"].rule = lambda text, repeat: of_text(text, repeat) / 2 + 2.2
     call_command("judge_drift", job=job.pk, json=True)
     [found] = json.loads(capsys.readouterr().out)
