@@ -1,5 +1,5 @@
-"""Self-play, metrics, statistics and the hybrid metric: values in, values out.
+"""Self-play, metrics, statistics and the hybrid metric, as functions of plain values.
 
-Imports only `chatbots`. Knows nothing of the web, the database or the environment. Importing it loads
-no torch and no statsmodels: metrics and fits import them when they compute.
+Imports only `chatbots`. Independent of web, database and environment. Importing it loads neither torch nor statsmodels;
+metrics and fits import them when they compute.
 """

@@ -1,13 +1,13 @@
-"""Agreement of a metric with people's scores, by data set and dialogue model.
+"""Agreement of a metric with human scores, by data set and dialogue model.
 
-Ceiling: the square root of the reliability of the ratings. The reliability of the mean of k raters is ICC(1,k), for
-nobody knows whether two items had the same raters; its interval is from the F distribution. A metric that knew each
-reply's true value would correlate with the raters' mean by the square root of that, no more, unless by chance.
+Ceiling: the square root of the reliability of the ratings. The reliability of the mean of k raters is ICC(1,k), because
+it is unknown whether two items had the same raters; its interval comes from the F distribution. A metric that knew each
+reply's true value would correlate with the raters' mean at the square root of that, and exceed it only by chance.
 
-Agreement with each rater alone: the best one, as in PONE's paper, and the mean among raters. The largest of several
-coefficients exceeds their mean by chance alone, so compare it only with figures that were made the same way. The
-paper's raters judged every reply; here a rater counts who judged at least half of them, because the largest of many
-coefficients over a few replies each means nothing. It is shown as `max_over_raters` everywhere.
+Agreement with each rater alone: the maximum over raters, as in PONE's paper, and the mean. The maximum of several
+coefficients exceeds their mean by chance alone, so compare it only with figures obtained in the same way. The paper's
+raters judged every reply; here a rater must have judged at least half of them, because the maximum of many coefficients
+over a few replies each is meaningless. It is always labelled `max_over_raters`.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ from evaluation.stats.correlation import METHODS, Correlation, correlate, is_con
 from evaluation.stats.icc import icc
 from evaluation.system_agreement import SystemAgreement, agreement_of_systems
 
-ONLY_MEANS = "only means of the ratings are known"
+ONLY_MEANS = "only mean ratings are known"
 PUBLISHED_MEAN = "mean"
 
 
 @dataclass(frozen=True, slots=True)
 class ReliabilityCeiling:
-    """The highest correlation with the mean rating that can be expected.
+    """Highest correlation with the mean rating that can be expected.
 
     Attributes:
-        r: None where unknown, with the reason.
-        low, high: ends of its interval of 95 %.
-        n_items: items with at least two raters; n_ratings: their ratings.
+        r: None if unknown, with the reason.
+        low, high: ends of its 95 % interval.
+        n_items: number of items with at least two raters; n_ratings: number of their ratings.
     """
 
     r: float | None
@@ -51,7 +51,7 @@ class ReliabilityCeiling:
     reason: str = ""
 
     def to_json(self) -> dict[str, Any]:
-        """Return `{"r", "ci95", "n_items", "n_ratings"}`, and the reason where `r` is null."""
+        """Return `{"r", "ci95", "n_items", "n_ratings"}`, with the reason if `r` is null."""
         ends = None if self.low is None or self.high is None else [self.low, self.high]
         ceiling_json: dict[str, Any] = {"r": self.r, "ci95": ends, "n_items": self.n_items, "n_ratings": self.n_ratings}
         return {**ceiling_json, "reason": self.reason} if self.reason else ceiling_json
@@ -61,7 +61,7 @@ def ceiling_of(scores: Sequence[Sequence[tuple[str, float]]]) -> ReliabilityCeil
     """Return the ceiling of items.
 
     Args:
-        scores: of each item its (rater, score); a rater "mean" is a published mean, which tells nothing of raters.
+        scores: (rater, score) pairs of each item; a rater "mean" is a published mean, which does not describe raters.
     """
     scores_by_item = [[value for rater, value in item if rater != PUBLISHED_MEAN] for item in scores]
     if not any(scores_by_item) and any(scores):
@@ -85,22 +85,22 @@ def ceiling_of(scores: Sequence[Sequence[tuple[str, float]]]) -> ReliabilityCeil
     )
 
 
-NOT_JUDGED = "there is no human score of it"
-BEYOND_SCALE = "its human scores lie beyond the scale"
+NOT_JUDGED = "it has no human score"
+BEYOND_SCALE = "its human scores lie outside the scale"
 METRIC_UNDEFINED = "the metric is undefined here"
 
 
 @dataclass(frozen=True)
 class ScoreAgreement:
-    """Agreement of a column of scores with people over some replies.
+    """Agreement of a score column with human scores over several replies.
 
     Attributes:
         correlations: by method.
-        n: replies with both scores.
-        n_contexts: different contexts among them, which the jackknife leaves out.
-        n_responses: different replies among them; few of them make a coefficient rest on a few texts.
-        skipped: number of other replies, by the reason for leaving them out.
-        ceiling: correlation that a perfect metric could reach, by the raters' reliability.
+        n: number of replies with both scores.
+        n_contexts: number of their contexts, which the jackknife leaves out.
+        n_responses: number of distinct replies; with few of them, a coefficient rests on a few texts.
+        skipped: number of excluded replies by reason.
+        ceiling: maximum correlation of a perfect metric, from the raters' reliability.
     """
 
     correlations: dict[str, Correlation]
@@ -124,13 +124,13 @@ class ScoreAgreement:
 
 @dataclass(frozen=True)
 class AgreementCells:
-    """An agreement over everything, and over parts of it.
+    """Agreement overall and by group.
 
     Attributes:
         pooled: all replies.
-        models: by dialogue model, where the file names several.
-        sources: by data set, where it names several, each with its own models.
-        system_level: over the dialogue models of one data set, where it has several.
+        models: by dialogue model, if the file names several.
+        sources: by data set, if it names several, each with its own models.
+        system_level: over the dialogue models of one data set, if it has several.
     """
 
     pooled: ScoreAgreement
@@ -139,7 +139,7 @@ class AgreementCells:
     system_level: SystemAgreement | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """Return the pooled agreement, with `models` and `sources` where there are several."""
+        """Return the overall agreement, with `models` and `sources` if there are several."""
         agreement_json = self.pooled.to_json()
         if self.models:
             agreement_json["models"] = {name: part.to_json() for name, part in self.models.items()}
@@ -152,16 +152,16 @@ class AgreementCells:
 
 @dataclass(frozen=True)
 class HumanScores:
-    """People's mean score of each item, and the parts that items fall into.
+    """Mean human score of each item, and the groups of items.
 
     Attributes:
         items: (N,) the items.
         target: the dimension.
-        means: (N,) NaN where there is none.
-        beyond: (N,) whether all scores of an item lie beyond the scale.
-        n_partly_beyond: items of which some scores do, and others count.
-        contexts: (N,) the source and the context, which replies share.
-        scores_by_item: of each item its raters and their scores.
+        means: (N,) NaN if there is none.
+        beyond: (N,) True if all scores of an item lie outside the scale.
+        n_partly_beyond: number of items with some scores outside the scale.
+        contexts: (N,) source and context, which replies share.
+        scores_by_item: raters and scores of each item.
     """
 
     items: tuple[JudgedItem, ...]
@@ -199,22 +199,22 @@ class HumanScores:
 
     @property
     def judged(self) -> np.ndarray:
-        """Return (N,) whether people judged an item."""
+        """Return (N,) True for items with human scores."""
         return np.isfinite(self.means)
 
     @property
     def only_source(self) -> str:
-        """The data set of all items; empty where there are several, or it has no name."""
+        """Data set of all items; empty if there are several, or it has no name."""
         sources = set(self.sources)
         return str(sources.pop()) if len(sources) == 1 else ""
 
     def cells(
         self, values: np.ndarray, has_text: np.ndarray, lacking: Sequence[str | None], sign: float = 1.0
     ) -> AgreementCells:
-        """Correlate a column's scores with people's, over everything and its parts.
+        """Correlate a column's scores with human scores, overall and by group.
 
         Args:
-            sign: −1 where lower scores are better, for what compares systems.
+            sign: −1 if lower scores are better, for comparisons of systems.
         """
         reasons = np.full(len(self.items), "", dtype=object)
         for k, reason in enumerate(lacking):
@@ -241,7 +241,7 @@ class HumanScores:
         )
 
     def systems_of(self, part: np.ndarray, values: np.ndarray) -> SystemAgreement | None:
-        """Compare a column, of which higher is better, with people on the systems of a data set."""
+        """Compare a column (higher is better) with people on the systems of a data set."""
         return agreement_of_systems(values[part], self.means[part], self.models[part], self.contexts[part])
 
     def _agreement(self, values: np.ndarray, reasons: np.ndarray, part: np.ndarray) -> ScoreAgreement:
@@ -258,7 +258,7 @@ class HumanScores:
         )
 
     def _ceiling(self, used: np.ndarray) -> ReliabilityCeiling:
-        """Return the ceiling of some replies; most metrics ask for the same ones."""
+        """Return the ceiling of a set of replies, cached because most metrics use the same ones."""
         key = used.tobytes()
         if key not in self.ceilings:
             self.ceilings[key] = ceiling_of([self.scores_by_item[k] for k in np.flatnonzero(used)])
@@ -270,18 +270,19 @@ def _texts(values: Iterable[str]) -> np.ndarray:
 
 
 def parts_named(names: np.ndarray) -> list[str]:
-    """Return the names, in their order, where there are several; items without one are in no part."""
+    """Return the names in order if there are several; items without a name belong to no group."""
     distinct_names = list(dict.fromkeys(name for name in names if name))
     return distinct_names if len(distinct_names) > 1 else []
 
 
 def length_bias(responses: Sequence[str], scores: np.ndarray, means: np.ndarray) -> tuple[float | None, float | None]:
-    """Return Spearman's coefficient with the words of the reply: of the metric, and of people on the same replies.
+    """Return Spearman's coefficient with reply length, for the metric and for people on the same replies.
 
-    What the first has beyond the second is the metric's own. None with fewer than three replies or a constant side.
+    The excess of the first over the second is the metric's own length bias. None with fewer than three replies or a
+    constant side.
 
     Args:
-        scores, means: (N,) the metric's scores and people's means, NaN where there is none.
+        scores, means: (N,) metric scores and human means, NaN if missing.
     """
     from scipy.stats import rankdata
 
@@ -297,17 +298,17 @@ def length_bias(responses: Sequence[str], scores: np.ndarray, means: np.ndarray)
 
 
 FEWEST = 3
-"""Replies that two must share for a coefficient."""
-NO_RATERS = "no two raters are known by name who judged half of the replies each, three at least"
+"""Minimum number of replies that two raters must share for a coefficient."""
+NO_RATERS = "no two identified raters judged half of the replies each, and at least three"
 HUMAN = "Human"
 
 
 def max_over_raters(values: np.ndarray, scores_by_reply: Sequence[Sequence[tuple[str, float]]]) -> dict[str, Any]:
-    """Return by method the largest coefficient over raters, with each, and the bounds Human (mean) and Human (max).
+    """Return by method the maximum coefficient over raters, those of each, and the bounds Human (mean) and Human (max).
 
     Args:
-        values: (N,) a column's scores, NaN where undefined.
-        scores_by_reply: of each reply its raters and their scores.
+        values: (N,) scores of a column, NaN if undefined.
+        scores_by_reply: raters and scores of each reply.
     """
     raters = list(
         dict.fromkeys(r for reply_scores in scores_by_reply for r, _ in reply_scores if r and r != PUBLISHED_MEAN)
@@ -340,12 +341,11 @@ def max_over_raters(values: np.ndarray, scores_by_reply: Sequence[Sequence[tuple
 def max_over_raters_everywhere(
     values: np.ndarray, scores_by_reply: Sequence[Sequence[tuple[str, float]]], sources: np.ndarray, models: np.ndarray
 ) -> dict[str, Any]:
-    """Return `max_over_raters` of all replies, with `models` and `sources` where there are several, as of other
-    agreements.
+    """Return `max_over_raters` overall, with `models` and `sources` if there are several.
 
     Args:
-        values, scores_by_reply: as there.
-        sources, models: (N,) data set and dialogue model; empty where not known.
+        values, scores_by_reply: as in `max_over_raters`.
+        sources, models: (N,) data set and dialogue model; empty if unknown.
     """
 
     def compute_part(part: np.ndarray) -> dict[str, Any]:
@@ -366,7 +366,7 @@ def _r(x: np.ndarray, y: np.ndarray, method: Any) -> float | None:
 
 
 def best_raters_printed(result: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """Return the JSON of `judge(..., by_best_rater=True)` as a table: a line per metric and cell, then people."""
+    """Return the JSON of `judge(..., by_best_rater=True)` as a table: one line per metric and cell, then people."""
     figures_by_metric = {
         name: figures for name, agreement in result.items() if (figures := agreement.get("max_over_raters"))
     }
@@ -379,11 +379,11 @@ def best_raters_printed(result: Mapping[str, Mapping[str, Any]]) -> list[str]:
     rows += _rows(HUMAN, next(iter(figures_by_metric.values())), "human_max", "human_mean")
     lines = ["", *columns_printed(rows, 3)]
     if any("reason" in cell for figures in figures_by_metric.values() for _s, _m, cell in cells_of(figures)):
-        lines.append(f"max over raters, undefined where {NO_RATERS}.")
+        lines.append(f"max over raters: undefined if {NO_RATERS}.")
     lines.append(
-        "max over raters: the best of the raters taken one by one, as PONE's paper prints it, above the others by "
-        "chance alone; mean: of all of them. raters: who judged half of the replies or more, of all with a name. "
-        f"{HUMAN}: raters with one another."
+        "max over raters: highest correlation with a single rater, as in PONE's paper; it exceeds the "
+        "others by chance alone. mean: mean over raters. raters: those who judged half of the replies "
+        f"or more, of all identified ones. {HUMAN}: raters with each other."
     )
     return lines
 

@@ -34,18 +34,17 @@ _HEADINGS = (
 )
 
 _UNDEFINED = {
-    "few_pairs": "only {n_pairs} of the 3 replies that a correlation needs have both scores",
+    "few_pairs": "only {n_pairs} replies have both scores; a correlation needs 3",
     "constant_side": "the metric or people gave all replies the same score",
 }
-"""By the code of a reason."""
+"""Texts by reason code."""
 
 
 def agreements_printed(result: Mapping[str, Mapping[str, Any]]) -> str:
-    """Return a table with a line for every metric (its main column), data set and dialogue model, and what was left
-    out.
+    """Return a table with one line per metric (its main column), data set and dialogue model, and the exclusions.
 
     Args:
-        result: by the metric's name, as `MetricAgreement.to_json` wrote them.
+        result: output of `MetricAgreement.to_json` by metric name.
     """
     standings = standings_of(result)
     result = {name: result[name] for name in sorted(result, key=lambda name: standings[name].place)}
@@ -86,7 +85,7 @@ def _row(name: str, source: str, model: str, agreement: Mapping[str, Any], row: 
 
 
 def published_printed(row: Published) -> str:
-    """Write a published row: its metric where ours is another, Pearson, Spearman and n."""
+    """Write a published row: its metric if different from ours, Pearson, Spearman and n."""
     values = " ".join(share(row.values.get(method), 3) for method in ("pearson", "spearman"))
     metric_prefix = "" if row.is_same else f"{row.title} "
     return f"{metric_prefix}{values}" + (f" (n {row.n})" if row.n else "")
@@ -101,13 +100,13 @@ def _coefficient(correlation: Mapping[str, Any]) -> str:
 
 VERDICTS = {
     "better_than_chance": "orders the systems better than chance",
-    "not_shown": "not shown to order them better than chance",
+    "not_shown": "no evidence that it orders the systems better than chance",
     "not_known": "not known",
 }
 
 
 def systems_printed(result: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """Return the figures over systems in the JSON of `judge` as a table: a line per metric and data set."""
+    """Return the system-level figures in the JSON of `judge` as a table: one line per metric and data set."""
     system_agreements = [
         (name, source or "all", part["system_level"])
         for name, agreement in result.items()
@@ -156,10 +155,10 @@ def systems_printed(result: Mapping[str, Mapping[str, Any]]) -> list[str]:
                     f"{comparison_label}: soft pairwise accuracy {accuracies}, p {p_value(test['p'])} by swapped scores"
                 )
     lines.append(
-        "systems: pairwise: share of pairs of systems ordered as by people; soft: 1 less the mean difference of p. "
-        "Intervals of 95 % by resampled contexts, of these systems. acc_eq: pairs of replies ordered or tied alike, "
-        "with the epsilon that is best on these very replies. verdict: systems permuted, 5 %; with fewer than five not "
-        "known."
+        "systems: pairwise: share of system pairs ordered as by people; soft: 1 minus the mean "
+        "difference of p. 95 % intervals from resampled contexts, for these systems. acc_eq: share of "
+        "reply pairs ordered or tied as by people, with the epsilon that is best for these replies. "
+        "verdict: permutation of systems at 5 %; not known with fewer than five."
     )
     return lines
 
@@ -172,14 +171,15 @@ def _system_figure(figure: Mapping[str, Any]) -> str:
 
 def _notes(result: Mapping[str, Mapping[str, Any]], standings: Mapping[str, Standing]) -> Iterator[str]:
     yield ""
-    yield "Order: the median of Spearman's coefficients over data sets that a metric was not made by."
+    yield "Order: median of Spearman's coefficients over data sets that were not used to develop the metric."
     for name in result:
         if standings[name].median is not None:
             yield ", ".join(filter(None, [f"{name}: {standings[name].summary}", standings[name].note]))
-    yield "Intervals of 95 % and p by the jackknife over contexts. replies: different ones."
+    yield "95 % intervals and p by the jackknife over contexts. replies: number of distinct replies."
     yield (
-        "ceiling: the highest Pearson's r that a perfect metric could be expected to reach, the square root of the "
-        "reliability of the raters' mean (ICC(1,k), F interval); unknown where only means were published."
+        "ceiling: highest Pearson's r that a perfect metric can be expected to reach: the square root "
+        "of the reliability of the raters' mean (ICC(1,k), F interval); unknown if only means were "
+        "published."
     )
     yield from _published_notes(result)
     for name, agreement in result.items():
@@ -187,16 +187,16 @@ def _notes(result: Mapping[str, Mapping[str, Any]], standings: Mapping[str, Stan
             yield f"{name}: skipped, {agreement['unavailable']}"
             continue
         if other_columns := [column for column in agreement.get("columns", {}) if column != agreement["column"]]:
-            yield f"{name}: shown is {agreement['column']}; ask by name for {', '.join(other_columns)}"
+            yield f"{name}: showing {agreement['column']}; also available by name: {', '.join(other_columns)}"
         by_length = agreement.get("length_bias", {})
         if by_length.get("metric") is not None and by_length.get("people") is not None:
             yield (
-                f"{name}: Spearman with the words of the reply {share(by_length['metric'])}, "
-                f"people's {share(by_length['people'])}"
+                f"{name}: Spearman with reply length {share(by_length['metric'])}, people's "
+                f"{share(by_length['people'])}"
             )
         if agreement["skipped"]:
             skipped_text = "; ".join(f"{n} × {reason}" for reason, n in agreement["skipped"].items())
-            yield f"{name}: left out {skipped_text}"
+            yield f"{name}: excluded {skipped_text}"
         for remark, n in agreement.get("remarks", {}).items():
             yield f"{name}: {n} × {remark}"
         if agreement["pearson"]["r"] is None:
@@ -219,7 +219,7 @@ def _published_notes(result: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
     if rows:
         places = "; ".join(dict.fromkeys(row.place for row in rows))
         yield (
-            f"published: Pearson and Spearman of the whole set; {places}. With a name: of that metric, which ours "
-            "is nearest to."
+            f"published: Pearson and Spearman for the whole set; {places}. If a metric is named, it is "
+            "the published one closest to ours."
         )
         yield from (f"published: {text}" for text in caveats_of(rows))

@@ -1,14 +1,14 @@
-"""One score made of several metrics, compared with people on data sets that its weights have not seen.
+"""Combination of several metrics, compared with people on data sets not used for its weights.
 
-`combine_sets` leaves out one data set at a time: on the others it learns a weight for every metric, and on the one
-left out it compares the weighted sum with people, next to the metric that agreed best with people on the same others.
-Nothing that is compared on a data set was learned or chosen there. The design was fixed before it was tried:
+`combine_sets` leaves out one data set at a time. On the others it learns a weight for every metric. On the one left out
+it compares the weighted sum with people, next to the metric that agreed best with people on the same others. Nothing
+compared on a data set was learned or selected there. The design was fixed before it was tried:
 
-- within a data set each metric's scores become normal scores of their ranks, so that neither a scale nor a few
-  extreme values count; a score that is undefined becomes 0, the middle, and is counted;
-- people's means are standardised within a data set; every data set weighs the same, however large;
-- ridge regression (Hoerl and Kennard, 1970) without intercept; its penalty is the one with the largest mean Pearson
-  coefficient when each of the other data sets is left out in turn.
+- within a data set each metric's scores become normal scores of their ranks, so that neither the scale nor a few
+  extreme values matter; undefined scores become 0, the middle, and are counted;
+- human means are standardised within a data set; all data sets have the same weight, whatever their size;
+- ridge regression (Hoerl and Kennard, 1970) without intercept; the penalty maximises the mean Pearson coefficient when
+  each of the other data sets is left out in turn.
 
 The interval of the mean gain over S data sets is about what another one would gain: Student's t of their gains with
 the variance times 1 / S + 1 / (S − 1), for what was learned for one set is learned on the others too (Nadeau and
@@ -38,23 +38,23 @@ from evaluation.stats.resampling import jackknife_half, leave_one_out_values
 
 METHODS = ("pearson", "spearman")
 PENALTIES = (0.01, 0.1, 1.0, 10.0)
-"""Beside a sum of squares of 1 for every data set and metric."""
+"""Penalties relative to a sum of squares of 1 for every data set and metric."""
 FEWEST_SETS = 3
-"""One is left out, and of the others one again, to choose the penalty."""
+"""Minimum number of data sets: one is left out, and another of the rest to choose the penalty."""
 _LEVEL = 0.95
 _BLOCK = 4_000_000  # numbers held at once
 _ROUNDING = 1e-9
-"""Equal coefficients may differ by that much."""
+"""Tolerance within which coefficients count as equal."""
 
 
 @dataclass(frozen=True)
 class ScoredSet:
-    """Data set: scores of its N replies by people and metrics.
+    """Human and metric scores of the N replies of a data set.
 
     Attributes:
-        human: (N,) people's mean score.
-        contexts: (N,) the context, which replies share.
-        scores: by metric (N,), NaN where undefined.
+        human: (N,) mean human score.
+        contexts: (N,) context, which replies share.
+        scores: by metric (N,), NaN if undefined.
     """
 
     name: str
@@ -65,15 +65,15 @@ class ScoredSet:
 
 @dataclass(frozen=True)
 class SetCombined:
-    """Results on one data set of the weights learned on the others.
+    """Results on one data set for weights learned on the others.
 
     Attributes:
-        weights: by metric, of its standardised scores.
-        penalty: of the ridge regression.
-        best: the metric with the largest mean Pearson coefficient on the other data sets.
-        imputed: by metric, how many of its scores are undefined here.
-        combined: by method, the combination's agreement with people here.
-        single: by method and metric, the same of each metric; None where undefined.
+        weights: by metric, for its standardised scores.
+        penalty: penalty of the ridge regression.
+        best: metric with the largest mean Pearson coefficient on the other data sets.
+        imputed: by metric, number of its undefined scores here.
+        combined: by method, agreement of the combination with people here.
+        single: by method and metric, agreement of each metric; None if undefined.
     """
 
     name: str
@@ -87,7 +87,7 @@ class SetCombined:
     single: dict[str, dict[str, float | None]]
 
     def to_json(self) -> dict[str, Any]:
-        """Return the results as plain values, with a part for each method."""
+        """Return the results as plain values, with one part per method."""
         return {
             "n": self.n,
             "n_contexts": self.n_contexts,
@@ -108,12 +108,12 @@ class SetCombined:
 
 @dataclass(frozen=True)
 class Gain:
-    """Gain in agreement with people over the best single metric, as a mean over data sets.
+    """Gain in agreement with people over the best single metric, averaged over data sets.
 
     Attributes:
         combined, best: the mean coefficients.
-        low, high: 95 % interval of their difference; None where few contexts carry a side.
-        reason: why there is no interval.
+        low, high: 95 % interval of their difference; None if few contexts carry the variance of a side.
+        reason: reason for a missing interval.
     """
 
     combined: float
@@ -129,11 +129,11 @@ class Gain:
 
     @property
     def claimed(self) -> bool:
-        """True if the interval lies above 0: only then is the combination called better."""
+        """True if the interval lies above 0; only then is the combination called better."""
         return self.low is not None and self.low > _ROUNDING
 
     def to_json(self) -> dict[str, Any]:
-        """Return `{"combined", "best", "gain", "ci95", "claimed"}`, and the reason for no interval."""
+        """Return `{"combined", "best", "gain", "ci95", "claimed"}`, and the reason for a missing interval."""
         return {
             "combined": self.combined,
             "best": self.best,
@@ -146,7 +146,7 @@ class Gain:
 
 @dataclass(frozen=True)
 class Combination:
-    """A combination of metrics, each data set left out once."""
+    """Combination of metrics, with each data set left out once."""
 
     sets: tuple[SetCombined, ...]
     gains: dict[str, Gain]
@@ -167,15 +167,15 @@ def combine(
     shared: TextCache | None = None,
     progress: Callable[[str], Progress] | None = None,
 ) -> Combination:
-    """Score the judged replies of files by metrics and combine these, each data set left out once.
+    """Score the rated replies of files by metrics and combine the metrics, leaving out each data set once.
 
     Args:
-        files: of judged items; the data sets are those that the items name, else the files.
-        metrics, shared, progress: as `judge` takes them; a metric that cannot be computed here is left out.
-        target: the dimension people judged, in every file; by default each file's own, see `Judgements.target`.
+        files: files of rated items; data sets are those named by the items, otherwise the files.
+        metrics, shared, progress: as in `judge`; metrics that cannot be computed here are left out.
+        target: rated dimension in every file; by default each file's own, see `Judgements.target`.
 
     Raises:
-        ValueError: too few data sets or metrics; see `combine_sets`.
+        ValueError: if there are too few data sets or metrics; see `combine_sets`.
     """
     shared = shared or TextCache()
     sets: list[ScoredSet] = []
@@ -187,11 +187,11 @@ def combine(
 
 
 def judged_sets(judgements: JudgedReplies, judged: Mapping[str, MetricAgreement], name: str) -> list[ScoredSet]:
-    """Split judged replies by the data set they name; replies that people did not judge are left out.
+    """Split rated replies by the data set they name; unrated replies are left out.
 
     Args:
-        judged: by metric; the main column of each is read, and metrics that could not be computed are left out.
-        name: of the replies that name no data set.
+        judged: by metric; main columns are used, and metrics that could not be computed are left out.
+        name: name for replies that name no data set.
     """
     available = {metric: agreement for metric, agreement in judged.items() if not agreement.unavailable}
     means: list[float] = []
@@ -219,8 +219,8 @@ def combine_sets(sets: Sequence[ScoredSet]) -> Combination:
         sets: each with scores of the same two or more metrics.
 
     Raises:
-        ValueError: fewer than three data sets or two metrics, two data sets of one name, or one whose people's means
-            are all equal.
+        ValueError: with fewer than three data sets or two metrics, duplicate names, or a data set whose human means are
+            all equal.
     """
     metrics = _validate_sets(sets)
     inputs = [_normal_scores(dataset, metrics) for dataset in sets]
@@ -259,28 +259,30 @@ def combine_sets(sets: Sequence[ScoredSet]) -> Combination:
 
 
 def _validate_sets(sets: Sequence[ScoredSet]) -> tuple[str, ...]:
-    """Return the metrics, or raise for data sets that nothing can be learned from."""
+    """Return the metrics; raises ValueError for data sets that nothing can be learned from."""
     names = [dataset.name for dataset in sets]
     if len(names) < FEWEST_SETS:
         names_text = ", ".join(names) or "none"
         raise ValueError(
-            f"{len(names)} data sets ({names_text}) are too few: {FEWEST_SETS} or more are needed, for one is left out "
-            "at a time"
+            f"{len(names)} data sets ({names_text}) are too few: at least {FEWEST_SETS} are needed, "
+            "because one is left out at a time"
         )
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
-        raise ValueError(f"two data sets are called {quote(twice[0])}")
+        raise ValueError(f"two data sets are named {quote(twice[0])}")
     metrics = tuple(sets[0].scores)
     if len(metrics) < 2:
-        raise ValueError(f"{len(metrics)} metrics that can be computed here are too few: a combination has two or more")
+        raise ValueError(
+            f"{len(metrics)} metrics that can be computed here are too few: a combination needs at least two"
+        )
     for dataset in sets:
         if is_constant(dataset.human):
-            raise ValueError(f"people's means are all equal in {dataset.name}, so nothing agrees with them")
+            raise ValueError(f"human means are all equal in {dataset.name}, so no agreement can be computed")
     return metrics
 
 
 def _normal_scores(dataset: ScoredSet, metrics: Sequence[str]) -> np.ndarray:
-    """Return (N, M) the normal quantiles of each score's mean rank, 0 where it is undefined (Blom, 1958)."""
+    """Return (N, M) normal quantiles of each score's mean rank, 0 for undefined scores (Blom, 1958)."""
     from scipy.special import ndtri
     from scipy.stats import rankdata
 
@@ -300,7 +302,7 @@ def _standardised(values: np.ndarray) -> np.ndarray:
 def _ridge(
     inputs: Sequence[np.ndarray], targets: Sequence[np.ndarray], training_sets: Sequence[int], penalty: float
 ) -> np.ndarray:
-    """Return (M,) the weights, learned on some of the data sets."""
+    """Return the (M,) weights learned on some of the data sets."""
     from sklearn.linear_model import Ridge
 
     weight = np.concatenate([np.full(len(targets[k]), 1 / len(targets[k])) for k in training_sets])
@@ -310,7 +312,7 @@ def _ridge(
 
 
 def _penalty(inputs: Sequence[np.ndarray], targets: Sequence[np.ndarray], training_sets: Sequence[int]) -> float:
-    """Choose the penalty by leaving out each of these data sets; of equally good ones the largest."""
+    """Choose the penalty by leaving out each of these data sets; the largest of equally good ones."""
 
     def mean_agreement(penalty: float) -> float:
         agreements = []
@@ -323,7 +325,7 @@ def _penalty(inputs: Sequence[np.ndarray], targets: Sequence[np.ndarray], traini
 
 
 def _agreement(x: np.ndarray, y: np.ndarray, method: str) -> float | None:
-    """Return the coefficient over the replies where x is defined; None where there is none."""
+    """Return the coefficient over the replies where x is defined; None if undefined."""
     is_defined = np.isfinite(x)
     x, y = x[is_defined], y[is_defined]
     if len(x) < 3 or is_constant(x) or is_constant(y):
@@ -339,9 +341,9 @@ def _best(
     held_out: int,
     training_sets: Sequence[int],
 ) -> str:
-    """Return the metric that agrees best with people on the other data sets, of those defined on the one left out.
+    """Return the metric that agrees best with people on the other data sets, among those defined on the left-out one.
 
-    Where a metric is undefined on a whole data set, it counts as agreeing with nobody there.
+    A metric that is undefined on a whole data set counts as having no agreement there.
     """
     here = [name for name in metrics if single[held_out]["pearson"][name] is not None]
     return max(
@@ -352,7 +354,7 @@ def _best(
 def _gain(
     sets: Sequence[ScoredSet], combined_sets: Sequence[SetCombined], predicted: Sequence[np.ndarray], method: str
 ) -> Gain:
-    """Return the mean gain over data sets with its interval; ranks are those among all replies of a data set."""
+    """Return the mean gain over data sets with its interval; ranks are computed within a data set."""
     from scipy.special import stdtrit
 
     n = len(sets)
@@ -375,7 +377,7 @@ def _gain(
 def _few_carry(
     sets: Sequence[ScoredSet], combined_sets: Sequence[SetCombined], predicted: Sequence[np.ndarray], method: str
 ) -> Reason | None:
-    """Return the reason where few contexts carry the combination, the best metrics or people's scores; else None."""
+    """Return the reason if few contexts carry the combination, the best metrics or the human scores; otherwise None."""
     units = [np.array([f"{dataset.name}\n{context}" for context in dataset.contexts]) for dataset in sets]
     sides = (
         predicted,
@@ -395,7 +397,7 @@ def _few_carry(
 
 
 def _leave_out_contexts(dataset: ScoredSet, best: str, predicted: np.ndarray, method: str) -> np.ndarray:
-    """Return the gain on a data set without each of its contexts, NaN where it is undefined."""
+    """Return the gain on a data set without each of its contexts, NaN if undefined."""
     scores = dataset.scores[best]
     is_defined = np.isfinite(scores)
     names, codes = np.unique(dataset.contexts.astype(str), return_inverse=True)

@@ -1,4 +1,4 @@
-"""Extension points of `evaluation`: the things that one new file adds, found by its decorator.
+"""Extension points of `evaluation`: features added by a single new file, found by its decorator.
 
 `docs/extend.md` shows them with examples.
 """
@@ -17,8 +17,6 @@ EXTENSION_POINTS: tuple[ExtensionPoint, ...] = (
     ExtensionPoint(
         "a kind of metric for `metrics.yaml`", "evaluation/metrics", register_metric, ConfiguredMetric, metric_kinds
     ),
-    ExtensionPoint(
-        "a metric that is trained", "evaluation/training/metrics", register_learned, LearnedMetric, learned_metrics
-    ),
+    ExtensionPoint("a trained metric", "evaluation/training/metrics", register_learned, LearnedMetric, learned_metrics),
     ExtensionPoint("an imported file format", "evaluation/formats", register_format, FileFormat, formats),
 )

@@ -1,6 +1,6 @@
 """Findings of results, and reasons for undefined numbers, as codes with values.
 
-Pages and reports put the codes into sentences; `summary()` prints the text of a reason.
+Pages and reports turn the codes into sentences; `summary()` prints the text of a reason.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ class Reason(str):
     """Reason as text, with a code and values for programs.
 
     Attributes:
-        code: which reason it is, e.g. "one_value".
-        values: the numbers and names in it.
+        code: code of the reason, e.g. "one_value".
+        values: numbers and names in it.
     """
 
     __slots__ = ("code", "values")
@@ -28,7 +28,7 @@ class Reason(str):
     values: Mapping[str, Any]
 
     def __new__(cls, code: str, text: str, **values: Any) -> Reason:
-        """Return the reason `code`, which reads `text` in tables and error messages."""
+        """Return the reason `code`, with `text` shown in tables and error messages."""
         reason = super().__new__(cls, text)
         reason.code = code
         reason.values = values
@@ -39,7 +39,7 @@ class Reason(str):
 
     @classmethod
     def __get_pydantic_core_schema__(cls, _source: Any, _handler: Any) -> CoreSchema:
-        """Return the schema by which pydantic writes a reason as JSON and reads it back with its code and values."""
+        """Return the pydantic schema that writes a reason as JSON and reads it back with its code and values."""
         from pydantic_core import core_schema
 
         def read(document: Any) -> Reason:
@@ -58,10 +58,10 @@ class Reason(str):
 
 
 def reason_read(document: Reason | Mapping[str, Any] | str | None) -> Reason | None:
-    """Return the reason of a document, or None where there is none.
+    """Return the reason in a document, or None if there is none.
 
     Args:
-        document: as `Reason.to_json` wrote it; or text, as fits were stored before reasons had codes.
+        document: output of `Reason.to_json`; or plain text, as stored before reasons had codes.
     """
     if document is None or isinstance(document, Reason):
         return document
@@ -77,11 +77,11 @@ def _again(code: str, text: str, values: Mapping[str, Any]) -> Reason:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that a result shows.
+    """A single finding of a result.
 
     Attributes:
-        code: what it is, `baseline` say.
-        values: its numbers and names, plain JSON values; an interval is a list of two.
+        code: code of the finding, e.g. `baseline`.
+        values: numbers and names in it, as plain JSON values; an interval is a list of two.
     """
 
     code: str
@@ -98,10 +98,10 @@ def finding(code: str, **values: Any) -> Finding:
 
 
 def findings_printed(findings: Iterable[Mapping[str, Any]]) -> list[str]:
-    """Return a line for each finding: its code, then names and numbers.
+    """Return one line per finding: its code, then names and numbers.
 
     Args:
-        findings: as `Finding.to_json` wrote them.
+        findings: output of `Finding.to_json`.
     """
     width = max((len(str(finding_json["code"])) for finding_json in findings), default=0)
     return [

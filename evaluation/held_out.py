@@ -1,8 +1,8 @@
-"""Agreement of metrics on held-out sets of judged replies, beside the cosine of sentence vectors.
+"""Agreement of metrics on held-out sets of rated replies, relative to the cosine of sentence vectors.
 
-A metric that was designed, chosen or trained by a set looks better there than on new replies. Metrics are listed by
-the median over the other sets, where it is known which ones they are (`seen_sets`), else over all sets. The bar is
-the cosine of the sentence vectors of a reply and the last utterance: it learnt nothing from ratings or dialogues.
+A metric looks better on sets used to design, choose or train it than on new replies. Metrics are therefore listed by
+the median over the other sets if these are known (`seen_sets`), and otherwise over all sets. The baseline is the cosine
+between the sentence vectors of a reply and the last utterance, which was not trained on ratings or dialogues.
 """
 
 from __future__ import annotations
@@ -26,10 +26,11 @@ class Standing:
     """Median coefficient of a metric over data sets.
 
     Attributes:
-        median: None where it has no coefficient.
-        n_sets: sets that it is over.
-        is_held_out: the metric has seen none of them.
-        beats_bar: it is above the cosine's over the same sets; None where they share none, and of the cosine itself.
+        median: None if it has no coefficient.
+        n_sets: number of sets.
+        is_held_out: True if none of them was used to develop the metric.
+        beats_bar: True if it is above the cosine's over the same sets; None if they share none, and for the cosine
+            itself.
     """
 
     median: float | None
@@ -39,29 +40,29 @@ class Standing:
 
     @property
     def sets(self) -> str:
-        """The sets in words."""
+        """The sets as text."""
         which = "" if self.is_held_out else "all "
         kind = " held-out" if self.is_held_out else ""
         return f"{which}{self.n_sets}{kind} set{'s' * (self.n_sets != 1)}"
 
     @property
     def median_text(self) -> str:
-        """The median in two digits."""
+        """The median with two decimals."""
         return share(self.median)
 
     @property
     def summary(self) -> str:
-        """The median and its sets in words."""
+        """The median and its sets as text."""
         return f"median {self.median_text} of {self.sets}"
 
     @property
     def place(self) -> float:
-        """Number to sort by, the highest median first."""
+        """Sort key, highest median first."""
         return 2.0 if self.median is None else -self.median
 
     @property
     def note(self) -> str:
-        """Sentence on a metric that stays below the bar; empty for others."""
+        """Sentence about a metric that stays below the baseline; empty for others."""
         if self.beats_bar is not False:
             return ""
         return f"does not beat the cosine of sentence vectors on {'held-out' if self.is_held_out else 'these'} data"
@@ -71,9 +72,9 @@ NO_STANDING = Standing(None, 0, is_held_out=False)
 
 
 def seen_sets(metric: Metric | None) -> tuple[str, ...] | None:
-    """Return the beginnings of the names of judged sets that a metric was made by; None where that is not known.
+    """Return name prefixes of the rated sets used to develop a metric; None if unknown.
 
-    Built-in metrics that take no weights and name no set have seen none.
+    Built-in metrics that take no weights and name no set have used none.
     """
     known: tuple[str, ...] | None = getattr(metric, "seen_sets", None)
     is_ours = type(metric).__module__.startswith("evaluation.metrics.") and not isinstance(metric, ConfiguredMetric)
@@ -89,8 +90,8 @@ def standing_of(
     """Return the standing of a metric.
 
     Args:
-        metric: None where it is not here any more.
-        sets: names of the data sets, as judged files give them in `source`.
+        metric: None if it no longer exists.
+        sets: names of the data sets, from `source` in the files.
         coefficients: its coefficient on each, higher is better; bar: the cosine's, None for the cosine itself.
     """
     defined = [k for k, r in enumerate(coefficients) if r is not None]
@@ -111,7 +112,7 @@ def standings_of(result: Mapping[str, Mapping[str, Any]]) -> dict[str, Standing]
     """Return by metric the standing by Spearman's coefficients.
 
     Args:
-        result: by the metric's name, as `MetricAgreement.to_json` wrote them.
+        result: output of `MetricAgreement.to_json` by metric name.
     """
     bar = dict(_by_set(result.get(BAR, {})))
     standings = {}
@@ -123,7 +124,7 @@ def standings_of(result: Mapping[str, Mapping[str, Any]]) -> dict[str, Standing]
 
 
 def metric_known(name: str) -> Metric | None:
-    """Return the metric of this name or column; None where there is none, such as one made in a notebook."""
+    """Return the metric with this name or column; None if there is none, such as one made in a notebook."""
     try:
         return metric_and_columns(name)[0]
     except UnknownName:
@@ -131,7 +132,7 @@ def metric_known(name: str) -> Metric | None:
 
 
 def _by_set(agreement: Mapping[str, Any]) -> Iterator[tuple[str, float | None]]:
-    """Yield Spearman's coefficient on each data set, higher better; nothing of what was not computed."""
+    """Yield Spearman's coefficient on each data set, higher is better; empty if not computed."""
     if "spearman" not in agreement or "unavailable" in agreement:
         return
     sign = -1.0 if agreement.get("lower_is_better") else 1.0

@@ -5,22 +5,22 @@
      "emotion": "…", "topic": "…",
      "gold": {"coherence": [4, 5]}}
 
-Keys from `second_response` on may be missing; a second reply is for comparisons. One JSON object per line
-(`.jsonl`, `.jsonl.gz`). Other keys are passed over. Where people have judged the first reply, `ratings` and `scale`
-are read as well (`JudgedItem`, `judged_read`):
+Keys from `second_response` on are optional; a second reply is for comparisons. One JSON object per line (`.jsonl`,
+`.jsonl.gz`). Other keys are ignored. If people have rated the first reply, `ratings` and `scale` are read as well
+(`JudgedItem`, `judged_read`):
 
     {…, "ratings": [{"rater": "…", "coherence": 3}, …], "scale": [1, 5],
      "scales": {"coherence": [1, 5]}, "reversed": ["contradicts"]}
 
-`scales` is for dimensions with a scale of their own; `reversed` names those on which a high answer is a bad one.
+`scales` is for dimensions with their own scale; `reversed` names those on which a high answer is bad.
 
 Items are made from positions in dialogues. Ghandeharioun et al. (2019) compare replies to contexts of more than 10
 tokens without an unknown token; Huang et al. (2020) take two utterances before the reply; Shi et al. (2023) take
 dialogues of at least two turns whose utterances have up to 25 words on average.
 
-Texts of data sets as a person would write them: tokens are joined again before a model reads them. Sets mix habits,
-sometimes within one row: "I ' m fine .", "do n't", "it 's". A language model or an encoder sees another text there
-than the judges did. Metrics that count words as published take the text as it stands.
+Data set texts are converted to normal spelling: tokens are joined before a model reads them. Sets mix conventions,
+sometimes within one row: "I ' m fine .", "do n't", "it 's". Without this, a language model or an encoder would see
+another text than the raters did. Metrics that count words as published use the text unchanged.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def _storable(text: str) -> str:
 
 def _not_blank(text: str) -> str:
     if not text.strip():
-        raise ValueError("it must be a text that is not blank")
+        raise ValueError("it must not be blank")
     return text
 
 
@@ -62,7 +62,7 @@ def _nothing(value: Any) -> Any:
 
 
 def _numbered(value: Any) -> Any:
-    """Read a whole number as a name: files number their items."""
+    """Read a whole number as a name, because some files number their items."""
     return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
 
 
@@ -70,7 +70,7 @@ _SIDES = {"first": 1, "same": 0, "second": -1}
 
 
 def _right_answers(value: Any) -> Any:
-    """Read right answers: one, several, `{low, high}`, or a side of a comparison."""
+    """Read correct answers: one, several, `{low, high}`, or a side of a comparison."""
     if isinstance(value, dict) and value.keys() == {"low", "high"}:
         low, high = value["low"], value["high"]
         if not isinstance(low, int) or not isinstance(high, int) or not 0 <= high - low < 1000:
@@ -86,7 +86,7 @@ RightAnswers = Annotated[
     Field(min_length=1),
     TypeDescription("a number, a list of numbers, {low: 2, high: 4}, or “first”, “same” or “second”"),
 ]
-"""Answers to one question about an item that are right."""
+"""Correct answers to one question about an item."""
 Text = Annotated[str, AfterValidator(_storable)]
 Said = Annotated[Text, AfterValidator(_not_blank)]
 
@@ -95,17 +95,17 @@ class ReplyItem(InputModel, extra="ignore"):
     """One reply in its context.
 
     Attributes:
-        id: its name in its source.
-        source: the data set that it is from.
-        context: what was said before, oldest first.
-        response: the reply that is judged.
-        reference: a reply that a person wrote; None where there is none.
-        model: what gave the reply.
-        second_response, second_model: the reply that the first is compared with; None where there is none.
-        reference_score: how the reference was rated before.
-        task: what kind of talk it is from.
-        persona, emotion, topic: what is shown next to it, where it is known.
-        gold: the right answers by the question's key, where they are known: the item checks people and is not rated.
+        id: name within its source.
+        source: data set it comes from.
+        context: preceding utterances, oldest first.
+        response: reply to rate.
+        reference: human reply; None if there is none.
+        model: model that gave the reply.
+        second_response, second_model: reply to compare with; None if there is none.
+        reference_score: earlier rating of the reference.
+        task: kind of conversation it comes from.
+        persona, emotion, topic: shown next to it, if known.
+        gold: correct answers by question key, if known: the item then checks raters and is not rated.
     """
 
     id: Annotated[Said, BeforeValidator(_numbered), Field(max_length=MAX_ID_CHARS)]
@@ -125,7 +125,7 @@ class ReplyItem(InputModel, extra="ignore"):
 
     @property
     def key(self) -> str:
-        """Its name next to items of other sources, which may be numbered alike."""
+        """Name that is unique among items of different sources, which may use the same numbers."""
         return f"{self.source}/{self.id}" if self.source else self.id
 
     @property
@@ -145,12 +145,12 @@ class ReplyItem(InputModel, extra="ignore"):
 
 @dataclass(frozen=True, slots=True)
 class ChatPair:
-    """Two whole conversations that are compared.
+    """Two whole conversations to compare.
 
     Attributes:
-        key: its name, as `evaluation.analysis.pairwise_preference.PairJudgements.item` has it.
-        model, second_model: the bots.
-        self_play: in both a bot talks with itself.
+        key: its name, as in `evaluation.analysis.pairwise_preference.PairJudgements.item`.
+        model, second_model: the two bots.
+        self_play: True if both are self-play.
     """
 
     key: str
@@ -162,12 +162,12 @@ class ChatPair:
 
 
 class ReplyInContext(NamedTuple):
-    """Input of a turn-level metric: a reply, its context, and optionally a person's reply there.
+    """Input of a turn-level metric: a reply, its context, and optionally a human reply.
 
     Attributes:
         context: utterances before the reply, oldest first; utterances without a word are left out.
         response: the reply.
-        reference: a person's reply; None where there is none.
+        reference: human reply; None if there is none.
     """
 
     context: tuple[str, ...]
@@ -183,21 +183,21 @@ def _scores(value: dict[str, float | str | None]) -> dict[str, float | str | Non
 
 
 VOTE = "vote"
-"""The dimension of a thumb up or down; no vote is none, as most people vote on few replies."""
+"""Dimension of a thumb up or down; a missing vote is not a rating, because most people vote on few replies."""
 VOTE_SCALE = (-1.0, 1.0)
 _NOT_SCORES = ("rater", "comment", "comments")
 Scores = Annotated[dict[str, Annotated[Number | str | None, TypeDescription("a number")]], AfterValidator(_scores)]
-"""One person's scores by dimension, and `rater`, who it was."""
+"""Scores of one person by dimension, and `rater`, the person."""
 
 
 class JudgedItem(ReplyItem):
-    """A reply that people have judged. It may be blank: it is counted then, not scored.
+    """A reply rated by people. It may be blank; it is then counted, but not scored.
 
     Attributes:
-        ratings: of each person the scores by dimension; where only a mean was published, that one.
-        scale: lowest and highest value; None where the file does not say.
-        scales: of dimensions with a scale of their own.
-        reversed: dimensions on which a high answer is a bad one; `ratings` has answers as they were given.
+        ratings: scores of each person by dimension; the mean, if only that was published.
+        scale: lowest and highest value; None if the file does not state it.
+        scales: scales of dimensions with their own scale.
+        reversed: dimensions on which a high answer is bad; `ratings` contains the original answers.
     """
 
     response: Text
@@ -209,14 +209,14 @@ class JudgedItem(ReplyItem):
 
     @property
     def reply(self) -> ReplyInContext:
-        """Input for metrics. Utterances without a word are left out, and so is such a reference."""
+        """Input for metrics. Utterances and references without a word are left out."""
         reference = self.reference if self.reference and self.reference.strip() else None
         context = tuple(text for text in self.context if text.strip())
         return ReplyInContext(context, self.response, reference)
 
     @property
     def replies_by_reference(self) -> list[ReplyInContext]:
-        """The same once for each different reference, `reference` first; at least once."""
+        """The same once for each distinct reference, `reference` first; at least once."""
         reply = self.reply
         other_references = [text for text in self.references if text.strip() and text != reply.reference]
         first = [] if reply.reference is None else [reply.reference]
@@ -225,14 +225,14 @@ class JudgedItem(ReplyItem):
 
     @property
     def dimensions(self) -> list[str]:
-        """Dimensions that it was rated on, in the order of the file."""
+        """Rated dimensions, in the order of the file."""
         names = dict.fromkeys(name for rating in self.ratings for name in rating)
         return [name for name in names if name not in _NOT_SCORES]
 
     def scores(self, dimension: str) -> tuple[list[tuple[str, float]], int]:
-        """Return the raters and their scores on a dimension, and how many were left out as beyond the scale.
+        """Return the raters and their scores on a dimension, and the number excluded as outside the scale.
 
-        Higher is better: of a reversed dimension low + high − answer counts, or −answer where no scale is known.
+        Higher is better: for a reversed dimension the score is low + high − answer, or −answer if the scale is unknown.
         """
         ends = self.scales.get(dimension) or (() if self.scales else self.scale) or ()
         low, high = (min(ends), max(ends)) if ends else (float("-inf"), float("inf"))
@@ -255,7 +255,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class ItemLine:
-    """An item and the line of the file that it stands in, from 1."""
+    """An item and its line in the file, from 1."""
 
     line: int
     item: ReplyItem
@@ -263,26 +263,26 @@ class ItemLine:
 
 @dataclass(frozen=True, slots=True)
 class JudgedLine:
-    """A judged item and its line in the file, from 1."""
+    """A rated item and its line in the file, from 1."""
 
     line: int
     item: JudgedItem
 
 
 def items_read(path: Path) -> Iterator[ItemLine | Skipped]:
-    """Stream the items of a file; a line that is none comes as `Skipped`, with its number and all that is wrong."""
+    """Stream the items of a file; an invalid line comes as `Skipped`, with its number and all errors."""
     for line in _lines(path, ReplyItem):
         yield line if isinstance(line, Skipped) else ItemLine(*line)
 
 
 def judged_read(path: Path) -> Iterator[JudgedItem | Skipped]:
-    """Yield the judged items of a file; an invalid line as `Skipped`, with its number and all its errors."""
+    """Yield the rated items of a file; an invalid line comes as `Skipped`, with its number and all errors."""
     for line in judged_lines(path):
         yield line.item if isinstance(line, JudgedLine) else line
 
 
 def judged_lines(path: Path) -> Iterator[JudgedLine | Skipped]:
-    """Stream the judged items of a file with their lines; see `judged_read`."""
+    """Stream the rated items of a file with their lines; see `judged_read`."""
     for line in _lines(path, JudgedItem):
         yield line if isinstance(line, Skipped) else JudgedLine(*line)
 
@@ -291,7 +291,7 @@ def item_read(kind: type[I], plain: Any) -> I:
     """Read one item.
 
     Raises:
-        ValuesError: with all its errors.
+        ValuesError: lists all its errors.
     """
     item = values_read(kind, plain, subject="the line")
     if len(item.key) > MAX_ID_CHARS:
@@ -306,7 +306,7 @@ def _lines(path: Path, kind: type[I]) -> Iterator[tuple[int, I] | Skipped]:
 
 
 def json_lines(path: Path, read: Callable[[Any], T]) -> Iterator[tuple[int, T] | Skipped]:
-    """Yield what each line of JSON holds, with its number; a line that `read` refuses comes as `Skipped`."""
+    """Yield the value of each JSON line with its number; a line that `read` rejects comes as `Skipped`."""
     for line in text_lines(path):
         if isinstance(line, Skipped):
             yield line
@@ -331,10 +331,10 @@ class ContextFilters:
     """Conditions that a context must meet.
 
     Attributes:
-        n_utterances: number of newest utterances kept; a position with fewer before it is left out.
-        more_than_tokens: of the context.
-        unknown: whether a context may hold an unknown token.
-        most_mean_words: of its utterances; 0: any number.
+        n_utterances: number of newest utterances kept; a position with fewer preceding ones is left out.
+        more_than_tokens: minimum number of context tokens, exclusive.
+        unknown: True if a context may contain an unknown token.
+        most_mean_words: maximum mean number of words per utterance; 0 for no limit.
     """
 
     n_utterances: int = 3
@@ -356,7 +356,7 @@ class ContextFilters:
 
 @dataclass(frozen=True, slots=True)
 class ContextSpan:
-    """Position in a dialogue: the number of the replying turn, and the turns before it, oldest first."""
+    """Position in a dialogue: number of the replying turn, and the turns before it, oldest first."""
 
     turn: int
     context: tuple[str, ...]
@@ -364,7 +364,7 @@ class ContextSpan:
 
 
 def context_spans(conversation: Conversation, filters: ContextFilters) -> Iterator[ContextSpan]:
-    """Yield the places at which the bot replied and whose context passes, in order."""
+    """Yield the positions at which the bot replied and whose context meets the conditions, in order."""
     texts = [turn.text for turn in conversation.turns]
     for n, turn in enumerate(conversation.turns):
         context = tuple(texts[max(0, n - filters.n_utterances) : n])
@@ -381,9 +381,9 @@ _BLANKS = re.compile(r"\s+")
 
 
 def detokenise_text(text: str) -> str:
-    """Return the text with clitics and punctuation joined to the words before them, and single blanks.
+    """Return the text with clitics and punctuation joined to the words before them, and single spaces.
 
-    A text without such tokens comes back as it is, but for its white space.
+    A text without such tokens is returned unchanged, except for white space.
     """
     text = _BLANKS.sub(" ", text).strip()
     text = _SPLIT_NEGATION.sub("n't", text)
@@ -394,7 +394,7 @@ def detokenise_text(text: str) -> str:
 
 
 def detokenise_reply(reply: ReplyInContext) -> ReplyInContext:
-    """Put the texts of a reply, its context and its reference together again."""
+    """Join the tokens of a reply, its context and its reference."""
     context, response, reference = reply
     return ReplyInContext(
         tuple(map(detokenise_text, context)),

@@ -1,7 +1,7 @@
-"""In which language a conversation is: metrics that read words hold for some languages only.
+"""Language identification of conversations, for metrics that support only some languages.
 
-py3langid (Lui and Baldwin 2012, "langid.py", ACL; Barbaresi's fork) tells 139 languages by short sequences of
-bytes. It errs on single short turns, so a conversation is told as a whole, and only where it is sure.
+py3langid (Lui and Baldwin 2012, "langid.py", ACL; Barbaresi's fork) identifies 139 languages from short byte sequences.
+It is unreliable for single short turns, so a conversation is classified as a whole, and only if the result is certain.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from typing import Any
 from evaluation.findings import Reason
 
 MIN_LETTERS = 60
-"""In less text than this languages are not distinguished."""
+"""Minimum length of text to identify a language."""
 MAX_CHARACTERS = 1000
-"""As much of a conversation as is read."""
+"""Maximum length of text that is read from a conversation."""
 MIN_PROBABILITY = 0.9
 
 
 def language_of(texts: Sequence[str]) -> str | None:
-    """Return the code (ISO 639-1) of the language the turns are in; None where it cannot be determined."""
+    """Return the code (ISO 639-1) of the language of the turns; None if it cannot be determined."""
     text = "\n".join(texts)[:MAX_CHARACTERS]
     if sum(character.isalpha() for character in text) < MIN_LETTERS:
         return None
@@ -30,10 +30,10 @@ def language_of(texts: Sequence[str]) -> str | None:
 
 
 def languages_of_sets(replies: Iterable[tuple[str, Sequence[str]]]) -> dict[str, str]:
-    """Return the language that most replies of each data set are in; without those where it cannot be determined.
+    """Return the most frequent language of each data set's replies, if it can be determined.
 
     Args:
-        replies: (data set, what was said before and the reply).
+        replies: (data set, context and reply).
     """
     counts_by_source: dict[str, Counter[str]] = {}
     for source, texts in replies:
@@ -43,11 +43,11 @@ def languages_of_sets(replies: Iterable[tuple[str, Sequence[str]]]) -> dict[str,
 
 
 def holds_for(languages: Sequence[str] | None, language: str) -> bool:
-    """Return True if a metric is valid for a language.
+    """Return True if a metric supports a language.
 
     Args:
-        languages: of the metric (`MetricDefaults.languages`): empty or None stands for any.
-        language: a code of ISO 639-1, or of BCP 47 with more behind it.
+        languages: languages of the metric (`MetricDefaults.languages`); empty or None for any.
+        language: code of ISO 639-1, or a longer one of BCP 47.
     """
     return not languages or language.partition("-")[0] in languages
 
@@ -56,17 +56,17 @@ def other_language(language: str, languages: Sequence[str]) -> Reason:
     """Return the reason why a metric was not computed for a conversation in another language.
 
     Args:
-        language: of the conversation.
-        languages: that the metric is valid for.
+        language: language of the conversation.
+        languages: languages that the metric supports.
     """
     holds = list(languages)
-    text = f"the conversation is in {language}; the metric holds for {', '.join(holds)} only"
+    text = f"the conversation is in {language}; the metric supports only {', '.join(holds)}"
     return Reason("other_language", text, language=language, holds=holds)
 
 
 @lru_cache(maxsize=1)
 def _identifier() -> Any:
-    """Return the identifier, which takes about a second to load and 120 MB."""
+    """Return the identifier; loading takes about a second and 120 MB."""
     from py3langid.langid import MODEL_FILE, LanguageIdentifier
 
     return LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)

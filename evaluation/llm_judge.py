@@ -1,8 +1,8 @@
-"""A language model as judge of pairs of replies or whole chats.
+"""Language model as judge of pairs of replies or whole chats.
 
-Each pair is shown in both orders; the bias of the judge for a position or for length is reported.
+Each pair is shown in both orders; the judge's bias for position and length is reported.
 
-Preferences are stored in a growing file: CSV as `confab.rank` reads it, one line a pair.
+Preferences are appended to a file: CSV in the format of `confab.rank`, one line per pair.
 """
 
 from __future__ import annotations
@@ -42,14 +42,14 @@ _LEVEL = 0.95
 
 @dataclass(frozen=True, slots=True)
 class JudgedPair:
-    """Judgement of one pair by a judge.
+    """Judgement of one pair.
 
     Attributes:
-        item: its name; context: a name for the turns before, which groups pairs; a pair of chats has its own.
+        item: its name; context: name of the preceding turns, which groups pairs; each pair of chats has its own.
         first, second: the dialogue models.
-        preference: probability that the first reply or chat is better, mean of both orders.
-        first_place: probability that the one shown first is preferred, mean of both orders.
-        words_first, words_second: length of the replies, of chats all replies of the bot.
+        preference: probability that the first reply or chat is better, averaged over both orders.
+        first_place: probability of preferring the one shown first, averaged over both orders.
+        words_first, words_second: length of the replies; for chats, of all bot replies.
     """
 
     item: str
@@ -63,7 +63,7 @@ class JudgedPair:
 
     @property
     def preferred(self) -> str:
-        """`first` or `second` where both orders agree, else `tie`."""
+        """`first` or `second` if both orders agree, otherwise `tie`."""
         forward = self.preference + self.first_place - 0.5
         swapped = self.preference - self.first_place + 0.5
         if forward > 0.5 and swapped > 0.5:
@@ -84,12 +84,12 @@ class JudgedPairs:
 
     Attributes:
         judge: the name of the judge.
-        pairs: those that it judged.
-        n_requests: what they cost in this run.
-        refused: pairs that were not asked since the judge's cap was reached.
-        unanswered: pairs that were asked without a usable answer, and why the first of them.
-        kinds: how many of the pairs judged in this run have a preference of which kind, by log-probabilities in both
-            orders or as written.
+        pairs: judged pairs.
+        n_requests: number of requests in this run.
+        refused: number of pairs not judged because the judge's limit was reached.
+        unanswered: number of pairs without a usable answer, and the first reason.
+        kinds: number of pairs judged in this run by kind of preference: log-probabilities in both orders, or the
+            written answer.
     """
 
     judge: str
@@ -102,33 +102,34 @@ class JudgedPairs:
 
     @property
     def position_bias(self) -> Interval:
-        """Mean increase in the preference for a reply that stands first, from −.5 to .5, over contexts."""
+        """Mean increase in the preference for the reply shown first, from −.5 to .5, clustered by context."""
         values = [pair.first_place - 0.5 for pair in self.pairs]
         return mean_interval(values, [pair.context for pair in self.pairs], _LEVEL, scale=(-0.5, 0.5))
 
     @property
     def changed(self) -> Interval:
-        """Share of pairs whose preferred reply changes with the order, over contexts."""
+        """Share of pairs whose preferred reply changes with the order, clustered by context."""
         values = [float(pair.changed) for pair in self.pairs]
         return mean_interval(values, [pair.context for pair in self.pairs], _LEVEL, scale=SHARE)
 
     @property
     def n_changed(self) -> int:
-        """Pairs whose better reply is another one in the other order."""
+        """Number of pairs whose preferred reply changes with the order."""
         return sum(pair.changed for pair in self.pairs)
 
     @property
     def length_bias(self) -> Correlation:
-        """Spearman correlation of preference with greater length: a bias as far as it exceeds people's."""
+        """Spearman correlation of preference with greater length; the excess over people's is a bias."""
         longer = [pair.words_first - pair.words_second for pair in self.pairs]
         preference = [pair.preference for pair in self.pairs]
         units = [pair.context for pair in self.pairs]
         return correlate(longer, preference, "spearman", units=units)
 
     def rows(self) -> list[dict[str, Any]]:
-        """Return a row for each pair, as `rank` reads them: `first`, `second`, `preferred` and more.
+        """Return one row per pair in the format of `rank`: `first`, `second`, `preferred` and more.
 
-        There is no `rater`: of one alone nobody could tell how raters differ, so judgements count as independent.
+        There is no `rater`: with a single one, differences between raters are unknown, so judgements count as
+        independent.
         """
         return [
             {
@@ -160,10 +161,10 @@ class JudgedPairs:
 
 
 def pairs_judged(judge: JudgeMetric, items: Sequence[ReplyItem | ChatPair]) -> JudgedPairs:
-    """Have the judge compare the two replies of each item, or two chats, in both orders, as far as its cap allows.
+    """Have the judge compare the two replies (or chats) of each item in both orders, up to its limit.
 
     Raises:
-        ValueError: the judge cannot be asked here, with the reason; or an item has one reply.
+        ValueError: if the judge cannot be used here, with the reason; or an item has only one reply.
     """
     reason = judge.unavailable_reason()
     if reason is not None or judge.options is None:
@@ -206,11 +207,11 @@ def judge_pairs(
     """Have a language model judge pairs of replies, each in both orders.
 
     Args:
-        pairs: items with two replies, or a file of such.
-        judge: who judges; without it one is made of the options (`bot` or `model`, `max_requests`, `window`, …).
+        pairs: items with two replies, or a file of them.
+        judge: judge to use; by default one is made from the options (`bot` or `model`, `max_requests`, `window`, …).
 
     Raises:
-        ValueError: a line of the file is no item, or has one reply; or the judge cannot be asked.
+        ValueError: if a line of the file is not an item, or has only one reply; or the judge cannot be used.
     """
     if isinstance(pairs, str | Path):
         read = list(items_read(Path(pairs)))
@@ -230,11 +231,11 @@ def in_batches(
 ) -> JudgedPairs:
     """Have the judge compare pairs in small batches, so that paid results are kept after an error.
 
-    It ends where the cap is reached, or where none of a batch is answered.
+    It ends when the limit is reached, or when no pair of a batch is answered.
 
     Args:
-        known: what was judged before; these items are not asked again.
-        keep: stores what was just judged.
+        known: earlier judgements; these items are not judged again.
+        keep: stores new judgements.
     """
     judged_keys = {pair.item for pair in known}
     missing = [item for item in items if item.key not in judged_keys]
@@ -277,7 +278,7 @@ def _bots_words(chat: Conversation) -> list[str]:
 
 
 def context_name(item: ReplyItem | ChatPair) -> str:
-    """Return a name for the context, which groups pairs; without a context each pair stands alone."""
+    """Return a name for the context, which groups pairs; without a context each pair is its own group."""
     context_text = f"pair {item.key}"
     if isinstance(item, ReplyItem) and item.context:
         context_text = "\n".join((item.source, *item.context))
@@ -285,7 +286,7 @@ def context_name(item: ReplyItem | ChatPair) -> str:
 
 
 def _both_orders(item: ReplyItem | ChatPair, window: int) -> list[str]:
-    """Return the judge's prompts for a pair, in its own order and swapped."""
+    """Return the judge's prompts for a pair, in original and swapped order."""
     if isinstance(item, ChatPair):
         chats = [chat_lines(chat, self_play=item.self_play) for chat in (item.first, item.second)]
         return [
@@ -306,10 +307,10 @@ _COLUMNS = (*_TEXTS, "preferred", "judged_by", *_NUMBERS, "judge")
 
 
 class JudgedRead(NamedTuple):
-    """A file of judged pairs.
+    """File of judged pairs.
 
     Attributes:
-        name: of the judge; judge: a digest of its model, prompt and window; both empty of a file without a pair.
+        name: name of the judge; judge: digest of its model, prompt and window; both empty for a file without pairs.
     """
 
     name: str
@@ -318,10 +319,10 @@ class JudgedRead(NamedTuple):
 
 
 def judged_file_read(path: Path) -> JudgedRead:
-    """Read a file of judged pairs; a last line that a kill cut short is passed over.
+    """Read a file of judged pairs, ignoring an incomplete last line.
 
     Raises:
-        ValueError: it is another kind of file, or holds the judgements of several judges.
+        ValueError: if it is another kind of file, or contains judgements of several judges.
     """
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
@@ -329,12 +330,12 @@ def judged_file_read(path: Path) -> JudgedRead:
     except csv.Error:
         csv_rows = []
     if not csv_rows or tuple(csv_rows[0]) != _COLUMNS or {len(row) for row in csv_rows} != {len(_COLUMNS)}:
-        raise ValueError(f"{path} is no file of judged pairs, as judge_pairs --output writes it; name another one")
+        raise ValueError(f"{path} is not a file of judged pairs from judge_pairs --output; choose another file")
     rows = [dict(zip(_COLUMNS, row, strict=True)) for row in csv_rows[1:]]
     judges = sorted({(unescape_cell(row["judged_by"]), row["judge"]) for row in rows})
     if len({judge for _name, judge in judges}) > 1:
         judges_text = ", ".join(f"{name} ({judge})" for name, judge in judges)
-        raise ValueError(f"{path} holds the judgements of several judges: {judges_text}")
+        raise ValueError(f"{path} contains judgements of several judges: {judges_text}")
     name, judge = judges[0] if judges else ("", "")
     return JudgedRead(
         name,
@@ -353,16 +354,15 @@ def judged_file_read(path: Path) -> JudgedRead:
 
 
 class JudgedFile:
-    """A file of judged pairs of one judge.
+    """File of judged pairs of one judge.
 
-    What stands there is taken over, and what is judged later is added at its end; a line that a kill cut short is
-    asked again.
+    Existing judgements are kept, and new ones are appended; the pair of an incomplete line is judged again.
 
     Args:
-        prompt: what the judge is asked: of two replies, or of two chats.
+        prompt: the judge's prompt, for two replies or two chats.
 
     Raises:
-        ValueError: it is another kind of file, or of another judge, model, prompt or window.
+        ValueError: if it is another kind of file, or belongs to another judge, model, prompt or window.
     """
 
     def __init__(self, path: Path, judge: JudgeMetric, *, prompt: str = PAIR_PROMPT) -> None:
@@ -375,7 +375,7 @@ class JudgedFile:
             self._mend()
 
     def _mend(self) -> None:
-        """Take away what a kill left of a line, so that the next one begins a new line."""
+        """Remove an incomplete last line, so that the next judgement starts a new one."""
         with self.path.open("rb+") as file:
             content = file.read()
             file.truncate(content.rfind(b"\n") + 1)
@@ -384,13 +384,13 @@ class JudgedFile:
         stored = judged_file_read(self.path)
         if stored.judge and stored.judge != self._judge:
             raise ValueError(
-                f"{self.path} is of another judge ({stored.judge}, now {self._judge}): its model, its prompt "
-                "or its window was another; name another file"
+                f"{self.path} belongs to another judge ({stored.judge}, now {self._judge}): the model, "
+                "prompt or window differs; choose another file"
             )
         return list(stored.pairs)
 
     def keep(self, pairs: Sequence[JudgedPair]) -> None:
-        """Add these pairs to the file, at once."""
+        """Append these pairs to the file immediately."""
         is_new = not self.path.exists() or not self.path.stat().st_size
         with self.path.open("a+", encoding="utf-8", newline="") as file:
             writer = csv.writer(file, lineterminator="\n")

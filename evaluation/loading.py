@@ -1,8 +1,8 @@
-"""`read`: conversations and ratings from the files that Confab and others write.
+"""`read`: conversations and ratings from files of Confab and other programs.
 
-Any file of `evaluation.formats` (JSON Lines, the 2019 CSV files), the exported tables `conversations`, or
-`messages` or `items` with `ratings`, as CSV, Parquet or JSON Lines, a folder or zip that holds one of these, and a
-data package with all of its tables.
+Reads any file of `evaluation.formats` (JSON Lines, the 2019 CSV files), the exported tables `conversations`, or
+`messages` or `items` with `ratings`, as CSV, Parquet or JSON Lines, a folder or zip with one of these, and a complete
+data package.
 """
 
 from __future__ import annotations
@@ -41,13 +41,13 @@ if TYPE_CHECKING:
     import pandas as pd
 
 Key = tuple[str, str, str]
-"""Of a conversation: its source, its id there and its bot (`Record.key`)."""
+"""Key of a conversation: its source, id and bot (`Record.key`)."""
 MESSAGE_COLUMNS = ("conversation", "bot", "turn", "speaker", "text")
 ITEM_COLUMNS = ("item", "context", "responses")
 
 
 def names_of(keys: Sequence[Key]) -> list[str]:
-    """Name each conversation by its id, with its source and then its bot where ids repeat."""
+    """Name each conversation by its id, adding source and bot if ids repeat."""
     ids = [dialogue for _source, dialogue, _bot in keys]
     sourced = [f"{source}/{dialogue}" if source else dialogue for source, dialogue, _bot in keys]
     with_bots = [f"{name}/{key[2]}" for name, key in zip(sourced, keys, strict=True)]
@@ -70,8 +70,8 @@ def study_of_tables(messages: FileTable, ratings: FileTable | None, name: str) -
         if first_turn[1] != turn and key not in clashes:
             clashes[key] = Skipped(
                 number,
-                f"conversation {quote(key[1])} of bot {quote(key[2])} has another turn {turn_number} in row "
-                f"{first_turn[0]} than in row {number}",
+                f"conversation {quote(key[1])} of bot {quote(key[2])} has another turn {turn_number} in "
+                f"row {first_turn[0]} than in row {number}",
             )
     turns_by_key = {
         key: tuple(turn for _turn_number, (_row, turn) in sorted(numbered_turns.items()))
@@ -102,7 +102,7 @@ def _turn(messages: FileTable, number: int) -> Turn:
 
 
 def study_of_items(items: FileTable, ratings: FileTable | None, name: str) -> Study:
-    """Return items with one reply as conversations that end with it, said by the model."""
+    """Return items with one reply as conversations that end with this reply of the model."""
     items.require(ITEM_COLUMNS)
     turns_by_key: dict[Key, tuple[Turn, ...]] = {}
     rows: dict[Key, int] = {}
@@ -134,15 +134,15 @@ def _rated_apart(
     skipped: tuple[Skipped, ...],
     passed_over: Collection[str] = (),
 ) -> Study:
-    """Return the study of conversations whose ratings stand in a table of their own.
+    """Return a study of conversations with ratings from a separate table.
 
     Args:
-        turns_by_key: their turns.
+        turns_by_key: turns of the conversations.
         ratings: the exported table.
-        target: column of the table that names what was rated.
-        name: of the study.
-        skipped: rows left out so far.
-        passed_over: ids whose ratings are left out without a word.
+        target: column of the table that names the rated object.
+        name: name of the study.
+        skipped: rows skipped so far.
+        passed_over: ids whose ratings are skipped silently.
     """
     by_id: dict[str, list[Key]] = {}
     for key in turns_by_key:
@@ -163,7 +163,7 @@ def _rated_apart(
 
 
 def _listed(table: FileTable, number: int, column: str) -> list[str]:
-    """Return the texts of a cell, a list or the JSON of one."""
+    """Return the texts of a cell: a list, or JSON of one."""
     cell = table.rows[number - 1][column]
     try:
         texts = json.loads(cell) if isinstance(cell, str) else cell
@@ -174,7 +174,7 @@ def _listed(table: FileTable, number: int, column: str) -> list[str]:
 
 
 def _answers(ratings: FileTable | None, target: str) -> Iterator[tuple[int, str, str, RecordRating]]:
-    """Yield row, bot, target and rating of an exported table's ratings of such targets."""
+    """Yield row, bot, target and rating from an exported table's ratings of such targets."""
     if ratings is None:
         return
     if "target" not in ratings.columns:
@@ -213,21 +213,20 @@ def read(
     """Read a study.
 
     Args:
-        path: a file of conversations, an exported table `messages`, a folder or zip that holds one of them, or a data
-            package, which knows its reversed questions and has all its tables in `tables`.
-        ratings: the exported table `ratings` that belongs to it, where it is a file of its own. In a folder or zip it
-            is found by its name.
-        columns: role of each column of a table that is not known by its name, such as
-            `{"System": "bot", "Fun": "question", "note": ""}`, or `{"bot": "System"}`; `""` leaves a column out.
+        path: a file of conversations, an exported table `messages`, a folder or zip with one of them, or a data
+            package, which includes reversed questions and provides all its tables in `tables`.
+        ratings: exported table `ratings`, if it is a separate file. In a folder or zip it is found by its name.
+        columns: roles of columns that are not recognised by name, such as `{"System": "bot", "Fun": "question", "note":
+            ""}`, or `{"bot": "System"}`; `""` ignores a column.
         scale: lowest and highest possible answer, or by question, such as `{"fun": (0, 1), "": (1, 5)}`, "" for all
-            others. An answer beyond its scale is left out and listed in `skipped`. Without a scale, the smallest and
-            largest answer stand in, which bound no interval.
-        reversed, higher: questions of which a high answer is a bad one, or a good one.
-        device: where the study's metrics compute ("cpu", "cuda").
+            others. Answers outside the scale are excluded and listed in `skipped`. Without a scale, the smallest and
+            largest answer are used, without limiting intervals.
+        reversed, higher: questions on which a high answer is bad, or good.
+        device: device for the study's metrics ("cpu", "cuda").
 
     Raises:
-        FileNotFoundError: if there is no such file.
-        ValueError: if it is in no format known here; the message names those that are. Or for a scale that is none.
+        FileNotFoundError: if the file does not exist.
+        ValueError: if the format is unknown (the message lists the known ones), or a scale is invalid.
     """
     file, scales = Path(path), FileScales.read(scale)
     study = _read(file, Path(ratings) if ratings is not None else None, columns).within(scales)
@@ -265,7 +264,7 @@ def _read(file: Path, ratings: Path | None, columns: Mapping[str, str | Sequence
 
 
 def ratings_format(path: Path) -> FileFormat:
-    """Return the format of a file of ratings, which need not name raters."""
+    """Return the format of a file of ratings, with or without rater names."""
     try:
         return format_for(path)
     except ValueError:
@@ -273,7 +272,7 @@ def ratings_format(path: Path) -> FileFormat:
 
 
 def _holds_items(file: Path) -> bool:
-    """Return True if a file holds the exported table of items."""
+    """Return True if a file contains the exported table of items."""
     if is_parquet(file):
         return set(ITEM_COLUMNS) <= set(table_read(file).columns)
     if ".json" not in file.name.lower():
@@ -287,7 +286,7 @@ def _holds_items(file: Path) -> bool:
 
 
 def _of_folder(folder: Path, name: str) -> Study:
-    """Read the folder's conversations: a file of its own, or the two tables."""
+    """Read the folder's conversations: a single file, or the two tables."""
     conversations, messages, ratings, items = (
         next((f for ending in TABLE_ENDINGS for f in sorted(folder.rglob(f"{kind}*{ending}"))), None)
         for kind in ("conversations", "messages", "ratings", "items")
@@ -302,7 +301,7 @@ def _of_folder(folder: Path, name: str) -> Study:
         return replace(_read(messages, ratings), name=name)
     file_names = ", ".join(sorted(file.name for file in folder.iterdir())[:8]) or "nothing"
     raise ValueError(
-        f"{name} holds neither conversations nor messages as .jsonl, .csv or .parquet; it holds {file_names}"
+        f"{name} contains neither conversations nor messages as .jsonl, .csv or .parquet; it contains {file_names}"
     )
 
 
@@ -310,7 +309,7 @@ def study_of_package(package: Package) -> Study:
     """Return the study of a data package, with all its tables.
 
     Raises:
-        PackageError: it lacks a table or what says of it how to read it.
+        PackageError: if a table or the description of its columns is missing.
     """
     import pandas as pd
 
@@ -330,7 +329,7 @@ def study_of_package(package: Package) -> Study:
             entry["column"] for entry in package.json("codebook.json")["columns"] if entry.get("scale_inferred")
         }
     except (KeyError, TypeError) as error:
-        raise PackageError(f"{package.name} does not say what its tables hold: {error}") from None
+        raise PackageError(f"{package.name} does not describe its tables: {error}") from None
     cells = {name: FileTable(name, tuple(fields[name]), tuple(package.rows(name))) for name in fields}
     # Attention checks stay in the table of ratings and are no dimensions.
     rows = cells["checks"].rows if "checks" in cells else ()
@@ -349,7 +348,7 @@ def study_of_package(package: Package) -> Study:
         study = study_of_items(items, answers, package.name)
     else:
         if "turns" not in cells:
-            raise PackageError(f"{package.name} holds no table of turns")
+            raise PackageError(f"{package.name} contains no table of turns")
         study = study_of_tables(cells["turns"], answers, package.name)
     turned, higher = (
         [column for column, _low, _high, direction in questions if direction.startswith(word)]
@@ -377,7 +376,7 @@ def study_of_package(package: Package) -> Study:
 
 
 def _typed(cells: pd.Series, kind: str) -> pd.Series:
-    """Return a column of texts as its type in Table Schema has it; an empty cell is missing."""
+    """Return a column of texts converted to its Table Schema type; an empty cell is missing."""
     import pandas as pd
 
     filled = cells.mask(cells == "")
@@ -395,7 +394,7 @@ def _typed(cells: pd.Series, kind: str) -> pd.Series:
 
 
 def _of_records(read: Iterable[Record | Skipped | Note], name: str) -> Study:
-    """Return the study of records as a format reads them, ratings that stand apart next to their conversations."""
+    """Return the study of records read by a format, adding separate ratings to their conversations."""
     records: dict[Key, Record] = {}
     apart: list[Record] = []
     skipped: list[Skipped] = []
@@ -415,7 +414,7 @@ def _of_records(read: Iterable[Record | Skipped | Note], name: str) -> Study:
     if not records:
         if apart:
             raise ValueError(
-                f"{name} holds ratings without their conversations; read the table of messages, with "
+                f"{name} contains ratings without their conversations; read the table of messages, with "
                 f"ratings={quote(name)}"
             )
         first = (
@@ -440,7 +439,7 @@ def _of_records(read: Iterable[Record | Skipped | Note], name: str) -> Study:
 
 
 def _add_ratings(records: dict[Key, Record], apart: Iterable[Record]) -> Iterator[Skipped]:
-    """Add ratings that stand apart to their conversations; yield those whose conversation is not known."""
+    """Add separate ratings to their conversations; yield those whose conversation is unknown."""
     by_id: dict[str, list[Key]] = {}
     for key, record in records.items():
         for name in {record.dialogue_id, record.external_id}:
@@ -455,8 +454,8 @@ def _add_ratings(records: dict[Key, Record], apart: Iterable[Record]) -> Iterato
 
 
 def lost_rating(target: str, name: str, bot: str, by_id: Mapping[str, Sequence[Key]]) -> str:
-    """Explain why a rating is of no conversation or item that is known."""
+    """Explain why a rating belongs to no known conversation or item."""
     bots_text = ", ".join(repr(key[2]) for key in by_id.get(name, ()))
-    reason = f"which is there for {bots_text}" if bots_text else "which is not there or was left out"
+    reason = f"which exists for {bots_text}" if bots_text else "which does not exist or was excluded"
     of_bot = f" of bot {quote(bot)}" if bot else ""
     return f"a rating of {target} {quote(name)}{of_bot}, {reason}"

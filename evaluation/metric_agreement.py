@@ -1,8 +1,8 @@
 """Agreement of turn-level metrics with human scores of single replies.
 
-`judgements_read` reads a file of judged items and reports the ones left out; `judge` scores them by metrics and
-correlates, for each data set, each dialogue model in it, and all together. Replies to one context share it, so
-intervals are by the jackknife over contexts, not replies.
+`judgements_read` reads a file of rated items and reports the excluded ones; `judge` scores them by metrics and
+correlates, for each data set, each dialogue model in it, and overall. Replies to one context share it, so intervals use
+the jackknife over contexts, not replies.
 """
 
 from __future__ import annotations
@@ -44,17 +44,17 @@ JUDGED_TABLE = "judged"
 
 
 def judged_rows(table: pd.DataFrame) -> Iterator[JudgedItem]:
-    """Yield the items of the exported table `judged`; cells without a value are left out."""
+    """Yield the items of the exported table `judged`; cells without a value are ignored."""
     for row in table.to_dict("records"):
         known = {str(name): value for name, value in row.items() if not _is_missing(value)}
         yield values_read(JudgedItem, known, subject=f"item {known.get('id')}")
 
 
 def items_from_votes(chats: Iterable[tuple[Conversation, str]]) -> Iterator[JudgedItem]:
-    """Yield the replies with a thumb up or down; the voter is unknown, so each has no rater.
+    """Yield the replies with a thumb up or down; the voter is unknown, so no rater is given.
 
     Args:
-        chats: conversations, each with its bot.
+        chats: pairs of conversations and bots.
     """
     for chat, bot in chats:
         texts = tuple(turn.text for turn in chat.turns)
@@ -78,22 +78,22 @@ def _is_missing(value: Any) -> bool:
 
 
 USUAL_TARGET = "overall"
-UNREADABLE = "the line is no judged item"
-DUPLICATE_ID = "the same item came before"
-CLASH = "an item of this id and model came before, with other texts or scores"
-PARTLY_BEYOND = "compared without those human scores that lie beyond the scale"
-OF_CHATS = "it says nothing of single replies"
+UNREADABLE = "the line is not a rated item"
+DUPLICATE_ID = "the same item occurred before"
+CLASH = "an item with this id and model occurred before, with other texts or scores"
+PARTLY_BEYOND = "compared without human scores outside the scale"
+OF_CHATS = "it does not describe single replies"
 _MOST_LINES_TOLD = 5
 
 
 @dataclass(frozen=True)
 class JudgedReplies:
-    """Judged items, each id of a source and model once, and the lines that were left out.
+    """Rated items, each id of a source and model once, and the excluded lines.
 
     Attributes:
-        items: those with at least one score on some dimension.
-        skipped: why others were left out, and how many.
-        lines: the first lines that were left out, as "line 3: what is wrong".
+        items: items with at least one score on some dimension.
+        skipped: reasons for exclusions, with counts.
+        lines: the first excluded lines, as "line 3: reason".
     """
 
     items: tuple[JudgedItem, ...]
@@ -102,31 +102,31 @@ class JudgedReplies:
 
     @property
     def targets(self) -> list[str]:
-        """The dimensions that people judged, in the order of the file."""
+        """The rated dimensions, in the order of the file."""
         return list(dict.fromkeys(name for item in self.items for name in item.dimensions))
 
     def target(self, name: str = "") -> str:
-        """Return the dimension to compare with: this one; without a name the only one, else `overall`, else the first.
+        """Return the dimension to compare with: the named one, or else the only one, `overall`, or the first.
 
         Raises:
-            ValueError: nothing was judged, or nothing by this name; the message lists what was.
+            ValueError: if nothing is rated, or not this dimension; the message lists the available ones.
         """
         targets = self.targets
         if not targets:
             lines_text = "".join(f"; {line}" for line in self.lines)
-            raise ValueError(f"there is no single reply with a human score (`ratings` of a file){lines_text}")
+            raise ValueError(f"there are no single replies with human scores (`ratings` in a file){lines_text}")
         if name and name not in targets:
-            raise ValueError(f"there are no ratings of {quote(name)}; there is {', '.join(targets)}")
+            raise ValueError(f"there are no ratings of {quote(name)}; available: {', '.join(targets)}")
         return name or (USUAL_TARGET if USUAL_TARGET in targets else targets[0])
 
 
 def judgements_read(path: Path) -> JudgedReplies:
-    """Read a file of judged items, one JSON object per line."""
+    """Read a file of rated items, one JSON object per line."""
     return judgements_of(judged_lines(path))
 
 
 def judgements_of(parsed_lines: Iterable[JudgedItem | JudgedLine | Skipped]) -> JudgedReplies:
-    """Keep the first item of each id and model; count the others by what is wrong with them."""
+    """Keep the first item of each id and model; count the others by reason."""
     items: dict[tuple[str, str], JudgedItem] = {}
     first_line: dict[tuple[str, str], int] = {}
     skipped: Counter[str] = Counter()
@@ -159,23 +159,23 @@ def judgements_of(parsed_lines: Iterable[JudgedItem | JudgedLine | Skipped]) -> 
 
 @dataclass(frozen=True)
 class MetricAgreement:
-    """One metric compared with people.
+    """Comparison of a metric with people.
 
     Attributes:
-        name: as it was requested.
-        target: the dimension people judged.
+        name: name as requested.
+        target: rated dimension.
         columns: by column; the first is the metric's main one.
-        unavailable: why it could not be computed; empty where it was.
-        scores: by column, the score of each item of the file, NaN where undefined.
-        by_length: Spearman's coefficient with the number of words of the reply, of the main column and of people: what
-            the first has beyond the second is a length bias.
-        source: the data set, where all items are of one that has a name.
-        remarks: what to know of some of the scored replies, and of how many.
-        against: the main column compared with another one on the same replies, where one was requested.
-        best_rater: the main column compared with each rater alone, where that was requested.
-        lines: the first lines of the file that were left out, with the reasons.
-        signs: by column −1 where lower scores are better, else 1.
-        system_tests: by data set, soft pairwise accuracy compared with that of another column, where one was requested.
+        unavailable: reason why it could not be computed; otherwise empty.
+        scores: by column, the score of each item of the file, NaN if undefined.
+        by_length: Spearman's coefficient with the number of words of the reply, for the main column and for people; the
+            excess of the first over the second is a length bias.
+        source: the data set, if all items come from one that has a name.
+        remarks: notes about some of the scored replies, with counts.
+        against: main column compared with another one on the same replies, if requested.
+        best_rater: main column compared with each rater alone, if requested.
+        lines: the first excluded lines of the file, with the reasons.
+        signs: by column −1 if lower scores are better, otherwise 1.
+        system_tests: by data set, soft pairwise accuracy compared with that of another column, if requested.
     """
 
     name: str
@@ -194,12 +194,12 @@ class MetricAgreement:
 
     @property
     def oriented(self) -> np.ndarray:
-        """Scores of the main column, turned round where lower ones are better."""
+        """Scores of the main column, with the sign changed if lower ones are better."""
         main = next(iter(self.scores))
         return self.signs[main] * self.scores[main]
 
     def to_json(self) -> dict[str, Any]:
-        """Return the agreement of the main column, and of all if there are several; next to published figures."""
+        """Return the agreement of the main column, of all columns if there are several, and published figures."""
         if self.unavailable:
             nothing = {"r": None, "p": None}
             return {**dict.fromkeys(METHODS, nothing), "n": 0, "target": self.target, "unavailable": self.unavailable}
@@ -223,11 +223,11 @@ class MetricAgreement:
 
 
 class JudgementSource(Protocol):
-    """Source of judgements, such as a study in a notebook."""
+    """Source of rated items, such as a study in a notebook."""
 
     @property
     def judged(self) -> JudgedReplies:
-        """The judgements."""
+        """The rated items."""
         ...
 
 
@@ -241,25 +241,24 @@ def judge(
     shared: TextCache | None = None,
     progress: Callable[[str], Progress] | None = None,
 ) -> dict[str, MetricAgreement]:
-    """Score all items by each metric and correlate with people; a metric that cannot be computed here has the reason.
+    """Score all items by each metric and correlate with people; unavailable metrics carry the reason.
 
     Args:
-        judgements: judged items, the file that holds them, or a study whose people judged single replies.
+        judgements: rated items, a file of them, or a study whose participants rated single replies.
         metrics: metrics, their names, or names of turn-level columns.
-        target: the dimension people judged; see `Judgements.target`.
-        against: a metric or column with which each of them is compared on the same replies
-            (`evaluation.paired_comparison`).
-        by_best_rater: also set the main column against each rater alone, and take the best, in every cell
+        target: rated dimension; see `Judgements.target`.
+        against: metric or column to compare each of them with on the same replies (`evaluation.paired_comparison`).
+        by_best_rater: True to also compare the main column with each rater alone, and report the maximum, in every cell
             (`evaluation.agreement_by_group`).
-        shared: texts encoded so far; by default a new one.
-        progress: given a metric's name, returns what is called with (replies done, replies in all).
+        shared: texts encoded so far; by default a new cache.
+        progress: maps a metric's name to a function called with (replies done, total replies).
 
     Returns:
         By the names as requested, in their order.
 
     Raises:
-        UnknownName: for an unknown name, with the nearest ones.
-        ValueError: the target is not rated, or the column to compare with cannot be computed here.
+        UnknownName: for an unknown name; the message suggests the nearest ones.
+        ValueError: if the target is not rated, or the column to compare with cannot be computed here.
     """
     if isinstance(judgements, str | Path):
         judgements = judgements_read(Path(judgements))
@@ -291,7 +290,7 @@ def judge(
 def _compared(
     agreements: dict[str, MetricAgreement], column: str, humans: HumanScores, shared: TextCache
 ) -> dict[str, MetricAgreement]:
-    """Set the main column of each metric against another one."""
+    """Compare the main column of each metric with another one."""
     baseline = agreements.get(column)
     if baseline is None:
         [baseline] = _judged(column, *metric_and_columns(column), [humans], shared, None)
@@ -319,10 +318,10 @@ def _compared(
 
 
 def system_tests(ours: np.ndarray, theirs: np.ndarray, humans: HumanScores) -> dict[str, SystemComparison]:
-    """Test two columns, of which higher is better, on the systems of each data set that has several.
+    """Test two columns (higher is better) on the systems of each data set with several systems.
 
     Returns:
-        By data set; "" is the only one.
+        By data set; "" if there is only one.
     """
     tests = {}
     for source in parts_named(humans.sources) or [""]:
@@ -345,13 +344,13 @@ def judge_everywhere(
     shared: TextCache | None = None,
     progress: Progress | None = None,
 ) -> dict[str, MetricAgreement]:
-    """Score all items by a metric, once, and correlate with people on every dimension that they judged.
+    """Score all items by a metric once, and correlate with people on every rated dimension.
 
     Returns:
         By dimension, in the order of the file.
 
     Raises:
-        UnknownName: for an unknown name, with the nearest ones.
+        UnknownName: for an unknown name; the message suggests the nearest ones.
     """
     name = metric if isinstance(metric, str) else metric.name
     humans = [HumanScores.from_items(judgements.items, judgements.skipped, target) for target in judgements.targets]
@@ -360,7 +359,7 @@ def judge_everywhere(
 
 
 def human_means(judgements: JudgedReplies, target: str) -> np.ndarray:
-    """Return the mean score of each item on a dimension: (N,), NaN where there is none."""
+    """Return the mean score of each item on a dimension: (N,), NaN if there is none."""
     return HumanScores.from_items(judgements.items, judgements.skipped, target).means
 
 
@@ -372,7 +371,7 @@ def _judged(
     shared: TextCache,
     progress: Progress | None,
 ) -> list[MetricAgreement]:
-    """Score the items that people judged on any of these dimensions, and correlate on each."""
+    """Score the items rated on any of these dimensions, and correlate on each dimension."""
     reason = metric.unavailable_reason()
     if reason is None and not any(column.level == "turn" for column in metric.columns):
         reason = OF_CHATS
@@ -432,11 +431,11 @@ def _judged(
 
 
 def _over_references(values: np.ndarray, owner: np.ndarray, n: int, *, mean: bool = False) -> np.ndarray:
-    """Return (n,) each item's score: of several references' the best, or their mean; NaN where there is none.
+    """Return each item's (n,) score: the best or the mean over its references; NaN if there is none.
 
     Args:
-        values: (M,) one score for each item and reference.
-        owner: (M,) the number of the item.
+        values: (M,) one score per item and reference.
+        owner: (M,) item number of each.
     """
     is_defined = np.isfinite(values)
     if mean:

@@ -1,4 +1,4 @@
-"""Numbers and results in text: minus signs, decimals, a dash for none; JSON of results that can be read back.
+"""Text formatting of numbers and results, and JSON of results that can be read back.
 
 A result is a frozen dataclass. `result_dump` writes it by the types of its fields and `result_load` reads the same
 result back: tuples as tuples, NaN and infinities as such, reasons with their codes and values. Two kinds of fields
@@ -7,7 +7,7 @@ have no JSON of their own and say how they are written:
     mean: Array                                        a list of numbers
     cells: Annotated[Mapping[tuple[int, int], Correlation], BY_TUPLE]     a list of pairs of key and value
 
-`to_json()` of a result is for people's programs; it leaves out what follows from the rest and cannot be read back.
+`to_json()` of a result is meant for other programs; it leaves out derived fields and cannot be read back.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def figure(value: float | None, digits: int = 2) -> str:
 
 
 def share(value: float | None, digits: int = 2) -> str:
-    """Print what cannot pass 1 in magnitude, a correlation or a probability, as `.84` or `−.59`."""
+    """Print a number whose magnitude cannot exceed 1 (a correlation or probability), as `.84` or `−.59`."""
     printed = figure(value, digits)
     if printed.lstrip(MINUS).startswith("0."):
         return printed.replace("0.", ".", 1)
@@ -69,18 +69,18 @@ def probability(p: float | None) -> str:
 
 
 def p_value(p: float | None) -> str:
-    """Print a p-value for a column that says so, `.031` or `< .001`."""
+    """Print a p-value without `p =`, for a column of p-values: `.031` or `< .001`."""
     return probability(p).removeprefix("p ").removeprefix("= ")
 
 
 def percent(value: float | None, digits: int = 0) -> str:
-    """Print a share of one as `90 %`."""
+    """Print a share as `90 %`."""
     printed = figure(None if value is None else 100 * value, digits)
     return printed if printed == NONE else f"{printed} %"
 
 
 def columns_printed(rows: Sequence[Sequence[str]], n_left: int) -> list[str]:
-    """Return rows as lines of aligned columns, the first `n_left` at the left, the others at the right."""
+    """Return rows as lines of aligned columns: the first `n_left` left-aligned, the others right-aligned."""
     widths = [max(len(row[k]) for row in rows) for k in range(len(rows[0]))]
     return [
         "  ".join(
@@ -92,7 +92,7 @@ def columns_printed(rows: Sequence[Sequence[str]], n_left: int) -> list[str]:
 
 
 def pluralise(n: int, noun: str) -> str:
-    """Return `1 bot`, `2 bots`; `noun` is a noun whose plural ends in s."""
+    """Return `1 bot`, `2 bots`; `noun` must form its plural with s."""
     return f"{n:,} {noun}" if n == 1 else f"{n:,} {noun}s"
 
 
@@ -100,7 +100,7 @@ T = TypeVar("T")
 
 
 def result_dump(result: T, kind: type[T]) -> Any:
-    """Return a result as JSON values without NaN, which databases refuse: it and infinities become words.
+    """Return a result as JSON values without NaN, which databases refuse; NaN and infinities become words.
 
     Args:
         kind: its class, or a type such as `tuple[Comparisons, ...]`.
@@ -109,10 +109,10 @@ def result_dump(result: T, kind: type[T]) -> Any:
 
 
 def result_load(document: Any, kind: type[T]) -> T:
-    """Return the result that `result_dump` wrote.
+    """Return the result written by `result_dump`.
 
     Raises:
-        ValueError: it is none of this kind; perhaps an earlier version of Confab wrote it.
+        ValueError: if it is not of this kind, perhaps because an earlier version of Confab wrote it.
     """
     (result,) = _adapter(tuple[kind]).validate_python((document,))  # type: ignore[valid-type]
     return result
@@ -127,10 +127,10 @@ def _adapter(kinds: Any) -> TypeAdapter[Any]:
 
 
 class _Written:
-    """Says how a field is written that JSON has no type for, and how it is read.
+    """Read and write functions of a field without a JSON type.
 
     Args:
-        schema: from the field's type to the type that is written.
+        schema: maps the field's type to the type that is written.
         write, read: between them.
     """
 
@@ -158,7 +158,7 @@ def _pairs_type(mapping: Any) -> Any:
 
 
 BY_TUPLE = _Written(_pairs_type, _pairs, dict)
-"""Of a mapping whose keys are tuples."""
+"""For mappings whose keys are tuples."""
 
 Array = Annotated[np.ndarray, _Written(lambda _array: list[int | float], np.ndarray.tolist, np.array)]
-"""Numbers in a row: (n,)."""
+"""One-dimensional array of numbers, (n,)."""

@@ -1,7 +1,7 @@
-"""A data package as a zip: opened with care, its tables read, its digests checked.
+"""Data package as a zip: opened safely, its tables read and its digests checked.
 
-`webapp/transfer/package` writes such zips. What comes from outside may be damaged or made to do harm: paths that lead
-out of the zip, names that stand there twice, and sizes beyond all measure are refused before anything is read.
+`webapp/transfer/package` writes such zips. Files from outside may be damaged or malicious: paths that lead out of the
+zip, duplicate names and excessive sizes are rejected before anything is read.
 """
 
 from __future__ import annotations
@@ -23,24 +23,24 @@ from evaluation.formats.tables import unescape_cell
 
 SUMS = "SHA256SUMS"
 ATTENTION_CHECK = "none: attention check"
-"""Direction of a column of answers to an attention check, which is no rating."""
+"""Direction of a column of answers to an attention check, which are not ratings."""
 DESCRIPTOR = "datapackage.json"
 LEFT_OUT = "confab:left_out"
-"""In the descriptor the tables that are not in the package, because the requesting user lacks a right."""
+"""Descriptor key for tables missing because the requesting user lacked a permission."""
 MOST_FILES = 10_000
 MOST_BYTES = 50 * 10**9
-"""Unpacked, of all files together."""
+"""Maximum unpacked size of all files together."""
 DOUBTED_BYTES = 10**9
 MOST_TIMES_SMALLER = 250
-"""Highest compression of what unpacks to more than `DOUBTED_BYTES`; tables of a study have ten to thirty."""
+"""Maximum compression ratio of files that unpack to more than `DOUBTED_BYTES`; study tables have ten to thirty."""
 MOST_TEXT_BYTES = 50 * 10**6
-"""Of a file that is read whole, such as the codebook."""
+"""Maximum size of a file that is read as a whole, such as the codebook."""
 _LONGEST_CELL = 10_000_000
 _PIECE_BYTES = 1024 * 1024
 
 
 class PackageError(ValueError):
-    """Error for a file that is no data package, or a damaged one; the message names the problem."""
+    """Error for a file that is not a data package, or a damaged one; the message names the problem."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,10 +48,10 @@ class PackageIntegrity:
     """Integrity of a package: its files compared with their digests.
 
     Attributes:
-        n_files: files that it has digests of.
-        changed: files with other bytes.
-        missing: files that do not exist any more.
-        extra: files that it has no digest of.
+        n_files: number of files with digests.
+        changed: files with different content.
+        missing: files that no longer exist.
+        extra: files without a digest.
     """
 
     n_files: int
@@ -66,7 +66,7 @@ class PackageIntegrity:
 
 
 def left_out_of(descriptor: Any) -> tuple[str, ...]:
-    """Return the names of the tables that a package's descriptor says were left out."""
+    """Return the names of the tables that a package's descriptor lists as left out."""
     tables = descriptor.get(LEFT_OUT, []) if isinstance(descriptor, dict) else []
     return tuple(str(table["table"]) for table in tables)
 
@@ -76,13 +76,13 @@ def package_open(path: Path) -> Iterator[Package]:
     """Open a data package.
 
     Raises:
-        FileNotFoundError: there is no such file.
-        PackageError: it is no zip, or one that must not be unpacked.
+        FileNotFoundError: if the file does not exist.
+        PackageError: if it is not a zip, or one that must not be unpacked.
     """
     if not path.is_file():
         raise FileNotFoundError(f"there is no file {path}")
     if not is_zip(path):
-        raise PackageError(f"{path.name} is no zip, or a damaged one")
+        raise PackageError(f"{path.name} is not a zip file, or is damaged")
     with damage_as_error(path.name, PackageError):
         archive = zipfile.ZipFile(path)
     with archive:
@@ -91,26 +91,28 @@ def package_open(path: Path) -> Iterator[Package]:
 
 
 def _look(archive: zipfile.ZipFile, name: str, n_zipped: int) -> None:
-    """Reject members that must not be unpacked."""
+    """Reject zip entries that must not be unpacked."""
     entries = archive.infolist()
     if len(entries) > MOST_FILES:
-        raise PackageError(f"{name} holds {len(entries)} files; at most {MOST_FILES} are read")
+        raise PackageError(f"{name} contains {len(entries)} files; the maximum is {MOST_FILES}")
     seen: set[str] = set()
     for entry in entries:
         path = PurePosixPath(entry.filename)
         is_plain = not (path.is_absolute() or ".." in path.parts or "\\" in entry.filename)
         if not is_plain or ":" in entry.filename:
-            raise PackageError(f"{name} holds {quote(entry.filename)}, a path that leads out of it")
+            raise PackageError(f"{name} contains {quote(entry.filename)}, a path that leads out of it")
         if entry.filename in seen:
-            raise PackageError(f"{name} holds {quote(entry.filename)} twice")
+            raise PackageError(f"{name} contains {quote(entry.filename)} twice")
         if entry.flag_bits & 1:
             raise PackageError(f"{name} is encrypted: {quote(entry.filename)} cannot be read")
         seen.add(entry.filename)
     n_bytes = sum(entry.file_size for entry in entries)
     if n_bytes > MOST_BYTES:
-        raise PackageError(f"{name} would unpack to {n_bytes:,} bytes; at most {MOST_BYTES:,} are read")
+        raise PackageError(f"{name} would unpack to {n_bytes:,} bytes; the maximum is {MOST_BYTES:,}")
     if n_bytes > max(DOUBTED_BYTES, n_zipped * MOST_TIMES_SMALLER):
-        raise PackageError(f"{name} has {n_zipped:,} bytes and would unpack to {n_bytes:,}, as no data of a study do")
+        raise PackageError(
+            f"{name} has {n_zipped:,} bytes and would unpack to {n_bytes:,}, which is implausible for study data"
+        )
 
 
 class Package:
@@ -122,54 +124,54 @@ class Package:
 
     @property
     def paths(self) -> list[str]:
-        """Its files, in their order."""
+        """Its files, in order."""
         return [entry.filename for entry in self._archive.infolist() if not entry.is_dir()]
 
     def text(self, path: str) -> str:
-        """Return a file that is read whole.
+        """Return the whole text of a file.
 
         Raises:
-            PackageError: it is not there, is too large, is damaged, or is no text.
+            PackageError: if it does not exist, is too large, is damaged, or is not text.
         """
         if path not in self._archive.namelist():
-            raise PackageError(f"{self.name} holds no {path}")
+            raise PackageError(f"{self.name} contains no {path}")
         n_bytes = self._archive.getinfo(path).file_size
         if n_bytes > MOST_TEXT_BYTES:
-            raise PackageError(f"{path} has {n_bytes:,} bytes; at most {MOST_TEXT_BYTES:,} are read")
+            raise PackageError(f"{path} has {n_bytes:,} bytes; the maximum is {MOST_TEXT_BYTES:,}")
         with self._damage_named(path):
             data = self._archive.read(path)
         try:
             return data.decode("utf-8")
         except UnicodeDecodeError:
-            raise PackageError(f"{path} is no text in UTF-8") from None
+            raise PackageError(f"{path} is not UTF-8 text") from None
 
     def json(self, path: str) -> Any:
         """Return the content of a JSON file.
 
         Raises:
-            PackageError: as `text`, or the file is not JSON.
+            PackageError: as in `text`, or if the file is not JSON.
         """
         try:
             return json.loads(self.text(path))
         except PackageError:
             raise
         except (ValueError, RecursionError) as error:
-            raise PackageError(f"{path} is no JSON: {error_text(error)}") from None
+            raise PackageError(f"{path} is not JSON: {error_text(error)}") from None
 
     def tables(self) -> list[str]:
-        """Return the names of its tables, by the alphabet."""
+        """Return the names of its tables in alphabetical order."""
         parts = [PurePosixPath(path) for path in self.paths]
         return sorted(p.stem for p in parts if p.parent == PurePosixPath("data") and p.suffix == ".csv")
 
     def rows(self, table: str) -> Iterator[dict[str, str]]:
-        """Yield the rows of a table, texts as they were before they were made safe for spreadsheets.
+        """Yield the rows of a table, with the original texts from before escaping for spreadsheets.
 
         Raises:
-            PackageError: there is no such table, or a row of it has too few or too many cells.
+            PackageError: if there is no such table, or one of its rows has too few or too many cells.
         """
         path = f"data/{table}.csv"
         if path not in self._archive.namelist():
-            raise PackageError(f"{self.name} holds no {path}")
+            raise PackageError(f"{self.name} contains no {path}")
         csv.field_size_limit(max(csv.field_size_limit(), _LONGEST_CELL))
         with self._damage_named(path), self._archive.open(path) as file:
             try:
@@ -182,7 +184,7 @@ class Package:
                         )
                     yield dict(zip(header, map(unescape_cell, cells), strict=True))
             except UnicodeDecodeError:
-                raise PackageError(f"{path} is no text in UTF-8") from None
+                raise PackageError(f"{path} is not UTF-8 text") from None
             except csv.Error as error:
                 raise PackageError(f"{path} is damaged: {error}") from None
 
@@ -190,10 +192,10 @@ class Package:
         return damage_as_error(f"{self.name}, file {path},", PackageError)
 
     def unpack(self, folder: Path) -> None:
-        """Write all files into a folder.
+        """Extract all files into a folder.
 
         Raises:
-            PackageError: one of them is damaged.
+            PackageError: if one of them is damaged.
         """
         with damage_as_error(self.name, PackageError):
             self._archive.extractall(folder)
@@ -202,7 +204,7 @@ class Package:
         """Compare every file with its digest.
 
         Raises:
-            PackageError: the package has no digests, or lines in place of them that are none.
+            PackageError: if the package has no digests, or invalid lines among them.
         """
         known = self._sums()
         paths = set(self.paths) - {SUMS}
@@ -216,12 +218,12 @@ class Package:
         for number, line in enumerate(self.text(SUMS).splitlines(), start=1):
             digest, _, path = line.partition("  ")
             if len(digest) != 64 or not path:
-                raise PackageError(f"{SUMS}, line {number} is no digest with a path: {quote(line)}")
+                raise PackageError(f"{SUMS}, line {number} is not a digest with a path: {quote(line)}")
             digests[path] = digest.lower()
         return digests
 
     def _digest(self, path: str) -> str:
-        """Return a file's digest; of a damaged one an empty text, which none has."""
+        """Return a file's digest; an empty text, which matches none, if it is damaged."""
         digest = hashlib.sha256()
         try:
             with self._damage_named(path), self._archive.open(path) as file:

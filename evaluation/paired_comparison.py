@@ -24,18 +24,18 @@ from evaluation.stats.resampling import jackknife_half, leave_one_out_values
 
 AGAINST = ("pearson", "spearman")
 MEAN = "mean"
-"""Of the two coefficients, as GRADE's paper averages them."""
-NO_CELL = "in no cell do both have three different scores beside people's"
+"""Average of the two coefficients, as in GRADE's paper."""
+NO_CELL = "no cell has three replies with different scores of both columns and of people"
 _LEVEL = 0.95
 _BLOCK = 4_000_000  # numbers held at once
 
 
 @dataclass(frozen=True, slots=True)
 class PairedGain:
-    """A column's mean coefficient over cells, another's, and the interval of their difference.
+    """Mean coefficient of two columns over cells, and the interval of their difference.
 
     Attributes:
-        reason: why there is no interval, where few contexts carry a side.
+        reason: reason for a missing interval, if few contexts carry the variance of a side.
     """
 
     ours: float
@@ -50,7 +50,7 @@ class PairedGain:
         return self.ours - self.theirs
 
     def to_json(self) -> dict[str, Any]:
-        """Return `{"r", "r_against", "gain", "ci95"}`, and the reason for no interval."""
+        """Return `{"r", "r_against", "gain", "ci95"}`, and the reason for a missing interval."""
         ends = None if self.low is None or self.high is None else [self.low, self.high]
         gain_json: dict[str, Any] = {"r": self.ours, "r_against": self.theirs, "gain": self.gain, "ci95": ends}
         if self.reason is not None:
@@ -60,13 +60,13 @@ class PairedGain:
 
 @dataclass(frozen=True, slots=True)
 class PairedComparison:
-    """A column compared with another one.
+    """Comparison of a column with another one.
 
     Attributes:
         column: the other.
-        gains: for "pearson", "spearman" and "mean" of both; empty where no cell has enough of both.
-        cells: replies of each cell that is counted, by data set and dialogue model.
-        left_out: cells in which a coefficient is undefined.
+        gains: for "pearson", "spearman" and "mean" of both; empty if no cell has enough of both.
+        cells: number of replies in each cell used, by data set and dialogue model.
+        left_out: number of cells with an undefined coefficient.
     """
 
     column: str
@@ -75,7 +75,7 @@ class PairedComparison:
     left_out: int
 
     def to_json(self) -> dict[str, Any]:
-        """Return the gains by method, `column`, `cells`, and why there are none."""
+        """Return the gains by method, `column`, `cells`, and the reason if there are none."""
         return {
             "column": self.column,
             **{name: gain.to_json() for name, gain in self.gains.items()},
@@ -96,9 +96,10 @@ def compare_paired(
     """Compare two columns of scores of the same N replies.
 
     Args:
-        ours, theirs: (N,) NaN where undefined; or (K, N), several columns, all of them defined where a reply counts.
-        human: (N,) NaN where undefined.
-        contexts: (N,) the context, which replies share.
+        ours, theirs: (N,) NaN if undefined; or (K, N) for several columns, of which all must be defined for a reply to
+            count.
+        human: (N,) NaN if undefined.
+        contexts: (N,) context, which replies share.
         cells: (N,) data set and dialogue model.
         column: the name of the other column.
     """
@@ -150,7 +151,7 @@ def _few_carry(
     rows_by_cell: Mapping[tuple[str, str], np.ndarray],
     methods: Sequence[str],
 ) -> Reason | None:
-    """Return the reason where few contexts of all cells carry one of the (N,) sides; else None."""
+    """Return the reason if few contexts of all cells carry one of the (N,) sides; otherwise None."""
     units = {
         cell: np.array([f"{cell[0]}\n{context}" for context in contexts[rows]]) for cell, rows in rows_by_cell.items()
     }
@@ -163,7 +164,7 @@ def _few_carry(
 
 
 def _of_source(rows_by_cell: Mapping[tuple[str, str], np.ndarray], source: str) -> list[np.ndarray]:
-    """Return the rows of each of a data set's cells."""
+    """Return the rows of each cell of a data set."""
     return [rows for (cell_source, _model), rows in rows_by_cell.items() if cell_source == source]
 
 
@@ -214,7 +215,7 @@ def _coefficient(x: np.ndarray, y: np.ndarray, method: str) -> float:
 
 
 def gains_printed(result: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """Return a line for each metric and coefficient of the JSON of `judge(..., against=...)`."""
+    """Return one line per metric and coefficient of the JSON of `judge(..., against=...)`."""
     from evaluation.number_format import share
 
     lines = []
@@ -226,8 +227,8 @@ def gains_printed(result: Mapping[str, Mapping[str, Any]]) -> list[str]:
             lines.append(f"{name} against {gains['column']}: undefined, {gains['reason']}")
             continue
         parts = [
-            f"{method} {share(gains[method]['r'], 3)} less {share(gains[method]['r_against'], 3)}, a gain of "
-            f"{share(gains[method]['gain'], 3)} {_interval_printed(gains[method])}"
+            f"{method} {share(gains[method]['r'], 3)} versus {share(gains[method]['r_against'], 3)}, a "
+            f"gain of {share(gains[method]['gain'], 3)} {_interval_printed(gains[method])}"
             for method in (*AGAINST, MEAN)
         ]
         left_out_text = f", {gains['cells_left_out']} left out" if gains["cells_left_out"] else ""
@@ -236,15 +237,19 @@ def gains_printed(result: Mapping[str, Mapping[str, Any]]) -> list[str]:
             f"{'; '.join(parts)}"
         )
     if lines:
-        lines.append("against: on the same replies; 95 % by the jackknife over the contexts of each data set.")
+        lines.append(
+            "against: on the same replies; 95 % intervals by the jackknife over the contexts of each data set."
+        )
     return lines
 
 
 def _interval_printed(gain: Mapping[str, Any]) -> str:
-    """Return the interval of a gain's JSON, or the reason for none."""
+    """Return the interval of a gain's JSON, or the reason for a missing one."""
     from evaluation.number_format import share, span
 
     few = gain.get("reason")
     if few:
-        return f"(no interval: {share(few['n_carrying'], 1)} of {few['n_units']} contexts carry one side)"
+        return (
+            f"(no interval: {share(few['n_carrying'], 1)} of {few['n_units']} contexts carry the variance of one side)"
+        )
     return span(*(gain["ci95"] or (None, None)), shares=True)

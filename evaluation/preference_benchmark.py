@@ -1,4 +1,4 @@
-"""Agreement and benchmark of metrics' and judges' preferences with people's, ties included.
+"""Agreement of metrics' and judges' preferences with people's, including ties.
 
 People say of a pair that the first is better, the second, or that they are the same; so does a judge, and so does a
 metric by its scores. Each answer of a person is one comparison with the chooser. Pairs of one context resemble each
@@ -36,10 +36,10 @@ from evaluation.stats.zscores import rater_codes
 from evaluation.tables import Level
 
 LEVEL = 0.95
-NOT_CHOSEN = "nothing was chosen of the pair"
+NOT_CHOSEN = "there is no choice for the pair"
 NOBODY_SAID = "no participant answered this question about the pair"
-ALWAYS_TIED = Reason("always_tied", "one of the two always called them the same")
-CERTAIN = Reason("all_the_same", "all answers are the same: agreement is certain")
+ALWAYS_TIED = Reason("always_tied", "one of the two always answered that they are equal")
+CERTAIN = Reason("all_the_same", "all answers are equal, so agreement is certain")
 _ANSWERS = (1.0, 0.0, -1.0)
 _SAME, _OTHER = (0, 8), (2, 6)
 
@@ -48,10 +48,10 @@ class PairChoice(NamedTuple):
     """Choice of a judge or a metric for one pair.
 
     Attributes:
-        answer: 1 for the first, 0 for the same, -1 for the second; NaN where nothing was chosen.
-        first: the bot of the first, as people may have been shown the pair the other way round.
-        context: name that groups pairs; empty: the pair stands alone.
-        reason: why nothing was chosen.
+        answer: 1 for the first, 0 for a tie, -1 for the second; NaN without a choice.
+        first: bot of the first, because people may have seen the pair in the other order.
+        context: name that groups pairs; empty if the pair is its own group.
+        reason: reason for a missing choice.
     """
 
     answer: float
@@ -62,18 +62,17 @@ class PairChoice(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ChoiceAgreement:
-    """Choices of a judge or a metric compared with people's.
+    """Comparison of a judge's or metric's choices with people's.
 
     Attributes:
-        question: that people answered.
-        n_pairs: pairs with both; n: people's answers about them; n_raters: who gave them.
-        counts: of the answers: `same` reply chosen by both, the `other` one, `people_tied` alone, `chooser_tied` alone,
-            `both_tied`.
-        agreed: share of the same reply among the answers that chose one where the chooser chose one, too; half by
-            chance.
-        kappa: Cohen's, of the three answers, so that ties count.
-        people: the first share of two people who judged the same pair, next to which the chooser's is to be read.
-        skipped: pairs that lack one of the two, and why.
+        question: question that people answered.
+        n_pairs: number of pairs with both; n: human answers about them; n_raters: number of raters.
+        counts: number of answers by outcome: `same` reply chosen by both, the `other` one, `people_tied` only,
+            `chooser_tied` only, `both_tied`.
+        agreed: share of the same reply among answers for which both chose one; chance is one half.
+        kappa: Cohen's kappa of the three answers, including ties.
+        people: the same share for two people who judged the same pair, as a yardstick.
+        skipped: number of pairs that lack one of the two, by reason.
     """
 
     question: str
@@ -87,7 +86,7 @@ class ChoiceAgreement:
     skipped: dict[str, int] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
-        """Return plain values, each estimate as `value`, `ci95` and, where something is missing, `reason`."""
+        """Return plain values, each estimate as `value`, `ci95` and, if something is missing, `reason`."""
         agreement_json = asdict(self)
         for name in ("agreed", "kappa", "people"):
             interval: Interval = getattr(self, name)
@@ -104,16 +103,16 @@ def compare_choices(people: PairJudgements, chosen: Mapping[str, PairChoice], qu
     """Compare a chooser's choices with people's.
 
     Args:
-        chosen: by the pair's name.
-        question: that people answered; without one the leading one.
+        chosen: choices by pair name.
+        question: question that people answered; by default the leading one.
 
     Raises:
-        ValueError: the question has no answers; the message names the known questions.
+        ValueError: if the question has no answers; the message lists the known questions.
     """
     question = question or people.leading
     if question not in people.answers:
         raise ValueError(
-            f"no participant was asked {quote(question)} about pairs; there is {', '.join(people.answers)}"
+            f"no participant was asked {quote(question)} about pairs; available: {', '.join(people.answers)}"
         )
     answers = people.answers[question]
     names = people.item.astype(str)
@@ -168,9 +167,9 @@ def compare_choices(people: PairJudgements, chosen: Mapping[str, PairChoice], qu
 
 
 def _two_people(pairs: np.ndarray, answers: np.ndarray, contexts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Compare every two people who chose a reply of the same pair.
+    """Compare all pairs of people who chose a reply of the same pair.
 
-    Returns (c,) 1 for the same reply, else 0, and the context of each.
+    Returns (c,) 1 for the same reply, otherwise 0, and the context of each.
     """
     votes: dict[str, Counter[float]] = {}
     context_by_pair: dict[str, int] = {}
@@ -189,7 +188,7 @@ def _two_people(pairs: np.ndarray, answers: np.ndarray, contexts: np.ndarray) ->
 
 
 def _share(values: np.ndarray, groups: np.ndarray, things: np.ndarray | None = None) -> Interval:
-    """Return the share of ones with its interval; without any, that one of the two chose no reply."""
+    """Return the share of ones with its interval; without any, the reason that someone always tied."""
     if not len(values):
         return Interval(None, None, None, 0, ALWAYS_TIED)
     return mean_interval(values, groups, LEVEL, scale=SHARE, things=things)
@@ -226,18 +225,18 @@ def _kappa(tables: np.ndarray, raters: np.ndarray, contexts: np.ndarray) -> Inte
 
 
 CHATS = 100
-"""So many are scored at once."""
-OF_REPLIES = "it says nothing of whole chats"
+"""Number of replies scored together."""
+OF_REPLIES = "it does not describe whole chats"
 _SIDES = {"first": 1.0, "tie": 0.0, "second": -1.0}
 
 
 @dataclass(frozen=True, slots=True)
 class MetricChoices:
-    """A metric or a judge compared with people's choices.
+    """Comparison of a metric or judge with people's choices.
 
     Attributes:
-        column: by whose scores it chooses; empty for a judge of pairs.
-        agreement: None where it cannot be computed, for the reason `unavailable`.
+        column: column whose scores decide; empty for a judge of pairs.
+        agreement: None if it cannot be computed, with the reason in `unavailable`.
     """
 
     name: str
@@ -253,7 +252,7 @@ class MetricChoices:
 
 
 def judge_chosen(pairs: Iterable[JudgedPair]) -> dict[str, PairChoice]:
-    """Return a judge's choices by the pair's name: the one preferred in both orders, else a tie."""
+    """Return a judge's choices by pair name: the one preferred in both orders, otherwise a tie."""
     return {pair.item: PairChoice(_SIDES[pair.preferred], pair.first, pair.context) for pair in pairs}
 
 
@@ -266,20 +265,19 @@ def choose(
     shared: TextCache | None = None,
     progress: Callable[[str], Progress] | None = None,
 ) -> dict[str, MetricChoices]:
-    """Let each metric choose the reply or chat with the better score, and compare that with people's choices.
+    """Let each metric choose the reply or chat with the better score, and compare this with people's choices.
 
-    Better is higher, but where the column says lower; equal scores are the same. Of a chat the score is the metric's
-    value of the whole conversation, often the mean over the bot's turns.
+    Higher scores are better unless the column says otherwise; equal scores are a tie. The score of a chat is the
+    metric's value for the whole conversation, often the mean over the bot's turns.
 
     Args:
-        items: the pairs, of replies or of chats, by their keys as `people` names them; those with one reply are
-            passed over.
-        question: that people answered; without one the leading one.
-        progress: given a metric's name, returns what is called with (replies or chats done, those in all).
+        items: pairs of replies or chats, by the keys that `people` uses; those with only one reply are ignored.
+        question: question that people answered; by default the leading one.
+        progress: maps a metric's name to a function called with (replies or chats done, total).
 
     Raises:
-        UnknownName: for an unknown metric, with the nearest ones.
-        ValueError: the question has no answers.
+        UnknownName: for an unknown metric; the message suggests the nearest ones.
+        ValueError: if the question has no answers.
     """
     shared = shared or TextCache()
     choices = {}
@@ -305,14 +303,14 @@ def choose_everywhere(
     """Let a metric choose as in `choose`, once, and compare that with people's answers to every question.
 
     Args:
-        questions: these alone; none: all that people were asked.
+        questions: questions to compare; by default all that people were asked.
 
     Returns:
         By question, in its order.
 
     Raises:
-        UnknownName: for an unknown metric, with the nearest ones.
-        ValueError: one of the questions has no answers.
+        UnknownName: for an unknown metric; the message suggests the nearest ones.
+        ValueError: if one of the questions has no answers.
     """
     chats = [item for item in items if isinstance(item, ChatPair)]
     pairs = [item for item in items if isinstance(item, ReplyItem) and item.second_response is not None]
@@ -339,10 +337,10 @@ def choose_everywhere(
 def judge_everywhere(
     people: PairJudgements, judged: JudgedRead, questions: Sequence[str] = ()
 ) -> dict[str, MetricChoices]:
-    """Return by question how what a judge said of the pairs agrees with people; `questions` as in `choose_everywhere`.
+    """Return by question the agreement of a judge's choices with people; `questions` as in `choose_everywhere`.
 
     Raises:
-        ValueError: one of the questions has no answers.
+        ValueError: if one of the questions has no answers.
     """
     name, chosen = f"{judged.name} (pairs)", judge_chosen(judged.pairs)
     return {
@@ -404,7 +402,7 @@ def _chosen_chats(
 
 
 def _better(metric: Metric, name: str, level: Level, first: float, second: float) -> float:
-    """Return 1 where the first has the better score, 0 where they are the same, else -1; NaN where one has none."""
+    """Return 1 if the first has the better score, 0 for a tie, otherwise -1; NaN if a score is missing."""
     column = next(candidate for candidate in metric.columns if (candidate.name, candidate.level) == (name, level))
     return float(np.sign(first - second)) * (-1.0 if column.direction == "lower" else 1.0)
 
@@ -416,7 +414,7 @@ def _build_replies(item: ReplyItem) -> list[ReplyInContext]:
 
 
 def people_length_bias(people: PairJudgements, pairs: Sequence[JudgedPair], question: str) -> Correlation:
-    """Return the Spearman correlation of people's choices with length, over the pairs that a judge rated, too.
+    """Return the Spearman correlation of people's choices with length, over pairs that a judge also rated.
 
     The excess of a judge's own coefficient over it is the judge's bias.
     """
@@ -437,7 +435,7 @@ def people_length_bias(people: PairJudgements, pairs: Sequence[JudgedPair], ques
 
 
 def choices_printed(result: dict[str, dict[str, Any]]) -> str:
-    """Return lines of a terminal for each metric or judge, from the JSON of `MetricChoices`."""
+    """Return terminal lines for each metric or judge, from the JSON of `MetricChoices`."""
     lines = []
     for name, agreement in result.items():
         if "unavailable" in agreement:
@@ -445,18 +443,16 @@ def choices_printed(result: dict[str, dict[str, Any]]) -> str:
             continue
         counts = agreement["counts"]
         lines += [
-            f"{name}: people's answers to {quote(agreement['question'])}: {agreement['n']} of "
+            f"{name}: human answers to {quote(agreement['question'])}: {agreement['n']} about "
             f"{agreement['n_pairs']} pairs by {agreement['n_raters']} raters",
-            f"  the same reply where both chose one: {_estimate(agreement['agreed'])}; two people: "
+            f"  the same reply if both chose one: {_estimate(agreement['agreed'])}; two people: "
             f"{_estimate(agreement['people'])}",
-            f"  Cohen's kappa, ties counted: {_estimate(agreement['kappa'])}",
+            f"  Cohen's kappa, including ties: {_estimate(agreement['kappa'])}",
             f"  answers: {counts['same']} the same reply, {counts['other']} the other one, {counts['people_tied']} "
             f"people said “the same”, {counts['chooser_tied']} {name} did, {counts['both_tied']} both did",
-            *(f"  left out {n} × {reason}" for reason, n in agreement["skipped"].items()),
+            *(f"  excluded {n} × {reason}" for reason, n in agreement["skipped"].items()),
         ]
-    lines.append(
-        "Half of all choices would be the same by chance. Intervals of 95 %, clustered by rater and by context."
-    )
+    lines.append("By chance, half of all choices would be the same. 95 % intervals, clustered by rater and by context.")
     return "\n".join(lines)
 
 

@@ -1,7 +1,7 @@
-"""`Ratings`: people's answers, as every analysis reads them.
+"""`Ratings`: human answers in the form that every analysis uses.
 
-One row per rating. Nothing else in Confab says who is one rater, what is resampled whole, or which way a question
-counts: pages, tests, models and the hybrid metric all ask this class.
+One row per rating. This class alone defines rater identity, resampling units and the direction of questions: pages,
+tests, models and the hybrid metric all use it.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ if TYPE_CHECKING:
     import pandas as pd
 
 WHOLE = ("quality", "overall", "overall_quality")
-"""Keys by which the question about the whole is known."""
+"""Keys that identify the overall question."""
 MEAN_KEY = "mean_of_all"
-"""Stands for the mean of all dimensions, where no question is about the whole."""
+"""Key of the mean of all dimensions, used if there is no overall question."""
 SMALLEST_SHARE = 0.1
-"""Smallest difference of interest where nobody names another, as a share of high less low of the scale."""
+"""Default smallest difference of interest, as a share of the scale's range (high minus low)."""
 # Names that distinguish the ratings of one conversation but name no person.
 _NOBODY = re.compile(r"slot[_ -]?\d+|unknown|anonymous|mean", re.IGNORECASE)
 
 
 def rater_named(name: Any) -> str | None:
-    """Return the rater that a name stands for, or None if it names nobody.
+    """Return the rater that a name stands for, or None if it is not a name.
 
-    The only rule for the identity of raters: the same name is the same person. A missing value (`is_missing`) and
-    the words that data sets put in place of a name ("slot 1", "unknown", "anonymous", …) name nobody.
+    This is the only rule for the identity of raters: the same name is the same person. Missing values (`is_missing`)
+    and placeholders in data sets ("slot 1", "unknown", "anonymous", …) are not names.
     """
     if is_missing(name):
         return None
@@ -48,16 +48,16 @@ def rater_named(name: Any) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class RatingDimension:
-    """One question that ratings answer.
+    """A question that ratings answer.
 
     Attributes:
-        key: its name in data, e.g. "quality".
+        key: name in data, e.g. "quality".
         title: readable name.
-        low, high: the ends of its scale.
-        low_label, high_label: the words at the ends.
-        reversed: True if a high answer is bad ("repetitive"): analyses count low + high − answer; None: unknown.
-        inferred: the ends are the smallest and largest answer seen: higher and lower ones may be possible, so that no
-            interval ends there.
+        low, high: ends of its scale.
+        low_label, high_label: labels of the ends.
+        reversed: True if a high answer is bad ("repetitive"): analyses use low + high − answer; None if unknown.
+        inferred: True if the ends are the smallest and largest observed answers. Others may be possible, so they do not
+            limit intervals.
     """
 
     key: str
@@ -77,17 +77,17 @@ class RatingDimension:
 
     @property
     def head(self) -> str:
-        """Title with an arrow if higher values are known to be better, as analyses count them."""
+        """Title with an arrow if higher values are known to be better, as used by analyses."""
         return self.title if self.reversed is None else f"{self.title} ↑"
 
 
 def headline(dimensions: Sequence[RatingDimension], *, ordered: bool) -> tuple[str, ...]:
-    """Return the keys of the questions whose mean bots are ranked by.
+    """Return the keys of the questions whose mean ranks the bots.
 
-    The question about the whole. Without one the first; or all of them, where their order means nothing.
+    This is the overall question. Without one it is the first, or all of them if their order means nothing.
 
     Args:
-        ordered: whether a researcher put the questions in their order; imported ones have none.
+        ordered: True if a researcher ordered the questions; imported ones have no order.
     """
     overall_key = next((dimension.key for dimension in dimensions if dimension.key in WHOLE), None)
     if overall_key is not None:
@@ -100,24 +100,25 @@ def headline(dimensions: Sequence[RatingDimension], *, ordered: bool) -> tuple[s
 
 @dataclass(frozen=True, eq=False)
 class Ratings:
-    """Ratings as columns of one length, in the order in which they came.
+    """Ratings as columns of one length, in original order.
 
     Attributes:
-        conversation: (k,) which conversation (or item) each rates.
-        bot: (k,) whose it is.
-        rater: (k,) rater of each, None where unnamed (`rater_named`).
-        answers: per dimension (k,) as they were given, NaN where there is none.
+        conversation: (k,) rated conversation (or item).
+        bot: (k,) its bot.
+        rater: (k,) rater of each, None if unnamed (`rater_named`).
+        answers: per dimension (k,) original answers, NaN if missing.
         dimensions: the questions, in order.
-        headline: keys of the questions whose mean bots are ranked by.
-        controls: bots made to be bad; rankings, models and agreement leave them out.
-        is_collecting: whether they could be looked at while they came: means and comparisons of bots then are
-            right at all looks together. A study keeps this after it is closed, unless it has its planned number.
-        context: (k,) what each stands in: items of several bots that reply to the same share it, and so do replies of
-            one chat. None: each conversation by itself.
-        level: of intervals; tests are at 1 − level. None: as `evaluation.analysis.levels` has them.
-        smallest_share: smallest difference of interest, as a share of high less low of any question's scale; None:
-            `SMALLEST_SHARE` of a scale that is known.
-        condition: by the study's factor, (k,) the level that the conversation was held under; "" for none.
+        headline: keys of the questions whose mean ranks the bots.
+        controls: deliberately poor bots, excluded from rankings, models and agreement.
+        is_collecting: True if researchers could look at the ratings during collection; means and comparisons of bots
+            are then anytime-valid. A study keeps this after it is closed, unless it reached its planned number.
+        context: (k,) context of each: items of several bots that answer the same context share it, and so do replies of
+            one chat. None if each conversation is its own context.
+        level: confidence level of intervals; tests are at 1 − level. None for the defaults of
+            `evaluation.analysis.levels`.
+        smallest_share: smallest difference of interest, as a share of any question's scale; None for `SMALLEST_SHARE`
+            of a known scale.
+        condition: by factor of the study, (k,) level of the conversation; "" for none.
     """
 
     conversation: np.ndarray
@@ -162,7 +163,7 @@ class Ratings:
         keys = [dimension.key for dimension in self.dimensions]
         twice = next((key for i, key in enumerate(keys) if key in keys[:i]), None)
         if twice is not None:
-            raise ValueError(f"the dimension {quote(twice)} stands there twice")
+            raise ValueError(f"the dimension {quote(twice)} occurs twice")
         if set(keys) != set(self.answers):
             raise ValueError(
                 f"answers to {', '.join(self.answers) or 'nothing'} for the dimensions "
@@ -193,16 +194,16 @@ class Ratings:
         """Read a table of one row per rating.
 
         Args:
-            frame: `conversation`, `bot`, `rater` (if known), a column per dimension, and `condition_…` per factor.
-            dimensions: those to read; None: every other column of numbers. A name alone stands for a question
-                on `scale`, or from the lowest to the highest answer there is.
-            scale: the ends, for all dimensions given by name; or by name, under "" for all others.
-            reversed, higher: dimensions given by name of which a high answer is a bad, or a good one; else not known.
-            controls: bots made to be bad.
+            frame: `conversation`, `bot`, `rater` (if known), one column per dimension, and `condition_…` per factor.
+            dimensions: dimensions to read; None for all other columns of numbers. A plain name stands for a question on
+                `scale`, or from the lowest to the highest answer.
+            scale: ends for all dimensions given by name; or by name, with "" for all others.
+            reversed, higher: dimensions given by name on which a high answer is bad, or good; otherwise unknown.
+            controls: deliberately poor bots.
         """
         for name in ("conversation", "bot"):
             if name not in frame.columns:
-                raise ValueError(f"the table has no column {quote(name)}; it has {', '.join(frame.columns)}")
+                raise ValueError(f"the table has no column {quote(name)}; its columns are {', '.join(frame.columns)}")
             for row, cell in enumerate(frame[name].tolist(), start=1):
                 if not isinstance(cell, str) and is_missing(cell):
                     raise ValueError(f"row {row} of the table has no {name}")
@@ -214,7 +215,7 @@ class Ratings:
             other_columns = [key for key in frame.columns if key not in reserved]
             dimensions = [key for key in other_columns if key in numbers or texts.holds_numbers(key)]
             if other_columns and not dimensions and len(frame):
-                raise ValueError(f"the table has no column of numbers; {', '.join(other_columns)} hold texts")
+                raise ValueError(f"the table has no column of numbers; {', '.join(other_columns)} contain text")
         answers: dict[str, np.ndarray] = {}
         scales = FileScales.read(scale)
         questions = []
@@ -259,7 +260,7 @@ class Ratings:
         """Return the question with this key.
 
         Raises:
-            ValueError: without one, with the nearest keys.
+            ValueError: if there is none; the message suggests the nearest keys.
         """
         dimension = next((d for d in self.dimensions if d.key == key), None)
         if dimension is None:
@@ -268,7 +269,7 @@ class Ratings:
 
     @property
     def leading(self) -> RatingDimension | None:
-        """Dimension that bots are ranked by: a question, or the mean of several under `MEAN_KEY`; None without one."""
+        """Dimension that ranks the bots: a question, or the mean of several under `MEAN_KEY`; None if there is none."""
         if not self.headline:
             return None
         first = self.dimension(self.headline[0])
@@ -279,11 +280,11 @@ class Ratings:
         return RatingDimension(MEAN_KEY, MEAN_KEY, first.low, first.high, reversed=turned, inferred=inferred)
 
     def values(self, key: str | Sequence[str] | None = None) -> np.ndarray:
-        """Return the answers with higher for better: (k,), NaN where undefined.
+        """Return the answers with higher values better: (k,), NaN if undefined.
 
         Args:
-            key: a dimension; several for their mean, which is undefined where one is missing, as a mean of fewer
-                questions is another question. None, or the key of `leading`: the headline.
+            key: a dimension, or several for their mean, which is undefined if one is missing, because a mean of fewer
+                questions is another question. None, or the key of `leading`, for the headline.
         """
         if key is None or key == MEAN_KEY:
             key = self.headline
@@ -296,23 +297,23 @@ class Ratings:
         return dimension.low + dimension.high - answers if dimension.reversed else answers
 
     def scale(self, key: str | Sequence[str] | None = None) -> tuple[float, float]:
-        """Return the ends of the scale on which `values` of the same key lie."""
+        """Return the ends of the scale of `values` with the same key."""
         if key is None or key == MEAN_KEY:
             key = self.headline
         dimensions = [self.dimension(dimension_key) for dimension_key in ((key,) if isinstance(key, str) else key)]
         return float(np.mean([d.low for d in dimensions])), float(np.mean([d.high for d in dimensions]))
 
     def bounds(self, key: str | Sequence[str] | None = None) -> tuple[float, float] | None:
-        """Return the ends that intervals of `values` of the same key may not pass; None where one is inferred."""
+        """Return the limits of intervals of `values` with the same key; None if one is inferred."""
         if key is None or key == MEAN_KEY:
             key = self.headline
         keys = (key,) if isinstance(key, str) else key
         return None if any(self.dimension(dimension_key).inferred for dimension_key in keys) else self.scale(key)
 
     def smallest_difference(self, key: str | Sequence[str] | None = None) -> float | None:
-        """Return the smallest difference of interest of `values` of the same key, in points.
+        """Return the smallest difference of interest of `values` with the same key, in points.
 
-        None where none is named and the scale is inferred: of a scale that is guessed there is no share.
+        None if none is set and the scale is inferred, because a share of a guessed scale is meaningless.
         """
         if self.smallest_share is None and self.bounds(key) is None:
             return None
@@ -331,7 +332,7 @@ class Ratings:
 
     @cached_property
     def unit(self) -> np.ndarray:
-        """(k,) unit that is resampled whole: the rater, or the conversation where raters are unnamed."""
+        """(k,) resampling unit: the rater, or the conversation if raters are unnamed."""
         return _column(
             [
                 f"c {conversation}" if rater is None else f"p {rater}"
@@ -341,36 +342,36 @@ class Ratings:
 
     @cached_property
     def shared(self) -> np.ndarray | None:
-        """(k,) item that several people rated: the context, or the conversation. None where each was rated once."""
+        """(k,) object rated by several people: the context, or the conversation. None if each was rated once."""
         if self.context is None and self.n_conversations == len(self):
             return None
         return self.conversation if self.context is None else self.context
 
     @property
     def ranked(self) -> np.ndarray:
-        """(k,) True if the bot counts in rankings: it is no control."""
+        """(k,) True if the bot is ranked, i.e. not a control."""
         return np.array([bot not in self.controls for bot in self.bot], dtype=bool)
 
     @property
     def bots(self) -> tuple[str, ...]:
-        """Bots with a rating, in the order of their first."""
+        """Rated bots, in the order of their first rating."""
         return tuple(dict.fromkeys(self.bot.tolist()))
 
     @property
     def n_raters(self) -> int:
-        """People who gave one of these ratings; unnamed raters are not counted."""
+        """Number of identified raters."""
         return len(set(self.rater.tolist()) - {None})
 
     @property
     def n_conversations(self) -> int:
-        """Conversations (or items) with a rating."""
+        """Number of rated conversations (or items)."""
         return len(set(self.conversation.tolist()))
 
     def only(self, target: str | Sequence[str]) -> Ratings:
         """Return the ratings of one question, or of several, whose mean then ranks the bots.
 
         Raises:
-            ValueError: for a question that there is not.
+            ValueError: if a question does not exist.
         """
         keys = (target,) if isinstance(target, str) else tuple(target)
         dimensions = [self.dimension(key) for key in keys]
@@ -382,7 +383,7 @@ class Ratings:
         )
 
     def select(self, keep: np.ndarray) -> Ratings:
-        """Return the ratings of a mask, (k,)."""
+        """Return the ratings selected by a mask, (k,)."""
         return replace(
             self,
             conversation=self.conversation[keep],
@@ -395,7 +396,7 @@ class Ratings:
 
     @property
     def conditions(self) -> np.ndarray | None:
-        """(k,) the levels of all factors together, within which bots are compared; None without factors."""
+        """(k,) combined levels of all factors, within which bots are compared; None without factors."""
         if not self.condition:
             return None
         return _column([json.dumps(levels) for levels in zip(*self.condition.values(), strict=True)])
@@ -403,7 +404,7 @@ class Ratings:
     def to_frame(self) -> pd.DataFrame:
         """Return one row per rating.
 
-        Its columns are `conversation`, `bot`, `rater`, `unit`, the values of every dimension, and `condition_…` for
+        The columns are `conversation`, `bot`, `rater`, `unit`, the values of every dimension, and `condition_…` for
         every factor.
         """
         import pandas as pd
@@ -426,7 +427,7 @@ class Ratings:
         )
 
     def once(self) -> Ratings:
-        """Return them without a person's further ratings of one conversation: two of these are no two raters."""
+        """Return the ratings without a person's repeated ratings of a conversation."""
         seen: set[tuple[str, str]] = set()
         keep = np.ones(len(self), dtype=bool)
         for i, pair in enumerate(zip(self.conversation, self.rater, strict=True)):
@@ -436,10 +437,10 @@ class Ratings:
         return self if keep.all() else self.select(keep)
 
     def per_conversation(self) -> pd.DataFrame:
-        """Return one row per conversation, its id as index: `bot`, `rater` and the mean of every dimension.
+        """Return one row per conversation, indexed by id: `bot`, `rater` and the mean of every dimension.
 
-        `rater` is who rated it where that was one person, else None. Where bots are ranked by the mean of several
-        questions that mean stands there too, under `MEAN_KEY`.
+        `rater` is the person who rated it, or None if there were several. If bots are ranked by the mean of several
+        questions, that mean is included under `MEAN_KEY`.
         """
         frame = self.to_frame()
         keys = [str(column) for column in frame.columns[4:] if column in self.answers]
@@ -456,12 +457,12 @@ class Ratings:
 
 def _no_dimension(key: str, known: Sequence[str]) -> str:
     near = nearest_names(key, list(known))
-    hint = f"did you mean {' or '.join(near)}?" if near else f"there are {', '.join(known)}"
+    hint = f"did you mean {' or '.join(near)}?" if near else f"available: {', '.join(known)}"
     return f"no dimension {quote(key)}; {hint}"
 
 
 def _seen(values: np.ndarray) -> tuple[float, float]:
-    """Return the lowest and highest answer, a step apart at least."""
+    """Return the lowest and highest answer, at least one step apart."""
     known = values[np.isfinite(values)]
     if not len(known):
         return 0.0, 1.0
@@ -474,7 +475,7 @@ def _names(values: Sequence[Any] | np.ndarray) -> np.ndarray:
 
 
 def _column(values: Sequence[Any]) -> np.ndarray:
-    """Return them as an array of objects, whatever they are: (k,)."""
+    """Return the values as an array of objects: (k,)."""
     column = np.empty(len(values), dtype=object)
     column[:] = values
     return column

@@ -1,4 +1,4 @@
-"""Self-play: a bot converses with itself, or with another, a whole batch of conversations step by step.
+"""Self-play: a bot converses with itself or a partner, a whole batch of conversations step by step.
 
 Ghandeharioun et al. (2019), fact sheet section 2: 100 conversations of 10 utterances, each fed back as
 the next input, history cut to the last five. Three recommendations of that section are followed: all
@@ -28,12 +28,12 @@ Progress = Callable[[int, int], None]
 
 @dataclass(frozen=True, slots=True)
 class SelfPlayCondition:
-    """Condition of a study under which a conversation is played.
+    """Condition of a study for a self-play conversation.
 
     Attributes:
         levels: level of each factor.
-        bot_prompt: given to both sides.
-        opening: the first message; empty: as without a condition.
+        bot_prompt: prompt given to both sides.
+        opening: the first message; empty for the behaviour without a condition.
     """
 
     levels: Mapping[str, str] = field(default_factory=dict)
@@ -46,9 +46,9 @@ class SelfPlayed:
     """One conversation of a bot with itself or with a partner.
 
     Attributes:
-        conversation: all turns there are; turn 0 is called "human", then both sides take turns.
-        error: why it ended before its time, or None.
-        costs: by number of the turn what it took, for bots that cost money.
+        conversation: all turns; turn 0 is called "human", then the sides alternate.
+        error: reason for an early end, or None.
+        costs: cost by turn number, for bots that cost money.
     """
 
     conversation: Conversation
@@ -57,7 +57,7 @@ class SelfPlayed:
 
 
 class RunningChats:
-    """Conversations that advance together, the costs of their turns and the errors that ended them."""
+    """Conversations that advance together, with turn costs and errors."""
 
     def __init__(self, conversations: Sequence[Conversation]) -> None:
         self.conversations = list(conversations)
@@ -66,7 +66,7 @@ class RunningChats:
 
     @property
     def unbroken(self) -> list[int]:
-        """The numbers of the conversations without an error."""
+        """Numbers of the conversations without an error."""
         return [i for i, error in enumerate(self.errors) if error is None]
 
     def add_replies(
@@ -77,13 +77,13 @@ class RunningChats:
         speaker: Speaker,
         timeout_s: float | None,
     ) -> int:
-        """Append a bot's reply to conversations by their numbers; one that fails ends its conversation alone.
+        """Append a bot's reply to the numbered conversations; a failure ends only its own conversation.
 
         Args:
-            contexts: what the bot sees of each.
+            contexts: turns of each conversation that the bot sees.
 
         Returns:
-            The number of replies.
+            Number of replies.
         """
         from chatbots.serving import reply
 
@@ -114,27 +114,27 @@ def play(
 ) -> list[SelfPlayed]:
     """Let a bot converse with itself or with a partner, all conversations together.
 
-    Conversation i depends on `seeds[i]` alone (for bots that say they are deterministic), not on who
-    shares the batch, so a run can be cut into any batches and resumed anywhere.
+    Conversation i depends only on `seeds[i]` (for bots that declare to be deterministic), not on the rest of the batch,
+    so a run can be split into any batches and resumed anywhere.
 
     Args:
-        bot: loaded. With a partner it has the bot's side: turns 1, 3, 5 and so on.
-        partner: loaded; has the side called "human" and speaks turn 0. None: the bot has both sides.
-        seeds: one conversation each; all different.
-        n_turns: turns of a finished conversation, an opener included.
-        openers: without any, the bot speaks first, to an empty context, and says all `n_turns` utterances
-            (as the released code does). With some, turn 0 is one of them, chosen by the seed, and the
-            bot says the other `n_turns` − 1.
-        conditions: one for each seed, or none. An opening line stands in place of an opener.
-        window: the bot sees this many last turns, or all (None).
-        timeout_s: the longest wait for a reply, as `chatbots.serving.reply` counts it; None: for ever.
-        progress: called with (turns made, turns planned) after every step; when it raises, play stops.
+        bot: loaded bot. With a partner it takes the bot's side: turns 1, 3, 5 and so on.
+        partner: loaded bot that takes the side called "human" and speaks turn 0. None: the bot takes both sides.
+        seeds: one distinct seed per conversation.
+        n_turns: turns of a finished conversation, including an opener.
+        openers: first utterances. Without any, the bot speaks first, to an empty context, and produces all `n_turns`
+            utterances (as in the released code). Otherwise turn 0 is one of them, chosen by the seed, and the bot
+            produces the other `n_turns` − 1.
+        conditions: one per seed, or none. An opening line replaces an opener.
+        window: number of last turns that the bot sees; None for all.
+        timeout_s: maximum wait for a reply, as counted by `chatbots.serving.reply`; None for no limit.
+        progress: called with (turns made, turns planned) after every step; an exception it raises stops the run.
 
     Returns:
-        One per seed, in order. A reply that fails ends its conversation alone, with its error.
+        One per seed, in order. A failed reply ends only its own conversation, with its error.
 
     Raises:
-        ValueError: for a number of turns or a window below 1, or a seed given twice.
+        ValueError: for a number of turns or a window below 1, or a duplicate seed.
     """
     if n_turns < 1:
         raise ValueError(f"n_turns is {n_turns}; a conversation has at least 1 turn")
@@ -162,7 +162,7 @@ def play(
 
 
 def validate_run(seeds: Sequence[int], window: int | None) -> None:
-    """Raise a ValueError for a window below 1 or a seed given twice."""
+    """Raise ValueError for a window below 1 or a duplicate seed."""
     if window is not None and window < 1:
         raise ValueError(f"window is {window}; it must be at least 1, or None for all turns")
     if len(set(seeds)) < len(seeds):
@@ -171,12 +171,12 @@ def validate_run(seeds: Sequence[int], window: int | None) -> None:
 
 
 def seed_of_conversation(seed: int, names: Sequence[str], ordinal: int) -> int:
-    """Return the seed of one conversation of a run, wherever that is made: in the web or in a notebook.
+    """Return the seed of one conversation of a run, the same on the web and in a notebook.
 
     Args:
-        seed: of the run.
-        names: the bot's name; before it the partner's, if there is one.
-        ordinal: the conversation's place among those of the same bots, from 0.
+        seed: seed of the run.
+        names: the bot's name, preceded by the partner's if there is one.
+        ordinal: position of the conversation among those of the same bots, from 0.
     """
     return derive_seed(seed, "selfplay", *names, ordinal)
 
@@ -191,7 +191,7 @@ def _opened(title: str, seed: int, openers: Sequence[str], condition: SelfPlayCo
 
 
 def as_heard(conversation: Conversation) -> Conversation:
-    """Return the conversation as the side that is to speak sees it: the other's last turn is the human's."""
+    """Return the conversation as seen by the next speaker: the other's last turn is the human's."""
     if not conversation.turns or conversation.turns[-1].speaker == "human":
         return conversation
     flipped = tuple(Turn("bot" if turn.speaker == "human" else "human", turn.text) for turn in conversation.turns)
@@ -207,17 +207,17 @@ def selfplay(
     openers: Sequence[str] = (),
     device: str = "cpu",
 ) -> Study:
-    """Let bots converse with themselves, as `confab selfplay` does: the same seed gives the same conversations.
+    """Let bots converse with themselves, with the same conversations as `confab selfplay` for the same seed.
 
     Args:
         bots: names of bots (`chatbots.registry.bot_list`).
-        conversations: of each bot.
-        turns: of each conversation.
-        openers: first utterances to choose from; without any the bot speaks first.
+        conversations: number of conversations per bot.
+        turns: number of turns per conversation.
+        openers: first utterances to choose from; without any, the bot speaks first.
 
     Raises:
-        UnknownName: for an unknown bot, with the nearest names.
-        BotError: for one that cannot be loaded here.
+        UnknownName: for an unknown bot; the message suggests the nearest names.
+        BotError: if a bot cannot be loaded here.
     """
     names = (bots,) if isinstance(bots, str) else tuple(bots)
 
@@ -232,7 +232,7 @@ def selfplay(
 def study_of_runs(
     title: str, names: Sequence[str], source: str, device: str, play_one: Callable[[Bot], Sequence[SelfPlayed]]
 ) -> Study:
-    """Return a study of what each bot's loaded conversations give; those that failed are its skipped records."""
+    """Return a study of the conversations of each loaded bot; failed ones are its skipped records."""
     from chatbots.registry import bot_load
     from evaluation.formats.base import Skipped
     from evaluation.study import Study, StudyDialogue

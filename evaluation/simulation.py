@@ -1,10 +1,10 @@
-"""Chats of simulated participants with bots, and within stored chats of people.
+"""Chats of simulated participants with bots, and within stored human chats.
 
-`simulate_chats` lets a participant and a bot talk. `simulate_within` is for bots that cannot be talked to again: each
-message of a person in a stored chat is replaced by what the participant would write there.
+`simulate_chats` lets a participant and a bot chat. `simulate_within` is for bots that are no longer available: each
+human message in a stored chat is replaced by what the participant would write there.
 
-Chats advance together, each depends on its own seed alone, and a failure ends one chat alone. So a run can be cut into
-any batches and resumed anywhere.
+Chats advance together, each depends only on its own seed, and a failure ends only its own chat. A run can therefore be
+split into any batches and resumed anywhere.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 
 SOURCE = "simulated"
 DEFAULT_EXCHANGES = 10
-"""Exchanges of a chat without a number and without people to draw it from."""
+"""Default number of exchanges, if there are no human chats to draw it from."""
 MOST_EXCHANGES = 50
-"""Exchanges after which a chat ends whose participant leaves when it wants to."""
+"""Maximum number of exchanges of a chat whose participant leaves when it wants to."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,9 +36,9 @@ class SimulatedChat(SelfPlayed):
     """One chat of a simulated participant with a bot.
 
     Attributes:
-        left_after: number of exchanges after which the participant left by itself; None: the chat was to end there,
+        left_after: number of exchanges after which the participant left on its own; None if the chat ended as planned,
             or failed.
-        sources: by number of the turn, the id of the stored chat that its text is taken from.
+        sources: by turn number, the id of the stored chat that its text is taken from.
     """
 
     left_after: int | None = None
@@ -47,7 +47,7 @@ class SimulatedChat(SelfPlayed):
 
 @dataclass(slots=True)
 class _Course:
-    """Course of one chat: its first turn, after how many exchanges it ends, and what `SimulatedChat` reports."""
+    """State of one chat: first turn, planned exchanges, and the values for `SimulatedChat`."""
 
     first: ParticipantTurn
     n_most: int
@@ -72,23 +72,24 @@ def simulate_chats(
     """Let a simulated participant chat with a bot, all chats together.
 
     Args:
-        bot: loaded.
-        participant: loaded.
-        seeds: one chat each; all different.
-        n_exchanges: of each chat; None: as many as the person's chat that is drawn for it has messages.
-        people: whose chats with other bots give openings and lengths.
-        may_leave: the participant leaves when it wants to, after `n_exchanges` or 50 at the latest.
-        profiles: characters, of which each chat's seed draws one.
-        conditions: one for each seed, or none. An opening line is the bot's first message, as in live chats.
-        window: the bot sees this many last turns, or all (None), as in live chats.
-        timeout_s: the longest wait for a reply.
-        progress: called with (exchanges made, exchanges planned) after every step; when it raises, the chats stop.
+        bot: loaded bot.
+        participant: loaded participant.
+        seeds: one distinct seed per chat.
+        n_exchanges: exchanges of each chat; None for the number of messages in the human chat sampled for it.
+        people: human chats with other bots that provide openings and lengths.
+        may_leave: True if the participant leaves when it wants to, after `n_exchanges` or 50 at the latest.
+        profiles: characters to draw from by each chat's seed.
+        conditions: one per seed, or none. An opening line is the bot's first message, as in live chats.
+        window: number of last turns that the bot sees, or None for all, as in live chats.
+        timeout_s: maximum wait for a reply.
+        progress: called with (exchanges made, exchanges planned) after every step; an exception it raises stops the
+            chats.
 
     Returns:
         One per seed, in order.
 
     Raises:
-        ValueError: for a number of exchanges or a window below 1, or a seed given twice.
+        ValueError: for a number of exchanges or a window below 1, or a duplicate seed.
     """
     if n_exchanges is not None and n_exchanges < 1:
         raise ValueError(f"n_exchanges is {n_exchanges}; a chat has at least 1 exchange")
@@ -134,15 +135,16 @@ def simulate_within(
     may_leave: bool = False,
     profiles: Sequence[ParticipantProfile] = (),
 ) -> list[SimulatedChat]:
-    """Replace each message of people in stored chats by the participant's, given the stored turns before it.
+    """Replace each human message in stored chats by the participant's, given the stored turns before it.
 
     Args:
-        chats: stored; their neighbouring turns of one speaker count as one.
-        people: whose chats give openings and lengths; None: `chats`.
-        may_leave: end a chat where the participant leaves; else it writes as many messages as the person did.
+        chats: stored chats; consecutive turns of one speaker count as one.
+        people: human chats that provide openings and lengths; None for `chats`.
+        may_leave: True to end a chat when the participant leaves; otherwise it writes as many messages as the person
+            did.
 
     Returns:
-        One per chat, in order: the bot's stored turns and the participant's messages. A failure ends its chat alone.
+        One per chat, in order: the bot's stored turns and the participant's messages. A failure ends only its own chat.
     """
     stored = list(chats)
     source = people or HumanChats(tuple(stored))
@@ -173,12 +175,12 @@ def simulate_within(
 
 
 def seed_of_simulation(seed: int, participant: str, bot: str, ordinal: int) -> int:
-    """Derive the seed of one chat of a run by its number among those of the same participant and bot, from 0."""
+    """Derive the seed of one chat of a run from its number among those of the same participant and bot, from 0."""
     return derive_seed(seed, "simulation", participant, bot, ordinal)
 
 
 def human_chats(study: Study) -> HumanChats:
-    """Collect the chats of people of a study in a notebook. The person of a chat is its only rater."""
+    """Collect the human chats of a study in a notebook. The person of a chat is its only rater."""
     chats = []
     for dialogue in () if study.is_selfplay else study.dialogues:
         if dialogue.source not in ("selfplay", SOURCE):
@@ -198,18 +200,18 @@ def simulate(
     seed: int = 0,
     device: str = "cpu",
 ) -> Study:
-    """Let simulated participants chat with bots: the same seed gives the same chats as `confab simulate`.
+    """Let simulated participants chat with bots, with the same chats as `confab simulate` for the same seed.
 
     Args:
         bots: names of bots.
-        participant: its name, such as `retrieval` or `prompted:smollm2`.
-        conversations: with each bot.
-        people: study whose chats participants learn from.
-        exchanges, may_leave, profiles: as `simulate_chats`.
+        participant: name of the participant, such as `retrieval` or `prompted:smollm2`.
+        conversations: number of chats per bot.
+        people: study whose chats the participants learn from.
+        exchanges, may_leave, profiles: as in `simulate_chats`.
 
     Raises:
-        UnknownName: for an unknown bot or participant, with the nearest names.
-        BotError: for one that cannot be loaded here.
+        UnknownName: for an unknown bot or participant; the message suggests the nearest names.
+        BotError: if one cannot be loaded here.
     """
     from evaluation.study import text_store
 
@@ -278,7 +280,7 @@ def _voted(turns: tuple[Turn, ...], move: Move) -> tuple[Turn, ...]:
 
 
 def _within(chat: HumanChat, moves: Mapping[int, Move]) -> SimulatedChat:
-    """Return a stored chat with the participant's moves in place of the person's, by number of the turn."""
+    """Return a stored chat with the person's messages replaced by the participant's moves, by turn number."""
     turns: tuple[Turn, ...] = ()
     costs = {place: move.cost for place, move in moves.items() if move.cost is not None}
     sources: dict[int, str] = {}

@@ -4,7 +4,7 @@
     study.metrics(["question", "sentiment"])
     hybrid(study, target="quality").plot()
 
-The tables have the columns that exports have: `conversation`, `bot`, `rater`, `turn`, and one for each question.
+The tables have the columns of exports: `conversation`, `bot`, `rater`, `turn`, and one for each question.
 """
 
 from __future__ import annotations
@@ -45,17 +45,17 @@ _data_folder: Callable[[], Path] | None = None
 
 
 def vectors_kept_in(data_folder: Callable[[], Path] | None) -> None:
-    """Keep encoders' vectors of the texts of all studies in a data folder, next to those of the server.
+    """Store encoder vectors of all studies' texts in a data folder, shared with the server.
 
     Args:
-        data_folder: asked when vectors are first needed; None: keep nothing between runs.
+        data_folder: called when vectors are first needed; None to store nothing.
     """
     global _data_folder
     _data_folder = data_folder
 
 
 def text_store() -> TextStore | None:
-    """Return the store of encoders' vectors, or None where none are kept (`vectors_kept_in`)."""
+    """Return the store of encoder vectors, or None if there is none (`vectors_kept_in`)."""
     if _data_folder is None:
         return None
     from chatbots.encoders.cache import TextStore
@@ -65,14 +65,14 @@ def text_store() -> TextStore | None:
 
 @dataclass(frozen=True, slots=True)
 class StudyDialogue:
-    """One conversation of a study: its bot, its source and people's answers about it.
+    """A conversation of a study: its bot, source and ratings.
 
     Attributes:
-        flags: names of the flags of its participant; None where the file says nothing of flags.
-        line: where it stands in its file, from 1; 0 where it has no line of its own.
-        condition: level of each of the study's factors that it was held under.
+        flags: flags of its participant; None if the file has no flags.
+        line: line in its file, from 1; 0 if it has none.
+        condition: its level of each factor of the study.
         meta: other fields of the conversation, for models.
-        person: who held the chat; empty: its only rater (`get_person`).
+        person: person who held the chat; if empty, its only rater (`get_person`).
     """
 
     conversation: Conversation
@@ -86,7 +86,7 @@ class StudyDialogue:
     person: str = ""
 
     def get_person(self) -> str:
-        """Return the chat's person, or else its only rater; empty if unknown."""
+        """Return the chat's person, or its only rater; empty if unknown."""
         raters = {rating.rater for rating in self.ratings if rating.rater}
         return self.person or (raters.pop() if len(raters) == 1 else "")
 
@@ -96,18 +96,18 @@ class Study:
     """Conversations with their ratings, for analysis.
 
     Attributes:
-        name: of the file it was read from, or of what was played.
-        dialogues: in the order of the file; every conversation has an id of its own.
-        skipped: records that could not be read: their line and the reason; of self-play, conversations that failed.
-        is_selfplay: whether bots talked with themselves; metrics then describe the bot's next utterance.
-        device: where metrics compute that use torch ("cpu", "cuda").
-        scale: lowest and highest possible answer, or by question (under "" of all others); where there is none the
-            smallest and largest answer stand in, which bound no interval.
-        reversed, higher: questions of which a high answer is a bad one, or a good one; else it is not known.
-        controls: bots made to be bad, as `meta.degraded_control` marks them; rankings and models leave them out.
-        tables: of a data package all its tables, as they were exported, by name.
-        left_out: names of tables that a data package lacks, since the requesting user lacked the right to them.
-        notes: what was guessed in reading the file, and the columns that were not used.
+        name: name of the file, or of the bots that played.
+        dialogues: in the order of the file; every conversation has a unique id.
+        skipped: unreadable records with line and reason; for self-play, failed conversations.
+        is_selfplay: True for self-play, in which metrics describe the bot's next utterance.
+        device: device of metrics that use torch ("cpu", "cuda").
+        scale: lowest and highest possible answer, or by question (under "" for all others). Otherwise the smallest and
+            largest answer are used, without limiting intervals.
+        reversed, higher: questions on which a high answer is bad, or good; otherwise this is unknown.
+        controls: deliberately poor bots, marked by `meta.degraded_control`; excluded from rankings and models.
+        tables: all tables of a data package by name, as exported.
+        left_out: names of tables missing from a data package because the requesting user lacked the permission.
+        notes: guesses made while reading the file, and unused columns.
     """
 
     name: str
@@ -146,7 +146,7 @@ class Study:
 
     @cached_property
     def judged(self) -> JudgedReplies:
-        """The single judged replies, for `judge`: of a data package its table, else the replies voted on."""
+        """Rated single replies, for `judge`: the table of a data package, otherwise the replies with votes."""
         table = self.tables.get(JUDGED_TABLE)
         if table is not None:
             return judgements_of(judged_rows(table))
@@ -154,19 +154,19 @@ class Study:
 
     @cached_property
     def bots(self) -> tuple[str, ...]:
-        """The bots, by name."""
+        """The bots in alphabetical order."""
         return tuple(sorted({dialogue.bot for dialogue in self.dialogues}))
 
     @cached_property
     def dimensions(self) -> tuple[str, ...]:
-        """The questions that ratings answer, in the order in which they first appear."""
+        """The questions that ratings answer, in order of first appearance."""
         return tuple(
             dict.fromkeys(key for dialogue in self.dialogues for rating in dialogue.ratings for key in rating.answers)
         )
 
     @cached_property
     def condition_columns(self) -> tuple[str, ...]:
-        """Names of the columns of the factors of its conversations, in the order in which they first appear."""
+        """Column names of the factors of its conversations, in order of first appearance."""
         return tuple(dict.fromkeys(column for dialogue in self.dialogues for column in _condition(dialogue)))
 
     @cached_property
@@ -213,7 +213,7 @@ class Study:
     def ratings(self) -> pd.DataFrame:
         """One row per rating.
 
-        Its columns are `conversation`, `bot`, `rater` (None where raters are unnamed), one for each question, and
+        The columns are `conversation`, `bot`, `rater` (None if raters are unnamed), one for each question, and
         `condition_…` for each factor.
         """
         table = _frame(
@@ -234,7 +234,7 @@ class Study:
 
     @cached_property
     def answers(self) -> Ratings:
-        """The ratings as every analysis reads them: one rule for who is a rater, higher for better."""
+        """The ratings in the form that every analysis uses, with one rule for raters and higher values better."""
         return Ratings.from_frame(
             self.ratings,
             self.dimensions,
@@ -246,28 +246,28 @@ class Study:
 
     @cached_property
     def flags(self) -> dict[str, int]:
-        """Number of conversations by flag of their participant; empty where the file has no flags."""
+        """Number of conversations by flag of their participant; empty if the file has no flags."""
         flag_names = [name for dialogue in self.dialogues for name in dialogue.flags or ()]
         return {name: flag_names.count(name) for name in sorted(set(flag_names))}
 
     def where(self, *, bots: Sequence[str] | None = None, without: Sequence[str] | str = ()) -> Study:
-        """Return a part of the conversations.
+        """Return a selection of the conversations.
 
         Args:
-            bots: only of these bots; None: of all.
-            without: names of flags, such as "fast": conversations of people with one of them are left out, as by
+            bots: only these bots; None for all.
+            without: names of flags, such as "fast"; conversations of people with one of them are excluded, as with
                 `--without` of the commands.
 
         Raises:
-            ValueError: for a bot that the study does not have, or flags where the file says nothing of them.
+            ValueError: if the study does not have a bot, or the file has no flags.
         """
         bots = self.bots if bots is None else bots
         without = (without,) if isinstance(without, str) else tuple(without)
         unknown = [bot for bot in bots if bot not in self.bots]
         if unknown:
-            raise ValueError(f"the study has no bot {quote(unknown[0])}; it has {', '.join(self.bots)}")
+            raise ValueError(f"the study has no bot {quote(unknown[0])}; its bots are {', '.join(self.bots)}")
         if without and all(dialogue.flags is None for dialogue in self.dialogues):
-            raise ValueError(f"{self.name} says nothing of flags; the exported table of conversations does")
+            raise ValueError(f"{self.name} has no flags; the exported table of conversations has them")
         dialogues = tuple(
             dialogue
             for dialogue in self.dialogues
@@ -276,10 +276,10 @@ class Study:
         return replace(self, dialogues=dialogues)
 
     def within(self, scales: FileScales) -> Study:
-        """Return the study without answers beyond their scales, which `skipped` lists.
+        """Return the study without answers outside their scales, which `skipped` lists.
 
         Raises:
-            ValueError: a scale is given for a question that is not rated.
+            ValueError: if a scale is given for a question that is not rated.
         """
         scales.check_questions(self.dimensions)
         dialogues, skipped = [], list(self.skipped)
@@ -293,18 +293,18 @@ class Study:
     def metrics(
         self, names: Sequence[str] | None = None, *, level: Literal["conversation", "turn"] = "conversation"
     ) -> pd.DataFrame:
-        """Compute metrics; earlier values are not computed again.
+        """Compute metrics, reusing earlier values.
 
         Args:
-            names: of metrics (`docs/reference/metrics.md` lists them); None: those that are computed by default.
-            level: a row per conversation, or per turn.
+            names: names of metrics (see `docs/reference/metrics.md`); None for the default ones.
+            level: one row per conversation, or per turn.
 
         Returns:
-            `conversation`, `bot` (and `turn`), and a column for each quantity; NaN where it is undefined.
+            `conversation`, `bot` (and `turn`), and one column per quantity; NaN if undefined.
 
         Raises:
-            UnknownName: for an unknown metric, with the nearest names.
-            MetricUnavailable: for one that cannot be computed here.
+            UnknownName: for an unknown metric; the message suggests the nearest names.
+            MetricUnavailable: if a metric cannot be computed here.
         """
         import pandas as pd
 
@@ -330,21 +330,21 @@ class Study:
 
     @cached_property
     def shared(self) -> TextCache:
-        """Cache that metrics and fits of this study share, so that no text is encoded twice.
+        """Cache shared by metrics and fits of this study, so that each text is encoded once.
 
-        A text that was encoded earlier is not encoded again where vectors are stored (`vectors_kept_in`).
+        Texts encoded earlier are not encoded again if vectors are stored (`vectors_kept_in`).
         """
         return TextCache(self.device, store=text_store())
 
     def plot(self, target: str | Sequence[str] | None = None, *, level: float | None = None) -> Plot:
-        """Draw every bot's mean rating against every other's, as the page of comparisons does.
+        """Draw all pairs of bots as a matrix of mean differences, like the comparison page.
 
         Args:
-            target: a question, or several for their mean; None: what bots are ranked by.
+            target: one or several questions (averaged); None for what bots are ranked by.
             level: as in `compare`.
 
         Raises:
-            ValueError: without ratings, with fewer than two rated bots, or for a question that there is not.
+            ValueError: without ratings, with fewer than two rated bots, or for an unknown question.
         """
         from evaluation.analysis.comparisons import compare as compared
         from evaluation.analysis.levels import check_level
@@ -352,7 +352,7 @@ class Study:
         return compared(replace(rated(self), level=check_level(level)), target, plans=False).plot()
 
     def summary(self) -> str:
-        """Return a table of the bots in text: conversations, ratings, and the mean answer to every question."""
+        """Return a text table of the bots: conversations, ratings, and the mean answer to every question."""
         counts = self.conversations.groupby("bot")["n_ratings"].agg(["size", "sum"])
         means = self.ratings.groupby("bot")[list(self.dimensions)].mean()
         width = max(map(len, (*self.bots, "bot")))
@@ -375,13 +375,13 @@ Factors = Mapping[str, Mapping[str, str]]
 def compare(
     study: Study, target: Target = None, *, smallest: float | None = None, level: float | None = None
 ) -> Comparisons:
-    """Compare every pair of a study's bots by their ratings: which differ significantly, and which are equal?
+    """Compare every pair of a study's bots by their ratings, for significant differences and equality.
 
     Args:
-        target: a question, or several for their mean; None: what bots are ranked by.
-        smallest: smallest difference of interest, in points: two bots are equal for practical purposes where the
-            interval of their difference at 1 − 2α = 90 % lies within ± it. None: a tenth of a known scale.
-        level: of the intervals; pairs differ significantly at 1 − level. None: .90.
+        target: one or several questions (averaged); None for what bots are ranked by.
+        smallest: smallest difference of interest, in points. Two bots are equal for practical purposes if the interval
+            of their difference at 1 − 2α = 90 % lies within ± this value. None for a tenth of a known scale.
+        level: confidence level of the intervals; pairs differ significantly at 1 − level. None for .90.
     """
     from evaluation.analysis.comparisons import compare as compared
     from evaluation.analysis.levels import check_level
@@ -392,12 +392,12 @@ def compare(
 def models(
     study: Study, factors: Factors | None = None, *, target: Target = None, level: float | None = None
 ) -> RatingModels:
-    """Model what a study's ratings depend on: analysis of variance, raters as a random effect, proportional odds.
+    """Model a study's ratings: analysis of variance, random rater effects, and proportional odds.
 
     Args:
-        factors: what the bots are made of: name to bot to level, such as `{"corpus": {"hred": "reddit", …}}`.
-        target: a question, or several; None: all, led by what bots are ranked by.
-        level: of the intervals; tests are at 1 − level. None: .90, and tests at .05.
+        factors: properties of the bots: name to bot to level, such as `{"corpus": {"hred": "reddit", …}}`.
+        target: one or several questions; None for all, led by what bots are ranked by.
+        level: confidence level of the intervals; tests are at 1 − level. None for .90, and tests at .05.
     """
     from evaluation.analysis.levels import check_level
     from evaluation.analysis.rating_models import rating_models
@@ -416,15 +416,15 @@ def model(
     """Fit a formula such as `quality ~ bot * scenario + (1|rater) + (1|item)` to a study's ratings.
 
     Args:
-        study: its conversations' conditions and `meta` are columns, too; or a table of one row per rating.
-        formula: names of columns with `+ * :`, and random effects `(1|column)`; `y` is what bots are ranked by.
+        study: a study, whose conversation conditions and `meta` are also columns; or a table with one row per rating.
+        formula: column names with `+ * :`, and random effects `(1|column)`; `y` is what bots are ranked by.
         kind: linear, or ordinal (cumulative logit).
-        factors: what the bots are made of: name to bot to level.
-        level: of the intervals, which the result names. None: .90.
+        factors: properties of the bots: name to bot to level.
+        level: confidence level of the intervals, which the result states. None for .90.
 
     Raises:
-        ValueError: without ratings, for a formula that cannot be read or names an unknown column, or for a level
-            that is not between .5 and 1.
+        ValueError: without ratings, for an invalid formula or an unknown column, or for a level that is not between .5
+            and 1.
     """
     from evaluation.analysis.formula_model import formula_model, model_frame
     from evaluation.analysis.levels import check_level
@@ -440,10 +440,10 @@ def raters(study: Study, *, target: str | Sequence[str] | None = None) -> RaterA
     """Return the raters' agreement, their use of the scale, and the screening by rater filters.
 
     Args:
-        target: a question, or several; None: all, led by what bots are ranked by.
+        target: one or several questions; None for all, led by what bots are ranked by.
 
     Raises:
-        ValueError: without ratings, or for a question that there is not.
+        ValueError: without ratings, or for an unknown question.
     """
     from evaluation.analysis.raters import analyse_raters
 
@@ -463,10 +463,10 @@ def agreement(study: Study) -> ItemSets:
 
 
 def rated(study: Study, target: str | Sequence[str] | None = None) -> Ratings:
-    """Return the study's ratings, of the target alone where there is one.
+    """Return the study's ratings, restricted to the target if there is one.
 
     Raises:
-        ValueError: there are none, or there is no such question.
+        ValueError: if there are none, or the question does not exist.
     """
     if not study.dimensions:
         raise ValueError(f"{study.name} has no ratings, so there is nothing to analyse")

@@ -1,4 +1,4 @@
-"""Agreement of a metric with people on systems: are the same ones better, and how surely?
+"""Agreement of a metric with people on the ranking of systems.
 
 Figures over the systems of one data set, compared pair by pair (`evaluation.stats.systems`): correlation of their
 means; pairwise accuracy, the share of pairs that the metric orders as people do (Kocmi et al. 2021, WMT), pairs that
@@ -43,28 +43,30 @@ from evaluation.stats.systems import (
 N_RESAMPLES = 1000
 LEVEL = 0.95
 FEWEST_SYSTEMS = 3
-"""Of fewer no correlation is defined."""
+"""Minimum number of systems for a correlation."""
 FEWEST_FOR_VERDICT = 5
-"""With four, chance orders all pairs as people do in 4 % of cases: too near to 5 % to say more than that it did."""
+"""Minimum number of systems for a verdict: with four, chance orders all pairs as people do in 4 % of cases, too close
+to 5 %.
+"""
 MOST_REPLIES = 1500
-"""Of more replies to different contexts so many are drawn, before all pairs of them are counted."""
-NO_PERSON_ORDERS = Reason("people_tie_all", "people's means of all systems are equal")
-NO_REPLY_PAIRS = Reason("no_reply_pairs", "no two replies were rated")
+"""Maximum number of replies whose pairs are all counted; a sample is drawn if there are more."""
+NO_PERSON_ORDERS = Reason("people_tie_all", "all systems have the same mean rating")
+NO_REPLY_PAIRS = Reason("no_reply_pairs", "no two replies can be compared")
 
 
 def few_systems(n_systems: int, needed: int = FEWEST_SYSTEMS) -> Reason:
-    """Return the reason why so few systems tell nothing."""
-    return Reason("few_systems", f"{n_systems} systems are too few; {needed} are needed", n=n_systems, needed=needed)
+    """Return the reason why there are too few systems."""
+    return Reason("few_systems", f"only {n_systems} systems; {needed} are needed", n=n_systems, needed=needed)
 
 
 @dataclass(frozen=True, slots=True)
 class SystemFigure:
-    """A figure over systems.
+    """Figure over systems.
 
     Attributes:
-        value: None where undefined, for the reason.
-        low, high: ends of its interval of 95 %; None where there is none.
-        reason: why the value, or else the interval, is missing.
+        value: None if undefined, with the reason.
+        low, high: ends of its 95 % interval; None if there is none.
+        reason: reason for a missing value or interval.
     """
 
     value: float | None
@@ -73,7 +75,7 @@ class SystemFigure:
     reason: Reason | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """Return `{"value", "ci95"}` with nulls where undefined, and then the reason."""
+        """Return `{"value", "ci95"}`, with nulls and the reason if undefined."""
         ends = None if self.low is None or self.high is None else [self.low, self.high]
         figure_json: dict[str, Any] = {"value": self.value, "ci95": ends}
         return figure_json | ({"reason": self.reason.to_json()} if self.reason is not None else {})
@@ -81,14 +83,14 @@ class SystemFigure:
 
 @dataclass(frozen=True, slots=True)
 class TieCalibration:
-    """Share of pairs of replies that a metric orders or ties as people do.
+    """Share of reply pairs that a metric orders or ties as people do.
 
     Attributes:
-        value: with the best threshold; None without any pair.
-        epsilon: that threshold, chosen on these replies.
-        untied: the share where only equal scores are ties.
-        n_pairs: pairs of replies; n_tied: those that people tie.
-        same_context: the pairs are of replies to one context.
+        value: with the best threshold; None without pairs.
+        epsilon: the threshold, chosen on these replies.
+        untied: the share if only equal scores are ties.
+        n_pairs: number of reply pairs; n_tied: number of those that people tie.
+        same_context: True if the pairs are replies to one context.
     """
 
     value: float | None
@@ -112,17 +114,17 @@ class TieCalibration:
 
 @dataclass(frozen=True, slots=True)
 class SystemAgreement:
-    """A metric compared with people on the systems of a data set.
+    """Comparison of a metric with people on the systems of a data set.
 
     Attributes:
-        means: by system, people's and the metric's mean over its cells.
-        n_contexts: different contexts.
-        n_pairs: pairs of systems; n_shared: those compared on shared contexts; n_tied: those that people tie.
-        correlations: of the means, by method.
+        means: by system, mean human and metric score over its cells.
+        n_contexts: number of contexts.
+        n_pairs: number of system pairs; n_shared: those compared on shared contexts; n_tied: those that people tie.
+        correlations: correlations of the means, by method.
         accuracy: pairwise accuracy.
-        p: how often chance reaches it, systems permuted; None where undefined.
+        p: probability that chance reaches it, by permuting systems; None if undefined.
         soft_accuracy: soft pairwise accuracy.
-        ties: at reply level.
+        ties: results at reply level.
         left_out: systems with too few contexts.
     """
 
@@ -146,7 +148,7 @@ class SystemAgreement:
         return "better_than_chance" if self.p <= 1 - LEVEL else "not_shown"
 
     def to_json(self) -> dict[str, Any]:
-        """Return all figures, with a reason where one is undefined."""
+        """Return all figures, with a reason for undefined ones."""
         return {
             "n_systems": len(self.means),
             "n_contexts": self.n_contexts,
@@ -166,11 +168,11 @@ class SystemAgreement:
 def agreement_of_systems(
     scores: np.ndarray, people: np.ndarray, systems: np.ndarray, contexts: np.ndarray, *, seed: int = 0
 ) -> SystemAgreement | None:
-    """Compare a metric with people on the systems of one data set; None where it names fewer than two.
+    """Compare a metric with people on the systems of one data set; None if it names fewer than two.
 
     Args:
-        scores, people: (N,) of the replies, NaN where undefined; higher is better.
-        systems, contexts: (N,) names; replies without a system take no part.
+        scores, people: (N,) scores of the replies, NaN if undefined; higher is better.
+        systems, contexts: (N,) names; replies without a system are left out.
     """
     if len(set(systems) - {""}) < 2:
         return None
@@ -223,13 +225,13 @@ def agreement_of_systems(
 
 
 def _interval(value: float, draws: np.ndarray, n_contexts: int, lowest: float) -> tuple[float, float] | None:
-    """Return the ends of the resamples' percentiles, and of these less twice their bias; None where most are undefined.
+    """Return bias-corrected percentile ends of the resamples; None if most are undefined.
 
-    Noise makes a figure lower, and resamples have it twice: they lie as far below the figure again as it does below
-    what it would be without noise.
+    Noise makes a figure lower, and resamples contain it twice: they lie as far below the figure as it lies below its
+    noise-free value. Twice that bias is therefore subtracted.
 
     Args:
-        lowest: value that the figure can have; the highest is 1.
+        lowest: lowest possible value of the figure; the highest is 1.
     """
     ends = interval_of_draws(draws, n_contexts, LEVEL)
     if ends is None:
@@ -240,7 +242,7 @@ def _interval(value: float, draws: np.ndarray, n_contexts: int, lowest: float) -
 
 
 def _draws(cells: SystemCells, pairs: SystemPairs, weights: np.ndarray) -> dict[str, np.ndarray]:
-    """Return every figure under each of (B, contexts) weights: (B,), NaN where it is undefined."""
+    """Return every figure under each of (B, contexts) weights: (B,), NaN if undefined."""
     people, metric = cells.means(weights)
     step = max(1, BLOCK // max(1, len(pairs.first)))
     soft, hard = [], []
@@ -260,7 +262,7 @@ def _draws(cells: SystemCells, pairs: SystemPairs, weights: np.ndarray) -> dict[
 
 
 def _accuracy(people: np.ndarray, metric: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the share of pairs that both order alike, and the number that people tie: (B,) of (B, P) differences."""
+    """Return the share of pairs in the same order, and the number that people tie: (B,) from (B, P) differences."""
     people_signs, metric_signs = np.sign(clear_rounding(people)), np.sign(clear_rounding(metric))
     ordered = (people_signs != 0) & np.isfinite(people_signs)
     n = ordered.sum(axis=1)
@@ -269,9 +271,9 @@ def _accuracy(people: np.ndarray, metric: np.ndarray) -> tuple[np.ndarray, np.nd
 
 
 def _chance_p(means: np.ndarray) -> float | None:
-    """Return the p value of a pairwise accuracy: the metric's means are permuted among systems.
+    """Return the p-value of a pairwise accuracy, by permuting the metric's means among systems.
 
-    None where people tie all systems. Orders are those of the (2, systems) means over all cells.
+    None if people tie all systems. Orders come from the (2, systems) means over all cells.
     """
     first, second = np.triu_indices(means.shape[1], k=1)
     dealt = permutations(means.shape[1], N_PERMUTATIONS, seed=0)
@@ -290,8 +292,8 @@ class SystemComparison:
     """Soft pairwise accuracies of two metrics on the same cells, and the test of their difference.
 
     Attributes:
-        ours, theirs: None where undefined, for the reason.
-        p: two-sided; n_systems, n_cells: that both have.
+        ours, theirs: None if undefined, with the reason.
+        p: two-sided; n_systems, n_cells: numbers that both have.
     """
 
     ours: float | None
@@ -318,12 +320,12 @@ def compare_on_systems(
     *,
     seed: int = 0,
 ) -> SystemComparison:
-    """Test the soft pairwise accuracies of two metrics on one data set: swap their standardised scores in random cells.
+    """Test the soft pairwise accuracies of two metrics on one data set, by swapping scores in random cells.
 
-    All swaps are tried where they are no more than `N_PERMUTATIONS`.
+    The scores are standardised. All swaps are tried if there are at most `N_PERMUTATIONS`.
 
     Args:
-        ours, theirs, people: (N,) NaN where undefined, higher is better; systems, contexts: (N,) names.
+        ours, theirs, people: (N,) NaN if undefined, higher is better; systems, contexts: (N,) names.
     """
     cells = SystemCells.from_columns([people, ours, theirs], contexts, systems)
     n_systems, has_cell = len(cells.systems), cells.presence.astype(bool)
@@ -337,7 +339,7 @@ def compare_on_systems(
     pairs = cells.pairs()
 
     def p_of(cell_values: np.ndarray) -> np.ndarray:
-        """Return (B, P) p of (B, contexts, systems) values, 0 where there is no cell."""
+        """Return (B, P) p-values of (B, contexts, systems) values, 0 for missing cells."""
         d = pairs.differences(cell_values) if pairs.is_shared.any() else np.zeros((1, 1, len(pairs.first)))
         n, n_both = cells.presence.sum(axis=0, keepdims=True), pairs.shared.sum(axis=0, keepdims=True)
         return pairs.compared(
@@ -363,12 +365,12 @@ def compare_on_systems(
 
 
 def calibrate_ties(scores: np.ndarray, people: np.ndarray, contexts: np.ndarray, *, seed: int = 0) -> TieCalibration:
-    """Choose the threshold below which a metric ties two replies so that most pairs are ordered or tied as by people.
+    """Choose the tie threshold of a metric that orders or ties the most reply pairs as people do.
 
-    Pairs are of replies to one context where half of the replies or more share theirs, else of all replies.
+    Pairs are replies to one context if at least half of the replies share theirs, otherwise all pairs.
 
     Args:
-        scores, people: (N,) NaN where undefined, higher is better; contexts: (N,) names.
+        scores, people: (N,) NaN if undefined, higher is better; contexts: (N,) names.
     """
     known = np.isfinite(scores) & np.isfinite(people)
     x, y = scores[known], people[known]

@@ -1,6 +1,6 @@
 """Columns of metrics, and results as text tables and plain values.
 
-The data dictionary of exports and pages is made of `Column`s.
+The data dictionary of exports and pages consists of `Column`s.
 """
 
 from __future__ import annotations
@@ -24,15 +24,14 @@ class Column:
     """One column of a metric's table.
 
     Args:
-        name: unique among all metrics within its level, lower case with underscores, e.g.
-            `sentiment_user`. Where a name stands at both levels, the conversation's value is the mean
-            over its turns that have one.
-        level: a value per turn (stored at the turn it describes) or per conversation.
+        name: unique among all metrics within its level, lower case with underscores, e.g. `sentiment_user`. If a name
+            exists at both levels, the conversation's value is the mean over its defined turns.
+        level: one value per turn (stored at the turn it describes) or per conversation.
         title: readable name, e.g. "Sentiment, participant".
-        unit: what is counted ("words", "cosine", "1"); 1 for a pure number.
-        range: smallest and largest possible value; None where unbounded.
-        direction: which way is commonly thought better.
-        description: one or two sentences with the formula's source.
+        unit: unit ("words", "cosine", "1"); 1 for a pure number.
+        range: smallest and largest possible value; None if unbounded.
+        direction: direction commonly considered better.
+        description: one or two sentences with the source of the formula.
     """
 
     name: str
@@ -45,7 +44,7 @@ class Column:
 
 
 def ends_of(range: tuple[float | None, float | None]) -> tuple[float, float] | None:
-    """Return the ends that values cannot leave, infinite on an open side; None where both are open."""
+    """Return the limits of the values, infinite on an open side; None if both are open."""
     low, high = range
     if low is None and high is None:
         return None
@@ -62,7 +61,7 @@ def per_turn(
     description: str,
 ) -> tuple[Column, Column]:
     """Return a turn-level column and its mean over the defined turns of a conversation, under one name."""
-    mean = f"Mean over the turns that have a value. {description}"
+    mean = f"Mean over the turns with a value. {description}"
     return (
         Column(name, "turn", title, unit, range, direction, description),
         Column(name, "conversation", f"{title}, mean", unit, range, direction, mean),
@@ -70,9 +69,9 @@ def per_turn(
 
 
 def text_table(title: str, headers: Sequence[str], rows: Sequence[Sequence[str]], foot: str = "") -> str:
-    """Return a table between lines, its title above it, as statsmodels prints them.
+    """Return a table between lines with its title above, in the style of statsmodels.
 
-    The first column stands at the left, and every other one that holds no digit.
+    The first column and columns without digits are left-aligned.
     """
     columns = list(zip(headers, *rows, strict=True)) if rows else [(header,) for header in headers]
     widths = [max(len(cell) for cell in column) for column in columns]
@@ -92,7 +91,7 @@ def text_table(title: str, headers: Sequence[str], rows: Sequence[Sequence[str]]
 
 
 def number_or_reason(reason: str | None) -> dict[str, Any]:
-    """Return `{"reason": …}` to stand next to a number that is undefined, or nothing."""
+    """Return `{"reason": …}` to put next to an undefined number, or nothing."""
     if reason is None:
         return {}
     return {"reason": reason.to_json() if isinstance(reason, Reason) else {"code": str(reason)}}
@@ -101,8 +100,8 @@ def number_or_reason(reason: str | None) -> dict[str, Any]:
 def to_plain(value: Any) -> Any:
     """Return a result as plain JSON values.
 
-    Dataclasses become objects, tuples and arrays lists, numbers that are not finite null, and reasons objects with
-    a code. Where there is no reason, none is named.
+    Dataclasses become objects, tuples and arrays lists, non-finite numbers null, and reasons objects with a code.
+    Missing reasons are omitted.
     """
     if isinstance(value, Reason):
         return value.to_json()

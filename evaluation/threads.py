@@ -1,4 +1,4 @@
-"""Threads of linear algebra: one where many small systems are solved."""
+"""Thread limits of linear algebra, for solving many small systems."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ T = TypeVar("T")
 
 
 def with_one_blas_thread(function: Callable[P, T]) -> Callable[P, T]:
-    """Return the function with BLAS held to one thread while it runs.
+    """Return the function with BLAS limited to one thread while it runs.
 
-    Threads that share a small system wait for one another by spinning: a fit of 1.7 s took 10 s of CPU on two threads,
+    Threads that share a small system wait for each other by spinning: a fit of 1.7 s took 10 s of CPU on two threads,
     and 50 to 73 s on a busy machine.
     """
 

@@ -217,7 +217,7 @@ def test_columns_can_be_asked_for_and_unknown_names_are_told(file):
     assert list(judge(judgements, ["bleu_1"])["bleu_1"].columns) == ["bleu_1"]
     with pytest.raises(UnknownName, match="bleu"):
         judge(judgements, ["bluw"])
-    with pytest.raises(ValueError, match="there are no ratings of 'better'; there is good"):
+    with pytest.raises(ValueError, match="there are no ratings of 'better'; available: good"):
         judge(judgements, ["bleu"], target="better")
 
 
@@ -489,7 +489,7 @@ def test_what_cannot_be_combined_is_named():
     sets = [data_set(name, seed) for seed, name in enumerate("abc")]
     with pytest.raises(ValueError, match=r"2 data sets \(a, b\) are too few"):
         combine_sets(sets[:2])
-    with pytest.raises(ValueError, match="two data sets are called 'a'"):
+    with pytest.raises(ValueError, match="two data sets are named 'a'"):
         combine_sets([*sets, sets[0]])
     alone = [ScoredSet(one.name, one.human, one.contexts, {"topic": one.scores["topic"]}) for one in sets]  # fmt: skip
     with pytest.raises(ValueError, match="1 metrics that can be computed"):

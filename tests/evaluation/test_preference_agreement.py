@@ -74,7 +74,7 @@ def test_what_lacks_a_side_is_counted_and_what_cannot_be_computed_says_why() -> 
     assert found.counts["both_tied"] == found.counts["chooser_tied"] == 1
     assert found.agreed.mean is None
     assert "always called them the same" in found.to_json()["agreed"]["reason"]
-    with pytest.raises(ValueError, match="'warmth' about pairs; there is quality"):
+    with pytest.raises(ValueError, match="'warmth' about pairs; available: quality"):
         compare_choices(SEVEN, chosen, "warmth")
 
 
@@ -292,7 +292,10 @@ def test_a_gain_that_one_context_carries_has_no_interval() -> None:
         assert (gain.low, gain.high) == (None, None)
         assert gain.reason.code == "few_carry"
         assert gain.to_json()["reason"]["n_units"] == 60
-    assert "no interval: 1.0 of 60 contexts carry one side" in gains_printed({"m": {"against": found.to_json()}})[0]
+    assert (
+        "no interval: 1.0 of 60 contexts carry the variance of one side"
+        in gains_printed({"m": {"against": found.to_json()}})[0]
+    )
     # Three that differ alike are enough, and in two cells of one data set each carries its own.
     bleu[[3, 9, 20]] = 0.8
     assert compare_paired(good, bleu, human, contexts, cells, "bleu").gains["pearson"].low is not None

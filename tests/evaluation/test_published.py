@@ -124,7 +124,7 @@ def test_the_command_s_table_prints_them(tmp_path: Path) -> None:
     assert result["rouge_l"]["source"] == "grade/convai2"
     printed = agreements_printed(result)
     assert ".136 .140 (n 600)" in printed, "the survey's row of all dialogue models"
-    assert "published: Pearson and Spearman of the whole set; Yeh et al." in printed
+    assert "published: Pearson and Spearman for the whole set; Yeh et al." in printed
 
 
 def rouge_by_hand(reply: str, reference: str) -> float:

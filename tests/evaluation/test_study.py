@@ -125,9 +125,9 @@ def test_tables_keep_conversations_of_two_bots_apart_too(tmp_path: Path) -> None
     assert study.conversations["n_turns"].tolist() == [2, 2]
     assert study.ratings[["bot", "quality"]].values.tolist() == [["a", 5], ["b", 1]]
     assert [(one.line, one.reason) for one in study.skipped] == [
-        (4, "a rating of conversation '0', which is there for 'a', 'b'"),
-        (5, "a rating of conversation '0' of bot 'c', which is there for 'a', 'b'"),
-        (6, "a rating of conversation '9' of bot 'a', which is not there or was left out"),
+        (4, "a rating of conversation '0', which exists for 'a', 'b'"),
+        (5, "a rating of conversation '0' of bot 'c', which exists for 'a', 'b'"),
+        (6, "a rating of conversation '9' of bot 'a', which does not exist or was excluded"),
     ]
     (tmp_path / "clash.csv").write_text(said + "0,a,1,bot,something else\n")
     clash = confab.read(tmp_path / "clash.csv")

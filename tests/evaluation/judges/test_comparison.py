@@ -226,8 +226,8 @@ def test_a_good_judge_may_replace_a_rater_a_reversed_one_may_not_and_little_evid
     alone = compare_judges(two, [scores_of(two.means + rng.normal(0, 0.3, 60), is_fixed=True)], families={})
     assert alone.judges[0].verdict == "unknown"
     assert (
-        " may replace a rater. It scored 60 of 60 rated items (100 %). The alternative-annotator test is undefined: only 2 of 2"
-        in alone.sentences[0]
+        " may replace a rater. It scored 60 of 60 rated items (100 %). The alternative-annotator test is undefined: "
+        "only 2 of 2" in alone.sentences[0]
     )
     plain = alone.to_json()["judges"][0]
     assert plain["consistency_reason"] == FIXED

@@ -173,8 +173,8 @@ def test_the_verdict_says_what_would_change_it() -> None:
     row = prediction("simulated", Effect(0.5, -0.3, 0.9))
     found = verdict_of("retrieval", [trait], [test], [PEOPLE, row], n_rated=8, is_within=False)
     assert found.sentence == (
-        "retrieval: a classifier using sentence vectors identifies the simulated chat of a pair in 83 % [80, 86] of cases "
-        "(chance: 50 %), and 1 of 1 trait is clearly different, most length of messages; it is not known whether "
+        "retrieval: a classifier using sentence vectors identifies the simulated chat of a pair in 83 % [80, 86] of "
+        "cases (chance: 50 %), and 1 of 1 trait is clearly different, most length of messages; it is not known whether "
         "their chats order the bots as people do (8 rated bots, r 0.50 [−0.30, 0.90])."
     ).replace("0.", ".")
     n = bots_needed(row) or 0

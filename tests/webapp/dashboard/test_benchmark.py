@@ -341,7 +341,7 @@ def test_a_judge_is_held_to_the_same_people_as_metrics_from_the_result_of_the_co
     assert first[:2] == ["fair", "(judge)"]
     low, high = of_command["fair (pairs)"]["agreed"]["ci95"]
     assert first[2:5] == ["1.00", f"[{low:.2f},".replace("0.", "."), f"{high:.2f}]"]
-    assert "1 pair left out: nothing was chosen of the pair (fair (judge))." in html
+    assert "1 pair left out: there is no choice for the pair (fair (judge))." in html
     assert "Nothing has been compared yet" not in html
     assert staff.get(f"{ADDRESS}{job.pk}/words_bot/").status_code == 404
     again = staff.post(f"{ADDRESS}{job.pk}/again/")

@@ -262,7 +262,7 @@ def test_a_judge_and_metrics_stand_beside_people_s_choices(judge: str, tmp_path:
     out = StringIO()
     call_command("judge_pairs", *asked, stdout=out, stderr=StringIO())
     assert "human quality with greater length (Spearman): 1.00" in out.getvalue()
-    assert "people's answers to 'quality': 6 of 3 pairs by 2 raters" in out.getvalue()
+    assert "human answers to 'quality': 6 about 3 pairs by 2 raters" in out.getvalue()
     metrics = ["--study", "compared", "--metrics", "words_bot,bleu", "--judged", str(output)]
     out = StringIO()
     call_command("evaluate_metrics", *metrics, "--json", stdout=out, stderr=StringIO())
@@ -278,7 +278,7 @@ def test_a_judge_and_metrics_stand_beside_people_s_choices(judge: str, tmp_path:
     # of freedom.
     t = math.tan(0.475 * math.pi)
     low = f"{2 / (2 + t**2):.2f}".removeprefix("0")
-    assert f"the same reply where both chose one: 1.00 [{low}, 1.00]" in out.getvalue()
+    assert f"the same reply if both chose one: 1.00 [{low}, 1.00]" in out.getvalue()
     other = tmp_path / "other.csv"
     other.write_text("a,b\n")
     with pytest.raises(CommandError, match="no file of judged pairs"):
@@ -318,5 +318,5 @@ def test_whole_chats_of_an_arena_are_judged_and_chosen_between(judge: str, tmp_p
     replies = tmp_path / "replies.jsonl"
     two = {"response": "cats", "model": "p", "second_response": "dogs", "second_model": "q"}
     replies.write_text(json.dumps({"id": "1", **two}) + "\n")
-    with pytest.raises(CommandError, match="is of another judge"):
+    with pytest.raises(CommandError, match="belongs to another judge"):
         told("--data", str(replies), "--judge", judge, "--output", str(output))

@@ -126,7 +126,7 @@ def test_marked_replies_are_judged_on_every_label() -> None:
     assert [value for _, value in found[0].scores("asks")[0]] == [1, 1]
     assert sorted(value for _, value in found[0].scores("ignores")[0]) == [0, 1]
     told = judge(judgements_of(found), ["words_bot", "length"], target="asks")
-    assert told["length"].unavailable == "it says nothing of single replies"
+    assert told["length"].unavailable == "it does not describe single replies"
     by_words = told["words_bot"].to_json()
     assert by_words["n"] == 3
     assert by_words["pearson"]["r"] is None, "everybody said the same of every reply"

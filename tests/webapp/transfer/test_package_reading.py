@@ -440,13 +440,13 @@ def test_a_zip_that_would_do_harm_is_not_unpacked(
     monkeypatch.setattr(opening, "DOUBTED_BYTES", 1000)
     with zipfile.ZipFile(tmp_path / "bomb.zip", "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("data/turns.csv", b"0" * 10**6)
-    with pytest.raises(PackageError, match=r"would unpack to 1,000,000, as no data"):
+    with pytest.raises(PackageError, match=r"would unpack to 1,000,000, which is implausible"):
         confab.read(tmp_path / "bomb.zip")
     monkeypatch.setattr(opening, "MOST_BYTES", 1000)
-    with pytest.raises(PackageError, match="at most 1,000"):
+    with pytest.raises(PackageError, match="the maximum is 1,000"):
         import_conversations(written(study, tmp_path), study_key="again")
     (tmp_path / "no.zip").write_bytes(b"PK nothing")
-    with pytest.raises(PackageError, match="is no zip"), package_open(tmp_path / "no.zip"):
+    with pytest.raises(PackageError, match="is not a zip"), package_open(tmp_path / "no.zip"):
         pass
 
 
