@@ -133,12 +133,12 @@ def _with_id_names(study: Study, recruitment: Recruitment) -> Recruitment:
     if settings.platform == LINK_PLATFORM and not recruitment.fields.get(LINK_PARAMETER):
         return replace(recruitment, problem=recruitment.problem or StartRefusal.LINK_MISSING)
     if settings.platform == "prolific":
-        # Nobody could be paid through Confab. Mechanical Turk's plain link has no id, and a code is pasted.
+        # Confab could not pay anyone. Mechanical Turk's plain link has no id, and a code is pasted.
         return replace(recruitment, problem="" if recruitment.platform else StartRefusal.NO_IDS)
     if settings.platform != "panel":
         return recruitment
     with_names = replace(recruitment, id_name=settings.id_parameter, session_name=settings.session_parameter)
-    # Without the id nobody could be paid.
+    # Without the id, Confab could not pay the participant.
     return replace(with_names, problem=StartRefusal.NO_IDS if with_names.id_name and not with_names.platform else "")
 
 

@@ -21,13 +21,13 @@ const words = JSON.parse(byId("words").textContent);
 const nMin = Number(main.dataset.minExchanges);
 const nMax = Number(main.dataset.maxExchanges);
 const storeKey = `confab.${main.dataset.task}.${main.dataset.number}`;
-const others = document.getElementById("others"); // what is asked beside the choice
+const others = document.getElementById("others"); // the questions next to the choice
 const firsts = main.dataset.firsts?.split(" "); // which side stands first, round by round, where replies are picked
 const radios = [...document.querySelectorAll("input[name=choice]")];
 
 const outbox = new Outbox(`${storeKey}.outbox`);
 const time = new ChatTime(words, () => update());
-// A choice whose page came back, since something beside it was missing.
+// A choice on a page that came back because another answer was missing.
 const state = { ended: false, kept: radios.find((radio) => radio.checked), wrong: byId("summary") };
 
 const sides = [...document.querySelectorAll("[data-side]")].map(({ dataset }) => ({
@@ -87,7 +87,7 @@ composer.onChange = () => {
 
 const isDue = () => outbox.message !== null || some((side) => side.due !== null && !side.can);
 const isPickDue = () => Boolean(picks && (picks.due || some((side) => side.can)));
-// Where replies are picked, the chat can go on with one alone.
+// If replies are picked, the chat can continue with one chatbot.
 const hasFailed = () => (picks ? all((side) => side.can) : some((side) => side.can));
 const nComplete = () => Math.min(...sides.map((side) => rounds.nReplies(side.name)));
 
@@ -112,7 +112,7 @@ function send() {
 }
 
 const delivery = new Delivery(outbox, {
-  // To both at once: neither gets a start.
+  // Send to both at the same time, so that neither has a head start.
   send(message) {
     if (!all((side) => side.connected && side.loaded)) return false;
     for (const side of sides) if (!side.acknowledged) side.socket.send(message);
@@ -335,7 +335,7 @@ byId("failed")
     update();
   });
 
-// Everything outside the talk follows from the state.
+// Everything outside the conversation is derived from the state.
 function update() {
   const isLoaded = all((side) => side.loaded);
   const n = nComplete();
@@ -368,7 +368,7 @@ function update() {
   byId("save").hidden = picks ? !isOpen : !picked;
   if (others) others.hidden = byId("save").hidden;
   if (!byId("save").hidden && state.wrong) {
-    state.wrong.focus(); // shown now, with the choice that it stands beside
+    state.wrong.focus(); // visible now, next to the choice
     state.wrong = null;
   }
   if (!picks) byId("write-on").hidden = !picked || isOver;

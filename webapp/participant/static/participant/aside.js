@@ -1,4 +1,4 @@
-// A question of the researchers in the middle of a chat: fetched when it is due, shown in place of the box to write in.
+// A researchers' question during a chat: fetched when due, shown instead of the message box.
 
 import { busyWire, byId } from "./page.js";
 
@@ -18,7 +18,7 @@ export async function asideFollow(n, { isQuiet, onShown }) {
     const answer = await fetch(location.href, { headers: { Accept: "text/html" } });
     const page = new DOMParser().parseFromString(await answer.text(), "text/html");
     const question = page.getElementById("aside-question");
-    asks.splice(0, asks.length, ...asksOf(page.getElementById("main"))); // one may be answered in another window
+    asks.splice(0, asks.length, ...asksOf(page.getElementById("main"))); // another window may have answered one
     if (question) {
       place.append(question);
       busyWire(place);
@@ -29,7 +29,7 @@ export async function asideFollow(n, { isQuiet, onShown }) {
       setTimeout(onShown, AGAIN_AFTER_MS); // the reply that makes it due is not stored yet
     }
   } catch {
-    setTimeout(onShown, AGAIN_AFTER_MS); // the connection is gone
+    setTimeout(onShown, AGAIN_AFTER_MS); // the connection is lost
   } finally {
     isFetching = false;
   }

@@ -1,9 +1,9 @@
-// A page that asks something: where the focus begins, number keys, and answers that outlive a reload until they are saved.
+// Pages with questions: initial focus, number keys, and answers that survive a reload until they are saved.
 
 import { likertWire } from "./likert.js";
 import { byId, kept } from "./page.js";
 
-// Hidden fields that tell one page at an address from the next: its item, its pair, its try.
+// Hidden fields that distinguish pages at the same address: item, pair, attempt.
 const PAGE_FIELDS = ["_n", "_of", "_pair", "_quiz", "_attempt"];
 
 const isOwn = (name) => name && name !== "csrfmiddlewaretoken" && !name.startsWith("_");
@@ -66,7 +66,7 @@ export function askingWire(form) {
   conditionsWire(form);
   const wrong = byId("summary") ?? document.querySelector(".has-error :is(input, textarea)");
   if (wrong) wrong.focus();
-  else byId("title").focus({ preventScroll: true }); // a reload stays where it was
+  else byId("title").focus({ preventScroll: true }); // a reload keeps its scroll position
 }
 
 // Questions before the task and about the instructions need nothing else.

@@ -73,7 +73,7 @@ const composer = new Composer({
   draftKey: `${storeKey}.draft`,
   onSend: send,
 });
-// Without its script, or in a chat without images, none is chosen.
+// No image without its script, or in a chat without images.
 let images = { isComing: false, isChosen: false, take: () => ({}), giveBack() {} };
 const imagesOpen = ({ ImageChooser }) => {
   images = new ImageChooser(words);
@@ -152,7 +152,7 @@ const handlers = {
     if (state.due !== null) log.typing(state.due);
     byId("loading").hidden = true;
     if (isFirst) log.toBottom();
-    // Only what comes from now on is read aloud.
+    // Read aloud only what arrives from now on.
     if (isFirst) setTimeout(() => list.setAttribute("aria-live", "polite"), 300);
   },
 
@@ -218,7 +218,7 @@ const handlers = {
   error(frame) {
     const { code } = frame;
     if (code === "bot_failed") {
-      if (log.turns.has(frame.turn)) return; // the reply was faster than the news that it is late
+      if (log.turns.has(frame.turn)) return; // the reply overtook the frame that says it is late
       if (frame.reason === "content") {
         // A filter refused the message: it stays, marked, and another one can be written.
         log.refuse(frame.turn - 1);
@@ -259,7 +259,7 @@ const handlers = {
   },
 };
 
-// What was ticked and is not stored is taken back.
+// Untick what was not stored.
 function castRefused() {
   for (const { votes } of log.turns.values()) if (votes?.pending != null) votes.refused();
   for (const box of marks.values()) if (box.pending) box.refused();
@@ -280,7 +280,7 @@ const socket = new Socket(socketAddress(main.dataset.ws, main.dataset.token), {
   },
 });
 
-// Everything outside the conversation follows from the state.
+// Everything outside the conversation is derived from the state.
 function update() {
   // Who writes second answers with each message, so that a message is an exchange.
   const n = partner.writesFirst ? log.nReplies : log.nMessages;
@@ -345,7 +345,7 @@ function hintShow(isDue) {
   byId("hint").textContent = text;
 }
 
-// A chat that ends without a form of its own is ended by a post.
+// A chat without a rating form ends with a POST.
 if (main.dataset.ends) {
   for (const link of [byId("rate"), byId("leave-rate")]) {
     link.addEventListener("click", (event) => {
@@ -356,7 +356,7 @@ if (main.dataset.ends) {
 }
 
 update();
-// Whoever has come here is here to write; on touch the keyboard would cover the page before it is read.
+// Focus the message box, except on touch devices, whose keyboard would cover the unread page.
 if (composer.byTouch.matches) byId("title").focus();
 else byId("text").focus({ preventScroll: true });
 document.documentElement.classList.add("started"); // watch.js waits for this

@@ -32,7 +32,7 @@
     parts.type = "module";
     parts.src = me.getAttribute("data-parts");
     parts.addEventListener("error", function () { fail(true); });
-    // A slow network is no proof: the page says so and lets people go on.
+    // A slow network proves nothing, so the page warns but lets people continue.
     var timer = setTimeout(function () { fail(false); }, 8000);
     parts.addEventListener("load", function () {
       clearTimeout(timer);

@@ -1,4 +1,4 @@
-// The box people write in: grows with its text, counts, and knows when Enter means "send".
+// The message box: grows with its text, counts characters, and decides when Enter sends.
 
 import { countChars, kept } from "./page.js";
 
@@ -17,7 +17,7 @@ export class Composer {
       this.composing = true;
     });
     box.addEventListener("compositionend", () => {
-      // Safari tells the Enter that ends a composition after its end.
+      // Safari reports the Enter that ends a composition after its end.
       setTimeout(() => {
         this.composing = false;
       }, 0);
@@ -38,7 +38,7 @@ export class Composer {
     this.changed();
   }
 
-  // Empty where a reader would see nothing, as the server judges it.
+  // Empty if nothing is visible, as on the server.
   get text() {
     const text = this.box.value.trim();
     return SEEN.test(text) ? text : "";
@@ -53,7 +53,7 @@ export class Composer {
     this.changed();
   }
 
-  // A message that was refused goes back in front of what was written meanwhile.
+  // A refused message is put back in front of newer text.
   giveBack(text) {
     const now = this.text;
     if (now !== text) this.box.value = now ? `${text}\n${now}` : text;

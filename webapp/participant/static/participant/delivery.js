@@ -1,12 +1,12 @@
-// What every page with a chat needs while a message is on its way and while the connection is lost.
+// Delivery of messages on every page with a chat, also while the connection is lost.
 
 import { byId, plural } from "./page.js";
 import { byHttp } from "./socket.js";
 
-const LATE_AFTER_MS = 1500; // then an unacknowledged message says that it waits
+const LATE_AFTER_MS = 1500; // then an unacknowledged message is marked as waiting
 const DEAD_AFTER_MS = 10000; // then a connection that acknowledges nothing is given up
 const AGAIN_AFTER_MS = 3000; // then a message the server could not store is sent again
-const BANNER_AFTER_MS = 800; // short losses need no banner
+const BANNER_AFTER_MS = 800; // short interruptions show no banner
 const NEVER_AFTER_MS = 5000; // the first connection takes longer
 
 // To people who listen: `say` waits until they have heard the rest, `warn` does not.
@@ -56,7 +56,7 @@ export class Delivery {
     this.#again = setTimeout(() => this.start(), AGAIN_AFTER_MS * (0.5 + Math.random()));
   }
 
-  // The connection went: it needs no second end.
+  // The connection is lost: it must not be ended twice.
   lost() {
     clearTimeout(this.#dead);
   }

@@ -50,7 +50,7 @@ export function dialoguesWire(box, form) {
     (event) => {
       if (event.target !== form || !narrow.matches || isOpened) return;
       event.preventDefault();
-      first.hidden = true; // shown anew it is announced anew
+      first.hidden = true; // showing it again announces it again
       first.querySelector("span").textContent = box.dataset.first;
       first.hidden = false;
       tabs[1].focus();

@@ -1,8 +1,8 @@
-// Done: copy the code, and go back by itself where the study asks for it.
+// Last page: copy the code, and return automatically if the study does so.
 
 import { byId, fill, formSend, keptClear } from "./page.js";
 
-keptClear(); // nothing that was typed stays in the browser once it is saved
+keptClear(); // clear typed text from the browser once it is saved
 
 byId("title").focus();
 
@@ -22,7 +22,7 @@ if (copy) {
         byId("copy-status").textContent = "";
       }, 2500);
     } catch {
-      // Not allowed here (no TLS, or a frame): select it, so that the keys can copy it.
+      // Not allowed here (no TLS, or a frame): select it for copying by keyboard.
       getSelection().selectAllChildren(code);
     }
   });

@@ -19,7 +19,7 @@ if (link && copy) {
         byId("copy-status").textContent = "";
       }, 2500);
     } catch {
-      // Not allowed here: it is selected, so that the keys can copy it.
+      // Not allowed here: select it for copying by keyboard.
     }
   });
 }
@@ -31,7 +31,7 @@ if (share && navigator.share) {
     try {
       await navigator.share({ title: document.title, url: link.value });
     } catch {
-      // They thought better of it.
+      // Sharing was cancelled.
     }
   });
 }

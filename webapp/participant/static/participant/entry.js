@@ -36,7 +36,7 @@ function go(step) {
   byId(step === "how" ? "how-title" : "title").focus();
 }
 
-// Where the study needs another device, the way on is closed and the link is shown.
+// If the study needs another device, disable Continue and show the link.
 function deviceFollow() {
   const { leastWidth, needsKeyboard } = byId("device").dataset;
   const isNarrow = innerWidth < Number(leastWidth);
@@ -57,7 +57,7 @@ if (about && how) {
   document.querySelector(".next").hidden = false;
   byId("back").hidden = false;
   show("about");
-  // Of the two only one is seen, and each is the first heading of what is seen.
+  // Only one of the two is visible; each is the first heading of its view.
   byId("how-title").setAttribute("role", "heading");
   byId("how-title").setAttribute("aria-level", "1");
   byId("continue").addEventListener("click", () => {

@@ -1,4 +1,4 @@
-// A chat by HTTP requests, for networks that let no WebSocket through. It looks like a WebSocket to its caller: the
+// Chat over HTTP requests, for networks that block WebSockets. It looks like a WebSocket to its caller: the
 // server's frames are the same, only pieces of replies are missing.
 
 const SOON_MS = 1000; // while a reply is due
@@ -86,7 +86,7 @@ export class HttpSocket extends EventTarget {
       this.due = Boolean(frame.overdue);
     } else if (type === "waiting" && this.partner !== frame.state) {
       this.partner = frame.state;
-      // The chat may have become another one: begin again with its history.
+      // The chat may have been replaced: start again with its history.
       if (isNews) this.after = null;
     }
     this.dispatchEvent(new MessageEvent("message", { data: JSON.stringify(frame) }));

@@ -17,7 +17,7 @@ async function shrunk(file) {
     canvas.getContext("2d").drawImage(bitmap, 0, 0, canvas.width, canvas.height);
     return await canvas.convertToBlob({ type: "image/jpeg", quality: 0.9 });
   } catch {
-    return file; // no image, or one that this browser cannot read: the server says so
+    return file; // not an image this browser can read: the server reports it
   }
 }
 
@@ -51,13 +51,13 @@ export class ImageChooser {
     warn("");
     const form = byId("image-form");
     const data = new FormData(form);
-    const request = new XMLHttpRequest(); // fetch tells no progress
+    const request = new XMLHttpRequest(); // fetch reports no progress
     this.#request = request;
     byId("image-progress").hidden = false;
     byId("image-progress").value = 0;
     data.append("client_id", uuid());
     data.append("image", await shrunk(chosen), "image");
-    if (this.#request !== request) return; // another one was chosen meanwhile
+    if (this.#request !== request) return; // another image was chosen meanwhile
     request.upload.addEventListener("progress", ({ loaded, total }) => {
       byId("image-progress").value = loaded / total;
     });

@@ -1,4 +1,4 @@
-// Judging: everything works without this; with it numbers choose by their keys.
+// Rating pages work without this script; with it, number keys choose answers.
 
 import { askingWire } from "./asking.js";
 import { dialoguesWire } from "./dialogues.js";
@@ -11,7 +11,7 @@ reportsOpen();
 const dialogues = byId("dialogues");
 if (dialogues) dialoguesWire(dialogues, byId("rating"));
 
-// The known reply's score: a change is said beside it at once.
+// The known reply's score: a change is shown next to it immediately.
 const note = byId("score-note");
 if (note) {
   for (const radio of document.querySelectorAll("input[name=reference_score]")) {
@@ -22,7 +22,7 @@ if (note) {
   }
 }
 
-// How many are chosen of how many.
+// Number of chosen options, and of required ones.
 const count = byId("chosen-count");
 if (count) {
   byId("rating").addEventListener("change", () => {
@@ -52,7 +52,7 @@ if (marking) {
   const replies = [...marking.querySelectorAll("[data-reply]")];
   marking.addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey || !/^[jk]$/i.test(event.key)) return;
-    if (event.target.matches("select")) return; // letters choose there
+    if (event.target.matches("select")) return; // there, letter keys choose options
     const at = replies.findIndex((reply) => reply.contains(document.activeElement));
     const next = replies[at + (event.key.toLowerCase() === "j" ? 1 : -1)];
     if (!next) return;

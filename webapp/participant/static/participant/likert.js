@@ -1,4 +1,4 @@
-// Rows of numbers to choose from: number keys, and the way from what is missing to its question.
+// Rows of numbers: number keys, and links from missing answers to their questions.
 
 // 1 to 7 choose while the focus is inside a row; never while a text box has it.
 export function likertWire(form) {

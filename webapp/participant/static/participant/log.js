@@ -194,7 +194,7 @@ export class Log {
     this.follow();
   }
 
-  // The whole reply is stored: it replaces whatever streamed.
+  // The complete reply is stored: it replaces the streamed text.
   reply({ turn, text, html, trace, vote = 0 }) {
     const known = this.turns.get(turn);
     if (known) {

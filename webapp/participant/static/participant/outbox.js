@@ -5,7 +5,7 @@ import { kept } from "./page.js";
 
 export function uuid() {
   if (crypto.randomUUID) return crypto.randomUUID();
-  // Pages without TLS have no randomUUID.
+  // Pages without TLS do not have randomUUID.
   const bytes = crypto.getRandomValues(new Uint8Array(16));
   bytes[6] = (bytes[6] & 0x0f) | 0x40;
   bytes[8] = (bytes[8] & 0x3f) | 0x80;

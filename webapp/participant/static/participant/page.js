@@ -1,4 +1,4 @@
-// What every page of the way needs: dialogs, local times, buttons that say they are busy.
+// Shared by all participant pages: dialogs, local times, busy buttons.
 
 // The text of `words` with `%(name)s` filled in.
 export function fill(words, values) {
@@ -18,7 +18,7 @@ export function countChars(text) {
   return n;
 }
 
-// Storage that may be forbidden (private windows, frames): then nothing is kept.
+// Storage may be forbidden (private windows, frames); then nothing is kept.
 export const kept = {
   get(key) {
     try {
@@ -32,7 +32,7 @@ export const kept = {
       if (value) sessionStorage.setItem(key, value);
       else sessionStorage.removeItem(key);
     } catch {
-      // Only a convenience is lost.
+      // This loses only a convenience.
     }
   },
 };
@@ -43,7 +43,7 @@ export function keptClear() {
       if (key.startsWith("confab.")) sessionStorage.removeItem(key);
     }
   } catch {
-    // Nothing is kept, then.
+    // Then nothing is kept.
   }
 }
 
@@ -118,7 +118,7 @@ function timesLocalise() {
   }
 }
 
-// A button that was pressed says so and does not send twice; its width stays.
+// A pressed button shows its busy text, keeps its width and does not send twice.
 export function busyWire(within = document) {
   for (const form of within.querySelectorAll("form[method=post]")) {
     form.addEventListener("submit", (event) => {

@@ -84,7 +84,7 @@ addEventListener("message", ({ origin, data }) => {
 
 addEventListener("DOMContentLoaded", () => {
   document.documentElement.classList.add("preview");
-  document.getElementById("auto")?.remove(); // nobody is sent away
+  document.getElementById("auto")?.remove(); // a preview never redirects
   for (const link of document.querySelectorAll("a[target]")) link.removeAttribute("target");
   if (told.step === "instructions" && document.getElementById("how")) show("how");
   outline(told.focus);

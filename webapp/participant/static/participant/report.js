@@ -50,7 +50,7 @@ async function send(form) {
     });
     found = await answer.json();
   } catch {
-    // Said below: nothing came back, or nothing that can be read.
+    // Reported below: no response, or an unreadable one.
   }
   if (!found.saved) {
     errorShow(found.error || dialog.dataset.failed);

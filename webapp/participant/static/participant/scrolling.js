@@ -1,4 +1,4 @@
-// A log that stays at its newest line until somebody scrolls up; then a pill says that more has come.
+// A log that stays at its newest line until the participant scrolls up; then a pill announces new lines.
 
 const NEAR_BOTTOM_PX = 60;
 

@@ -6,8 +6,8 @@ import { kept } from "./page.js";
 
 const FIRST_MS = 500;
 const LONGEST_MS = 15000;
-const NEVER_MS = 15000; // no WebSocket has opened for so long
-const SHORT_MS = 10000; // so soon after it opened, a WebSocket was closed
+const NEVER_MS = 15000; // no WebSocket has opened for this long
+const SHORT_MS = 10000; // a WebSocket was closed this soon after it opened
 const MOST_SHORT = 3;
 const BY_SERVER = [1001, 1012, 1013]; // closed by a server that restarts or is busy
 const KEY = "confab.by-http";
@@ -88,12 +88,12 @@ export class Socket {
     this.hurry();
   }
 
-  // The server works: the next loss starts again with short waits.
+  // The server works: the next interruption starts with short waits again.
   settled() {
     this.attempts = 0;
   }
 
-  // Try at once, if it is waiting.
+  // Retry immediately if it is waiting.
   hurry() {
     if (this.timer && !this.ended) this.connect();
   }

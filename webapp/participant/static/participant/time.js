@@ -11,7 +11,7 @@ export class ChatTime {
   #began = null;
   #shown = "";
 
-  // `onChange()` follows when what people may do or read has changed.
+  // Calls `onChange()` when the available actions or texts change.
   constructor(words, onChange) {
     this.words = words;
     setInterval(() => {

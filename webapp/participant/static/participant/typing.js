@@ -11,7 +11,7 @@ export class TypingCount {
     this.#isOn = isOn;
     if (!isOn) return;
     this.#begin();
-    // Telephones tell no keys, but every change of the text by what made it.
+    // Phones do not report keys, but the kind of every change of the text.
     box.addEventListener("beforeinput", ({ inputType }) => this.#count(inputType ?? ""));
   }
 
@@ -36,7 +36,7 @@ export class TypingCount {
     return { typing };
   }
 
-  // The message was refused, and its text is in the box again.
+  // The message was refused, and its text is back in the box.
   giveBack(typing) {
     if (!this.#isOn || !typing) return;
     for (const name of Object.keys(this.#counts)) this.#counts[name] += typing[name];

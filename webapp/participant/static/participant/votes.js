@@ -30,7 +30,7 @@ export class Votes {
     this.draw();
   }
 
-  // What was asked for and not confirmed; null if nothing is.
+  // The requested vote that is not confirmed yet; null without one.
   get pending() {
     return this.wanted === this.stored ? null : this.wanted;
   }
