@@ -358,7 +358,7 @@ def test_a_judge_s_file_that_does_not_belong_says_why(staff: Client) -> None:
     make_study("chats")
     for content, study, name, told in (
         (JUDGED, "", "judged.csv", "Choose the study"),
-        (JUDGED, "chats", "judged.csv", "Participants do not compare replies or chats in"),
+        (JUDGED, "chats", "judged.csv", "do not compare replies or chats"),
         (JUDGED, "compared", "judged.txt", "“judged.txt” is not a .csv file."),
         ("a,b\n", "compared", "judged.csv", "the file is no file of judged pairs"),
         (JUDGED.partition("\n")[0] + "\n", "compared", "judged.csv", "holds no pair"),

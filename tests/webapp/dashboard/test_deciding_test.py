@@ -48,7 +48,7 @@ def test_closing_changes_no_verdict_and_the_plot_shows_what_decides(staff: Clien
         assert row.interval.high - row.interval.low > once.high - once.low
     assert "% interval. Like the tests, the intervals remain valid however often you look." in page
     assert page.index("however often you look") < page.index("Rank Bot Ratings"), "above the plot"
-    assert "one look" not in page_of(staff, study, "?part=questions")
+    assert "a single look" not in page_of(staff, study, "?part=questions")
 
     set_state(study, Study.State.ENDED)
     closed = comparisons_of(study)

@@ -209,7 +209,7 @@ def test_a_bot_is_put_back_from_the_room(staff: Client) -> None:
     assert (aside.ended_by, aside.put_back_by.username) == ("person", "r")
     html = staff.get(address(study)).content.decode()
     assert "has been set aside since" not in html
-    assert "Eliza (rules) is given to people again" in html
+    assert "Eliza (rules) is offered to participants again" in html
     staff.post(back)
     assert "is no longer set aside" in staff.get("/dashboard/bots/eliza/").content.decode()
 

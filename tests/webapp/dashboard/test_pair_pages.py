@@ -178,7 +178,7 @@ def test_an_arenas_choices_rank_its_bots_with_style_held_equal(reader: Client) -
     assert len(judged) == len(set(judged.item)) == 36  # every pair of chats is one of its own
     assert np.isfinite(judged.controls["length"]).all()
     assert judged.controls["length"].any()
-    assert "log odds against the average bot" in text_of(reader, study)
+    assert "log odds relative to the average bot" in text_of(reader, study)
     page = text_of(reader, study, "?part=pairs")
     assert "Bot strengths" in page
     assert "Rank, equal style" in page

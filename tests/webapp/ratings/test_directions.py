@@ -101,7 +101,7 @@ def test_column_heads_have_an_arrow_and_a_note_names_what_is_not_known(file: Pat
     client = signed_in(Right.READ)
     board = client.get(reverse("dashboard:study_results", args=["k"])).context["board"]
     assert board.title.startswith("Mean of all dimensions ↑, 1 to 7") or board.title.startswith("Quality ↑, 1 to 7")
-    assert "not known whether" not in board.note
+    assert "is unknown" not in board.note
     Dimension.objects.filter(key="quality").update(reversed=None)
     board = client.get(reverse("dashboard:study_results", args=["k"])).context["board"]
     assert "↑" not in board.title

@@ -308,7 +308,7 @@ def job_stop(request: HttpRequest, kind: str, pk: int) -> HttpResponse:
     was_over = job.is_over
     job = job_cancel(job=job)
     if was_over and job.state == State.CANCELLED:
-        messages.info(request, "The job is dismissed and no longer shown as a problem.")
+        messages.info(request, "The job was dismissed and is no longer shown as a problem.")
     elif not job.is_over:
         messages.info(request, "The job stops after the current batch. Its results so far are kept.")
     return _back(request)

@@ -170,7 +170,7 @@ CONCLUSIONS = (
     "The sum of the 2 ratings depends on",
     "“Quality” depends on bot (F(2,",
     "Rater filters would flag",
-    "Every conversation was rated by one rater",
+    "Every conversation has only one rater",
     "Best 24 against worst 24",
     "correlate most strongly with quality",
     "All finished conversations are rated.",

@@ -414,7 +414,7 @@ def test_the_verdict_stands_first_and_the_figures_follow_it(result: dict) -> Non
     assert turns[0].text == "The number of turns"
     given = hybrid_view({**result, "held_against": "given"}, {}, lambda bot: "")
     for told in (given.figures["scatter"].note, *(one.method for one in given.tables if one.id == "predictors")):
-        assert "ratings given now" in told
+        assert "current ratings" in told
 
 
 def test_a_fit_stored_before_there_were_checks_still_shows(result: dict) -> None:
@@ -452,12 +452,12 @@ def test_bots_that_nobody_rated_have_a_figure_of_their_own(result: dict) -> None
     assert "&lt;new&gt;" in unrated.wide
     assert "rated-span" in unrated.wide
     assert "<new>" not in [row[0].text for row in view.figures["scatter"].table.rows]
-    assert "only the order counts" not in unrated.method
+    assert "only the order is meaningful" not in unrated.method
 
     why = {"code": "selfplay_unchecked", "n_bots": 2, "needed": 4}
     bots["<new>"] = {**bots["<new>"], "predicted_selfplay_ci90": None, "reasons": [why]}
     view = hybrid_view({**result, "bots": bots}, {}, lambda bot: "")
-    assert "only the order counts" in view.figures["predictions"].method
+    assert "only the order is meaningful" in view.figures["predictions"].method
     (table,) = [table for table in view.tables if table.id == "hybrid-expected"]
     (row,) = [row for row in table.table.rows if row[0].text == "<new>"]
     assert row[3].text == "–"
