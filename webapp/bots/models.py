@@ -34,8 +34,8 @@ class Secret(TimeStamped, OfProject):
     """A key that bots send to one address, encrypted; nobody is shown it again."""
 
     name = models.CharField(max_length=64, unique=True)
-    address = models.CharField(max_length=300, help_text=_("Scheme, host and port that it may be sent to."))
-    sealed = models.TextField(help_text=_("Encrypted, with its name and address."))
+    address = models.CharField(max_length=300, help_text=_("Scheme, host and port to which the secret can be sent."))
+    sealed = models.TextField(help_text=_("Encrypted together with its name and address."))
 
     class Meta:
         ordering = ["name"]
@@ -52,7 +52,9 @@ class DeclaredBot(TimeStamped, OfProject):
     title = models.CharField(max_length=200)
     params = models.JSONField(default=dict)
     secret = models.ForeignKey(Secret, null=True, blank=True, on_delete=models.PROTECT, related_name="bots")
-    revision = models.PositiveIntegerField(default=1, help_text=_("Raised by every change, for other processes."))
+    revision = models.PositiveIntegerField(
+        default=1, help_text=_("Increased by every change, so that other processes notice it.")
+    )
     archived_at = models.DateTimeField(null=True, blank=True)
 
     class Meta:
@@ -77,11 +79,11 @@ class Spending(models.Model):
     of = models.CharField(max_length=10, choices=Of)
     key = models.CharField(max_length=100, help_text=_("The bot's id, or the study's number."))
     spent_nano = models.BigIntegerField(
-        default=0, help_text=_("Billionths of the currency of the prices: whole, so that sums hold.")
+        default=0, help_text=_("Billionths of the currency of the prices, as an integer so that sums are exact.")
     )
     n_calls = models.PositiveBigIntegerField(default=0)
-    n_unpriced = models.PositiveBigIntegerField(default=0, help_text=_("Calls whose price is unknown."))
-    n_estimated = models.PositiveBigIntegerField(default=0, help_text=_("Calls whose tokens were estimated."))
+    n_unpriced = models.PositiveBigIntegerField(default=0, help_text=_("Number of calls with an unknown price."))
+    n_estimated = models.PositiveBigIntegerField(default=0, help_text=_("Number of calls with estimated tokens."))
     tokens_in = models.PositiveBigIntegerField(default=0)
     tokens_out = models.PositiveBigIntegerField(default=0)
 
@@ -104,25 +106,25 @@ class BotHealth(models.Model):
     """
 
     bot_id = models.CharField(max_length=100, primary_key=True)
-    answered_at = models.DateTimeField(null=True, blank=True, help_text=_("The latest reply, to the minute."))
-    answer_s = models.FloatField(null=True, blank=True, help_text=_("How long that reply took."))
-    failed_at = models.DateTimeField(null=True, blank=True, help_text=_("The latest failure."))
-    reason = models.CharField(max_length=500, blank=True, help_text=_("Of the latest failure."))
-    n_failed = models.PositiveIntegerField(default=0, help_text=_("Failures in a row, up to the latest."))
-    failed_since = models.DateTimeField(null=True, blank=True, help_text=_("The first failure of those in a row."))
-    failed_in = models.JSONField(default=list, help_text=_("The first chats of those failures, each once."))
+    answered_at = models.DateTimeField(null=True, blank=True, help_text=_("Time of the last reply, to the minute."))
+    answer_s = models.FloatField(null=True, blank=True, help_text=_("Duration of that reply."))
+    failed_at = models.DateTimeField(null=True, blank=True, help_text=_("Time of the last failure."))
+    reason = models.CharField(max_length=500, blank=True, help_text=_("Reason of the last failure."))
+    n_failed = models.PositiveIntegerField(default=0, help_text=_("Failures in a row, including the last one."))
+    failed_since = models.DateTimeField(null=True, blank=True, help_text=_("First failure of this row."))
+    failed_in = models.JSONField(default=list, help_text=_("First chats with these failures, without duplicates."))
     latest = models.JSONField(
         default=list,
         help_text=_(
-            "Its latest replies, the newest last: the chat that one failed in, or an empty text; none if all are good."
+            "Last replies, oldest first: the chat in which one failed, or an empty text; empty if none failed."
         ),
     )
     rejected_params = models.JSONField(
-        default=list, blank=True, help_text=_("Fields of the request that the model rejected, so it gets none of them.")
+        default=list, blank=True, help_text=_("Request fields that the model rejected, and which are no longer sent.")
     )
     set_aside_at = models.DateTimeField(null=True, blank=True)
-    try_at = models.DateTimeField(null=True, blank=True, help_text=_("When a bot host tries the bot again by itself."))
-    n_tries = models.PositiveIntegerField(default=0, help_text=_("Such trials so far."))
+    try_at = models.DateTimeField(null=True, blank=True, help_text=_("When a bot host tests the bot again."))
+    n_tries = models.PositiveIntegerField(default=0, help_text=_("Number of such tests so far."))
 
     class Meta:
         verbose_name_plural = _("bot health")
@@ -136,16 +138,16 @@ class BotAside(models.Model):
 
     class EndedBy(models.TextChoices):
         REPLY = "reply", _("A reply that worked")
-        PERSON = "person", _("Put back by a person")
+        PERSON = "person", _("Put back by a user")
 
     bot_id = models.CharField(max_length=100)
     began_at = models.DateTimeField()
-    reason = models.CharField(max_length=500, blank=True, help_text=_("Of the latest failure."))
-    n_failed = models.PositiveIntegerField(help_text=_("Replies that had failed."))
-    of_n = models.PositiveIntegerField(default=0, help_text=_("Among how many of its latest; 0: they failed in a row."))
-    needs_person = models.BooleanField(
-        default=False, help_text=_("It comes back when a person puts it back, not by itself.")
+    reason = models.CharField(max_length=500, blank=True, help_text=_("Reason of the last failure."))
+    n_failed = models.PositiveIntegerField(help_text=_("Number of replies that had failed."))
+    of_n = models.PositiveIntegerField(
+        default=0, help_text=_("Number of last replies among which they failed; 0 if they failed in a row.")
     )
+    needs_person = models.BooleanField(default=False, help_text=_("Only a user can put the bot back."))
     ended_at = models.DateTimeField(null=True, blank=True)
     ended_by = models.CharField(max_length=10, choices=EndedBy, blank=True)
     put_back_by = models.ForeignKey(
@@ -174,18 +176,18 @@ class Alert(models.Model):
     class Event(models.TextChoices):
         SET_ASIDE = "bot_set_aside", _("Set aside")
         CAME_BACK = "bot_came_back", _("Came back")
-        PROCESS_SILENT = "process_silent", _("Process not heard of")
-        PROCESS_BACK = "process_back", _("Process no longer missed")
+        PROCESS_SILENT = "process_silent", _("Process silent")
+        PROCESS_BACK = "process_back", _("Process running again")
         DISK_LOW = "disk_low", _("Disk nearly full")
-        DISK_ENOUGH = "disk_enough", _("Disk has room again")
-        QUEUE_STILL = "queue_still", _("Queue stands still")
-        QUEUE_MOVES = "queue_moves", _("Queue moves again")
-        REDIS_AWAY = "redis_away", _("Redis does not answer")
-        REDIS_BACK = "redis_back", _("Redis answers again")
+        DISK_ENOUGH = "disk_enough", _("Disk space available again")
+        QUEUE_STILL = "queue_still", _("Queue stuck")
+        QUEUE_MOVES = "queue_moves", _("Queue running again")
+        REDIS_AWAY = "redis_away", _("Redis does not respond")
+        REDIS_BACK = "redis_back", _("Redis responds again")
         JOB_FAILED = "job_failed", _("Job failed")
         JOB_WENT_ON = "job_went_on", _("Job no longer failed")
-        RESTORE_UNFINISHED = "restore_unfinished", _("Restoration not finished")
-        RESTORE_FINISHED = "restore_finished", _("Restoration finished")
+        RESTORE_UNFINISHED = "restore_unfinished", _("Restore not finished")
+        RESTORE_FINISHED = "restore_finished", _("Restore finished")
         CLOCK_OFF = "clock_off", _("Clock wrong")
         CLOCK_RIGHT = "clock_right", _("Clock right again")
         FOLDER_DIFFERS = "data_folder_differs", _("Data folder not shared")
@@ -203,15 +205,15 @@ class Alert(models.Model):
         primary_key=True,
         default=uuid.uuid4,
         editable=False,
-        help_text=_("Told with it, so that a receiver knows what it has heard before."),
+        help_text=_("Id sent with the alert, so that the receiver can recognise duplicates."),
     )
     aside = models.ForeignKey(BotAside, null=True, blank=True, on_delete=models.CASCADE, related_name="alerts")
     incident = models.ForeignKey(Incident, null=True, blank=True, on_delete=models.CASCADE, related_name="alerts")
-    said = models.JSONField(default=dict, blank=True, help_text=_("What is told, of everything but a bot."))
+    said = models.JSONField(default=dict, blank=True, help_text=_("Content of the alert, unless it is about a bot."))
     event = models.CharField(max_length=20, choices=Event)
     channel = models.CharField(max_length=10, choices=Channel)
     created_at = DatabaseTimeField(auto_now_add=True)
-    tried_at = models.DateTimeField(null=True, blank=True, help_text=_("When sending it was begun last."))
+    tried_at = models.DateTimeField(null=True, blank=True, help_text=_("When the last attempt to send it began."))
     n_tries = models.PositiveIntegerField(default=0)
     sent_at = models.DateTimeField(null=True, blank=True)
     error = models.CharField(max_length=500, blank=True, help_text=_("Why it could not be sent."))

@@ -103,8 +103,8 @@ class BotEntry:
             # Its latest reply worked, and too many before it did not.
             return _("kept failing, the last time with: {reason}").format(reason=health.reason)
         template = ngettext(
-            "failed at its latest reply, {since}: {reason}",
-            "failed at its latest {n} replies, the first {since}, the last with: {reason}",
+            "failed at its last reply, {since}: {reason}",
+            "failed at its last {n} replies, first {since}, the last with: {reason}",
             health.n_failed,
         )
         since = date_format(timezone.localtime(health.failed_since), "j M, H:i")
@@ -131,7 +131,7 @@ def bots_refresh(bot_id: str) -> None:
         try:
             declared_discover()
         except (DatabaseError, RuntimeError) as error:  # a look-up works without a database, too
-            log.warning("bots that were added in the browser are not known here: %s", error)
+            log.warning("bots added in the browser are not available here: %s", error)
 
 
 def bots_file_discover() -> None:
@@ -148,8 +148,8 @@ def bots_file_discover() -> None:
     except FileNotFoundError:
         if is_first and path != settings.DATA_DIR / "bots.yaml":
             raise EntriesError(
-                f"CONFAB_BOTS names {path}, and there is no such file; correct the path, or unset "
-                f"CONFAB_BOTS to use {settings.DATA_DIR / 'bots.yaml'} where there is one"
+                f"CONFAB_BOTS names {path}, which does not exist; correct the path, or unset CONFAB_BOTS to use "
+                f"{settings.DATA_DIR / 'bots.yaml'} if it exists"
             ) from None
         return
     except EntriesError as error:
@@ -270,7 +270,7 @@ def _cap_reason(bot: Bot) -> str | None:
     spent = spending_spent(Spending.Of.BOT, bot.name)
     if spent + (bot.least_bound.cost or 0.0) <= bot.max_cost:
         return None
-    return _("its cap of {cap} is reached: {spent} is spent; max_cost in bots.yaml is the cap").format(
+    return _("its cost limit of {cap} is reached: {spent} is spent; the limit is max_cost in bots.yaml").format(
         cap=f"{bot.max_cost:g}", spent=f"{spent:.6g}"
     )
 

@@ -140,7 +140,7 @@ LONGEST_TRY_AFTER = timedelta(hours=1)
 AGAIN_WITHIN = timedelta(days=1)
 """A bot that was set aside so long ago, or less, and is set aside again waits for a person."""
 
-REASON_REMOVED = "What it said was removed when people were erased: it might have quoted them."
+REASON_REMOVED = "The error text was removed when participants were erased, because it might have quoted them."
 
 bot_set_aside = Signal()
 """Sent with `aside`, in the transaction that sets a bot aside."""

@@ -38,11 +38,11 @@ from webapp.transfer.datasheet_questions import QUESTIONS, SECTIONS, VERSION, Da
 from webapp.transfer.exporters.base import ExportOptions
 from webapp.transfer.exporters.participants import participants_included
 
-TO_BE_ANSWERED = "To be answered by the researchers"
+TO_BE_ANSWERED = "To be completed by the researchers"
 _NO_ANSWERS = ("Not assessed.", "Not assessed: there are no answers to compare.")
 _NOT_TWICE = ("Not assessed.", "Not assessed: no item was rated twice.")
 _PLATFORMS = {
-    "link": "a link that anybody could open",
+    "link": "a public link",
     "prolific": "Prolific",
     "mturk": "Amazon Mechanical Turk",
     "panel": "a panel",
@@ -108,15 +108,15 @@ def _of_study(study: Study) -> dict[str, str]:
     outputs = _outputs(study)
     language = languages_named(texts.offered)
     heard = [language_name(code) for code, _n in study_languages(study).most_common(3)]
-    spoken = ", ".join(heard) if heard else f"{language}, as the pages of the study"
+    spoken = ", ".join(heard) if heard else f"{language} (the language of the study pages)"
     n_raters = people.filter(ratings__isnull=False).distinct().count()
     contact = f"Participants could write to {texts.contact}." if texts.contact else ""
     answers = {
         "1.2": "Data, texts and settings are in this data package.",
         "1.3.2.2": f"Run by {texts.organisation}." if texts.organisation else "",
         "1.3.2.3": contact,
-        "2.1": "Text: dialogue, which is what was said so far.",
-        "2.2": "Text: the next turn of the dialogue, of one or several sentences.",
+        "2.1": "Text: dialogue (all previous turns).",
+        "2.2": "Text: the next turn of the dialogue, of one or more sentences.",
         "2.3": "Dialogue turn generation.",
         "2.4": spoken,
         "2.5": spoken,
@@ -127,15 +127,19 @@ def _of_study(study: Study) -> dict[str, str]:
         "3.2.3": f"By {_PLATFORMS[values.recruitment.platform]}.",
         "3.2.4": _training(study),
         "3.2.5": _known(study, people),
-        "3.3.2": "On web pages made with Confab "
-        f"(protocol: {title_of(protocols, study.protocol)}); every answer is stored as it is given.",
+        "3.3.2": (
+            f"On web pages made with Confab (protocol: {title_of(protocols, study.protocol)}); every answer is "
+            "stored immediately."
+        ),
         "3.3.3.1": _quality_types(study),
         "3.3.3.2": _quality(study),
         "3.3.4.2": _describe_page(study),
-        "3.3.5": f"No time limit for an assessment; the study tells people that it takes {texts.minutes} minutes. "
-        "Who leaves can come back to the open task.",
+        "3.3.5": (
+            f"No time limit for an assessment; participants are told that the study takes {texts.minutes} minutes. "
+            "Participants who leave can return to the open task."
+        ),
         "3.3.6": _feedback(study),
-        "3.3.7": "At a place of their own choosing, online.",
+        "3.3.7": "Online, at a place of their own choosing.",
         "3.3.8": "Not applicable.",
         "5.2": _personal(study),
     }
@@ -167,13 +171,13 @@ def _selection(study: Study) -> str:
     if judges_items(study):
         is_drawn = study.items.filter(purpose=Item.Purpose.JUDGED).exclude(origin={}).exists()
         if is_drawn:
-            return "Items were drawn from conversations at random, with the seed and filters that the study keeps."
+            return "Items were drawn from conversations at random, with the seed and filters stored in the study."
         return ""
     protocol = protocols.get(study.protocol) if study.protocol in protocols else None
     if protocol is not None and protocol.gives == "conversations":
-        return "Stored conversations, drawn for each person by the study's rule of assignment."
+        return "Stored conversations, drawn for each participant by the study's assignment rule."
     rule = study.rule
-    origin_text = f"Made in the experiment: every person talked with bots assigned by the rule “{rule}”."
+    origin_text = f"Made in the experiment: every participant chatted with bots assigned by the rule “{rule}”."
     return f"{origin_text} {_conditions(study)}".strip()
 
 
@@ -198,10 +202,10 @@ def _training(study: Study) -> str:
     sentences = ["Instructions on the first pages."]
     if values.training.training_pairs:
         sentences.append(
-            f"{len(values.training.training_pairs)} practice pairs with known answers, which had to be passed."
+            f"{len(values.training.training_pairs)} practice pairs with known answers, which participants had to pass."
         )
     if values.checking.quiz_questions:
-        sentences.append(f"{len(values.checking.quiz_questions)} questions about the instructions, in two attempts.")
+        sentences.append(f"{len(values.checking.quiz_questions)} questions about the instructions, with two attempts.")
     return " ".join(sentences)
 
 
@@ -209,7 +213,7 @@ def _known(study: Study, people: Any) -> str:
     """Describe the answers before the task: the number of participants by option."""
     questions = {question.key: question for question in questions_of_study(study) if question.kind == "choice"}
     if not questions:
-        return "Nothing was asked about them."
+        return "No questions about the evaluators were asked."
     counts_by_question: dict[str, Counter[str]] = {key: Counter() for key in questions}
     rows = QuestionAnswers.objects.filter(participant__in=people).values_list("answers", flat=True)
     for answers in rows.iterator(chunk_size=2000):
@@ -224,16 +228,16 @@ def _known(study: Study, people: Any) -> str:
 
 def _describe_page(study: Study) -> str:
     """Describe the parts of the page next to the questions."""
-    content = "The conversation that they have just had"
+    content = "The conversation that the evaluator has just had"
     if judges_items(study):
-        content = "The item: what was said before, and the replies"
+        content = "The item: the context and the replies"
     elif marks_turns(study):
         content = "The conversation, reply by reply"
     elif compares_pairs(study):
         content = "Both conversations or replies side by side"
     return (
-        f"{content}, the question and its scale with the words at its points. Which bot it was is not shown. "
-        f"Instructions before: {' / '.join(study.values.texts.instructions_text.splitlines())}"
+        f"{content}, and the question with its labelled scale. The bot's identity is hidden. Instructions before: "
+        f"{' / '.join(study.values.texts.instructions_text.splitlines())}"
     )
 
 
@@ -241,12 +245,12 @@ def _quality_types(study: Study) -> str:
     """Return the types of the datasheet's list that the study has."""
     checks, asked_before = _checks(study), _asked_before(study)
     if not checks and not asked_before:
-        return "None of the listed types was asked for in the study."
+        return "The study used none of the listed types."
     text = "Automatic checks during and after the evaluation"
     if checks:
-        text += "; work of people who fail them is left out"
+        text += "; the work of participants who fail is excluded"
     if asked_before:
-        text += "; people are let in only after they have passed"
+        text += "; participants are only admitted after passing them"
     return f"{text}."
 
 
@@ -255,13 +259,13 @@ def _checks(study: Study) -> list[str]:
     attention, checking = study.values.attention, study.values.checking
     checks = []
     if attention.attention_checks and attention.n_checks:
-        checks.append(f"{attention.n_checks} attention checks a task")
+        checks.append(f"{attention.n_checks} attention checks per task")
     if attention.n_gold:
-        checks.append(f"{attention.n_gold} items with known answers a task")
+        checks.append(f"{attention.n_gold} items with known answers per task")
     if attention.n_repeated:
-        checks.append(f"{attention.n_repeated} items shown twice a task")
+        checks.append(f"{attention.n_repeated} items shown twice per task")
     if checking.chat_checks:
-        checks.append(f"{len(checking.chat_checks)} attention checks in a chat")
+        checks.append(f"{len(checking.chat_checks)} attention checks per chat")
     return checks
 
 
@@ -271,7 +275,7 @@ def _asked_before(study: Study) -> list[str]:
     if study.values.checking.quiz_questions:
         checks.append("questions about the instructions")
     if study.values.training.training_pairs:
-        checks.append("practice that had to be passed")
+        checks.append("practice with a pass mark")
     return checks
 
 
@@ -283,7 +287,7 @@ def _quality(study: Study) -> str:
         outcome__in=[Outcome.FAILED_CHECK, Outcome.SCREENED_OUT],
     )
     outcome_counts = Counter(failed.values_list("outcome", flat=True))
-    text = f"Automatic: {', '.join(checks)}." if checks else "No checks were asked for."
+    text = f"Automatic: {', '.join(checks)}." if checks else "No checks were used."
     if outcome_counts:
         text += (
             f" Excluded for a failed attention check: {outcome_counts[Outcome.FAILED_CHECK]} tasks; screened out: "
@@ -296,20 +300,20 @@ def _feedback(study: Study) -> str:
     texts = study.values.texts
     sentences = []
     if texts.contact:
-        sentences.append("They were given an e-mail address for questions.")
+        sentences.append("An e-mail address for questions was given.")
     if study.values.asking.asks_comment:
-        sentences.append("There was a box for comments after each task.")
+        sentences.append("There was a comment box after each task.")
     return " ".join(sentences) or "Neither was offered."
 
 
 def _personal(study: Study) -> str:
     rights = study.values.rights
     sentences = [
-        "Ids of recruitment platforms are stored apart from what people did and are left out of exports; people have "
-        "pseudonyms. What people wrote may hold personal details."
+        "Ids from recruitment platforms are stored separately from the participants' work and excluded from "
+        "exports; participants have pseudonyms. Participants' texts may contain personal data."
     ]
     if rights.withdrawal_days:
-        sentences.append(f"People could withdraw until {rights.withdrawal_days} days after the end.")
+        sentences.append(f"Participants could withdraw until {rights.withdrawal_days} days after the end.")
     if rights.ids_kept_days is not None:
         sentences.append(f"Ids are kept for {rights.ids_kept_days} days.")
     if rights.texts_kept_days is not None:
@@ -326,7 +330,7 @@ def _of_scale(study: Study, scale: Question) -> dict[str, str]:
         is_choice = study.protocol == BestWorstProtocol.name
         form = f"Relative quality estimation: {'best and worst of four' if is_choice else 'which of two is better'}."
     elif marks_turns(study):
-        form = "Output labelling: what is true of a reply is ticked."
+        form = "Output labelling: raters tick what is true of a reply."
     aggregated = "Means of each bot's answers" if not relative else "Shares of wins, ties and losses"
     return {
         "4.2.1": "Subjective.",
@@ -337,8 +341,8 @@ def _of_scale(study: Study, scale: Question) -> dict[str, str]:
         "4.3.3": str(len(points)),
         "4.3.4": f"{scale.low} to {scale.high}"
         + (f" ({labels_text})" if labels_text else "")
-        + ("; a high answer is a bad one" if scale.reversed else ""),
-        "4.3.5": "Multiple choice: one of the points is chosen." if scale.is_row else "A box for a number.",
+        + ("; lower is better" if scale.reversed else ""),
+        "4.3.5": "Multiple choice: one point of the scale is selected." if scale.is_row else "A number field.",
         "4.3.6": "Not applicable.",
         "4.3.7": scale.title,
         "4.3.8": form,
@@ -350,12 +354,13 @@ def _of_scale(study: Study, scale: Question) -> dict[str, str]:
 def _significance(*, relative: bool) -> str:
     if relative:
         return (
-            "Bradley–Terry model with ties, with raters as units; bots compared two by two, corrected by Holm. "
-            "Effects are differences of log odds with intervals."
+            "Bradley–Terry model with ties, with raters as units; pairwise comparisons of bots with Holm "
+            "correction. Effects are differences of log odds with intervals."
         )
     return (
-        "Differences of means with intervals; pairs of bots by generalised least squares with raters as a random "
-        "effect and errors clustered by rater (CR2), corrected by Holm; mixed and ordinal models with raters random."
+        "Differences of means with intervals; pairwise comparisons of bots by generalised least squares with raters "
+        "as a random effect and errors clustered by rater (CR2), with Holm correction; mixed and ordinal models "
+        "with random raters."
     )
 
 
@@ -364,14 +369,14 @@ def _agreement(study: Study) -> dict[str, tuple[str, str]]:
     if compares_pairs(study):
         results = study_pairs(study).results
         return {
-            kappa.question: ("Cohen's kappa, median over pairs of raters.", _value(kappa.found))
+            kappa.question: ("The median of Cohen's kappa over all pairs of raters.", _value(kappa.found))
             for kappa in (results.kappas if results is not None else ())
         }
     n_ratings = ratings_counted(study).order_by()[: DIRECT_RATINGS + 1].count()
     if not n_ratings:
         return {}
     if n_ratings > DIRECT_RATINGS:
-        method = "Krippendorff's alpha, Fleiss' kappa, Gwet's AC and intraclass correlations."
+        method = "Agreement is measured by Krippendorff's alpha, Fleiss' kappa, Gwet's AC and intraclass correlations."
         return {question.key: (method, "See the study's report.") for question in post_task_questions(study.version)}
     ratings = study_ratings(study)
     if ratings.leading is None:
@@ -386,14 +391,16 @@ def _agreement(study: Study) -> dict[str, tuple[str, str]]:
 
 def _own_agreement(study: Study) -> dict[str, tuple[str, str]]:
     """Return by scale how agreement of each evaluator with themselves was measured, and how high it is."""
-    method = "Share of items shown twice that got the same answer, over people; 90% interval, people as clusters."
+    method = (
+        "Share of items shown twice with identical answers, over participants; 90% interval, clustered by participant."
+    )
     agreement_by_scale: dict[str, tuple[str, str]] = {}
     for key, repeats in own_of_questions(study, list(repeats_answered(study))).items():
         same = repeats.same
         share_text = "Undefined" if same.mean is None else share(same.mean)
         if same.low is not None and same.high is not None:
             share_text += f" ({share(same.low)} to {share(same.high)})"
-        agreement_by_scale[key] = (method, f"{share_text}, {repeats.n_people} people.")
+        agreement_by_scale[key] = (method, f"{share_text}, {repeats.n_people} participants.")
     return agreement_by_scale
 
 
@@ -408,8 +415,8 @@ def datasheet_md(study: Study, entries: Sequence[Entry]) -> str:
     n_open = sum(question_entry.is_open for question_entry in entries)
     parts = [
         f"# Human evaluation datasheet: {study.name}\n",
-        f"After HEDS {VERSION} (Belz and Thomson, 2025), in short words of Confab's own; the numbers are those of the "
-        f"datasheet. {n_open} of {len(entries)} questions are to be answered by the researchers.\n",
+        f"Based on HEDS {VERSION} (Belz and Thomson, 2025), shortened and reworded by Confab; the numbering is that "
+        f"of the datasheet. {n_open} of {len(entries)} questions remain for the researchers.\n",
     ]
     for (section, criterion), section_entries in groupby(
         entries, key=lambda question_entry: (question_entry.question.section, question_entry.criterion)

@@ -273,9 +273,9 @@ def import_conversations(
         raise FileNotFoundError(f"there is no file {path}")
     if is_zip(path):
         if scales:
-            raise ValueError("a data package knows its scales; leave out the scale")
+            raise ValueError("a data package contains its scales; leave out the scale")
         if language:
-            raise ValueError("a data package knows its language; leave out the language")
+            raise ValueError("a data package contains its language; leave out the language")
         return package_import(path, study_key=study_key, progress=progress)
     file_format = _format(path, chosen.columns)
     report = ImportReport()
@@ -289,17 +289,19 @@ def import_conversations(
     contents = _look(without_clashes(file_format.read(path)), known, progress)
     report.notes = contents.notes
     if not contents.n_records and not contents.n_left_out:
-        raise ValueError(f"{path.name} holds no conversation or rating: {'; '.join(contents.notes) or 'it is empty'}")
+        raise ValueError(
+            f"{path.name} contains no conversation or rating: {'; '.join(contents.notes) or 'it is empty'}"
+        )
     scales.check_questions(contents.questions | stored)
     directed = [*chosen.reversed, *chosen.higher]
     if beyond := [key for key in directed if key not in contents.questions | stored]:
-        raise ValueError(f"there is no question {quote(beyond[0])} whose direction could be set")
+        raise ValueError(f"there is no question {quote(beyond[0])} to set a direction for")
     if conflicting_keys := set(chosen.reversed) & set(chosen.higher):
         raise ValueError(f"question {quote(min(conflicting_keys))} cannot have both directions")
     if study is None and contents.n_records and not contents.bots:
         raise Refused(
             "ratings_only",
-            "The file holds ratings without their conversations; import the messages first, into the same study",
+            "The file contains ratings without their conversations. Import the messages into the same study first",
         )
     if contents.n_records and (study is None or contents.bots or contents.seen):
         study = study_for_import(key=study_key, bots=contents.bots, seen=contents.seen, scales=scales)
@@ -354,8 +356,8 @@ def _direction_questions(study: Study, contents: FileContents) -> list[str]:
         return []
     unknown = set(study.rubric.dimensions.filter(reversed=None).values_list("key", flat=True))
     return [
-        f"{quote(key)} correlates {share(r)} with the other questions: is a low answer better? Set its direction, with "
-        f"--lower {key}, --higher {key} or in the study's settings; until then a high answer counts as good"
+        f"{quote(key)} correlates {share(r)} with the other questions. If low answers are better, set its direction "
+        f"with --lower {key}, --higher {key} or in the study's settings; until then, high answers count as better"
         for key, r in opposed.items()
         if key in unknown
     ]

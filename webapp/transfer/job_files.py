@@ -192,7 +192,7 @@ def upload_ending(name: str) -> str:
     if ending is None:
         raise Refused(
             "bad_file",
-            _("The file is called {name}; it must end in {endings}.").format(
+            _("The file is called {name}. Its name must end in {endings}.").format(
                 name=name, endings=", ".join(UPLOAD_ENDINGS)
             ),
         )
@@ -263,7 +263,7 @@ def upload_write(upload: UploadedFile, folder: Path, name: str) -> Path:
     if (upload.size or 0) > settings.CONFAB_UPLOAD_LIMIT_MB * 1_048_576:
         raise Refused(
             "too_large",
-            _("The file has {size} MB; the most is {most} MB.").format(
+            _("The file has {size} MB; the maximum is {most} MB.").format(
                 size=(upload.size or 0) // 1_048_576, most=settings.CONFAB_UPLOAD_LIMIT_MB
             ),
         )

@@ -17,14 +17,12 @@ class SharedReport(TimeStamped):
         """Reasons why a link opens nothing any more."""
 
         WITHDRAWN = "withdrawn", _("Withdrawn")
-        ERASED = "erased", _("Ended when somebody’s data were removed")
+        ERASED = "erased", _("Ended because a participant's data were removed")
 
     study = models.ForeignKey(Study, on_delete=models.CASCADE, related_name="shared_reports")
-    name = models.CharField(max_length=100, help_text=_("Whom it is for."))
+    name = models.CharField(max_length=100, help_text=_("Recipient of the link."))
     digest = models.CharField(max_length=64, unique=True)
-    document = models.BinaryField(
-        help_text=_("Compressed JSON, as the dashboard reads it; empty once the link has ended.")
-    )
+    document = models.BinaryField(help_text=_("Compressed JSON of the report; empty once the link has ended."))
     report_made_at = models.DateTimeField()
     made_by = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+")
     expires_at = models.DateTimeField(null=True, blank=True)

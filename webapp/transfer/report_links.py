@@ -48,9 +48,11 @@ def share_make(
     """
     name = name.strip()
     if is_blank(name) or len(name) > LONGEST_NAME:
-        raise Refused("bad_share", _("Say in 1 to {most} characters whom the link is for.").format(most=LONGEST_NAME))
+        raise Refused("bad_share", _("Enter a recipient of 1 to {most} characters.").format(most=LONGEST_NAME))
     if days is not None and not 1 <= days <= LONGEST_DAYS:
-        raise Refused("bad_share", _("A link lasts 1 to {most} days, not {days}.").format(most=LONGEST_DAYS, days=days))
+        raise Refused(
+            "bad_share", _("A link can last 1 to {most} days, not {days}.").format(most=LONGEST_DAYS, days=days)
+        )
     token = secrets.token_urlsafe(32)
     row = SharedReport.objects.create(
         study=study,
@@ -91,12 +93,12 @@ def share_is_over(share: SharedReport) -> str:
     """Explain why a link opens nothing any more; "" while it does."""
     if share.ended_at is not None:
         reasons = {
-            SharedReport.Ended.WITHDRAWN: _("It was withdrawn on {day}."),
-            SharedReport.Ended.ERASED: _("It ended on {day}, when data that the report was made of were removed."),
+            SharedReport.Ended.WITHDRAWN: _("It was revoked on {day}."),
+            SharedReport.Ended.ERASED: _("It ended on {day}, when data used in the report were removed."),
         }
         return reasons[SharedReport.Ended(share.ended)].format(day=_day(share.ended_at))
     if share.expires_at is not None and share.expires_at <= database_now():
-        return _("It was open until {day}.").format(day=_day(share.expires_at))
+        return _("It expired on {day}.").format(day=_day(share.expires_at))
     return ""
 
 

@@ -52,7 +52,7 @@ class ImportedBatch:
 def unfinished_import(study: Study) -> Iterator[None]:
     """Mark a study as not whole until its import is done; of one that fails the reason stays."""
     studies = Study.objects.filter(pk=study.pk)
-    studies.update(import_error="It did not finish.")
+    studies.update(import_error="The import did not finish.")
     try:
         yield
     except Exception as error:
@@ -81,9 +81,7 @@ def study_for_import(*, key: str, bots: Collection[str], seen: Mapping[str, Scal
         study = Study.objects.select_for_update(of=("self",)).filter(key=key).first()
         if study is None:
             if not re.fullmatch(r"[-a-zA-Z0-9_]{1,60}", key):
-                raise Refused(
-                    "bad_key", f"the study key is {quote(key)}; letters, digits, - and _ are possible, at most 60"
-                )
+                raise Refused("bad_key", f"the study key is {quote(key)}; use letters, digits, - and _, at most 60")
             return study_create(
                 key=key,
                 name=key,
@@ -128,9 +126,7 @@ def language_checked(language: str) -> str:
     """
     code = language.strip().lower()
     if code and not (len(code) <= 20 and re.fullmatch(r"[a-z]{2,3}(-[a-z0-9]{2,8})*", code)):
-        raise Refused(
-            "bad_language", f"the language is {quote(language)}; a code of ISO 639 such as en, de or pt-br is needed"
-        )
+        raise Refused("bad_language", f"the language is {quote(language)}; use an ISO 639 code such as en, de or pt-br")
     return code
 
 
@@ -179,7 +175,7 @@ def _conversations(
             if stored == record.turns:
                 keyed_records.append((key, record))
             else:
-                reason = f"{record_name(record)} is in the study already, with other turns"
+                reason = f"{record_name(record)} is already in the study, with different turns"
                 skipped.append(Skipped(record.line, reason))
             continue
         first[key] = record
@@ -216,7 +212,7 @@ def _rated(record: Record, known_keys: Collection[Key]) -> Key | Skipped:
         reason = f"several bots have a conversation {quote(record.external_id)}: {bots}; name the bot"
     else:
         of_bot = f" of bot {quote(record.bot)}" if record.bot else ""
-        reason = f"no conversation {quote(record.external_id)}{of_bot} is in the study to be rated"
+        reason = f"the study has no conversation {quote(record.external_id)}{of_bot} to rate"
     return Skipped(record.line, reason)
 
 
@@ -277,7 +273,9 @@ def _ratings(
             used.add(name)
             if name in stored_answers:
                 if stored_answers[name] != answers:
-                    reason = f"rater {quote(rating.rater)} has rated {record_name(record)} with other answers already"
+                    reason = (
+                        f"rater {quote(rating.rater)} has already rated {record_name(record)} with different answers"
+                    )
                     skipped.append(Skipped(record.line, reason))
                 continue
             stored_answers[name] = answers
@@ -393,14 +391,14 @@ def _check_fits(study: Study, scales: Mapping[str, Scale], seen: Mapping[str, Sc
             questions_text = ", ".join(scales) or "nothing"
             raise Refused(
                 "other_rubric",
-                f"the file rates {quote(name)}, but study {quote(study.key)} asks for {questions_text}; "
-                "import the file into a study of its own",
+                f"the file rates {quote(name)}, but study {quote(study.key)} asks for {questions_text}; import the "
+                "file into a separate study",
             )
         if low < scales[name][0] or high > scales[name][1]:
             raise Refused(
                 "other_scale",
-                f"the file rates {quote(name)} from {low:g} to {high:g}, but study {quote(study.key)} asks for it "
-                f"from {scales[name][0]:g} to {scales[name][1]:g}; import the file into a study of its own",
+                f"the file rates {quote(name)} from {low:g} to {high:g}, but study {quote(study.key)} uses a scale "
+                f"from {scales[name][0]:g} to {scales[name][1]:g}; import the file into a separate study",
             )
 
 
@@ -410,8 +408,8 @@ def _changed(study: Study, changed: dict[str, Any]) -> Study:
     if n_agreed:
         raise Refused(
             "agreed",
-            f"the file would change {' and '.join(changed)} of study {quote(study.key)}, to which {n_agreed} "
-            "participants agreed as it is; import the file into a study of its own",
+            f"the file would change {' and '.join(changed)} of study {quote(study.key)}, and {n_agreed} "
+            "participants have agreed to the current version; import the file into a separate study",
         )
     return study_edit(study=study, **changed)
 
@@ -431,6 +429,6 @@ def _check_stored(study: Study, scales: FileScales) -> None:
             if scale is not None and not scale[0] <= value <= scale[1]:
                 raise Refused(
                     "other_scale",
-                    f"study {quote(study.key)} holds {name} = {value:g} already, which is not on the scale "
-                    f"from {scale[0]:g} to {scale[1]:g}",
+                    f"study {quote(study.key)} already contains {name} = {value:g}, which is not on the scale from "
+                    f"{scale[0]:g} to {scale[1]:g}",
                 )

@@ -64,9 +64,11 @@ def whole_file(path: Path) -> Iterator[IO[bytes]]:
         OSError: if it cannot be written; then nothing is left behind.
     """
     if path.is_dir():
-        raise IsADirectoryError(f"{path} is a folder; a file name is needed")
+        raise IsADirectoryError(f"{path} is a folder; name a file")
     if not path.parent.is_dir():
-        raise FileNotFoundError(f"there is no folder {path.parent}; make it first, or name another for {path.name}")
+        raise FileNotFoundError(
+            f"there is no folder {path.parent}; create it first, or choose another folder for {path.name}"
+        )
     handle, name = tempfile.mkstemp(dir=path.parent or ".", prefix=f".{path.name}.", suffix=".part")
     part = Path(name)
     try:

@@ -139,7 +139,7 @@ def test_what_is_set_to_nothing_is_not_set(monkeypatch: pytest.MonkeyPatch) -> N
     assert env.flag(name, True) is True
     assert env.names(name, ["a"]) == ["a"]
     assert env.database(name, {}) == {}
-    with pytest.raises(ImproperlyConfigured, match="CONFAB_TESTED is not set; it must be names of hosts"):
+    with pytest.raises(ImproperlyConfigured, match="CONFAB_TESTED is not set; it must be host names"):
         env.hosts(name)
 
 
@@ -240,9 +240,9 @@ def test_answers_and_dates_are_texts_as_people_mean_them() -> None:
         ("[" * 5000, "nested too deeply"),
         ('{"a":' * 5000, "nested too deeply"),
         ("a: \x00", "not allowed"),
-        (b"a: \xff", "byte 4 is none"),
+        (b"a: \xff", "byte 4 is invalid"),
         ("a: " + "9" * 5000, "digits"),
-        ("a" * (MOST_BYTES + 1), f"at most {MOST_BYTES}"),
+        ("a" * (MOST_BYTES + 1), f"the maximum is {MOST_BYTES}"),
     ],
 )
 def test_what_is_not_plain_is_refused_with_its_place(text: str | bytes, said: str) -> None:

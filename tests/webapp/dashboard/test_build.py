@@ -632,7 +632,7 @@ def test_conversations_of_a_file_go_into_the_study_that_judges_them(staff: Clien
     page = staff.post("/dashboard/imports/?study=read", {"file": file})["Location"]
     assert staff.get(page).context["form"]["study"].value() == "read"
     told = staff.post(page, {"study": "read", "language": "Klingon!", "_import": "1"})
-    assertContains(told, "a code of ISO 639 such as en, de or pt-br is needed", status_code=400)
+    assertContains(told, "use an ISO 639 code such as en, de or pt-br", status_code=400)
     staff.post(page, {"study": "read", "language": "DE", "_import": "1"})
     conversation = study.conversations.get()
     assert (conversation.turns.count(), conversation.language) == (2, "de")

@@ -399,7 +399,7 @@ def test_a_file_that_cannot_be_imported_stays_with_its_reason(staff: Client, set
     columns = {field.html_name: field.value() for field in staff.get(page).context["columns"]}
     for _ in range(2):
         answer = staff.post(page, {**columns, "study": "new", "_import": "1"})
-        assertContains(answer, "The file holds ratings without their conversations", status_code=400)
+        assertContains(answer, "The file contains ratings without their conversations", status_code=400)
     assert not Job.objects.exists()
     twice = SimpleUploadedFile("b.csv", b"conversation,bot,text,text\nc,b,hi,hi\n")
     page = staff.post(reverse("dashboard:imports"), {"file": twice})["Location"]

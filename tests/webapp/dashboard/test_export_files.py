@@ -240,7 +240,7 @@ def test_a_package_comes_at_once_or_from_a_worker_as_the_same_bytes(
     assertNotContains(client.get(SHOWN), where)
     assert body(client.get(where)) == data
     asked = {"what": "package", "format": "csv"}
-    with pytest.raises(Refused, match="a data package is a zip"):
+    with pytest.raises(Refused, match="data packages are zip files"):
         job_files.export_make(study=study, payload=asked)
 
 

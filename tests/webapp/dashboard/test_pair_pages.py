@@ -222,7 +222,7 @@ def test_a_study_of_pairs_without_a_judgement_says_so(tmp_path: Path) -> None:
 def test_a_matrix_is_asked_for_shown_and_read(staff: Client) -> None:
     plan = {"bots": ["eliza", "parrot"], "n_conversations": 2, "n_turns": 4, "seed": 1}
     page = staff.post(reverse("dashboard:runs"), {**plan, "bots": ["eliza"], "pairs": "all"})
-    assertContains(page, "eliza alone makes no pair", status_code=400)
+    assertContains(page, "eliza alone is not a pair", status_code=400)
     assert staff.post(reverse("dashboard:runs"), {**plan, "pairs": "all"}).status_code == 302
     run = SelfPlayRun.objects.get()
     assert run.n_total == 8

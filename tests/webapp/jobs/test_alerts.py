@@ -84,7 +84,7 @@ def test_what_could_not_be_sent_says_why_and_is_tried_again(told: list[Any], mon
     set_aside()
     run_job(Job.objects.get(kind="alert"))
     alert = Alert.objects.get(channel="webhook")
-    assert "answered 503" in alert.error
+    assert "responded with 503" in alert.error
     assert len(mail.outbox) == 1, "the other way is told all the same"
     assert later == [30.0]
     monkeypatch.setattr(alerts.httpx, "post", works)

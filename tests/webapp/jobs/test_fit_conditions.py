@@ -78,7 +78,7 @@ def test_ratings_and_self_play_are_those_of_the_condition(study: Study) -> None:
 @pytest.mark.parametrize(
     ("asked", "told"),
     [
-        (["scenario=trap"], "no condition 'scenario=trap' in study k; there is: scenario=trip, scenario=refund, told"),
+        (["scenario=trap"], "no condition 'scenario=trap' in study k; there are: scenario=trip, scenario=refund, told"),
         (["scenario=trip\0"], "no condition 'scenario=trip"),
         (["scenario=trip", "scenario=refund"], "one level of each factor"),
     ],

@@ -99,7 +99,7 @@ def test_a_fit_is_kept_and_applied(rated_study: Callable[..., Study], tmp_path: 
     same = fit("--study", "b", "--train-study", "a", "--same-instrument")
     assert all(one["predicted"] is not None for one in same["bots"].values())
     Study.objects.get(key="b").rubric.dimensions.filter(key="quality").update(question="How bad?")
-    with pytest.raises(CommandError, match="not the same instrument: quality asks"):
+    with pytest.raises(CommandError, match="not the same instrument: quality has different wordings"):
         fit("--study", "b", "--train-study", "a", "--same-instrument")
     (tmp_path / "bad.json").write_text('{"format": "other"}')
     with pytest.raises(CommandError, match="not a kept hybrid fit"):

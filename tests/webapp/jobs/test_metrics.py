@@ -212,7 +212,7 @@ def compute_all(*metrics: str, study: str = "talks") -> str:
 def test_imported_conversations_are_told_by_their_words(tmp_path: Path, admin_client: Client) -> None:
     study = study_of(tmp_path, GERMAN, GERMAN, SPANISH, ENGLISH, ["ok"])
     told = compute_all("question", "votes", "vader")
-    assert "Left out of 3 conversations in German and Spanish" in told
+    assert "Not computed for 3 conversations in German and Spanish" in told
     assert "hold for English only: Question score, Sentiment by VADER." in told
     found = {one.metric.name: one for one in metrics_left_out(study=study)}
     assert set(found) == {"question", "vader"}
@@ -224,7 +224,7 @@ def test_imported_conversations_are_told_by_their_words(tmp_path: Path, admin_cl
     assert set(rows[0].values.values()) == {None}
     assert any(value is not None for value in rows[3].values.values())
     page = flat(admin_client.get(f"/dashboard/studies/{study.key}/metrics/", follow=True).content.decode())
-    assert "Left out of 3 conversations in German and Spanish" in page
+    assert "Not computed for 3 conversations in German and Spanish" in page
     assert "3 excluded because of their language" in page
     chat = Conversation.objects.get(pk=rows[0].conversation_id)
     reader = admin_client.get(f"/dashboard/conversations/{chat.pk}/", follow=True).content.decode()
@@ -247,7 +247,7 @@ def test_an_import_names_the_language_whatever_the_words_are(tmp_path: Path) -> 
     import_conversations(file, study_key=study.key, scale=(1, 7), language="PT-br")
     import_conversations(file, study_key=study.key, scale=(1, 7), language="de")  # that is known
     assert set(study.conversations.values_list("language", flat=True)) == {"pt-br"}
-    assert "Left out of 2 conversations in Brazilian Portuguese" in compute_all("question")
+    assert "Not computed for 2 conversations in Brazilian Portuguese" in compute_all("question")
     with pytest.raises(Refused, match="the language is 'german'; a code of ISO 639 such as en, de"):
         import_conversations(file, study_key=study.key, language="german")
 

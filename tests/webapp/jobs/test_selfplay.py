@@ -411,7 +411,7 @@ def test_a_pair_that_always_fails_is_named(two: Any) -> None:
 
 
 def test_one_bot_is_no_matrix(two: Any) -> None:
-    with pytest.raises(Refused, match="ann alone makes no pair"):
+    with pytest.raises(Refused, match="ann alone is not a pair"):
         create_pairs("ann")
     with pytest.raises(Refused, match="pairs is 'some'; it must be self or all"):
         run_create(bots=["ann", "bob"], pairs="some", enqueue=False)

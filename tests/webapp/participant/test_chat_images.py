@@ -446,7 +446,7 @@ def test_a_package_has_the_images_where_it_is_asked_for_them(tmp_path: Path) -> 
         for asked in (False, True)
     )
     assert not [name for name in plain.namelist() if name.startswith("images/")]
-    assert "the images that people sent" in plain.read("README.md").decode()
+    assert "images sent by participants" in plain.read("README.md").decode()
     assert [name for name in full.namelist() if name.startswith("images/")] == [f"images/{image.name}"]
     assert full.read(f"images/{image.name}") == images.file_read(image.name)
     assert f"images/{image.name}" in full.read("SHA256SUMS").decode()

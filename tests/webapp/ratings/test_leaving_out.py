@@ -168,8 +168,8 @@ def test_pages_say_who_is_left_out_and_put_them_in(rated: Study, client: Client)
     for name in ("results", "why", "report", "conversations"):
         address = reverse(f"dashboard:study_{name}", args=["rated"])
         html = client.get(address, {"without": "same_answer"}).content.decode()
-        assert "1 of 4 people is left out" in html or "1 of 4 people are left out: All alike (1)." in html
-        assert 'href="?">Put them in' in html
+        assert "1 of 4 people are excluded: Identical answers (1)." in html
+        assert 'href="?">Include them' in html
         assert "without=same_answer" in html, "the choice goes from page to page"
         assert "All participants are included." in client.get(address).content.decode()
     listed = reverse("dashboard:study_conversations", args=["rated"])
@@ -267,7 +267,7 @@ def test_a_fit_of_the_hybrid_metric_leaves_people_out_too(rated: Study) -> None:
     address = reverse("dashboard:study_prediction", args=[rated.key])
     HybridFit.objects.update(state="cancelled", result=None)
     page = client.get(address, {"without": "same_answer"}).content.decode()
-    assert "1 of 4 people is left out" in page or "1 of 4 people are left out" in page
+    assert "1 of 4 people are excluded" in page
     assert "No fit without these participants yet" in page
     sent = {"targets": ["quality"], "preset": "paper", "intercept": "common"}
     made = client.post(f"{address}?without=same_answer", sent)

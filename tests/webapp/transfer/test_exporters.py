@@ -205,12 +205,12 @@ def test_the_format_is_that_of_the_file_s_ending(study: Study, tmp_path: Path, n
 @pytest.mark.parametrize(
     ("what", "name", "file_format", "says"),
     [
-        ("bots", "x.csv", "jsonl", "x.csv ends in .csv, but --format says jsonl"),
-        ("bots", "x.xlsx", None, "x.xlsx ends in .xlsx; a table can be .csv, .jsonl, .parquet"),
-        ("bots", "x.txt", "csv", "x.txt ends in .txt; a table can be"),
-        ("bots", "x.zip", None, "x.zip ends in .zip; a table can be"),
-        ("bots", "x", None, "end its name in .csv, .jsonl, .parquet, or name one by --format"),
-        ("package", "x.csv", None, "x.csv ends in .csv; a data package is a .zip"),
+        ("bots", "x.csv", "jsonl", "x.csv ends in .csv, but --format is jsonl"),
+        ("bots", "x.xlsx", None, "x.xlsx ends in .xlsx; a table must end in .csv, .jsonl, .parquet"),
+        ("bots", "x.txt", "csv", "x.txt ends in .txt; a table must end in"),
+        ("bots", "x.zip", None, "x.zip ends in .zip; a table must end in"),
+        ("bots", "x", None, "use a name ending in .csv, .jsonl, .parquet, or add --format"),
+        ("package", "x.csv", None, "x.csv ends in .csv; a data package must end in .zip"),
     ],
 )
 def test_an_ending_that_says_another_format_is_refused(

@@ -101,7 +101,7 @@ def test_ratings_of_one_conversation_in_several_lines_are_kept_or_told(tmp_path:
     )
     for n in (4, 0):
         result = run(path, "--study", "k")
-        told = "rater 'a' has rated dialogue_id 'd1' of bot 'alpha' with other answers already"
+        told = "rater 'a' has already rated dialogue_id 'd1' of bot 'alpha' with different answers"
         assert result["ratings"] == n
         assert result["skipped"] == [{"line": 3, "reason": told}]
     given = Rating.objects.values_list("rater", "answers__quality")
@@ -116,7 +116,7 @@ def test_an_id_that_stands_for_something_else_is_told(tmp_path: Path) -> None:
     told = "dialogue_id 'd1' of bot 'alpha' has other turns in line 1 than in line 2"
     assert result["skipped"] == [{"line": 2, "reason": told}]
     later = write(tmp_path / "y.jsonl", other)
-    told = "dialogue_id 'd1' of bot 'alpha' is in the study already, with other turns"
+    told = "dialogue_id 'd1' of bot 'alpha' is already in the study, with different turns"
     assert run(later, "--study", "k")["skipped"] == [{"line": 1, "reason": told}]
 
 
@@ -153,8 +153,8 @@ def test_ratings_apart_go_to_the_conversation_of_their_bot(tmp_path: Path) -> No
     assert Rating.objects.get().conversation.bot.bot_id == "b"
     assert [skipped["reason"] for skipped in result["skipped"]] == [
         "several bots have a conversation 'd1': a, b; name the bot",
-        "no conversation 'd1' of bot 'c' is in the study to be rated",
-        "no conversation 'd2' of bot 'a' is in the study to be rated",
+        "the study has no conversation 'd1' of bot 'c' to rate",
+        "the study has no conversation 'd2' of bot 'a' to rate",
     ]
 
 
@@ -214,7 +214,7 @@ def test_only_a_scale_that_is_known_bounds_intervals(tmp_path: Path) -> None:
     ("scales", "message"),
     [
         (["fum=0:1"], "a scale is given for 'fum'; rated are fun, quality"),
-        (["fun=0:1", "fun=0:2"], "fun is given twice"),
+        (["fun=0:1", "fun=0:2"], "fun is listed twice"),
         (["fun=1:1"], "the first must be below the second"),
     ],
 )
@@ -276,7 +276,7 @@ def test_columns_that_make_no_table_are_refused(tmp_path: Path, named: list[str]
 
 @pytest.mark.parametrize("named", [["bot"], ["bot="], ["robot=System"], ["bot=System", "text=System"]])
 def test_a_column_without_a_role_is_wrong_usage(tmp_path: Path, named: list[str]) -> None:
-    with pytest.raises(CommandError, match=r"--column: .*(ROLE=NAME is needed|is given twice)") as error:
+    with pytest.raises(CommandError, match=r"--column: .*(use ROLE=NAME|is listed twice)") as error:
         run(table(tmp_path / "x.csv"), "--study", "k", *(part for one in named for part in ("--column", one)))
     assert error.value.returncode == 2
 
@@ -303,7 +303,7 @@ def test_a_live_study_is_not_changed_by_an_import(tmp_path: Path) -> None:
     assert import_conversations(fits, study_key="live").ratings == 1
     with pytest.raises(Refused, match="rates 'overall', but study 'live' asks for quality"):
         import_conversations(write(tmp_path / "b.jsonl", record(2, {"overall": 3})), study_key="live")
-    with pytest.raises(Refused, match="from 8 to 8, but study 'live' asks for it from 1 to 7"):
+    with pytest.raises(Refused, match="from 8 to 8, but study 'live' uses a scale from 1 to 7"):
         import_conversations(write(tmp_path / "c.jsonl", record(3, {"quality": 8})), study_key="live")
     study.refresh_from_db()
     assert study.rubric == rubric
@@ -330,7 +330,7 @@ def test_a_missing_file_and_a_bad_key_are_one_clear_line(tmp_path: Path) -> None
     with pytest.raises(CommandError, match="there is no file") as error:
         run(tmp_path / "nothing.jsonl", "--study", "k")
     assert error.value.returncode == 1
-    with pytest.raises(CommandError, match="letters, digits, - and _ are possible"):
+    with pytest.raises(CommandError, match="use letters, digits, - and _"):
         run(write(tmp_path / "x.jsonl", record(1)), "--study", "no good")
 
 

@@ -255,7 +255,7 @@ def test_what_was_left_out_is_said_and_no_study_is_made_of_the_rest(tmp_path: Pa
         assert b"THANKS-7" not in b"".join(map(archive.read, names))
     assert "data/participants.csv" not in names
     assert described[LEFT_OUT] == [{"table": "participants", "right": "pay"}]
-    assert "the table `participants`, for the requester does not have the right `pay`" in told
+    assert "the table `participants`, because the requester does not have the right `pay`" in told
     assert LEFT_OUT not in json.loads(zipfile.ZipFile(io.BytesIO(whole)).read("datapackage.json"))
 
     path = tmp_path / "part.zip"

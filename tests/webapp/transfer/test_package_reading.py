@@ -126,7 +126,7 @@ def test_a_study_of_chats_comes_back_with_its_people_texts_and_numbers(study: St
     twice = import_conversations(tmp_path / "study.zip", study_key="again")
     assert [table.objects.count() for table in stored] == before
     assert (twice.conversations, twice.ratings, twice.skipped) == (0, 0, [])
-    with pytest.raises(Refused, match="not made of this package"):
+    with pytest.raises(Refused, match="not made from this package"):
         import_conversations(tmp_path / "study.zip", study_key="shop")
 
 
@@ -399,7 +399,7 @@ def verify(path: Path) -> dict[str, Any]:
         call_command("verify", str(path), "--json", stdout=out, stderr=io.StringIO())
     except CommandError as error:
         assert error.returncode == 1
-        assert "not as it was made" in str(error)
+        assert "has changed" in str(error)
     found: dict[str, Any] = json.loads(out.getvalue())
     return found
 

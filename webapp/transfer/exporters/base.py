@@ -198,7 +198,10 @@ def search_check(source: Source, name: str, options: ExportOptions) -> None:
     find_conversations(source, options.search)
     narrowed = [exporter.name for exporter in exporters if hasattr(exporter, "is_searched")]
     if name not in narrowed:
-        message = _("A search narrows conversations, which “{name}” is not made of alone. It works with: {names}.")
+        message = _(
+            "The search finds conversations, but “{name}” also contains other data. The search can be used with: "
+            "{names}."
+        )
         raise ValueError(message.format(name=name, names=", ".join(narrowed)))
 
 
@@ -291,7 +294,7 @@ SPEAKERS = (("human", "The participant"), ("bot", "The bot"))
 STATES = tuple((state.value, str(state.label)) for state in Conversation.State)
 STUDY_COLUMNS = (
     ExportColumn("study", "text", "Key of the study."),
-    ExportColumn("is_synthetic", "boolean", "The participant was a script."),
+    ExportColumn("is_synthetic", "boolean", "Whether the participant was a script."),
 )
 CONVERSATION_COLUMNS = (
     ExportColumn("conversation", "text", "Id of the conversation."),
@@ -308,21 +311,21 @@ def condition_columns(source: Source) -> list[ExportColumn]:
     factors = factors_of_study(source) if isinstance(source, Study) else []
     parts = parts_of_study(source) if isinstance(source, Study) else []
     titles = tuple((part.key, part.title) for part in parts)
-    words = "Key of the study's part that the conversation or rating is of."
-    sitting = ExportColumn(SITTING, "text", words, titles, missing="Made before the study had parts.")
+    words = "Key of the part of the study that the conversation or rating belongs to."
+    sitting = ExportColumn(SITTING, "text", words, titles, missing="Created before the study had parts.")
     columns = [
         ExportColumn(
             f"{CONDITION}{factor.key}",
             "text",
-            f"Level of the factor “{factor.title}” that the conversation was held under.",
+            f"Level of the factor “{factor.title}” in this conversation.",
             tuple((level.key, level.title) for level in factor.levels),
-            missing="Held before the study had this factor, or no conversation.",
+            missing="The conversation took place before the study had this factor, or there is no conversation.",
         )
         for factor in factors
     ]
     for key in sorted(_imported_factors(source) - {factor.key for factor in factors}):
-        words = f"Level of “{key}” that the imported conversation was held under; the study does not vary it."
-        columns.append(ExportColumn(f"{CONDITION}{key}", "text", words, missing="The file named no level."))
+        words = f"Level of “{key}” given for the imported conversation; the study does not vary this factor."
+        columns.append(ExportColumn(f"{CONDITION}{key}", "text", words, missing="The file gives no level."))
     return columns + [sitting] * bool(parts)
 
 
@@ -344,7 +347,7 @@ def condition_cells(
     return [values.get(column.name) or None for column in columns]
 
 
-NOT_ANSWERED = "Not answered, or not asked by the version of the study that the person saw."
+NOT_ANSWERED = "Not answered, or not asked in the version of the study that the participant saw."
 
 
 def answer_column(question: Question, name: str, when: Literal["before", "after"]) -> ExportColumn:
@@ -362,7 +365,7 @@ def answer_column(question: Question, name: str, when: Literal["before", "after"
     elif question.options:
         words += f"; {'one' if question.kind == 'choice' else 'any'} of: {', '.join(question.options)}"
     if question.kind == "choices":
-        words += ". Several are joined by “; ”"
+        words += ". Several answers are joined by “; ”"
     is_scale = question.kind == "scale"
     pairs: tuple[tuple[Any, str], ...] = tuple(sorted(question.labels.items()))
     if question.kind == "choice":
@@ -393,10 +396,10 @@ def answer_cell(question: Question, answer: Any) -> Any:
 
 
 _COLUMNS = (
-    ExportColumn("table", "text", "The exported table."),
-    ExportColumn("column", "text", "Its column."),
+    ExportColumn("table", "text", "Name of the exported table."),
+    ExportColumn("column", "text", "Name of the column."),
     ExportColumn("type", "text", "text, integer, number, boolean, time (UTC) or json."),
-    ExportColumn("description", "text", "What the column means."),
+    ExportColumn("description", "text", "Meaning of the column."),
 )
 
 

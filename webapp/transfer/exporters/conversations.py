@@ -43,39 +43,39 @@ from webapp.transfer.exporters.base import (
 _COLUMNS = (
     ExportColumn("dialogue_id", "text", "Id of the conversation in its source."),
     ExportColumn("bot", "text", "Id of the bot."),
-    ExportColumn("source", "text", "Where it comes from: the imported source, or the study."),
-    ExportColumn("turns", "json", "Utterances in order: speaker, text, and vote on bot turns."),
-    ExportColumn("ratings", "json", "One per rater: rater, the rubric's dimensions, comment if there is one."),
-    ExportColumn("conversation", "text", "Id of the conversation here."),
+    ExportColumn("source", "text", "Imported source or study that the conversation comes from."),
+    ExportColumn("turns", "json", "Utterances in order: speaker, text, and the vote on bot turns."),
+    ExportColumn("ratings", "json", "One entry per rater: rater, the rubric's dimensions, and the comment, if any."),
+    ExportColumn("conversation", "text", "Id of the conversation in Confab."),
     ExportColumn("bot_version", "text", "Key of the bot's identity: name, version, parameters."),
     ExportColumn("state", "text", "open, completed or failed.", STATES),
-    ExportColumn("n_exchanges", "integer", "Human turns that the bot answered."),
-    ExportColumn("seed", "text", "Seed of all randomness of the bot; a text, for it has 63 bits."),
-    ExportColumn("is_synthetic", "boolean", "The participant was a script."),
+    ExportColumn("n_exchanges", "integer", "Number of participant messages that the bot answered."),
+    ExportColumn("seed", "text", "Random seed of the bot, as text because it has 63 bits."),
+    ExportColumn("is_synthetic", "boolean", "Whether the participant was a script."),
     ExportColumn(
         "participant", "text", "Random id of the participant; empty in imported data and self-play.", is_person=True
     ),
-    ExportColumn("created_at", "time", "When the conversation was begun, or imported."),
-    ExportColumn("ended_at", "time", "When it was rated or given up."),
+    ExportColumn("created_at", "time", "When the conversation was started or imported."),
+    ExportColumn("ended_at", "time", "When the conversation was rated or given up."),
     ExportColumn(
-        "flags", "json", "Names of the flags of the participant’s work, a list; none of them decides anything."
+        "flags", "json", "Names of the flags on the participant’s work, as a list; flags have no effect by themselves."
     ),
     ExportColumn(
-        "language", "text", "Code of the language, as an import said it; empty where it is told by the words."
+        "language", "text", "Language code given in the import; empty if the language is detected from the text."
     ),
     ExportColumn(
         "n_refused",
         "integer",
-        "Messages that a content filter of the bot's provider refused. They are not among turns and n_exchanges.",
+        "Messages refused by a content filter of the bot's provider. They are not included in turns and n_exchanges.",
     ),
 )
 _OF_RUN = (
     ExportColumn(
         "partner",
         "text",
-        "Id of the bot that begins, or name of the simulated participant; empty where the bot converses with itself.",
+        "Id of the bot that starts, or name of the simulated participant; empty if the bot converses with itself.",
     ),
-    ExportColumn("ordinal", "integer", "Number of the conversation among those of its bots, from 0."),
+    ExportColumn("ordinal", "integer", "Number of the conversation among those of the same bots, from 0."),
 )
 """Of self-play, beside the others."""
 
@@ -84,7 +84,7 @@ _OF_RUN = (
 class ConversationsTable:
     name = packaged = "conversations"
     title = "Conversations"
-    description = "One row per conversation with turns and ratings inside; as JSON Lines it can be imported."
+    description = "One row per conversation including its turns and ratings; can be imported again as JSON Lines."
     of_runs = True
     is_searched = True
 
@@ -157,12 +157,12 @@ def _rating(rating: Rating) -> dict[str, Any]:
 
 _MESSAGES_COLUMNS = (
     ExportColumn("conversation", "text", "Id of the conversation."),
-    ExportColumn("state", "text", "Of the conversation: open, completed or failed.", STATES),
+    ExportColumn("state", "text", "State of the conversation: open, completed or failed.", STATES),
     ExportColumn("bot", "text", "Id of the bot in the conversation."),
     *STUDY_COLUMNS,
     ExportColumn("turn", "integer", "Number of the utterance in its conversation, from 0."),
     ExportColumn("speaker", "text", "human or bot.", SPEAKERS),
-    ExportColumn("text", "text", "What was said."),
+    ExportColumn("text", "text", "Text of the utterance."),
     ExportColumn(
         "vote",
         "integer",
@@ -172,28 +172,28 @@ _MESSAGES_COLUMNS = (
     ExportColumn(
         "latency_ms",
         "integer",
-        "Milliseconds from storing the message until the bot had given this whole reply.",
+        "Milliseconds from storing the message to the end of the bot's reply.",
         unit="ms",
-        missing="What a person wrote, and what was imported, has none.",
+        missing="Participants' messages and imported utterances have no latency.",
     ),
-    ExportColumn("tokens_in", "integer", "Tokens of the prompt, where the bot is an endpoint's."),
-    ExportColumn("tokens_out", "integer", "Tokens of the reply, likewise."),
+    ExportColumn("tokens_in", "integer", "Tokens in the prompt, if the bot is an endpoint."),
+    ExportColumn("tokens_out", "integer", "Tokens in the reply, if the bot is an endpoint."),
     ExportColumn(
         "tokens_estimated",
         "boolean",
-        "Whether the tokens were estimated from the text, since the endpoint did not count them.",
+        "Whether the token counts were estimated from the text because the endpoint returned none.",
     ),
     ExportColumn(
         "cost",
         "number",
-        "What the reply cost, in the currency of the bot's prices; empty where a price is unknown.",
+        "Cost of the reply in the currency of the bot's prices; empty if a price is unknown.",
         unit="currency of the bot's prices",
-        missing="The bot costs nothing, or a price is unknown.",
+        missing="The bot is free, or a price is unknown.",
     ),
     ExportColumn(
         "answered_by",
         "text",
-        "Who gave the reply in the bot's place: the id of its fallback_bot, or its second address; empty if it did.",
+        "Id of the fallback bot, or second address of the bot, if that gave the reply; otherwise empty.",
     ),
     ExportColumn("created_at", "time", "When the utterance was stored."),
     ExportColumn(
@@ -201,30 +201,30 @@ _MESSAGES_COLUMNS = (
         "integer",
         "Milliseconds from storing the message to the bot's first words.",
         unit="ms",
-        missing="As for latency_ms; replies before this was kept have none.",
+        missing="As for latency_ms; also empty for replies stored before this value was recorded.",
     ),
     ExportColumn(
         "shown_first_ms",
         "integer",
-        "Milliseconds until the first words were shown, where all bots are paced alike.",
+        "Milliseconds until the first words were shown, if all bots share a common pace.",
         unit="ms",
-        missing="The reply was not paced.",
+        missing="Pacing was off for this reply.",
     ),
     ExportColumn(
         "shown_ms",
         "integer",
-        "Milliseconds until the whole reply was shown, where all bots are paced alike.",
+        "Milliseconds until the whole reply was shown, if all bots share a common pace.",
         unit="ms",
-        missing="The reply was not paced.",
+        missing="Pacing was off for this reply.",
     ),
     ExportColumn(
         "late_ms",
         "integer",
-        "Milliseconds by which the end of the reply was shown later than the common pace, since the bot was too slow.",
+        "Milliseconds by which the reply ended later than the common pace because the bot was too slow.",
         unit="ms",
-        missing="The reply was not paced, or was given before this was kept.",
+        missing="Pacing was off for this reply, or it was stored before this value was recorded.",
     ),
-    ExportColumn("withheld", "boolean", "Whether a filter withheld the reply; its text is what people read then."),
+    ExportColumn("withheld", "boolean", "Whether a filter blocked the reply; text is then the text shown instead."),
     ExportColumn(
         "trace",
         "json",
@@ -234,30 +234,31 @@ _MESSAGES_COLUMNS = (
     ExportColumn(
         "image",
         "text",
-        "Name of the image that was sent with the message; a package with images has it in `images/`.",
+        "Name of the image sent with the message; packages with images contain it in `images/`.",
         missing="The message has no image.",
     ),
     ExportColumn(
         "image_description",
         "text",
-        "What the image shows, in the words of the participant or bot that sent it.",
+        "Description of the image by the participant or bot that sent it.",
         missing="The message has no image.",
     ),
     ExportColumn(
         "goes_on",
         "boolean",
-        "Of two replies to one message, of which one was picked: whether the chat went on with this one.",
-        missing="Nothing was picked: there was one reply, or the person left before.",
+        "For two replies to one message: whether the chat continued with this one.",
+        missing="There was only one reply, or the participant left before picking one.",
     ),
     ExportColumn(
         "refused",
         "boolean",
-        "Whether a content filter of the bot's provider refused this message: it has no reply and was not sent again.",
+        "Whether a content filter of the bot's provider refused this message; if so, it has no reply and was not "
+        "sent again.",
     ),
     ExportColumn(
         "rejected_params",
         "json",
-        "Fields of the request, such as temperature, that the model rejected, so that it gave this reply without them.",
+        "Request fields that the model rejected, such as temperature; the reply was generated without them.",
     ),
 )
 _NAMES = [column.name for column in _MESSAGES_COLUMNS][5:]  # behind study and chat
@@ -269,7 +270,7 @@ class MessagesTable:
     name = "messages"
     packaged = "turns"
     title = "Messages"
-    description = "One row per utterance, with votes and what a reply took: time, tokens, cost."
+    description = "One row per utterance, with votes and the reply's time, tokens and cost."
     of_runs = True
     is_searched = True
 
@@ -330,19 +331,24 @@ class MessagesTable:
 _BOT_COLUMNS = (
     ExportColumn("bot_version", "text", "Key of the identity, as in the table conversations."),
     ExportColumn("bot", "text", "Id of the bot."),
-    ExportColumn("title", "text", "Its name for people."),
-    ExportColumn("kind", "text", "Its family: rules, retrieval, checkpoint, endpoint and so on."),
-    ExportColumn("version", "text", "Version of the code that answered."),
-    ExportColumn("settings", "json", "All that decides what it says, with digests of what it has learned."),
-    ExportColumn("is_control", "boolean", "A deliberately poor bot, left out of rankings."),
-    ExportColumn("n_conversations", "integer", "Conversations with this identity."),
+    ExportColumn("title", "text", "Display name of the bot."),
+    ExportColumn("kind", "text", "Kind of the bot: rules, retrieval, checkpoint, endpoint and so on."),
+    ExportColumn("version", "text", "Version of the bot's code."),
+    ExportColumn("settings", "json", "All parameters that determine its replies, with digests of what it has learned."),
+    ExportColumn("is_control", "boolean", "Whether the bot is a deliberately poor control, excluded from rankings."),
+    ExportColumn("n_conversations", "integer", "Number of conversations with this identity."),
     ExportColumn(
         "description",
         "text",
-        "What the bot is, in a sentence.",
-        missing="A bot of this identity is not registered here now.",
+        "Description of the bot in one sentence.",
+        missing="No bot with this identity is registered here now.",
     ),
-    ExportColumn("card", "text", "Its model card, as Markdown.", missing="It has none, or is not registered here now."),
+    ExportColumn(
+        "card",
+        "text",
+        "Model card of the bot, as Markdown.",
+        missing="The bot has no card, or is not registered here now.",
+    ),
 )
 
 
@@ -350,7 +356,7 @@ _BOT_COLUMNS = (
 class BotsTable:
     name = packaged = "bots"
     title = "Bots"
-    description = "One row per bot as it was when people met it: version, settings, digests, card."
+    description = "One row per bot version used in conversations, with version, settings, digests and card."
     is_small = True
     of_runs = True
 

@@ -39,14 +39,14 @@ _OF_CONVERSATIONS = (
     ExportColumn("turns", "json", "Utterances in order: speaker and text."),
 )
 _OF_ITEMS = (
-    ExportColumn("code", "text", "Stands for the item’s name; the table items has it, too."),
-    ExportColumn("context", "json", "What was said before, oldest first."),
+    ExportColumn("code", "text", "Code that stands for the item’s name; also in the table items."),
+    ExportColumn("context", "json", "Utterances before the reply, oldest first."),
     ExportColumn(
         "replies",
         "json",
-        "Each with its text and a code, which the table items has, too; in another order for each item.",
+        "Replies with text and code; the codes are also in the table items. The order differs between items.",
     ),
-    ExportColumn("panel", "json", "What is shown beside it: persona, emotion, topic."),
+    ExportColumn("panel", "json", "Context shown with the item: persona, emotion, topic."),
 )
 
 
@@ -63,10 +63,10 @@ def reply_codes(study: Study, item: str, n_replies: int) -> list[str]:
 @register_exporter
 class ForRatersTable:
     name = "for_raters"
-    title = "For raters elsewhere"
+    title = "For external raters"
     description = (
-        "The words to be rated, and nothing that tells which bot they are from: items where the study judges items, "
-        "else conversations; in an order of chance."
+        "The texts to rate, without anything that identifies the bot: items in studies that rate items, otherwise "
+        "conversations; in random order."
     )
 
     def columns(self, study: Study, options: ExportOptions) -> Sequence[ExportColumn]:
@@ -105,15 +105,15 @@ def _items(study: Study) -> Iterator[Sequence[Any]]:
 
 _COLUMNS = (
     ExportColumn("item", "text", "Name of the item, as in the table ratings."),
-    ExportColumn("bot", "text", "Model of its reply; of several replies that of each, in their order."),
-    ExportColumn("context", "json", "What was said before, oldest first."),
-    ExportColumn("responses", "json", "The replies that are judged."),
-    ExportColumn("reference", "text", "A reply that a person wrote, if there is one."),
-    ExportColumn("reference_score", "number", "How the reference was rated before."),
-    ExportColumn("task", "text", "What kind of talk it is from."),
-    ExportColumn("panel", "json", "What is shown beside it: persona, emotion, topic."),
-    ExportColumn("code", "text", "Stands for the item in the table for_raters."),
-    ExportColumn("reply_codes", "json", "Stand for its replies there, in their order here."),
+    ExportColumn("bot", "text", "Model that gave the reply; for several replies, their models in order."),
+    ExportColumn("context", "json", "Utterances before the reply, oldest first."),
+    ExportColumn("responses", "json", "Replies to rate."),
+    ExportColumn("reference", "text", "Reply by a person, if there is one."),
+    ExportColumn("reference_score", "number", "Earlier rating of the reference reply."),
+    ExportColumn("task", "text", "Kind of dialogue that the item comes from."),
+    ExportColumn("panel", "json", "Context shown with the item: persona, emotion, topic."),
+    ExportColumn("code", "text", "Code of the item in the table for_raters."),
+    ExportColumn("reply_codes", "json", "Codes of its replies in that table, in the order used here."),
 )
 
 
@@ -121,7 +121,7 @@ _COLUMNS = (
 class ItemsTable:
     name = packaged = "items"
     title = "Items"
-    description = "One row per item that people judge, with its context and replies."
+    description = "One row per item to rate, with its context and replies."
 
     def columns(self, study: Study, options: ExportOptions) -> Sequence[ExportColumn]:
         return _COLUMNS
@@ -144,12 +144,12 @@ class ItemsTable:
 
 _ITEM_MEANS_COLUMNS = (
     ExportColumn("item", "text", "Name of the item."),
-    ExportColumn("bot", "text", "Model of its reply."),
+    ExportColumn("bot", "text", "Model that gave the reply."),
     ExportColumn("dimension", "text", "Key of the question."),
-    ExportColumn("n", "integer", "Ratings of the item on the question."),
-    ExportColumn("mean", "number", "Their mean, higher for better."),
+    ExportColumn("n", "integer", "Number of ratings of the item on this question."),
+    ExportColumn("mean", "number", "Mean of these ratings; higher is better."),
     ExportColumn("low", "number", "Lower end of its 90 % interval over raters, on the scale of the question."),
-    ExportColumn("high", "number", "Upper end."),
+    ExportColumn("high", "number", "Upper end of the interval."),
 )
 
 
@@ -189,34 +189,33 @@ class ItemMeansTable:
 _JUDGED_COLUMNS = (
     ExportColumn("id", "text", "Name of the item, or the conversation and the number of the reply."),
     ExportColumn("source", "text", "Key of the study."),
-    ExportColumn("context", "json", "What was said before, oldest first."),
-    ExportColumn("response", "text", "The reply that was judged."),
-    ExportColumn("reference", "text", "A reply that a person wrote, if there is one."),
-    ExportColumn("model", "text", "What gave the reply."),
-    ExportColumn("reference_score", "number", "How the reference was rated before."),
-    ExportColumn("task", "text", "What kind of talk it is from."),
-    ExportColumn("persona", "json", "Lines of a persona that were shown beside it."),
-    ExportColumn("emotion", "text", "An emotion that was shown beside it."),
-    ExportColumn("topic", "text", "A topic that was shown beside it."),
+    ExportColumn("context", "json", "Utterances before the reply, oldest first."),
+    ExportColumn("response", "text", "Rated reply."),
+    ExportColumn("reference", "text", "Reply by a person, if there is one."),
+    ExportColumn("model", "text", "Model or bot that gave the reply."),
+    ExportColumn("reference_score", "number", "Earlier rating of the reference reply."),
+    ExportColumn("task", "text", "Kind of dialogue that the reply comes from."),
+    ExportColumn("persona", "json", "Persona lines shown with the reply."),
+    ExportColumn("emotion", "text", "Emotion shown with the reply."),
+    ExportColumn("topic", "text", "Topic shown with the reply."),
     ExportColumn(
         "ratings",
         "json",
-        "Of each person the answers as they were given, by question, and `rater`: a pseudonym, the same in all "
-        "files of the study. `vote` is 1 for a thumb up and -1 for one down.",
+        "Each rater's answers as given, by question, and `rater`: a pseudonym, the same in all files of the study. "
+        "`vote` is 1 for thumbs up and -1 for thumbs down.",
     ),
-    ExportColumn("scale", "json", "Lowest and highest answer, where all questions share them."),
-    ExportColumn("scales", "json", "Otherwise these by question."),
-    ExportColumn("reversed", "json", "Questions on which a high answer is a bad one."),
+    ExportColumn("scale", "json", "Lowest and highest answer, if they are the same for all questions."),
+    ExportColumn("scales", "json", "Lowest and highest answer by question, if they differ."),
+    ExportColumn("reversed", "json", "Questions with low answers as the better ones."),
 )
 
 
 @register_exporter
 class JudgedTable:
     name = packaged = "judged"
-    title = "Judged replies"
+    title = "Rated replies"
     description = (
-        "One row per reply that people judged by itself: items, marked replies and votes, for `evaluate_metrics "
-        "--data`."
+        "One row per individually rated reply: items, annotated replies and votes, for `evaluate_metrics --data`."
     )
 
     def columns(self, study: Study, options: ExportOptions) -> Sequence[ExportColumn]:
@@ -236,21 +235,21 @@ class JudgedTable:
 _ANNOTATION_COLUMNS = (
     *CONVERSATION_COLUMNS,
     ExportColumn("turn", "integer", "Number of the reply in its conversation, from 0."),
-    ExportColumn("filter", "text", "Name of the filter that found something."),
+    ExportColumn("filter", "text", "Name of the filter that flagged the reply."),
     ExportColumn("identity", "json", "The filter's name, version and settings."),
-    ExportColumn("found", "json", "The words that it found, if it names any."),
-    ExportColumn("reason", "text", "What it says of the reply."),
-    ExportColumn("withheld", "boolean", "Whether the reply was therefore withheld."),
-    ExportColumn("withheld_text", "text", "What the bot said, where its reply was withheld."),
-    ExportColumn("created_at", "time", "When it was found."),
+    ExportColumn("found", "json", "Words found by the filter, if it returns any."),
+    ExportColumn("reason", "text", "Reason given by the filter."),
+    ExportColumn("withheld", "boolean", "Whether the filter blocked the reply."),
+    ExportColumn("withheld_text", "text", "Original reply of the bot, if it was blocked."),
+    ExportColumn("created_at", "time", "When the reply was flagged."),
 )
 
 
 @register_exporter
 class ReplyMarksTable:
     name = packaged = "reply_marks"
-    title = "Marks of filters"
-    description = "One row per filter and reply in which it found something, with the words found."
+    title = "Filter labels"
+    description = "One row per filter and flagged reply, with the words found."
     of_runs = True
     is_searched = True
 
@@ -282,17 +281,17 @@ class ReplyMarksTable:
 
 _REASONS = tuple((value, str(label)) for value, label in ReplyReport.Reason.choices)
 _REPORTS_COLUMNS = (
-    ExportColumn("participant", "text", "Random id of who reported it.", is_person=True),
+    ExportColumn("participant", "text", "Random id of the participant who reported the reply.", is_person=True),
     *STUDY_COLUMNS,
-    ExportColumn("conversation", "text", "Id of the reply's conversation; empty for an item's."),
-    ExportColumn("turn", "integer", "Number of the reply in it, from 0."),
-    ExportColumn("item", "text", "Name of the item; empty for a reply of a conversation."),
-    ExportColumn("response", "integer", "Which of the item's replies, from 0."),
-    ExportColumn("bot", "text", "Id of the bot, or the item's name for the model."),
-    ExportColumn("reason", "text", "What is wrong with it, as chosen.", _REASONS),
-    ExportColumn("words", "text", "What the person wrote."),
-    ExportColumn("created_at", "time", "When it was first reported."),
-    ExportColumn("seen_at", "time", "When staff said that they had seen it; empty so far."),
+    ExportColumn("conversation", "text", "Id of the reply's conversation; empty for replies of items."),
+    ExportColumn("turn", "integer", "Number of the reply in the conversation, from 0."),
+    ExportColumn("item", "text", "Name of the item; empty for replies in conversations."),
+    ExportColumn("response", "integer", "Number of the reply among the item's replies, from 0."),
+    ExportColumn("bot", "text", "Id of the bot; for items, the name of the model."),
+    ExportColumn("reason", "text", "Problem that the participant selected.", _REASONS),
+    ExportColumn("words", "text", "Comment of the participant."),
+    ExportColumn("created_at", "time", "When the reply was first reported."),
+    ExportColumn("seen_at", "time", "When staff marked the report as seen; empty if they have not yet."),
 )
 
 
@@ -300,7 +299,7 @@ _REPORTS_COLUMNS = (
 class ReportsTable:
     name = packaged = "reports"
     title = "Reports of replies"
-    description = "One row per reply that a participant reported, with the reason and their words."
+    description = "One row per reply reported by a participant, with the reason and comment."
 
     def columns(self, study: Study, options: ExportOptions) -> Sequence[ExportColumn]:
         return _REPORTS_COLUMNS
@@ -338,16 +337,16 @@ def _included(study: Study, options: ExportOptions) -> QuerySet[ReplyReport]:
 _KINDS = (("star", "A star"), ("tag", "A tag"), ("note", "A note"))
 _READER_NOTES_COLUMNS = (
     *CONVERSATION_COLUMNS,
-    ExportColumn("kind", "text", "What was left.", _KINDS),
-    ExportColumn("text", "text", "The tag or the note.", missing="It is a star."),
+    ExportColumn("kind", "text", "Kind of entry: star, tag or note.", _KINDS),
+    ExportColumn("text", "text", "Text of the tag or note.", missing="The entry is a star."),
     ExportColumn(
         "author",
         "text",
-        "User name of the member of staff who left it.",
-        missing="The account is gone.",
+        "User name of the staff member who added it.",
+        missing="The account no longer exists.",
         is_private=True,
     ),
-    ExportColumn("created_at", "time", "When it was left."),
+    ExportColumn("created_at", "time", "When it was added."),
 )
 
 
@@ -355,7 +354,7 @@ _READER_NOTES_COLUMNS = (
 class ReaderNotesTable:
     name = packaged = "reader_notes"
     title = "Readers’ notes"
-    description = "One row per star, tag or note that readers left at a conversation."
+    description = "One row per star, tag or note added to a conversation by staff."
     of_runs = True
     is_searched = True
 

@@ -31,11 +31,11 @@ from webapp.transfer.exporters.base import (
 )
 
 METRICS_CHUNK = 500
-UNDEFINED = "Undefined here; of a whole conversation the table undefined says why."
+UNDEFINED = "Undefined here; for whole conversations, the table undefined gives the reason."
 _BEFORE = (
     *CONVERSATION_COLUMNS,
-    ExportColumn("state", "text", "Of the conversation: completed or failed.", STATES),
-    ExportColumn("n_human_turns_answered", "integer", "Human turns that the bot answered."),
+    ExportColumn("state", "text", "State of the conversation: completed or failed.", STATES),
+    ExportColumn("n_human_turns_answered", "integer", "Number of participant messages that the bot answered."),
 )
 
 
@@ -43,7 +43,7 @@ _BEFORE = (
 class MetricsTable:
     name = packaged = "metrics"
     title = "Metrics"
-    description = "One row per conversation that has been measured, with a column per metric column."
+    description = "One row per measured conversation, with one column per metric value."
     of_runs = True
     is_searched = True
 
@@ -108,7 +108,7 @@ def measured(study: Source, level: str) -> list[tuple[MetricVersion, list[Export
             ]
         else:
             stored = sample.values if level == "conversation" else sample.turns
-            description = f"Of {version.name} {version.version}, which is not the version here now."
+            description = f"From {version.name} {version.version}, which is not the current version."
             columns = [ExportColumn(name, "number", description, missing=UNDEFINED) for name in stored]
         metrics_by_name[version.name] = (version, columns)
     return [metrics_by_name[name] for name in sorted(metrics_by_name)]
@@ -126,7 +126,7 @@ _TURN_METRICS_BEFORE = (
 class TurnMetricsTable:
     name = packaged = "turn_metrics"
     title = "Metrics per message"
-    description = "One row per utterance of measured conversations, with a column per metric column."
+    description = "One row per utterance of measured conversations, with one column per metric value."
     of_runs = True
     is_searched = True
 
@@ -173,18 +173,18 @@ class TurnMetricsTable:
 
 _COLUMNS = (
     *CONVERSATION_COLUMNS,
-    ExportColumn("metric", "text", "The empty column of the table metrics."),
-    ExportColumn("reason", "text", "Why it has no value there."),
+    ExportColumn("metric", "text", "Column that is empty in the table metrics."),
+    ExportColumn("reason", "text", "Reason why it has no value."),
     ExportColumn(
         "code",
         "text",
-        "The same for programs, where the reason has a code: other_language for a metric that does not hold for the "
+        "Machine-readable code of the reason, if it has one: other_language for a metric that does not support the "
         "language of the conversation.",
     ),
     ExportColumn(
         "details",
         "json",
-        "The code with what belongs to it: the conversation's language, and those that the metric holds for.",
+        "Details of the code: the language of the conversation, and the languages that the metric supports.",
     ),
 )
 
@@ -200,7 +200,7 @@ def _describe_reason(reason: str | Mapping[str, Any]) -> tuple[str, str]:
 class UndefinedTable:
     name = packaged = "undefined"
     title = "Undefined metrics"
-    description = "One row per metric value that is undefined, with the reason."
+    description = "One row per undefined metric value, with the reason."
     of_runs = True
     is_searched = True
 

@@ -40,12 +40,12 @@ _DESCRIPTIONS = {
     "Chat ID": "Id of the conversation.",
     "Datetime": "When the bot's reply was stored, ISO 8601, UTC.",
     "Chatbot ID": "Id of the bot.",
-    "Message": "What the participant said.",
-    "Response": "What the bot answered.",
-    "Bot Input": "JSON list of the last utterances, at most five, up to the message.",
+    "Message": "Message of the participant.",
+    "Response": "Reply of the bot.",
+    "Bot Input": "JSON list of the last utterances up to and including the message, at most five.",
     "Study Key": "Key of the study.",
     "User Session Key": "Random id of the participant.",
-    "Response Rating": "Vote on the response: -1, 0 or 1.",
+    "Response Rating": "The participant's vote on the response: -1, 0 or 1.",
     "Chat Rating Comments": "Comment of the conversation's last rating.",
 }
 
@@ -159,9 +159,9 @@ _CHAT_RATINGS_DESCRIPTIONS = {
     "Chatbot ID": "Id of the bot.",
     "User Session Key": "Random id of the participant, or the rater's name in imported data.",
     "Comments": "The rater's free comment.",
-    "Chat Length": "Exchanges of the conversation.",
-    "MTurk Code": "The code the participant was shown; only where private ids are asked for.",
-    "MTurk User ID": "The participant's worker id; only where private ids are asked for.",
+    "Chat Length": "Number of exchanges in the conversation.",
+    "MTurk Code": "Completion code shown to the participant; only in exports with private ids.",
+    "MTurk User ID": "The participant's worker id; only in exports with private ids.",
     "Study Key": "Key of the study.",
 }
 

@@ -34,24 +34,31 @@ _COLUMNS = (
     ExportColumn(
         "state",
         "text",
-        "Of the newest chat: open, completed, failed (swapped for another), withdrawn, expired (left), "
+        "State of the newest chat: open, completed, failed (exchanged for another bot), withdrawn, expired (left), "
         "ended (before it was done), or none.",
     ),
     ExportColumn(
         "outcome",
         "text",
-        "How each chat ended, in their order: rated, bot_failed (ended early, to be paid), screened_out, "
-        "failed_check, no_consent, late or withdrawn. Empty where none has.",
+        "How each chat ended, in order: rated, bot_failed (ended early, to be paid), screened_out, failed_check, "
+        "no_consent, late or withdrawn. Empty if no chat has ended.",
     ),
-    ExportColumn("code", "text", "The codes that were shown for these outcomes, in the same order.", is_private=True),
-    ExportColumn("bots", "text", "Ids of the bots met, in their order."),
-    ExportColumn("n_chats", "integer", "Chats begun."),
-    ExportColumn("entered_at", "time", "When they came."),
-    ExportColumn("consented_at", "time", "When they agreed to take part."),
-    ExportColumn("ended_at", "time", "When their last chat that is over ended."),
-    ExportColumn("consent_version", "text", "Version of what they agreed to; the table consent_texts has it."),
-    ExportColumn("is_synthetic", "boolean", "The participant was a script."),
-    ExportColumn("language", "text", "Code of the language in which they read the study.", missing="Not stored yet."),
+    ExportColumn("code", "text", "The codes shown for these outcomes, in the same order.", is_private=True),
+    ExportColumn("bots", "text", "Ids of the participant's bots, in order."),
+    ExportColumn("n_chats", "integer", "Number of chats started."),
+    ExportColumn("entered_at", "time", "When the participant arrived."),
+    ExportColumn("consented_at", "time", "When the participant agreed to take part."),
+    ExportColumn("ended_at", "time", "When the last finished chat ended."),
+    ExportColumn(
+        "consent_version", "text", "Version of the texts that the participant agreed to; see the table consent_texts."
+    ),
+    ExportColumn("is_synthetic", "boolean", "Whether the participant was a script."),
+    ExportColumn(
+        "language",
+        "text",
+        "Code of the language in which the participant read the study.",
+        missing="Not stored at that time.",
+    ),
 )
 _PRIVATE = (
     ExportColumn("platform", "text", "Recruitment platform of the participant."),
@@ -65,7 +72,7 @@ _PRIVATE = (
 class ParticipantsTable:
     name = packaged = "participants"
     title = "Participants"
-    description = "One row per person who agreed, with outcome, code, times and bots."
+    description = "One row per participant who agreed, with outcome, code, times and bots."
     right = Right.PAY
 
     def columns(self, study: Study, options: ExportOptions) -> Sequence[ExportColumn]:
@@ -137,17 +144,20 @@ def participants_included(study: Study, options: ExportOptions) -> Any:
 
 _CONSENT_TEXTS_COLUMNS = (
     ExportColumn("consent_version", "text", "Version, as in the table participants."),
-    ExportColumn("n_participants", "integer", "Participants of the study who agreed to it."),
-    ExportColumn("first_at", "time", "When the first of them did."),
-    *(ExportColumn(name, "text", f"The study's {name.replace('_', ' ')}, as it was.") for name in AGREED_KEYS),
+    ExportColumn("n_participants", "integer", "Number of participants who agreed to it."),
+    ExportColumn("first_at", "time", "When the first participant agreed to it."),
+    *(
+        ExportColumn(name, "text", f"Text of the study's {name.replace('_', ' ')} in this version.")
+        for name in AGREED_KEYS
+    ),
 )
 
 
 @register_exporter
 class ConsentTextsTable:
     name = packaged = "consent_texts"
-    title = "Texts agreed to"
-    description = "One row per version of what people agreed to, with the exact texts."
+    title = "Consent texts"
+    description = "One row per version that participants agreed to, with the exact texts."
 
     def columns(self, study: Study, options: ExportOptions) -> Sequence[ExportColumn]:
         return _CONSENT_TEXTS_COLUMNS
@@ -174,30 +184,30 @@ _CHECKS_COLUMNS = (
     ExportColumn(
         "kind",
         "text",
-        "Where it stood: quiz (about the instructions), before (the task, among questions), item (attention check "
-        "among items), gold (item with a known right answer), after (the task, among questions), chat.",
+        "Place of the check: quiz (about the instructions), before (the task, among questions), item (attention "
+        "check among items), gold (item with a known answer), after (the task, among questions), chat.",
     ),
-    ExportColumn("check", "text", "Name of the item or key of the question; else its words."),
+    ExportColumn("check", "text", "Name of the item or key of the question; otherwise the wording."),
     ExportColumn("rater", "text", "The participant's random id, as in the table ratings.", is_person=True),
     *STUDY_COLUMNS,
-    ExportColumn("attempt", "number", "Of the quiz 1 or 2; else 1."),
-    ExportColumn("expected", "json", "Answers that pass; of an item by question."),
-    ExportColumn("answers", "json", "What was answered; of an item by question."),
-    ExportColumn("passed", "boolean", "The answer was among those that pass."),
+    ExportColumn("attempt", "number", "Quiz attempt (1 or 2); 1 for other checks."),
+    ExportColumn("expected", "json", "Answers that pass; for items, by question."),
+    ExportColumn("answers", "json", "Given answer; for items, by question."),
+    ExportColumn("passed", "boolean", "Whether the answer passes."),
     ExportColumn(
         "outcome",
         "text",
-        "How the task ended (of what comes before tasks the newest); failed_check: its ratings are left out unless "
-        "asked for.",
+        "Outcome of the task (the newest one, for checks before tasks); with failed_check, its ratings are excluded "
+        "by default.",
     ),
     ExportColumn("submitted_at", "time", "When it was answered."),
     ExportColumn(
         "task",
         "integer",
-        "Number of the task that it was answered in, as in the table ratings.",
-        missing="It was answered once, before the first task.",
+        "Number of the task with the check, as in the table ratings.",
+        missing="The check was answered once, before the first task.",
     ),
-    ExportColumn("conversation", "text", "Id of the chat that it was asked in.", missing="It was not asked in a chat."),
+    ExportColumn("conversation", "text", "Id of the chat with the check.", missing="The check was not part of a chat."),
 )
 
 
@@ -205,7 +215,7 @@ _CHECKS_COLUMNS = (
 class ChecksTable:
     name = packaged = "checks"
     title = "Checks"
-    description = "One row per answered attention check, gold item and quiz question, with whether it was passed."
+    description = "One row per answered attention check, gold item and quiz question, with the outcome."
 
     def columns(self, study: Study, options: ExportOptions) -> Sequence[ExportColumn]:
         return _CHECKS_COLUMNS
@@ -251,16 +261,16 @@ _REPEATS_COLUMNS = (
     ExportColumn("rater", "text", "The participant's random id, as in the table ratings.", is_person=True),
     *STUDY_COLUMNS,
     ExportColumn("question", "text", "Key of the question."),
-    ExportColumn("first", "number", "The answer that counts, as in the table ratings."),
-    ExportColumn("second", "number", "The answer when the item came again; it counts nowhere."),
-    ExportColumn("same", "boolean", "Both are the same."),
+    ExportColumn("first", "number", "Answer that counts, as in the table ratings."),
+    ExportColumn("second", "number", "Answer to the repeated item; it is not used in any result."),
+    ExportColumn("same", "boolean", "Whether both answers are the same."),
 )
 
 
 @register_exporter
 class RepeatsTable:
     name = packaged = "repeats"
-    title = "Items judged twice"
+    title = "Repeated items"
     description = "One row per question about an item that a participant rated twice in one task, with both answers."
 
     def columns(self, study: Study, options: ExportOptions) -> Sequence[ExportColumn]:

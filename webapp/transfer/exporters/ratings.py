@@ -40,57 +40,57 @@ from webapp.transfer.exporters.base import (
 
 _BEFORE = (
     ExportColumn("rating", "integer", "Number of the rating."),
-    ExportColumn("conversation", "text", "Id of the conversation that was rated."),
+    ExportColumn("conversation", "text", "Id of the rated conversation."),
     ExportColumn("bot", "text", "Id of the bot in the conversation."),
     ExportColumn("bot_version", "text", "Key of the bot's identity: name, version, parameters."),
     ExportColumn(
         "rater",
         "text",
-        "Who rated: the name in imported data, else the participant's random id.",
-        missing="Imported, and the file names no rater.",
+        "Name of the rater in imported data, otherwise the participant's random id.",
+        missing="The rating was imported, and the file gives no rater.",
         is_person=True,
     ),
-    ExportColumn("n_exchanges", "integer", "Human turns that the bot answered in the conversation."),
+    ExportColumn("n_exchanges", "integer", "Number of participant messages that the bot answered in the conversation."),
     *STUDY_COLUMNS,
 )
 _AFTER = (
     ExportColumn("comment", "text", "The rater's free comment."),
-    ExportColumn("submitted_at", "time", "When the rating was submitted, or imported."),
+    ExportColumn("submitted_at", "time", "When the rating was submitted or imported."),
 )
 _TARGET = (
     ExportColumn(
         "target",
         "text",
-        "What was rated: conversation, turn, item or pair. Of a pair conversation and bot are empty.",
+        "Kind of rated object: conversation, turn, item or pair. For pairs, conversation and bot are empty.",
         (
             ("conversation", "A whole conversation"),
             ("turn", "One reply of a conversation"),
             ("item", "An item"),
-            ("pair", "Two conversations, or one reply of each, against each other"),
+            ("pair", "Two conversations, or one reply of each, compared with each other"),
         ),
     ),
     ExportColumn(
         "turn",
         "integer",
-        "Number of the rated turn in the conversation, from 0; of a pair the turn whose two replies were compared.",
+        "Number of the rated turn in the conversation, from 0; for pairs, the turn whose two replies were compared.",
         missing="Whole conversations or items were rated.",
     ),
-    ExportColumn("item", "text", "Name of the rated item; bot is then the model of its reply."),
-    ExportColumn("first", "text", "First of a pair: id of a conversation, or name of an item."),
-    ExportColumn("second", "text", "Second of a pair."),
-    ExportColumn("first_bot", "text", "Bot or model of the first of a pair."),
-    ExportColumn("second_bot", "text", "Bot or model of the second of a pair."),
+    ExportColumn("item", "text", "Name of the rated item; bot is then the model that gave the reply."),
+    ExportColumn("first", "text", "First object of the pair: id of a conversation or name of an item."),
+    ExportColumn("second", "text", "Second object of the pair."),
+    ExportColumn("first_bot", "text", "Bot or model of the first object of the pair."),
+    ExportColumn("second_bot", "text", "Bot or model of the second object of the pair."),
     ExportColumn(
         "task",
         "integer",
-        "Number of the task that it was given in; ratings with the same number were given in one go.",
-        missing="Imported: it belongs to no task.",
+        "Number of the task; ratings submitted together have the same number.",
+        missing="Imported ratings belong to no task.",
     ),
     ExportColumn(
         "version",
         "integer",
-        "Number of the version of the study that asked.",
-        missing="Imported: it belongs to no task.",
+        "Number of the study version that asked the question.",
+        missing="Imported ratings belong to no task.",
     ),
 )
 _RELATED = (
@@ -109,35 +109,35 @@ _RELATED = (
 _PRIVATE = (
     ExportColumn("platform", "text", "Recruitment platform of the participant."),
     ExportColumn("external_id", "text", "The participant's id on that platform. Private."),
-    ExportColumn("completion_code", "text", "The code the participant was shown. Private."),
+    ExportColumn("completion_code", "text", "Completion code shown to the participant. Private."),
 )
 _BESIDE = (
     ExportColumn(
         "direction",
         "integer",
-        "The reply compared with the reference reply: 1 better, 0 the same, -1 worse.",
+        "Reply compared with the reference reply: 1 better, 0 the same, -1 worse.",
         ((-1, "Worse"), (0, "The same"), (1, "Better")),
     ),
     ExportColumn(
         "reference_score",
         "number",
-        "The rater's new score of the reference reply; empty where it stayed as in the table items.",
+        "The rater's new score for the reference reply; empty if it is unchanged from the table items.",
     ),
-    ExportColumn("kept_both", "integer", "1: asked whether direction and scores belong together, the rater kept both."),
+    ExportColumn("kept_both", "integer", "1 if the rater confirmed a direction that contradicts the scores."),
 )
 """Of studies that rate beside a reference."""
 _ENDS = tuple(
-    ExportColumn(name, "integer", f"{words}: its number among the responses of the item, from 0.")
+    ExportColumn(name, "integer", f"{words}: number of the reply among the item's responses, from 0.")
     for name, words in {
         BEST: "The best of the four replies shown",
         WORST: "The worst of them",
-        **dict.fromkeys(BETWEEN, "A reply between these"),
+        **dict.fromkeys(BETWEEN, "One of the other replies"),
     }.items()
 )
 """Of studies that ask for the best and the worst reply."""
 _SPANS = (ExportColumn(SPANS, "json", "Marked errors: start, end, category, severity; empty list: no error."),)
 """Of studies that mark errors in replies."""
-_STEPS = (ExportColumn(STEPS, "json", "Labels of each step of the reply's trace; empty list: none is true of it."),)
+_STEPS = (ExportColumn(STEPS, "json", "Labels of each step of the reply's trace; an empty list if none applies."),)
 """Of studies that label the steps of replies."""
 _TAKEN = {column.name for column in (*_BEFORE, *_AFTER, *_PRIVATE, *_TARGET, *_BESIDE, *_SPANS, *_STEPS)} | {SITTING}
 
@@ -147,7 +147,7 @@ class RatingsTable:
     name = packaged = "ratings"
     is_searched = has_codes = True
     title = "Ratings"
-    description = "One row per rating, with a column per question of the rubric."
+    description = "One row per rating, with one column per question of the rubric."
 
     def columns(self, study: Study, options: ExportOptions) -> Sequence[ExportColumn]:
         dimensions = [column for _, column in self._dimensions(study)]
@@ -211,7 +211,7 @@ class RatingsTable:
             seen.add(dimension.key)
             low, high = dimension.scale
             name = f"answer_{dimension.key}" if dimension.key in _TAKEN else dimension.key
-            inferred = ", read off the data" if dimension.scale_inferred else ""
+            inferred = ", taken from the data" if dimension.scale_inferred else ""
             ends = _words(dimension)
             text = f"{dimension.question} {low:g} to {high:g}{inferred}{f' ({ends})' if ends else ''}."
             column_question = ColumnQuestion(
@@ -226,15 +226,15 @@ _REPLY_COLUMNS = (
     *CONVERSATION_COLUMNS,
     ExportColumn("turn", "integer", "Number of the reply in its conversation, from 0."),
     ExportColumn("rating", "integer", "Number of the rating, as in the table ratings."),
-    ExportColumn("rater", "text", "Random id of who marked it.", is_person=True),
+    ExportColumn("rater", "text", "Random id of the rater.", is_person=True),
 )
 _ERROR_COLUMNS = (
     *_REPLY_COLUMNS,
-    ExportColumn("start", "integer", "Characters (code points) of the stored reply before the error."),
-    ExportColumn("end", "integer", "Characters before its end."),
-    ExportColumn("category", "text", "Key of the question that names its kind."),
-    ExportColumn("severity", "text", "How bad it is.", tuple((name, name.capitalize()) for name in SEVERITIES)),
-    ExportColumn("text", "text", "The words that are marked."),
+    ExportColumn("start", "integer", "Start of the error in characters (code points) of the stored reply."),
+    ExportColumn("end", "integer", "End of the error, in characters."),
+    ExportColumn("category", "text", "Key of the question that names the error category."),
+    ExportColumn("severity", "text", "Severity of the error.", tuple((name, name.capitalize()) for name in SEVERITIES)),
+    ExportColumn("text", "text", "Marked words."),
 )
 
 
@@ -242,7 +242,7 @@ _ERROR_COLUMNS = (
 class ErrorSpansTable:
     name = packaged = "error_spans"
     title = "Errors in replies"
-    description = "One row per error that a rater marked in a reply; replies without one are in the table ratings."
+    description = "One row per error marked in a reply; replies without errors are in the table ratings."
     is_searched = True
 
     def columns(self, study: Study, options: ExportOptions) -> Sequence[ExportColumn]:
@@ -258,14 +258,14 @@ class ErrorSpansTable:
 class StepLabelsTable:
     name = packaged = "step_labels"
     title = "Labels of steps"
-    description = "One row per label and step of a labelled reply's trace: 1 where the rater ticked it, else 0."
+    description = "One row per label and step of a labelled reply's trace: 1 if the rater ticked it, otherwise 0."
     is_searched = True
 
     def columns(self, study: Study, options: ExportOptions) -> Sequence[ExportColumn]:
         return (
             *_REPLY_COLUMNS,
             ExportColumn("step", "integer", "Number of the step in the reply's trace, from 0."),
-            ExportColumn("label", "text", "The label, as the study words it."),
+            ExportColumn("label", "text", "Wording of the label in the study."),
             ExportColumn("value", "integer", "1: true of the step; 0: not."),
         )
 

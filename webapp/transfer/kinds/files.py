@@ -73,7 +73,8 @@ class ExportJob(JobKind[Job, ExportParams]):
                 raise Refused("unknown_name", str(error)) from None
         if (asked.what == PACKAGE) != (asked.format == "zip"):
             raise Refused(
-                "bad_payload", f"{asked.what} as {asked.format} cannot be: a data package is a zip, and a table none"
+                "bad_payload",
+                f"{asked.what} cannot be exported as {asked.format}: data packages are zip files, tables are not",
             )
 
     def plan(self, job: Job, asked: ExportParams) -> Iterable[ShardPlan]:
@@ -109,7 +110,7 @@ def _table(work: ShardWork[Job, ExportParams], path: Path) -> int:
                 work.beat(n)
             yield row
 
-    assert params.format != "zip", "checked before there was a job"
+    assert params.format != "zip", "validated when the job was created"
     columns = exporter.columns(study, options)
     return write_file(path, params.format, columns, report_rows(exporter.rows(study, options)))
 
@@ -168,7 +169,7 @@ class ImportParams(InputModel):
         if self.scale:
             scales = FileScales.read((self.scale[0], self.scale[1]))
         if unknown := [role for role in (self.columns or {}).values() if role_named(role) is None]:
-            raise ValueError(f"a column cannot be {quote(unknown[0])}")
+            raise ValueError(f"a column cannot have the role {quote(unknown[0])}")
         labels = {key: (low, high) for key, (low, high) in self.labels.items()}
         return ImportChoices(scales, self.language, self.columns, self.reversed, labels, self.controls, self.higher)
 
@@ -188,7 +189,7 @@ class ImportJob(JobKind[Job, ImportParams]):
         if not Path(asked.file).is_file():
             raise Refused("no_file", f"there is no file {asked.file}")
         if not re.fullmatch(r"[-a-zA-Z0-9_]{1,60}", asked.study):
-            raise Refused("bad_key", "the study key must be letters, digits, - and _, at most 60 of them")
+            raise Refused("bad_key", "the study key must consist of letters, digits, - and _, at most 60 of them")
         if asked.items:
             study = Study.objects.filter(key=asked.study).first()
             if study is None or not judges_items(study):

@@ -8,55 +8,50 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
     initial = True
 
-    dependencies = [
-        ('studies', '0044_live_room_indexes'),
-        migrations.swappable_dependency(settings.AUTH_USER_MODEL),
-    ]
+    dependencies = [("studies", "0044_live_room_indexes"), migrations.swappable_dependency(settings.AUTH_USER_MODEL)]
 
     operations = [
         migrations.CreateModel(
-            name='SharedReport',
+            name="SharedReport",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('created_at', models.DateTimeField(auto_now_add=True)),
-                ('updated_at', models.DateTimeField(auto_now=True)),
-                ('name', models.CharField(help_text='Whom it is for.', max_length=100)),
-                ('digest', models.CharField(max_length=64, unique=True)),
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("created_at", models.DateTimeField(auto_now_add=True)),
+                ("updated_at", models.DateTimeField(auto_now=True)),
+                ("name", models.CharField(help_text="Whom it is for.", max_length=100)),
+                ("digest", models.CharField(max_length=64, unique=True)),
                 (
-                    'document',
+                    "document",
                     models.BinaryField(
-                        help_text='Compressed JSON, as the dashboard reads it; empty once the link has ended.'
+                        help_text="Compressed JSON, as the dashboard reads it; empty once the link has ended."
                     ),
                 ),
-                ('report_made_at', models.DateTimeField()),
-                ('expires_at', models.DateTimeField(blank=True, null=True)),
-                ('ended_at', models.DateTimeField(blank=True, null=True)),
+                ("report_made_at", models.DateTimeField()),
+                ("expires_at", models.DateTimeField(blank=True, null=True)),
+                ("ended_at", models.DateTimeField(blank=True, null=True)),
                 (
-                    'ended',
+                    "ended",
                     models.CharField(
                         blank=True,
-                        choices=[('withdrawn', 'Withdrawn'), ('erased', 'Ended when somebody’s data were removed')],
+                        choices=[("withdrawn", "Withdrawn"), ("erased", "Ended when somebody’s data were removed")],
                         max_length=10,
                     ),
                 ),
                 (
-                    'made_by',
+                    "made_by",
                     models.ForeignKey(
                         null=True,
                         on_delete=django.db.models.deletion.SET_NULL,
-                        related_name='+',
+                        related_name="+",
                         to=settings.AUTH_USER_MODEL,
                     ),
                 ),
                 (
-                    'study',
+                    "study",
                     models.ForeignKey(
-                        on_delete=django.db.models.deletion.CASCADE, related_name='shared_reports', to='studies.study'
+                        on_delete=django.db.models.deletion.CASCADE, related_name="shared_reports", to="studies.study"
                     ),
                 ),
             ],
-            options={
-                'ordering': ['-id'],
-            },
-        ),
+            options={"ordering": ["-id"]},
+        )
     ]

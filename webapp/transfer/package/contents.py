@@ -298,9 +298,9 @@ def readme_text(
             [
                 f"# {study.name}",
                 _describe_study(study, versions),
-                "## What is in it",
+                "## Contents",
                 _table(
-                    ("table", "rows", "what it holds"),
+                    ("table", "rows", "content"),
                     [
                         (
                             f"[{written.table.name}]({written.table.path})",
@@ -311,11 +311,11 @@ def readme_text(
                     ],
                 ),
                 _files(study, options, tables_left_out),
-                "## What people were asked",
+                "## Questions",
                 _describe_questions(study),
                 "## Languages",
                 _languages(study),
-                "## How to load it",
+                "## Loading the data",
                 _LOADING,
                 "## People",
                 _people(options),
@@ -333,33 +333,32 @@ def _describe_study(study: Study, versions: dict[str, Any]) -> str:
     texts = study.values.texts
     organiser_text = f" It was run by {texts.organisation}." if texts.organisation else ""
     return (
-        f"Data of the study “{study.name}” (`{study.key}`), version {study.version.number}. "
-        f"Protocol: {title_of(protocols, study.protocol)}.{organiser_text} The data are as of "
-        f"{versions['data']['as_of']}; "
-        f"they were exported with Confab {release}."
+        f"Data of the study “{study.name}” (`{study.key}`), version {study.version.number}. Protocol: "
+        f"{title_of(protocols, study.protocol)}.{organiser_text} The data were exported as of "
+        f"{versions['data']['as_of']} with Confab {release}."
     )
 
 
 def _files(study: Study, options: ExportOptions, tables_left_out: Mapping[str, str]) -> str:
     left_out = [
-        f"the table `{name}`, for the requester does not have the right `{right}`"
+        f"the table `{name}`, because the requester does not have the right `{right}`"
         for name, right in tables_left_out.items()
     ]
     if not options.include_synthetic:
-        left_out.append("what scripted participants did in rehearsals")
+        left_out.append("scripted participants in rehearsals")
     if not options.include_failed:
-        left_out.append("chats that a chatbot broke, and work of people who missed an attention check")
+        left_out.append("chats in which a chatbot failed, and work of participants who missed an attention check")
     if study.values.chat.images and not options.include_images:
-        left_out.append("the images that people sent")
+        left_out.append("images sent by participants")
     if not options.include_private:
-        left_out.append("ids that recruitment platforms gave to people, and completion codes")
-    omissions_text = f"Left out: {'; '.join(left_out)}; what people withdrew." if left_out else ""
+        left_out.append("participants' ids on recruitment platforms, and completion codes")
+    omissions_text = f"Not included: {'; '.join(left_out)}; withdrawn data." if left_out else ""
     return (
-        "`codebook.csv` and `codebook.json` say of every column what it holds: its type, unit, the words of its "
-        "values, whether a high answer is a good one, why a cell may be empty, and which question of which version "
-        "was asked. `study/` has the study as a file, every version that was run; `texts/` what people agreed to; "
-        "`heds.md` and `heds.json` the human evaluation datasheet; `versions.json` what made the data; `SHA256SUMS` "
-        f"the digests of all files (`sha256sum --check SHA256SUMS`, or `confab verify` with the zip). {omissions_text}"
+        "`codebook.csv` and `codebook.json` describe every column: type, unit, labels of its values, direction, "
+        "reasons for empty cells, and the question and version it belongs to. `study/` contains the study file of "
+        "every version used; `texts/` the texts that participants agreed to; `heds.md` and `heds.json` the human "
+        "evaluation datasheet; `versions.json` the software that produced the data; `SHA256SUMS` the digests of all "
+        f"files (check with `sha256sum --check SHA256SUMS`, or with `confab verify` and the zip). {omissions_text}"
     ).strip()
 
 
@@ -369,17 +368,17 @@ def _describe_questions(study: Study) -> str:
         scale = f"{question.low} to {question.high}" if question.kind == "scale" else question.kind
         rows.append((f"`{question.key}`", question.title, scale, "yes" if question.reversed else ""))
     if not rows:
-        return "Nothing was asked after a task."
+        return "No questions were asked after the task."
     return _table(("column", "question", "scale", "reversed"), rows)
 
 
 def _languages(study: Study) -> str:
-    study_text = f"The study speaks {languages_named(study.values.texts.offered)}."
+    study_text = f"The study pages are in {languages_named(study.values.texts.offered)}."
     language_counts = study_languages(study)
     if not language_counts:
-        return f"{study_text} In which languages people wrote was not measured."
+        return f"{study_text} The languages of the conversations were not measured."
     ordered = sorted(language_counts, key=lambda code: (-language_counts[code], code))
-    return f"{study_text} Found in the conversations: {', '.join(map(language_name, ordered))}."
+    return f"{study_text} Languages detected in the conversations: {', '.join(map(language_name, ordered))}."
 
 
 _LOADING = """- pandas: `python load.py`, or `from load import load; tables = load()`
@@ -394,13 +393,13 @@ UTC. An empty cell is a missing value."""
 
 def _people(options: ExportOptions) -> str:
     text = (
-        "People have pseudonyms, the same in all tables and in every package of this study. "
-        "Texts are as people wrote them: read them for names and other personal details before you publish."
+        "Participants have pseudonyms, the same in all tables and in every package of this study. Texts are "
+        "unedited: check them for names and other personal data before you publish."
     )
     if options.include_images:
-        text += " `images/` has what people sent: look at every image before you publish."
+        text += " `images/` contains the participants' images: check every image before you publish."
     if options.include_private:
-        return f"**This package holds ids of people on recruitment platforms. Do not publish it.** {text}"
+        return f"**This package contains participants' ids on recruitment platforms. Do not publish it.** {text}"
     return text
 
 

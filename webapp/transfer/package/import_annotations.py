@@ -57,7 +57,7 @@ def metrics_named(package: Package) -> list[MeasuredBy]:
             columns, turn_columns = map(str, metric["columns"]), map(str, metric["turn_columns"])
             is_it = Identity(name, version, params).key == key
         except (KeyError, TypeError, ValueError) as error:
-            raise PackageError(f"versions.json lacks what it must say of a metric: {error}") from None
+            raise PackageError(f"versions.json lacks required information on a metric: {error}") from None
         if not is_it:
             raise PackageError(
                 f"versions.json: {quote(key)} is not the key of metric {quote(name)}, version {quote(version)}, "
@@ -193,7 +193,7 @@ def _cell(row: Mapping[str, str], name: str) -> str:
     try:
         return row[name]
     except KeyError:
-        raise PackageError(f"the tables of metrics have no column {quote(name)}") from None
+        raise PackageError(f"the metric tables have no column {quote(name)}") from None
 
 
 def _number(cell: str) -> float | None:
@@ -202,7 +202,7 @@ def _number(cell: str) -> float | None:
     try:
         return float(cell) if any(c in cell for c in ".eE") else read_whole_number(cell)
     except ValueError:
-        raise ValueError(f"{quote(cell)} is no number") from None
+        raise ValueError(f"{quote(cell)} is not a number") from None
 
 
 TABLE = "reader_notes"
@@ -236,7 +236,7 @@ def _store(study: Study, batch: Sequence[tuple[int, Row]]) -> PackageBatch:
             read.setdefault(_name(note), note)
         else:
             location = f"conversation {quote(row['conversation'])}"
-            stored.left_out.append((location, f"a {note.kind} is at it, and it is not in the package"))
+            stored.left_out.append((location, f"a {note.kind} refers to it, but it is not in the package"))
     stored_names = {_name(note) for note in Note.objects.filter(conversation__in=ids.values())}
     new = {name: note for name, note in read.items() if name not in stored_names}
     written_at = [note.created_at for note in new.values()]
@@ -258,7 +258,7 @@ def _note(number: int, row: Row) -> Note:
     kind, text = row["kind"], row["text"]
     try:
         if kind not in Note.Kind.values:
-            raise ValueError(f"kind {quote(kind)} is none that Confab knows; it must be star, tag or note")
+            raise ValueError(f"kind {quote(kind)} is unknown; it must be star, tag or note")
         if kind == Note.Kind.TAG:
             text = tag_checked(text)
         elif kind == Note.Kind.NOTE and text:  # empty where a retention has emptied it

@@ -60,7 +60,7 @@ def _reports(study: Study, rows: Sequence[Row]) -> PackageBatch:
             seen_at=time_of(row["seen_at"]),
         )
         if row["reason"] not in ReplyReport.Reason.values:
-            raise ValueError(f"reason {quote(row['reason'])} is none that Confab knows")
+            raise ValueError(f"reason {quote(row['reason'])} is unknown")
         if row["conversation"]:
             turn = turns.get((row["conversation"], row["turn"]))
             location = f"turn {row['turn']} of {quote(row['conversation'])}"
@@ -74,7 +74,7 @@ def _reports(study: Study, rows: Sequence[Row]) -> PackageBatch:
         if is_there:
             timed_reports.append((report, time_of(row["created_at"])))
         else:
-            stored.left_out.append((location, "a report is about it, and it is not in the package"))
+            stored.left_out.append((location, "a report refers to it, but it is not in the package"))
     of_turns = ReplyReport.objects.filter(participant__in=people.values())
     stored_keys = set(of_turns.values_list("participant", "turn", "item", "response"))
     new = [
@@ -94,7 +94,7 @@ def _marks(study: Study, rows: Sequence[Row]) -> PackageBatch:
         turn = turns.get((row["conversation"], row["turn"]))
         if turn is None:
             location = f"turn {row['turn']} of {quote(row['conversation'])}"
-            stored.left_out.append((location, "a mark is on it, and it is not in the package"))
+            stored.left_out.append((location, "a filter label refers to it, but it is not in the package"))
         elif (turn.pk, row["filter"]) not in stored_keys:
             mark = ReplyMark(
                 turn=turn,
@@ -194,7 +194,7 @@ def _of_items(study: Study, rows: Sequence[Row], version: StudyVersion) -> Packa
         if name in old:
             continue
         if item is None:
-            stored.left_out.append((row["check"], "a check is about it, and it is not in the package"))
+            stored.left_out.append((row["check"], "a check refers to it, but it is not in the package"))
             continue
         task = tasks[row["task"]]
         slots.append(Slot(task=task, order=n_slots[task.pk], item_id=item))
@@ -237,7 +237,7 @@ def _in_chats(study: Study, rows: Sequence[Row], version: StudyVersion) -> Packa
     for row in rows:
         chat = chats.get(row["conversation"])
         if chat is None:
-            reason = "a check was answered in it, and it is not in the package"
+            reason = "a check was answered in it, but it is not in the package"
             stored.left_out.append((f"conversation {quote(row['conversation'])}", reason))
             continue
         if chat.slot_id is None:
@@ -330,7 +330,7 @@ def _json(cell: str) -> Any:
     try:
         return json.loads(cell) if cell else None
     except ValueError:
-        raise ValueError(f"{quote(cell)} is no JSON") from None
+        raise ValueError(f"{quote(cell)} is not JSON") from None
 
 
 def time_of(cell: str) -> datetime | None:

@@ -211,7 +211,7 @@ class _Reading:
             self.report.ratings += stored.n_new
             self._tell("data/ratings.csv", stored.left_out)
         for part in beside_read(study=study, package=package, versions=self.versions):
-            self._tell("checks, reports or marks", part.left_out)
+            self._tell("checks, reports or filter labels", part.left_out)
             self._count(part.n_new)
         for part in notes_read(study=study, package=package):
             self._tell("data/reader_notes.csv", part.left_out)
@@ -303,7 +303,7 @@ class _Reading:
             "pair": (row["first"], row["second"]),
         }.get(target)
         if about is None:
-            raise ValueError(f"target {quote(target)} is none that Confab knows")
+            raise ValueError(f"target {quote(target)} is unknown")
         answers = {
             key: self._on_scale(column, _number(row[column]))
             for column, key in self.codebook.after.items()
@@ -337,7 +337,7 @@ class _Reading:
     def _on_scale(self, column: str, answer: float) -> float:
         low, high = self.codebook.scales[column]
         if not low <= answer <= high:
-            raise ValueError(f"{column} is {answer:g}; its scale goes from {low:g} to {high:g}")
+            raise ValueError(f"{column} is {answer:g}, but its scale goes from {low:g} to {high:g}")
         return answer
 
 
@@ -362,7 +362,7 @@ def _conversation(row: Mapping[str, str]) -> ReadConversation:
 
 def _sitting(key: str) -> str:
     if key and not re.fullmatch("[A-Za-z0-9_]{1,40}", key):
-        raise ValueError(f"{SITTING} is {quote(key)}; letters, digits and _ are possible, at most 40")
+        raise ValueError(f"{SITTING} is {quote(key)}; use letters, digits and _, at most 40")
     return key
 
 
@@ -418,9 +418,9 @@ def _answer(question: Question, cell: str) -> Any:
 def _number(cell: str) -> float:
     value = json.loads(cell)
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise ValueError(f"{quote(cell)} is no number")
+        raise ValueError(f"{quote(cell)} is not a number")
     if not abs(value) < math.inf:
-        raise ValueError(f"{quote(cell)} is no finite number")
+        raise ValueError(f"{quote(cell)} is not a finite number")
     return value
 
 

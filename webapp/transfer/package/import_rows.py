@@ -233,7 +233,8 @@ def turns_store(*, study: Study, batch: Sequence[ReadTurn]) -> PackageBatch:
             chat = chats.get(read_turn.conversation)
             if chat is None:
                 reason = (
-                    f"turn {read_turn.index} is of conversation {quote(read_turn.conversation)}, which is not there"
+                    f"turn {read_turn.index} belongs to conversation {quote(read_turn.conversation)}, which is not "
+                    "in the package"
                 )
                 stored.left_out.append((read_turn.conversation, reason))
             elif (chat, read_turn.index) not in stored_keys and (chat, read_turn.index) not in rows:
@@ -353,9 +354,9 @@ class _Placing:
             if rating.target in ("conversation", "turn"):
                 known_names = self.chats  # type: ignore[assignment]
             if name not in known_names:
-                return f"it is about {quote(name)}, which is not in the package"
+                return f"it refers to {quote(name)}, which is not in the package"
         if rating.target == "turn" and (self.chats[rating.about[0]], rating.turn) not in self.turns:
-            return f"it is about turn {rating.turn} of {quote(rating.about[0])}, which is not in the package"
+            return f"it refers to turn {rating.turn} of {quote(rating.about[0])}, which is not in the package"
         if rating.target in ("turn", "pair") and rating.task not in self.tasks:
             return f"a rating of a {rating.target} must name its task and its rater"
         return ""
@@ -383,14 +384,14 @@ class _Placing:
             return row
         row.task = task
         if rating.target == "turn":
-            assert rating.turn is not None, "looked at before"
+            assert rating.turn is not None, "validated before"
             row.turn_id = self.turns[self.chats[rating.about[0]], rating.turn]
         elif rating.target == "item":
             row.item_id = self.items[rating.about[0]]
             if task is not None:
                 self._slot(task, rating.about[0])
         else:
-            assert task is not None, "looked at before"
+            assert task is not None, "validated before"
             row.at_turn = rating.turn
             row.first, row.second = (
                 self._slot(task, name, side) for name, side in zip(rating.about, "ab", strict=True)

@@ -33,7 +33,7 @@ from webapp.transfer.exporters.base import ColumnQuestion, ExportColumn, ExportO
 from webapp.transfer.exporters.metrics import measured
 from webapp.transfer.package.tables import KEYS, Packed, WrittenTable
 
-EMPTY_CELL = "Not known, or it does not apply here."
+EMPTY_CELL = "Unknown or not applicable."
 Codebook = list[dict[str, Any]]
 """One entry per column, with the keys of `CSV_HEADER`; of those that are lists or mappings JSON values."""
 CSV_HEADER = (
@@ -150,7 +150,7 @@ def descriptor_json(
         "$schema": f"{PROFILE}datapackage.json",
         "name": study.key.lower(),
         "title": study.name,
-        "description": "Data of a study of chatbots, as Confab exports them. README.md says how to read them.",
+        "description": "Data of a study of chatbots, exported by Confab. See README.md.",
         "created": as_of,
     }
     if texts.organisation:

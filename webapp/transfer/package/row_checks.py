@@ -61,5 +61,5 @@ def read_whole_number(cell: str) -> int:
         ValueError: it holds something else.
     """
     if not re.fullmatch(r"-?[0-9]{1,30}", cell):
-        raise ValueError(f"{quote(cell)} is no whole number")
+        raise ValueError(f"{quote(cell)} is not a whole number")
     return int(cell)

@@ -99,7 +99,7 @@ def _closing(file: IO[bytes]) -> Iterator[bytes]:
 
 
 def _consent(consent: ConsentText) -> str:
-    parts = [f"# What people agreed to (version {consent.digest})\n"]
+    parts = [f"# Texts that participants agreed to (version {consent.digest})\n"]
     for name in AGREED_KEYS:
         value = consent.texts.get(name)
         parts.append(f"\n## {name.replace('_', ' ').capitalize()}\n\n{'' if value is None else value}\n")
@@ -149,7 +149,7 @@ def codebook_read(package: Package) -> Codebook:
     except (KeyError, TypeError, ValueError) as error:
         if isinstance(error, PackageError):
             raise
-        raise PackageError(f"codebook.json lacks what it must say: {error}") from None
+        raise PackageError(f"codebook.json lacks required information: {error}") from None
     return Codebook(before, after, scales, frozenset(inferred))
 
 
@@ -162,11 +162,13 @@ def package_check(package: Package) -> None:
     made_as = package.json("versions.json")
     number = made_as.get("package") if isinstance(made_as, dict) else None
     if number != PACKAGE_FORMAT:
-        raise PackageError(f"versions.json names package format {quote(number)}; this Confab reads {PACKAGE_FORMAT}")
+        raise PackageError(
+            f"versions.json has package format {quote(number)}; this Confab reads format {PACKAGE_FORMAT}"
+        )
     if missing := left_out_of(package.json(DESCRIPTOR)):
         raise PackageError(
-            f"the package lacks {', '.join(missing)}, for its maker did not have the right to see them; only a "
-            "whole package can restore a study"
+            f"the package lacks {', '.join(missing)}, because its creator did not have the right to see them; only "
+            "a complete package can restore a study"
         )
     checked = package.check()
     if not checked.is_whole:
@@ -176,7 +178,7 @@ def package_check(package: Package) -> None:
             *(f"{name} does not belong to it" for name in checked.extra),
         ]
         remainder = f" and {len(wrong) - 5} more" if len(wrong) > 5 else ""
-        raise PackageError(f"the package is not as it was made: {', '.join(wrong[:5])}{remainder}")
+        raise PackageError(f"the package has been changed: {', '.join(wrong[:5])}{remainder}")
 
 
 def study_make(*, package: Package, key: str, codebook: Codebook) -> dict[int, StudyVersion]:
@@ -188,7 +190,7 @@ def study_make(*, package: Package, key: str, codebook: Codebook) -> dict[int, S
     """
     numbers = sorted(int(m[1]) for path in package.paths if (m := _VERSION.fullmatch(path)))
     if not numbers:
-        raise PackageError(f"{package.name} holds no version of its study")
+        raise PackageError(f"{package.name} contains no version of its study")
     with transaction.atomic(), tempfile.TemporaryDirectory(prefix="confab-") as folder:
         _items_beside(package, Path(folder))
         files = [_file(package, f"study/version-{number}.yaml", key) for number in numbers]
@@ -213,7 +215,7 @@ def _finish(study: Study, package: Package, codebook: Codebook) -> None:
     try:
         table = BotColumns.from_json(columns).to_json() if columns else {}
     except (AttributeError, TypeError, ValueError):
-        raise PackageError(f"{BOT_COLUMNS} is no table of bots") from None
+        raise PackageError(f"{BOT_COLUMNS} is not a table of bots") from None
     Study.objects.filter(pk=study.pk).update(
         state=Study.State.ENDED,
         is_imported=bool(facts.get("is_imported")),
@@ -242,7 +244,7 @@ def _datasheet(package: Package) -> dict[str, str]:
             if answer["from_researchers"]
         }
     except (KeyError, TypeError) as error:
-        raise PackageError(f"heds.json lacks what it must say: {error}") from None
+        raise PackageError(f"heds.json lacks required information: {error}") from None
 
 
 def _file(package: Package, path: str, key: str) -> StudyFile:
@@ -269,7 +271,7 @@ def _check_own(study: Study, file: StudyFile) -> None:
     if not same or chats.exists() or people.exists():
         raise Refused(
             "not_from_package",
-            f"study {quote(study.key)} is there already and was not made of this package; import it under another key",
+            f"study {quote(study.key)} already exists and was not made from this package; import it under another key",
         )
 
 
@@ -319,6 +321,6 @@ def consents_make(*, package: Package) -> dict[str, ConsentText]:
             continue
         texts = package.json(path)
         if not isinstance(texts, dict) or terms_digest(texts) != match[1]:
-            raise PackageError(f"{path} does not hold the texts of that digest")
+            raise PackageError(f"{path} does not contain the texts with that digest")
         consents[match[1]], _ = ConsentText.objects.get_or_create(digest=match[1], defaults={"texts": texts})
     return consents

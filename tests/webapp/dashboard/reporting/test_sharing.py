@@ -101,14 +101,14 @@ def test_a_link_ends(staff: Client, reported: Study) -> None:
     staff.post(reverse("dashboard:report_share_end", args=[reported.key, share.pk]))
     gone = anyone.get(link)
     assert gone.status_code == 410
-    assert "It was withdrawn on" in gone.content.decode()
+    assert "It was revoked on" in gone.content.decode()
     assert gone["X-Robots-Tag"].startswith("noindex")
     share.refresh_from_db()
     assert bytes(share.document) == b"", "what nobody may read is not kept"
     link = made(staff, reported)
     SharedReport.objects.filter(ended_at=None).update(expires_at=timezone.now() - timedelta(days=1))
     gone = anyone.get(link)
-    assert (gone.status_code, "It was open until" in gone.content.decode()) == (410, True)
+    assert (gone.status_code, "It expired on" in gone.content.decode()) == (410, True)
     link = made(staff, reported, days="")
     assert anyone.get(link).status_code == 200
 

@@ -23,7 +23,7 @@ from webapp.transfer.writers import FORMATS, Format, whole_file, write_file
 
 
 class Command(ConfabCommand):
-    help = "Write a table of a study or self-play run, or a study's data package, to a file, of any size."
+    help = "Write a table of a study or self-play run, or a study's data package, to a file of any size."
 
     def add_own_arguments(self, parser: ArgumentParser) -> None:
         source = parser.add_mutually_exclusive_group(required=True)
@@ -33,32 +33,32 @@ class Command(ConfabCommand):
             "--what",
             required=True,
             choices=[*(exporter.name for exporter in exporter_list()), PACKAGE],
-            help="a table; package: all of it in one zip",
+            help="table to export; package: all tables in one zip",
         )
-        parser.add_argument("--format", choices=FORMATS, help="of a table whose file has no ending")
+        parser.add_argument("--format", choices=FORMATS, help="format of the table, if the file name has no ending")
         parser.add_argument("--output", required=True, type=Path, metavar="FILE")
-        parser.add_argument("--include-synthetic", action="store_true", help="chats of scripted participants too")
-        parser.add_argument("--include-failed", action="store_true", help="chats in which the bot failed too")
+        parser.add_argument(
+            "--include-synthetic", action="store_true", help="also export chats of scripted participants"
+        )
+        parser.add_argument("--include-failed", action="store_true", help="also export chats in which the bot failed")
         parser.add_argument(
             "--include-private",
             "--with-ids",
             action="store_true",
-            help="recruitment ids and completion codes too; keep such a file to yourself",
+            help="also export recruitment ids and completion codes; do not share such a file",
         )
         parser.add_argument(
-            "--include-images", action="store_true", help="in a package, the images that people sent too"
+            "--include-images", action="store_true", help="include the participants' images in a package"
         )
         without_argument(parser)
         parser.add_argument(
             "--search",
             default="",
             metavar="LINE",
-            help="only conversations that this line of the workbench finds: 'bot:eliza flags>0'",
+            help="only conversations found by this search query: 'bot:eliza flags>0'",
         )
         parser.add_argument(
-            "--raw",
-            action="store_true",
-            help="leave CSV cells as they are, even where a spreadsheet would run them as formulas",
+            "--raw", action="store_true", help="do not escape CSV cells that a spreadsheet would run as formulas"
         )
 
     def run(self, **options: Any) -> dict[str, Any]:
@@ -79,9 +79,9 @@ class Command(ConfabCommand):
         try:
             search_check(source, options["what"], export_options)
         except Unreadable as error:
-            raise Usage(f"--search cannot be read: {error} This would work: {error.example}") from None
+            raise Usage(f"--search is invalid: {error} For example: {error.example}") from None
         if file_format is None:
-            assert isinstance(source, Study), "a package is a study's"
+            assert isinstance(source, Study), "a package needs --study"
             return self._package(source, export_options, options["output"])
         if isinstance(source, Study):
             table = table_of(source, options["what"], export_options)
@@ -105,7 +105,7 @@ class Command(ConfabCommand):
         return {"rows": n_rows, "file": str(output)}
 
     def present(self, result: dict[str, Any]) -> None:
-        self.stdout.write(f"{result['rows']} rows in {result['file']}")
+        self.stdout.write(f"{result['rows']} rows written to {result['file']}")
 
 
 def _format(output: Path, requested_format: Format | None) -> Format:
@@ -118,19 +118,19 @@ def _format(output: Path, requested_format: Format | None) -> Format:
     endings = ", ".join(f".{name}" for name in FORMATS)
     ending_format = next((name for name in FORMATS if ending == f".{name}"), None)
     if ending and ending_format is None:
-        raise Usage(f"{output.name} ends in {output.suffix}; a table can be {endings}")
+        raise Usage(f"{output.name} ends in {output.suffix}; a table must end in {endings}")
     if ending_format and requested_format and ending_format != requested_format:
-        raise Usage(f"{output.name} ends in {output.suffix}, but --format says {requested_format}; leave --format out")
+        raise Usage(f"{output.name} ends in {output.suffix}, but --format is {requested_format}; leave out --format")
     file_format = ending_format or requested_format
     if file_format is None:
-        raise Usage(f"{output.name} names no format; end its name in {endings}, or name one by --format")
+        raise Usage(f"{output.name} has no ending; use a name ending in {endings}, or add --format")
     return file_format
 
 
 def _package_check(output: Path) -> None:
     """Refuse a package whose name ends otherwise than in .zip. --format is for tables and changes nothing here."""
     if output.suffix.lower() not in ("", ".zip"):
-        raise Usage(f"{output.name} ends in {output.suffix}; a data package is a .zip")
+        raise Usage(f"{output.name} ends in {output.suffix}; a data package must end in .zip")
 
 
 def _source(options: dict[str, Any]) -> Source:

@@ -20,24 +20,28 @@ from webapp.transfer.import_file import ImportChoices, import_conversations
 
 
 class Command(ConfabCommand):
-    help = "Load conversations and ratings from a file into a study, or a study from its data package."
+    help = "Load conversations and ratings from a file into a study, or restore a study from its data package."
 
     def add_own_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("file", type=Path, help=".jsonl, .jsonl.gz, a CSV with a header, or a data package (.zip)")
-        parser.add_argument("--study", required=True, metavar="KEY", help="made if there is none")
+        parser.add_argument("file", type=Path, help=".jsonl, .jsonl.gz, CSV with a header row, or data package (.zip)")
+        parser.add_argument(
+            "--study", required=True, metavar="KEY", help="key of the study; created if it does not exist"
+        )
         parser.add_argument(
             "--scale",
             action="append",
             default=[],
             metavar="[QUESTION=]LOW:HIGH",
-            help="of one question, or of all others; repeatable (else the smallest and largest value seen, which bound "
-            "no interval)",
+            help=(
+                "scale of one question, or of all others; repeatable (default: smallest and largest value found, "
+                "which do not limit intervals)"
+            ),
         )
         parser.add_argument(
             "--language",
             default="",
             metavar="CODE",
-            help="of all conversations, such as de; else metrics tell it by the words of each",
+            help="language of all conversations, such as de (default: detected in each conversation)",
         )
 
         for name, value in (("lower", "a low"), ("higher", "a high")):
@@ -46,15 +50,17 @@ class Command(ConfabCommand):
                 action="append",
                 default=[],
                 metavar="QUESTION",
-                help=f"{value} answer to this question is a good one; repeatable (else not known)",
+                help=f"{value} answers to this question are better; repeatable (default: unknown)",
             )
         parser.add_argument(
             "--column",
             action="append",
             default=[],
             metavar="ROLE=NAME",
-            help=f"column of a CSV in this role, or in none (=NAME) to leave it out; repeatable (else as its name "
-            f"suggests). Roles: {', '.join(filter(None, ROLES))} (or user for human, response for reply)",
+            help=(
+                "role of a CSV column, or none (=NAME) to skip the column; repeatable (default: guessed from the "
+                f"column name). Roles: {', '.join(filter(None, ROLES))} (or user for human, response for reply)"
+            ),
         )
 
     def run(self, **options: Any) -> dict[str, Any]:
@@ -90,15 +96,15 @@ class Command(ConfabCommand):
             raise CommandError(f"no record of {options['file'].name} could be read")
 
     def present(self, result: dict[str, Any]) -> None:
-        self.stdout.write(f"{result['conversations']} conversations and {result['ratings']} ratings are new.")
+        self.stdout.write(f"{result['conversations']} new conversations and {result['ratings']} new ratings.")
         if not (result["conversations"] or result["ratings"] or result["skipped"]):
-            self.stdout.write("Everything in the file was here already.")
+            self.stdout.write("Everything in the file was already imported.")
         for note in result.get("notes", ()):
             self.stderr.write(f"note: {note}")
         for lines, reason in group_reasons(result["skipped"]):
             lines_text = ", ".join(map(str, lines[:_LINES_SHOWN])) + ", …" * (len(lines) > _LINES_SHOWN)
             repeats_text = f" (and {len(lines) - 1} more like it)" if len(lines) > 1 else ""
-            self.stderr.write(f"left out, line{'s' * (len(lines) > 1)} {lines_text}: {reason}{repeats_text}")
+            self.stderr.write(f"skipped line{'s' * (len(lines) > 1)} {lines_text}: {reason}{repeats_text}")
 
 
 _LINES_SHOWN = 8
@@ -126,8 +132,8 @@ def _roles(texts: Sequence[str]) -> dict[str, str]:
         column, role = column.strip(), role_named(name)
         if not separator or not column or role is None:
             known = ", ".join(filter(None, ROLES))
-            raise ValueError(f"the column is {quote(text)}; ROLE=NAME is needed, with a role of {known}")
+            raise ValueError(f"the column is {quote(text)}; use ROLE=NAME with one of the roles {known}")
         if column in roles:
-            raise ValueError(f"column {quote(column)} is given twice")
+            raise ValueError(f"column {quote(column)} is listed twice")
         roles[column] = role
     return roles

@@ -15,10 +15,10 @@ from webapp.transfer.package.metadata import versions_differ
 
 
 class Command(ConfabCommand):
-    help = "Check that every file of a data package is as it was made."
+    help = "Check that no file of a data package has changed."
 
     def add_own_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("file", type=Path, help="as export --what package writes it")
+        parser.add_argument("file", type=Path, help="data package written by export --what package")
 
     def run(self, **options: Any) -> dict[str, Any]:
         path: Path = options["file"]
@@ -39,21 +39,22 @@ class Command(ConfabCommand):
                 self.stdout.write(json.dumps(result, ensure_ascii=False))
             else:
                 self._tell(result)
-            raise CommandError(f"{path} is not as it was made")
+            raise CommandError(f"{path} has changed")
         return result
 
     def present(self, result: dict[str, Any]) -> None:
-        self.stdout.write(f"All {result['files']} files are as they were made.")
+        self.stdout.write(f"All {result['files']} files are unchanged.")
         for difference in result["versions"]:
             self.stdout.write(
-                f"Made with {difference['what']} {difference['package']}; here is {difference['here'] or 'none'}."
+                f"Made with {difference['what']} {difference['package']}; the version here is "
+                f"{difference['here'] or 'none'}."
             )
 
     def _tell(self, result: dict[str, Any]) -> None:
         for change, words in (
             ("changed", "has changed"),
             ("missing", "is missing"),
-            ("extra", "is not of this package"),
+            ("extra", "does not belong to the package"),
         ):
             for name in result[change]:
                 self.stderr.write(f"{name} {words}")
