@@ -96,7 +96,7 @@ def test_all_mistakes_are_told_at_once_each_with_its_place(settings: Any, tmp_pa
     assert paths(params={"model": "m" * 60_000}) == ["params"]
     declared_bot_save(**entry())
     for taken in ("lab", "eliza"):
-        with pytest.raises(ValuesError, match=f"there is a bot '{taken}' already"):
+        with pytest.raises(ValuesError, match=f"there is already a bot '{taken}'"):
             declared_bot_save(**{**entry(), "bot_id": taken})
 
 
@@ -231,10 +231,10 @@ def declare(path: Path, *ids: str, at: int = 0, **params: object) -> None:
 
 @pytest.mark.django_db
 def test_a_file_that_was_named_must_be_there(bots_file: Path, settings: Any) -> None:
-    with pytest.raises(EntriesError, match=f"CONFAB_BOTS names {bots_file}, and there is no such"):
+    with pytest.raises(EntriesError, match=f"CONFAB_BOTS names {bots_file}, which does not exist"):
         bots_file_discover()
     for command in ("list_bots", "serve", "bot_host"):
-        with pytest.raises(CommandError, match="there is no such file"):
+        with pytest.raises(CommandError, match="which does not exist"):
             call_command(command, stdout=StringIO())
     settings.CONFAB_BOTS = settings.DATA_DIR / "bots.yaml"
     bots_file_discover()  # the usual one may be missing

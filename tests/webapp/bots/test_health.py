@@ -57,7 +57,7 @@ def test_several_failures_in_a_row_in_several_chats_set_a_bot_aside() -> None:
     fail("a", "b")
     assert not entry().is_set_aside
     assert bot_available_ids(["shaky"]) == ["shaky"]
-    assert "failed at its latest 2 replies" in entry().trouble
+    assert "failed at its last 2 replies" in entry().trouble
     assert "no reply in b" in entry().trouble
     fail("b")
     assert entry().is_set_aside

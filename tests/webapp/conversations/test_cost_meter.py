@@ -105,7 +105,7 @@ async def test_a_cap_that_is_reached_offers_the_bot_to_nobody() -> None:
         await answered(conversation)
     entry = await in_database(bot_entry)(bot)
     assert not entry.available
-    assert entry.reason == ("its cap of 30 is reached: 20 is spent; max_cost in bots.yaml is the cap")
+    assert entry.reason == ("its cost limit of 30 is reached: 20 is spent; the limit is max_cost in bots.yaml")
 
     def next_one() -> None:
         conversation_start(participant=make_participant(study))

@@ -49,9 +49,9 @@ def test_a_failing_bot_is_named_with_the_reason_and_since_when(staff: Client, ad
     make_study("s", bots=["shaky", "eliza"])
     assert "no GPU" not in text(staff, address)
     fail(1)
-    assert "failed at its latest reply, " in text(staff, address)
+    assert "failed at its last reply, " in text(staff, address)
     fail(1)
-    assert "failed at its latest 2 replies, the first " in text(staff, address)
+    assert "failed at its last 2 replies, first " in text(staff, address)
     assert "&lt;b&gt;no GPU&lt;/b&gt;" in text(staff, address)
     bot_answered(bot_id="shaky")
     assert "no GPU" not in text(staff, address)
@@ -80,10 +80,10 @@ def test_a_bot_that_was_set_aside_says_so_everywhere(staff: Client) -> None:
     assert "Confab keeps testing the bot" in page
     assert "Try now" in page
     overview = text(staff, "/dashboard/studies/s/")
-    assert "is not assigned to participants: failed at its latest 3 replies" in overview
+    assert "is not assigned to participants: failed at its last 3 replies" in overview
     assert "Participants cannot get a chatbot." not in overview
     needs = text(staff, "/dashboard/")
-    assert "failed at its latest 3 replies" in needs
+    assert "failed at its last 3 replies" in needs
     assert "new participants do not get it until it replies successfully." in needs
 
 

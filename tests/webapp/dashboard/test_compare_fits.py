@@ -193,7 +193,7 @@ def test_pages_tell_what_was_spent_and_which_cap_is_reached(staff: Client, paid:
     spend(75)
     assertContains(staff.get(reverse("dashboard:bots")), "Cap reached")
     one = staff.get(reverse("dashboard:bot", args=["gpt"]))
-    assertContains(one, "its cap of 90 is reached: 87.5 is spent")
+    assertContains(one, "its cost limit of 90 is reached: 87.5 is spent")
     assert Spending.objects.get(of="bot").spent == 87.5
 
 

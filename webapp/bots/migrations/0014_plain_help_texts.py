@@ -19,12 +19,16 @@ class Migration(migrations.Migration):
         migrations.AlterField(
             model_name='alert',
             name='id',
-            field=models.UUIDField(default=uuid.uuid4, editable=False, help_text='Id sent with the alert, so that the receiver can recognise duplicates.', primary_key=True, serialize=False),
+            field=models.UUIDField(default=uuid.uuid4, editable=False, help_text=(
+                "Id sent with the alert, so that the receiver can recognise duplicates."
+            ), primary_key=True, serialize=False),
         ),
         migrations.AlterField(
             model_name='alert',
             name='said',
-            field=models.JSONField(blank=True, default=dict, help_text='Content of the alert, unless it is about a bot.'),
+            field=models.JSONField(blank=True, default=dict, help_text=(
+                "Content of the alert, unless it is about a bot."
+            )),
         ),
         migrations.AlterField(
             model_name='alert',
@@ -49,7 +53,9 @@ class Migration(migrations.Migration):
         migrations.AlterField(
             model_name='botaside',
             name='of_n',
-            field=models.PositiveIntegerField(default=0, help_text='Number of last replies among which they failed; 0 if they failed in a row.'),
+            field=models.PositiveIntegerField(default=0, help_text=(
+                "Number of last replies among which they failed; 0 if they failed in a row."
+            )),
         ),
         migrations.AlterField(
             model_name='botaside',
@@ -84,7 +90,9 @@ class Migration(migrations.Migration):
         migrations.AlterField(
             model_name='bothealth',
             name='latest',
-            field=models.JSONField(default=list, help_text='Last replies, oldest first: the chat in which one failed, or an empty text; empty if none failed.'),
+            field=models.JSONField(default=list, help_text=(
+                "Last replies, oldest first: the chat in which one failed, or an empty text; empty if none failed."
+            )),
         ),
         migrations.AlterField(
             model_name='bothealth',
@@ -104,7 +112,9 @@ class Migration(migrations.Migration):
         migrations.AlterField(
             model_name='bothealth',
             name='rejected_params',
-            field=models.JSONField(blank=True, default=list, help_text='Request fields that the model rejected, and which are no longer sent.'),
+            field=models.JSONField(blank=True, default=list, help_text=(
+                "Request fields that the model rejected, and which are no longer sent."
+            )),
         ),
         migrations.AlterField(
             model_name='bothealth',
@@ -114,7 +124,9 @@ class Migration(migrations.Migration):
         migrations.AlterField(
             model_name='declaredbot',
             name='revision',
-            field=models.PositiveIntegerField(default=1, help_text='Increased by every change, so that other processes notice it.'),
+            field=models.PositiveIntegerField(default=1, help_text=(
+                "Increased by every change, so that other processes notice it."
+            )),
         ),
         migrations.AlterField(
             model_name='secret',
@@ -139,6 +151,8 @@ class Migration(migrations.Migration):
         migrations.AlterField(
             model_name='spending',
             name='spent_nano',
-            field=models.BigIntegerField(default=0, help_text='Billionths of the currency of the prices, as an integer so that sums are exact.'),
+            field=models.BigIntegerField(default=0, help_text=(
+                "Billionths of the currency of the prices, as an integer so that sums are exact."
+            )),
         ),
     ]
