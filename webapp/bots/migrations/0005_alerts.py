@@ -7,55 +7,48 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-    dependencies = [
-        ('bots', '0004_bots_set_aside'),
-    ]
+    dependencies = [("bots", "0004_bots_set_aside")]
 
     operations = [
         migrations.CreateModel(
-            name='Alert',
+            name="Alert",
             fields=[
                 (
-                    'id',
+                    "id",
                     models.UUIDField(
                         default=uuid.uuid4,
                         editable=False,
-                        help_text='Told with it, so that a receiver knows what it has heard before.',
+                        help_text="Told with it, so that a receiver knows what it has heard before.",
                         primary_key=True,
                         serialize=False,
                     ),
                 ),
                 (
-                    'event',
+                    "event",
                     models.CharField(
-                        choices=[('bot_set_aside', 'Set aside'), ('bot_came_back', 'Came back')], max_length=20
+                        choices=[("bot_set_aside", "Set aside"), ("bot_came_back", "Came back")], max_length=20
                     ),
                 ),
-                ('channel', models.CharField(choices=[('webhook', 'Webhook'), ('email', 'E-mail')], max_length=10)),
-                ('created_at', models.DateTimeField(auto_now_add=True)),
+                ("channel", models.CharField(choices=[("webhook", "Webhook"), ("email", "E-mail")], max_length=10)),
+                ("created_at", models.DateTimeField(auto_now_add=True)),
+                ("tried_at", models.DateTimeField(blank=True, help_text="When sending it was begun last.", null=True)),
+                ("n_tries", models.PositiveIntegerField(default=0)),
+                ("sent_at", models.DateTimeField(blank=True, null=True)),
+                ("error", models.CharField(blank=True, help_text="Why it could not be sent.", max_length=500)),
                 (
-                    'tried_at',
-                    models.DateTimeField(blank=True, help_text='When sending it was begun last.', null=True),
-                ),
-                ('n_tries', models.PositiveIntegerField(default=0)),
-                ('sent_at', models.DateTimeField(blank=True, null=True)),
-                ('error', models.CharField(blank=True, help_text='Why it could not be sent.', max_length=500)),
-                (
-                    'aside',
+                    "aside",
                     models.ForeignKey(
-                        on_delete=django.db.models.deletion.CASCADE, related_name='alerts', to='bots.botaside'
+                        on_delete=django.db.models.deletion.CASCADE, related_name="alerts", to="bots.botaside"
                     ),
                 ),
             ],
             options={
-                'indexes': [
+                "indexes": [
                     models.Index(
-                        condition=models.Q(('sent_at', None)), fields=['created_at'], name='alert_not_sent_yet'
+                        condition=models.Q(("sent_at", None)), fields=["created_at"], name="alert_not_sent_yet"
                     )
                 ],
-                'constraints': [
-                    models.UniqueConstraint(fields=('aside', 'event', 'channel'), name='alert_once_each')
-                ],
+                "constraints": [models.UniqueConstraint(fields=("aside", "event", "channel"), name="alert_once_each")],
             },
-        ),
+        )
     ]
