@@ -238,7 +238,7 @@ def judges(
     judge_metrics = [metric for metric in chosen if isinstance(metric, JudgeMetric)]
     if len(judge_metrics) < len(chosen):
         raise ValueError(
-            f"{next(metric.name for metric in chosen if metric not in judge_metrics)} is not a metric of the kind judge"
+            f"{next(metric.name for metric in chosen if metric not in judge_metrics)} is not a metric of kind judge"
         )
     if isinstance(gold, str | Path):
         gold = gold_of_replies(judgements_read(Path(gold)), question, name=Path(gold).name)

@@ -73,7 +73,7 @@ def test_what_lacks_a_side_is_counted_and_what_cannot_be_computed_says_why() -> 
     assert found.skipped == {"the cap is reached": 1, NOT_CHOSEN: 2, NOBODY_SAID: 1}
     assert found.counts["both_tied"] == found.counts["chooser_tied"] == 1
     assert found.agreed.mean is None
-    assert "always called them the same" in found.to_json()["agreed"]["reason"]
+    assert "always answered that they are equal" in found.to_json()["agreed"]["reason"]
     with pytest.raises(ValueError, match="'warmth' about pairs; available: quality"):
         compare_choices(SEVEN, chosen, "warmth")
 

@@ -40,17 +40,17 @@ def frame(n: int = 400) -> pd.DataFrame:
 @pytest.mark.parametrize(
     ("formula", "told"),
     [
-        ("quality ~ bto + (1|rater)", r"no column 'bto' \(do you mean bot\?\); there are bot, conversation, item"),
+        ("quality ~ bto + (1|rater)", r"no column 'bto' \(do you mean bot\?\); available: bot, conversation, item"),
         ("quality ~ bot + (1|who)", "no column 'who'"),
         ("quality ~ bot", r"add \(1\|rater\)"),
         ("quality ~ C(bot) + (1|rater)", "cannot be read"),
         ("quality ~ __import__('os').system('true') + (1|rater)", "cannot be read"),
         ("quality ~ bot - 1 + (1|rater)", "cannot be read"),
-        ("quality ~ bot:scenario + (1|rater)", "bot:scenario needs bot"),
+        ("quality ~ bot:scenario + (1|rater)", "bot:scenario also needs bot"),
         ("quality ~ bot + (bot|rater)", "cannot be read"),
-        ("quality ~ rater + (1|rater)", "stands in two places"),
+        ("quality ~ rater + (1|rater)", "occurs in two roles"),
         ("quality ~ bot\x00 + (1|rater)", "cannot be read"),
-        ("bot" * 300, "at most 500"),
+        ("bot" * 300, "the maximum is 500"),
     ],
 )
 def test_what_is_no_formula_is_refused(formula: str, told: str):
@@ -231,7 +231,7 @@ def test_a_study_brings_its_conditions_meta_and_bots(tmp_path):
     alone = confab.model(known, "quality ~ corpus * scenario + turns_planned + (1|rater)")
     assert found.means == alone.means
     assert found.reason is None
-    with pytest.raises(ValueError, match="there are bot, conversation, corpus, item, quality, rater, scenario"):
+    with pytest.raises(ValueError, match="available: bot, conversation, corpus, item, quality, rater, scenario"):
         confab.model(study, "y ~ topic + (1|rater)", factors=corpus)
     usual, strict, of_table = (
         confab.model(data_source, "quality ~ bot + (1|rater)", level=level)

@@ -123,7 +123,7 @@ def test_labels_are_those_of_the_papers_code() -> None:
 def test_answers_between_grades_are_refused() -> None:
     table = frame()
     table.loc[0, "overall"] = 1.5
-    with pytest.raises(ValueError, match="no whole grades"):
+    with pytest.raises(ValueError, match="not whole-number grades"):
         grades(read(table))
 
 

@@ -352,8 +352,8 @@ def test_without_a_fit_the_reason_is_told() -> None:
     found = rank(pd.DataFrame({"first": ["a"], "second": ["b"], "preferred": ["tie"]}))
     assert found.to_json()["reason"] == {"code": "only_ties"}
     assert found.order == ()
-    assert "every judgement is a tie" in found.summary()
-    with pytest.raises(ValueError, match="nothing to draw: every judgement is a tie"):
+    assert "every comparison is a tie" in found.summary()
+    with pytest.raises(ValueError, match="nothing to draw: every comparison is a tie"):
         found.plot()
 
 

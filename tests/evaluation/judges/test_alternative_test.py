@@ -76,7 +76,7 @@ def test_too_few_raters_or_instances_leave_it_undefined_with_the_reason():
     assert "only 2 of 2 raters rated 30 instances together with others; 3 are needed" in two.reason
     few = alternative_test(gold_of(ratings[:29]), truth[:29], 0.1)
     assert few.passes is None
-    assert few.annotators[0].reason.startswith("29 instances of 29 contexts")
+    assert few.annotators[0].reason.startswith("29 instances from 29 contexts")
     assert all(one.p is None for one in few.annotators)
     alone = np.full((90, 3), np.nan)
     alone[np.arange(90), np.arange(90) % 3] = 4

@@ -37,7 +37,7 @@ def test_agreement_is_spearmans_with_the_mean_and_its_interval_is_over_contexts_
     assert found.low < found.value < found.high
     few = agreement_of(gold_of(ratings[:, :3]), scores)
     assert few.over == "contexts", "three raters tell too little about others"
-    assert agreement_of(gold, np.full(100, 3.0)).reason == "the scores or the ratings are all the same"
+    assert agreement_of(gold, np.full(100, 3.0)).reason == "all scores or all ratings are equal"
 
 
 def test_the_interval_holds_what_it_claims_and_is_wider_for_few_raters():
@@ -175,7 +175,7 @@ def test_a_judge_that_leaves_items_out_may_not_be_said_to_replace_a_rater():
     judge = compare_judges(gold_of(ratings), [scores_of(scores, is_fixed=True)], families={}).judges[0]
     assert judge.test.passes
     assert judge.verdict == "unknown"
-    assert "It scored 160 of 200 rated items (80 %); at least 90 % are needed." in judge.sentence
+    assert "It scored 160 of 200 rated items (80 %); at least 90 % are required." in judge.sentence
     assert (judge.to_json()["n_scored"], judge.to_json()["n_rated"]) == (160, 200)
     scores[20:40] = truth[20:40]
     full = compare_judges(gold_of(ratings), [scores_of(scores, is_fixed=True)], families={}).judges[0]

@@ -143,7 +143,7 @@ def test_contradiction_is_the_worst_pair_with_an_earlier_turn_of_the_bot():
     found = Contradiction(classifier=Letters()).compute([talk])
     # turn 2 with turn 0: aabb, 2/4; turn 3 with turn 0: aabac, 3/5, with turn 2: bac, 1/3
     np.testing.assert_allclose(found.turns.loc["c", "contradiction_bot"], [np.nan, np.nan, 2 / 4, 3 / 5, np.nan])
-    assert "before" in found.reasons["contradiction_bot"]
+    assert "no earlier turn" in found.reasons["contradiction_bot"]
 
 
 def test_coherence_is_of_message_and_reply():

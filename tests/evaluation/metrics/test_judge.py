@@ -83,7 +83,7 @@ async def test_numbers_are_weighted_by_their_probability_where_the_endpoint_tell
     assert form == {"rating": {"type": "integer", "enum": [1, 2, 3, 4, 5]}}
     assert server.requests[0]["logprobs"] is True, "it asks by itself"
     assert server.requests[0]["top_logprobs"] == 20
-    assert judge.remarks(scores) == {WEIGHTED: 1, WRITTEN: 1, f"{NO_NUMBER}, such as “great”": 1}
+    assert judge.remarks(scores) == {WEIGHTED: 1, WRITTEN: 1, f"{NO_NUMBER}, for example “great”": 1}
 
 
 async def test_an_endpoint_that_refuses_log_probabilities_is_asked_without_them(registered):
@@ -210,10 +210,10 @@ async def test_pairs_are_kept_as_they_are_judged_and_not_paid_for_twice(register
     assert JudgedFile(path, judge).known == list(second.pairs)
     ranking = rank(path)
     assert [(bot.bot, bot.wins, bot.losses) for bot in ranking.fit.bots] == [("p", 2, 2), ("q", 2, 2)]
-    with pytest.raises(ValueError, match="of another judge"):
+    with pytest.raises(ValueError, match="to another judge"):
         JudgedFile(path, JudgeMetric(bot="e", window=2))
     path.write_text("first,second\n")
-    with pytest.raises(ValueError, match="no file of judged pairs"):
+    with pytest.raises(ValueError, match="not a file of judged pairs"):
         JudgedFile(path, judge)
 
 
@@ -254,7 +254,7 @@ def test_the_prompt_is_part_of_the_identity_and_the_cap_is_not(tmp_path):
         ({"bot": "x", "model": "y"}, "not both"),
         ({"model": "m", "low": 5, "high": 5}, "must be above low"),
         ({"model": "m", "prompt": "{reply} {wrong} {question}"}, "wrong"),
-        ({"model": "m", "prompt": "{reply}"}, "must hold {question}"),
+        ({"model": "m", "prompt": "{reply}"}, "must contain {question}"),
         ({"model": "m", "rubric": {}}, "rubric"),
         ({"model": "m", "rubric": {"Über": "?"}}, "lower-case"),
     ],
@@ -361,7 +361,7 @@ async def test_refusals_are_counted_with_an_example_where_scores_are_read(regist
         found = await asyncio.to_thread(judged_beside_people, items, [JudgeMetric(bot="e")])
     told = found["judge"].to_json()
     assert told["skipped"] == {REFUSED: 2}
-    assert told["remarks"][f"{REFUSED}, such as “I cannot rate this, it is 1 to 5.”"] == 2
+    assert told["remarks"][f"{REFUSED}, for example “I cannot rate this, it is 1 to 5.”"] == 2
 
 
 def obey_last_heading(prompt):

@@ -304,7 +304,7 @@ def test_columns_by_hand():
     }
     for column, values in expected.items():
         np.testing.assert_allclose(turns[column], values, err_msg=column)
-    assert "said nothing before" in found.reasons["self_repetition_bot"]
+    assert "no earlier turn" in found.reasons["self_repetition_bot"]
 
 
 def test_in_self_play_the_first_utterance_counts_as_said():

@@ -140,7 +140,7 @@ def test_turns_within_stored_chats_are_recognised() -> None:
     ]
     found = compared(people, replaced)
     assert found.is_within
-    assert "needs chats with live bots" in found.verdict.change
+    assert "requires chats with live bots" in found.verdict.change
     assert next(one for one in found.traits if one.trait == "leaving").distance.value is None
 
 
@@ -186,7 +186,7 @@ def test_the_verdict_says_what_would_change_it() -> None:
     assert verdict_of("x", [], [test], [PEOPLE, strong], n_rated=8, is_within=True).order == "not_known"
     unclear = verdict_of("x", [], [replace(test, auc=Effect(0.52, 0.45, 0.6))], [], n_rated=8, is_within=False)
     assert unclear.is_separable is False
-    assert "proves no likeness" in unclear.sentence
+    assert "does not prove that they are alike" in unclear.sentence
     assert "May show a difference".lower() in unclear.change.lower()
 
 

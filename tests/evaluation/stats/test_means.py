@@ -80,7 +80,7 @@ def test_a_scale_with_one_end_is_the_limit_of_a_wide_one_for_what_is_not_skewed(
     below = mean_interval(-values, scale=(-np.inf, 0))
     assert (below.low, below.high) == pytest.approx((-found.high, -found.low))
     assert mean_interval([3.0, 3.0, 3.0], scale=(0, np.inf)).low is None
-    with pytest.raises(ValueError, match="on a scale of 0 to inf"):
+    with pytest.raises(ValueError, match="outside the scale of 0 to inf"):
         mean_interval([-1.0, 2.0], scale=(0, np.inf))
 
 
@@ -173,7 +173,7 @@ def test_undefined_has_a_reason(values: list[float], groups: list[str] | None, e
 
 
 def test_a_value_off_the_scale_is_refused() -> None:
-    with pytest.raises(ValueError, match="values from 2 to 7 on a scale of 1 to 5"):
+    with pytest.raises(ValueError, match="values from 2 to 7 are outside the scale of 1 to 5"):
         mean_interval([2, 7], scale=(1, 5))
 
 
@@ -184,7 +184,7 @@ def test_the_interval_of_a_share_is_wilsons(k: int, n: int) -> None:
 
 def test_no_share_without_people_nor_beyond_all_of_them() -> None:
     assert share_interval(0, 0) is None
-    with pytest.raises(ValueError, match="5 of 3 is no share"):
+    with pytest.raises(ValueError, match="5 of 3 is not a valid share"):
         share_interval(5, 3)
 
 
@@ -303,7 +303,7 @@ def test_reasons_and_refusals():
     assert "fewer than two raters" in alone.reason
     (same,) = plan_from_ratings([1.0, 1.0, 3.0, 3.0], list("aabb"), smallest=1.0)
     assert same.reason == "the ratings of neither bot vary"
-    with pytest.raises(ValueError, match="sd 0"):
+    with pytest.raises(ValueError, match="sd is 0"):
         raters_needed(1.0, 0.0)
     with pytest.raises(ValueError, match="power is 1"):
         raters_needed(1.0, 1.0, power=1.0)

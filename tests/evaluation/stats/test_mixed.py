@@ -188,7 +188,7 @@ def test_undefined_values_and_unknown_raters():
 
 
 def test_reasons():
-    assert "ratings of 1 bot;" in mixed_model([1.0, 2.0], ["a", "a"], [1, 2]).reason
+    assert "only 1 bot with ratings;" in mixed_model([1.0, 2.0], ["a", "a"], [1, 2]).reason
     assert "every rater gave one" in mixed_model([1.0, 2.0], ["a", "b"], [1, 2]).reason
     assert "one rater only" in mixed_model([1.0, 2.0], ["a", "b"], [1, 1]).reason
     same = mixed_model([1.0, 2.0] * 6, ["a", "b"] * 6, np.repeat(np.arange(6), 2))
@@ -419,11 +419,11 @@ def test_two_raters_who_answer_alike_tell_nothing_of_how_far_a_bot_can_be_off():
     found = ordinal_model(values, list("aaaaaabbbbbb"), raters)
     assert found.reason is None  # the raters of the other bot differ
     alike = ordinal_model([1, 2, 3] * 4, list("aaaaaabbbbbb"), np.repeat([1, 2, 3, 4], 3))
-    assert "answer alike" in alike.reason
+    assert "agree completely" in alike.reason
 
 
 def test_reasons_of_ordinal_fits():
-    assert "ratings of 1 bot;" in ordinal_model([1, 2], ["a", "a"]).reason
+    assert "only 1 bot with ratings;" in ordinal_model([1, 2], ["a", "a"]).reason
     assert "every rating is 3" in ordinal_model([3, 3], ["a", "b"]).reason
     assert "rating of a is the lowest" in ordinal_model([1, 1, 2, 3], list("aabb")).reason
     apart = ordinal_model([1, 2, 1, 2, 3, 4, 3, 4], list("aaaabbbb"))

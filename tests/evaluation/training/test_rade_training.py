@@ -161,7 +161,7 @@ def test_its_checkpoint_is_a_metric_that_needs_a_reference(folder, lite):
     assert identities[0] == identities[1] != identities[2]  # by what it holds, not where it lies
     said = Rade("said", checkpoint=str(lite.checkpoint), references="generated", bot="parrot")
     assert np.isfinite(said.scored(replies[2:3], TextCache())["said_bot"]).all()
-    with pytest.raises(ValuesError, match="bot must be named"):
+    with pytest.raises(ValuesError, match="bot is required"):
         Rade("none", checkpoint=str(lite.checkpoint), references="generated")
 
 

@@ -281,7 +281,7 @@ def test_a_judge_and_metrics_stand_beside_people_s_choices(judge: str, tmp_path:
     assert f"the same reply if both chose one: 1.00 [{low}, 1.00]" in out.getvalue()
     other = tmp_path / "other.csv"
     other.write_text("a,b\n")
-    with pytest.raises(CommandError, match="no file of judged pairs"):
+    with pytest.raises(CommandError, match="not a file of judged pairs"):
         call_command("evaluate_metrics", *metrics[:-1], str(other))
 
 

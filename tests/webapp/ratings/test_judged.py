@@ -135,7 +135,7 @@ def test_marked_replies_are_judged_on_every_label() -> None:
 def test_what_cannot_be_asked_is_refused(tmp_path: Path) -> None:
     make_study("empty")
     for arguments, told in (
-        (["--study", "empty"], "no single reply with a human score"),
+        (["--study", "empty"], "no single replies with human scores"),
         (["--study", "emty"], "did you mean empty"),
         (["--data", str(tmp_path / "x.jsonl"), "--without", "fast"], "need --study"),
     ):
