@@ -260,7 +260,7 @@ def test_what_a_platform_left_unfilled_is_refused() -> None:
     person = Person(cookies=True)
     person.open(recruiting_link(STUDY))
     assert "Your Prolific ID is missing from this link" in person.html
-    advice = "paste the whole address from “Who and pay”"
+    advice = "paste the whole address from “Participants and pay”"
     assert advice not in person.html, "it is for researchers"
     staff = Client()
     staff.force_login(get_user_model().objects.create_user("lab", is_staff=True))
