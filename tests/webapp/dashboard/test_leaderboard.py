@@ -107,7 +107,7 @@ def test_equal_is_said_by_a_test_of_equality_and_a_late_change_of_it_too(staff: 
     for n in range(160):
         make_rating(make_conversation(study, n_exchanges=3), quality=3 + n // 2 % 2)
     board = text_of(staff.get(address(study)).content.decode())
-    assert "lies within ± 0.60, the smallest difference of interest" in board
+    assert "is within ± 0.60, the smallest difference of interest" in board
     assert "Equal for practical purposes (difference below 0.60): " in board
     assert "Not yet known: " not in board
     assert "was changed" not in board
@@ -124,7 +124,7 @@ def test_equal_is_said_by_a_test_of_equality_and_a_late_change_of_it_too(staff: 
 def test_the_overview_says_what_the_leaderboard_says(staff: Client, compared: Study) -> None:
     overview = reverse("dashboard:study", args=[compared.key])
     page = text_of(staff.get(overview).content.decode())
-    assert "No bot leads alone. By quality" in page
+    assert "No single bot leads. alpha has the highest quality" in page
     assert "may be as good" in page
     assert "Not yet known: 1 of 6 pairs of bots. Compare them" in page
     assert "Clearly different pairs 5 of 6, by quality" in page
@@ -160,7 +160,7 @@ def test_two_ticks_open_one_against_the_other(staff: Client, compared: Study) ->
     alike = staff.get(address(compared, "?against=alpha&against=beta"))
     assert alike.context["against"].lead == "Not yet known in every question."
     assertContains(
-        alike, "By quality: alpha and beta do not differ significantly with 15 raters each. Which of them is"
+        alike, "By quality: alpha and beta do not differ significantly with 15 raters each. It is not"
     )
     assertContains(staff.get(address(compared, "?against=alpha")), "Select a second bot")
 
@@ -191,9 +191,9 @@ def test_conversations_are_drawn_from_the_middle_by_a_seed(staff: Client, compar
     ("query", "said"),
     [
         ("?by=beauty", "Unknown question “beauty”. Choose from quality, fluency."),
-        ("?bots=omega", "called “omega”; there are"),
-        ("?against=alpha&against=omega", "called “omega”"),
-        ("?seed=x", "“x” is no seed"),
+        ("?bots=omega", "no rated bot “omega”. Choose from"),
+        ("?against=alpha&against=omega", "no rated bot “omega”"),
+        ("?seed=x", "“x” is not a valid seed"),
         ("?against=alpha&against=beta&against=gamma", "3 bots are selected"),
     ],
 )
@@ -336,7 +336,7 @@ def test_the_picture_shows_what_the_page_was_asked_for(staff: Client, compared: 
     assert {"beta", "gamma"} < set(texts(root))
     assert "alpha" not in texts(root)
     assert of_class(root, "strip-shown")
-    assert "2 bots not shown here" in (root.findtext(f"{SVG}desc") or "")
+    assert "2 bots hidden" in (root.findtext(f"{SVG}desc") or "")
 
 
 def test_the_picture_of_two_bots_draws_differences(staff: Client, compared: Study) -> None:
