@@ -159,9 +159,7 @@ def test_two_ticks_open_one_against_the_other(staff: Client, compared: Study) ->
     assert turned.questions == against.questions
     alike = staff.get(address(compared, "?against=alpha&against=beta"))
     assert alike.context["against"].lead == "Not yet known in every question."
-    assertContains(
-        alike, "By quality: alpha and beta do not differ significantly with 15 raters each. It is not"
-    )
+    assertContains(alike, "By quality: alpha and beta do not differ significantly with 15 raters each. It is not")
     assertContains(staff.get(address(compared, "?against=alpha")), "Select a second bot")
 
 
