@@ -60,7 +60,7 @@ def measure_drift(judge: JudgeMetric, gold: GoldSet, stored: Mapping[str, Any], 
     Args:
         gold: the current gold set; stored: the judge's part of a comparison's JSON; digests: of its instances.
     """
-    name, then = str(stored["title"]), np.array(stored["scores"], dtype=float)
+    name, then = judge.title, np.array(stored["scores"], dtype=float)
     place = {digest: k for k, digest in enumerate(digests[:MOST_REPEATED])}
     sample = gold.take([k for k, digest in enumerate(gold.digests) if digest in place])
     n, problem = len(sample), ""

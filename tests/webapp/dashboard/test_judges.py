@@ -233,6 +233,12 @@ def test_a_changed_model_is_noticed_and_told(judges: Any, settings: Any, capsys:
     call_command("judge_drift")
     assert not Alert.objects.exists()
     assert "There is no evidence of drift of Good" in capsys.readouterr().out
+    # Comparisons that were stored before titles had ids call all judges of a kind alike.
+    job.refresh_from_db()
+    job.result["judges"][0]["title"] = "Language model as judge"
+    job.save()
+    call_command("judge_drift")
+    assert "There is no evidence of drift of Good" in capsys.readouterr().out
     judges["good"].rule = lambda text, repeat: of_text(text, repeat) / 2 + 2.2
     call_command("judge_drift", job=job.pk, json=True)
     [found] = json.loads(capsys.readouterr().out)
