@@ -48,7 +48,7 @@ def study_bots(study: Study) -> dict[str, BotInfo]:
     """
     seen = _get_bots_by_id(Conversation.objects.filter(study=study))
     if judges_conversations(study):
-        seen |= _get_bots_by_id(conversations_given(study))
+        seen |= _get_bots_by_id(conversations_given(study, is_rehearsal=True))
     known = {*seen, *_models(study)} if judges_items(study) else set(seen)
     ids = list(dict.fromkeys([*study.bots, *sorted(known)]))
     registered = _registered(set(ids) - set(seen))

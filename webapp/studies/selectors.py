@@ -335,11 +335,14 @@ def condition_said(study: Study | None, condition: Condition) -> list[tuple[str,
     return labels
 
 
-def conversations_given(study: Study, values: StudyValues | None = None) -> QuerySet[Any]:
+def conversations_given(
+    study: Study, values: StudyValues | None = None, *, is_rehearsal: bool = False
+) -> QuerySet[Any]:
     """Return the completed conversations that the study can give: its own, or those of the source that it names.
 
     Args:
         values: values that the study will have; None: its current ones.
+        is_rehearsal: True for scripted participants, who also get the chats of a rehearsal of the source.
     """
     values = values or study.values
     source_key, run = values.marking.conversations_of, values.marking.conversations_run
@@ -352,17 +355,19 @@ def conversations_given(study: Study, values: StudyValues | None = None) -> Quer
         return study.conversations.filter(state="completed")
     source_study = Study.objects.filter(key=source_key).first()
     source = source_study or study
-    return source.conversations.filter(state="completed", is_synthetic=False)
+    conversations = source.conversations.filter(state="completed")
+    return conversations if is_rehearsal else conversations.filter(is_synthetic=False)
 
 
-def replies_of(study: Study, conversations: Sequence[str]) -> dict[str, list[int]]:
+def replies_of(study: Study, conversations: Sequence[str], *, is_rehearsal: bool = False) -> dict[str, list[int]]:
     """Return the numbers of the chatbot's replies in each of these conversations that the study gives, in order.
 
     The opening line of a condition is the study's text and no reply; a partner's first message is the partner's own.
     """
     replies_by_chat: dict[str, list[int]] = {str(pk): [] for pk in conversations}
     is_reply = Q(turns__index__gt=0) | Q(condition={}) | Q(partner_seat__isnull=False)
-    rows = conversations_given(study).filter(is_reply, pk__in=conversations, turns__speaker="bot")
+    source_conversations = conversations_given(study, is_rehearsal=is_rehearsal)
+    rows = source_conversations.filter(is_reply, pk__in=conversations, turns__speaker="bot")
     for chat, index in rows.order_by("turns__index").values_list("pk", "turns__index"):
         replies_by_chat[str(chat)].append(index)
     return replies_by_chat
@@ -371,7 +376,8 @@ def replies_of(study: Study, conversations: Sequence[str]) -> dict[str, list[int
 def conversations_unseen(study: Study, participant: Participant) -> QuerySet[Any]:
     """Return the study's completed conversations of others that this participant was not shown."""
     seen = Slot.objects.filter(task__participant=participant, conversation__isnull=False)
-    conversations = conversations_given(study).exclude(participant=participant)
+    source_conversations = conversations_given(study, is_rehearsal=participant.is_synthetic)
+    conversations = source_conversations.exclude(participant=participant)
     return conversations.exclude(pk__in=seen.values("conversation")).order_by("created_at", "pk")
 
 

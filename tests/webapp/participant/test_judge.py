@@ -37,7 +37,7 @@ from webapp.results.bot_means import bot_summary
 from webapp.studies.models import Item, Slot, Study, Task, TaskCount
 from webapp.studies.protocols.base import protocols
 from webapp.studies.ready_made import DEFAULT_QUESTIONS
-from webapp.studies.selectors import participant_token
+from webapp.studies.selectors import participant_token, rehearsal_token
 from webapp.studies.services import task_close, task_open
 from webapp.studies.versions import study_edit
 from webapp.transfer.exporters.base import ExportOptions, exporter_get
@@ -343,6 +343,15 @@ def test_conversations_of_a_self_play_run_are_compared() -> None:
     with pytest.raises(ValidationError) as refused:
         make_study("b", protocol="dialogues", bots=[], dialogues_run=run.pk + 1)
     assert "no completed conversations" in refused.value.message_dict["dialogues_run"][0]
+
+
+def test_a_draft_can_be_rehearsed_over_rehearsed_dialogues(browser: Client) -> None:
+    talked = make_study("talked")
+    for number in range(4):
+        make_rating(make_conversation(talked, n_exchanges=3, entry_nonce=f"n{number}", is_synthetic=True))
+    study = make_study("a", protocol="dialogues", bots=[], dialogues_of="talked", state="draft")
+    page = shown(browser.get(started(browser, "a", f"?rehearsal={rehearsal_token(study)}")))
+    assert "Pair 1 of 2" in page
 
 
 @pytest.mark.parametrize("of", ["", "nothing", "one-bot"])

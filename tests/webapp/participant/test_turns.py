@@ -26,11 +26,12 @@ from webapp.core.rights import Right
 from webapp.jobs.models import SelfPlayConversation, SelfPlayRun
 from webapp.ratings.models import Rating
 from webapp.ratings.rating_tasks import requested_ratings
-from webapp.ratings.selectors import study_ratings
+from webapp.ratings.selectors import study_bots, study_ratings
 from webapp.ratings.services import rating_add
 from webapp.ratings.turn_annotation import annotation_request, chat_end_to_mark, marks_given, reply_mark
 from webapp.results.bot_means import bot_summary
 from webapp.studies.models import Study, Task
+from webapp.studies.selectors import conversations_given, conversations_unseen, rehearsal_token, study_refusal
 from webapp.studies.services import task_open
 from webapp.transfer.exporters.base import ExportOptions, exporter_get
 
@@ -122,6 +123,23 @@ def test_a_study_without_conversations_does_not_open() -> None:
     with pytest.raises(ValidationError) as refused:
         make_study("b", protocol="turns", bots=[])
     assert "no completed conversation" in refused.value.message_dict["conversations_of"][0]
+
+
+@pytest.mark.parametrize("protocol", ["turns", "error_spans"])
+def test_a_draft_can_be_rehearsed_over_the_chats_of_a_rehearsal(browser: Client, protocol: str) -> None:
+    talked = make_study("talked")
+    scripted_chat = make_conversation(talked, n_exchanges=3, is_synthetic=True)
+    make_rating(scripted_chat)
+    study = make_study("a", protocol=protocol, bots=[], state="draft", conversations_of="talked")
+    assert not conversations_given(study).exists()
+    assert "not open yet" in shown(Client().get("/s/a/"))
+    page = shown(browser.get(started(browser, "a", f"?rehearsal={rehearsal_token(study)}")))
+    assert "Reply 1 of 3" in page
+    assert Task.objects.get(kind="judge").participant.is_synthetic
+    person = make_participant(study)
+    assert study_refusal(study, person).code == "draft"  # type: ignore[union-attr]
+    assert not conversations_unseen(study, person).exists()
+    assert study_bots(study).keys() == {scripted_chat.bot.bot_id}
 
 
 def test_labels_are_counted_for_each_bot_and_exported(client: Client) -> None:

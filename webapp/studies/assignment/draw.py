@@ -303,7 +303,7 @@ class StudyDraw:
 
     def replies(self, conversations: Sequence[str]) -> dict[str, list[int]]:
         """Return for each conversation the numbers of the replies that are marked, in their order."""
-        replies_by_chat = replies_of(self.study, conversations)
+        replies_by_chat = replies_of(self.study, conversations, is_rehearsal=self.participant.is_synthetic)
         n = self.values.marking.n_replies_marked
         for chat, turns in replies_by_chat.items():
             if n and len(turns) > n:
