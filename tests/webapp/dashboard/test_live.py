@@ -140,7 +140,7 @@ def test_a_bots_replies_failures_and_who_waits(staff: Client) -> None:
     assert f"{bot.info.title} has been set aside since" in html
     assert "It failed 3 times in a row" in html
     assert f"{bot.info.title} is set aside." in html.split('data-alarm="')[1].split('"')[0]
-    assert "3 wait for a reply" in html
+    assert "3 waiting for a reply" in html
     assert "3 waiting, 3 failed replies" in html
     assert [(one.bot, one.chat) for one in found.failed] == [(bot.info.title, chat.pk) for chat in reversed(chats[:3])]
     assert found.failed[0].reason in html

@@ -217,7 +217,7 @@ def test_a_message_is_sent_once_by_prolific(payer: Client, paid: Study, visit: M
         assert "Send the message" in page.content.decode()
         for text, said in (
             (" ", "Use 1 to 2,000"),
-            ("Hello", "Prolific answered 400: trouble"),
+            ("Hello", "Prolific responded with 400: trouble"),
             ("Hello", "The message was sent."),
             ("Hello", "This message was already sent."),
         ):
@@ -262,7 +262,7 @@ def test_several_get_a_message_each_once_and_the_page_says_who(
     assert (job.state, job.error, job.payload["text"]) == ("done", "", "")
     html = flat(payer.get(page).content.decode())
     assert "2 messages are sent. 1 is not known to be sent" in html
-    assert "Prolific answered 400: trouble" in html
+    assert "Prolific responded with 400: trouble" in html
     assert reverse("dashboard:study_person", args=[paid.key, keys[0].participant]) in html
 
 
@@ -287,14 +287,14 @@ def test_a_worker_that_is_killed_while_it_writes_does_not_write_again(
         run_job(job)
         assert sorted(one["recipient_id"] for one in platform.messages) == ["pid-a", "pid-b"]
     job.refresh_from_db()
-    assert ["Perhaps sent" in one["error"] for one in job.result["people"]] == [True, False]
+    assert ["may have been sent" in one["error"] for one in job.result["people"]] == [True, False]
 
 
 def test_messages_are_offered_where_prolific_passes_them_on(payer: Client, paid: Study, visit: Make) -> None:
     key = visit("rated", "a")
     html = listed(payer, paid)
     assert "Write to selected" not in html
-    assert "set <code>CONFAB_PROLIFIC_TOKEN</code>" in html
+    assert "Set <code>CONFAB_PROLIFIC_TOKEN</code>" in html
     Participant.objects.update(platform="mturk")
     assert "None of them came from Prolific" in decide(payer, paid, action="messages", visit=str(key)).content.decode()
 
@@ -445,7 +445,7 @@ def test_sending_comparing_and_trying_again(payer: Client, paid: Study, visit: M
         html = listed(payer, paid, show="failed")
         assert "Could not be sent" in html
         assert "cannot be changed" in html
-        assert "Try 1 again" in html
+        assert "Retry 1" in html
         assert "Pay on the platform" not in html
         decide(payer, paid, action="retry_all")
         assert Decision.objects.get().error == ""

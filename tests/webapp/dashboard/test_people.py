@@ -72,7 +72,7 @@ def test_nobody_changes_their_own_account_or_one_with_rights_that_they_lack() ->
     assert not User.objects.filter(username="accomplice").exists()
     reader = make_staff(Right.READ, username="reader")
     assert "rights that you do not have" in change(client, reader, "groups", groups=[group("payers").pk])
-    assert "are stored" in change(client, reader, "groups", groups=[group("readers").pk, "x"])
+    assert "were saved" in change(client, reader, "groups", groups=[group("readers").pk, "x"])
 
 
 def test_an_account_is_deactivated_before_it_is_deleted() -> None:
@@ -84,7 +84,7 @@ def test_an_account_is_deactivated_before_it_is_deleted() -> None:
     assert browser.get("/dashboard/").status_code == 302
     assert "sign in again" in change(admin, bob, "activate")
     change(admin, bob, "deactivate")
-    assert "is deleted" in change(admin, bob, "delete")
+    assert "was deleted" in change(admin, bob, "delete")
     assert admin.post(f"{PEOPLE}{User.objects.get().pk}/", {"action": "promote"}).status_code == 404
 
 

@@ -299,11 +299,11 @@ def test_processes_queues_and_what_is_wrong_stand_there(settings: Any) -> None:
         assert "bots of pool gpu2" in text
         assert f"Web on {web.host} hangs" in text
         assert f"kill -9 {web.pid}" in text
-        assert text.count("Not heard of</span>") == 1, "who was replaced is missed by nobody"
+        assert text.count("Silent</span>") == 1, "who was replaced is missed by nobody"
         assert "All its page threads have been busy" in text
         assert f"Hangs since {web.heard_at - timedelta(minutes=2):%H:%M}" in text
         assert "The queue analysis is stuck" in text
-        assert "1 job waits, and no worker has gone on" in text
+        assert "1 job is waiting, and no worker has made progress" in text
         assert "No bot host is reporting" in text
         assert "No problem found" not in text
     leads = [one.lead for one in action_items()]

@@ -221,7 +221,7 @@ def begun(job: JobBase) -> Shard:
     """Plan a job and claim its first shard, as a process at work on it has."""
     holder, kind = job_claim(job=job), kind_of(job)
     assert holder
-    parts = kind.plan(job, kind.Payload.model_validate(job.asked))
+    parts = kind.plan(job, kind.Payload.model_validate(job.params))
     assert shards_plan(job=job, holder=holder, parts=parts)
     job_release(job=job, holder=holder)
     shard = shard_claim(job=job)

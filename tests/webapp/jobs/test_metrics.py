@@ -213,7 +213,7 @@ def test_imported_conversations_are_told_by_their_words(tmp_path: Path, admin_cl
     study = study_of(tmp_path, GERMAN, GERMAN, SPANISH, ENGLISH, ["ok"])
     told = compute_all("question", "votes", "vader")
     assert "Not computed for 3 conversations in German and Spanish" in told
-    assert "hold for English only: Question score, Sentiment by VADER." in told
+    assert "are valid for English only: Question score, Sentiment by VADER." in told
     found = {one.metric.name: one for one in metrics_left_out(study=study)}
     assert set(found) == {"question", "vader"}
     assert all(one.n == {"de": 2, "es": 1} for one in found.values())
@@ -248,7 +248,7 @@ def test_an_import_names_the_language_whatever_the_words_are(tmp_path: Path) -> 
     import_conversations(file, study_key=study.key, scale=(1, 7), language="de")  # that is known
     assert set(study.conversations.values_list("language", flat=True)) == {"pt-br"}
     assert "Not computed for 2 conversations in Brazilian Portuguese" in compute_all("question")
-    with pytest.raises(Refused, match="the language is 'german'; a code of ISO 639 such as en, de"):
+    with pytest.raises(Refused, match="the language is 'german'; use an ISO 639 code such as en, de"):
         import_conversations(file, study_key=study.key, language="german")
 
 

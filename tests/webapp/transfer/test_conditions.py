@@ -139,7 +139,7 @@ def test_an_unknown_condition_is_told_with_the_known_ones(study: Study) -> None:
         reverse("dashboard:study_conversations", args=["varied"]), {"q": "condition:scenario=tripp"}
     )
     assert page.status_code == 200
-    assert "There is no condition “scenario=tripp”. There is: scenario=1, scenario=trip." in page.content.decode()
+    assert "There is no condition “scenario=tripp”. Available: scenario=1, scenario=trip." in page.content.decode()
 
 
 def test_the_form_narrows_by_condition(study: Study) -> None:

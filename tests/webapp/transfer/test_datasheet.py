@@ -52,7 +52,7 @@ def test_what_people_answer_is_kept_shown_packed_and_read_back(study: Study, cli
     assert markdown["Content-Disposition"] == 'attachment; filename="shop-heds.md"'
     files = opened(packed(study))
     assert files["heds.md"] == markdown.content
-    assert b"[To be answered by the researchers]" in files["heds.md"]
+    assert b"[To be completed by the researchers]" in files["heds.md"]
     asked = {one["number"]: one for one in json.loads(files["heds.json"])["answers"]}
     assert asked["5.1"]["from_researchers"] == "Board 7 <b>"
     assert (asked["5.1"]["to_be_answered"], asked["1.1.1"]["to_be_answered"]) == (False, True)

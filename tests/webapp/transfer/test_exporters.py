@@ -227,7 +227,7 @@ def test_an_unknown_study_or_folder_is_one_line(study: Study, tmp_path: Path) ->
     with pytest.raises(CommandError, match="there is no study 'nope'") as error:
         call_command("export", "--study", "nope", "--what", "ratings", "--format", "csv", "--output", "x")
     assert error.value.returncode == 1
-    with pytest.raises(CommandError, match=r"there is no folder .*missing; make it first"):
+    with pytest.raises(CommandError, match=r"there is no folder .*missing; create it first"):
         export(study, "ratings", tmp_path / "missing" / "x.csv")
 
 

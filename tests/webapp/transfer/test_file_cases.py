@@ -360,6 +360,6 @@ def test_the_page_shows_what_was_guessed_and_imports_the_same(client: Client) ->
     fields = preview.context["columns"].fields
     roles = {name: field.initial for name, field in fields.items()}
     done = client.post(address, {"study": "k", "_import": "1", **roles}, follow=True).content.decode()
-    assert "3 conversations" in done
+    assert "3 new conversations" in done
     assert "&#x27;Disagree&#x27; = 2" in done
     assert [answers for _, _, answers in stored()["ratings"]] == [[("quality", 4)], [("quality", 5)], [("quality", 2)]]

@@ -262,5 +262,5 @@ def test_what_was_left_out_is_said_and_no_study_is_made_of_the_rest(tmp_path: Pa
     path.write_bytes(part)
     read = confab.read(path)
     assert (len(read), read.left_out) == (1, ("participants",))
-    with pytest.raises(PackageError, match="lacks participants, for its maker"):
+    with pytest.raises(PackageError, match="lacks participants, because its creator"):
         import_conversations(path, study_key="again")

@@ -251,7 +251,7 @@ def test_what_readers_left_comes_back_once(study: Study, tmp_path: Path) -> None
     assert left.count() == n_left
 
     changed = changed_cell(study, tmp_path, "reader_notes", b",star,", b",heart,")
-    with pytest.raises(PackageError, match=r"reader_notes.csv, row \d: kind 'heart' is none"):
+    with pytest.raises(PackageError, match=r"reader_notes.csv, row \d: kind 'heart' is unknown"):
         import_conversations(changed, study_key="third")
 
 

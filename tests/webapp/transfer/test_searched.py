@@ -93,8 +93,8 @@ def test_a_sample_is_the_one_of_the_workbench(study: Study, client: Client) -> N
     ("what", "line", "why"),
     [
         ("conversations", "qualty>3", "Did you mean quality"),
-        ("ratings", "flags>many", "“many” is no number"),
-        ("participants", "tomatoes", "works with: chat_ratings"),
+        ("ratings", "flags>many", "“many” is not a number"),
+        ("participants", "tomatoes", "can be used with: chat_ratings"),
     ],
 )
 def test_what_cannot_be_searched_is_told(
