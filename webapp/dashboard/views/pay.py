@@ -160,7 +160,8 @@ def _messages(request: HttpRequest, study: Study) -> HttpResponse:
         study=study,
         participants=list(reached),
         user=request.user,  # type: ignore[arg-type]
-        **form.cleaned_data,
+        text=form.cleaned_data["text"],
+        form_id=form.cleaned_data["asked"],
     )
     return redirect("dashboard:job", job.kind, job.pk)
 
