@@ -261,7 +261,7 @@ def test_several_get_a_message_each_once_and_the_page_says_who(
     job.refresh_from_db()
     assert (job.state, job.error, job.payload["text"]) == ("done", "", "")
     html = flat(payer.get(page).content.decode())
-    assert "2 messages are sent. 1 is not known to be sent" in html
+    assert "2 messages were sent. 1 could not be confirmed as sent" in html
     assert "Prolific responded with 400: trouble" in html
     assert reverse("dashboard:study_person", args=[paid.key, keys[0].participant]) in html
 

@@ -249,7 +249,7 @@ def test_a_killed_commands_job_is_interrupted_in_lists_filters_pages_and_the_row
     jobs_settle()
     run.refresh_from_db()
     assert run.state == "running"
-    with pytest.raises(Refused, match="not over"):
+    with pytest.raises(Refused, match="has not ended"):
         job_restart(job=run)
     Shard.objects.filter(state="running").update(holder=gone)
     listed = reverse("admin:runs_selfplayrun_changelist")
