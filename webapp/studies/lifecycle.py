@@ -103,7 +103,7 @@ def study_archive(*, study: Study, is_archived: bool) -> Study:
         ValidationError: it collects.
     """
     if is_archived and study.state == Study.State.COLLECTING:
-        raise ValidationError("People can take part in it now. Pause or close it first.")
+        raise ValidationError("The study is open to participants. Pause or close it first.")
     study.archived_at = database_now() if is_archived else None
     study.save(update_fields=["archived_at", "updated_at"])
     return study
@@ -133,10 +133,10 @@ def study_delete(*, study: Study, typed_key: str = "") -> list[DeletedData]:
         ValidationError: if it collects, or holds participants' data and the key is not the study's.
     """
     if study.state == Study.State.COLLECTING:
-        raise ValidationError("People can take part in it now. Pause or close it first.")
+        raise ValidationError("The study is open to participants. Pause or close it first.")
     if typed_key != study.key and (study.is_imported or study_participants(study).exists()):
         raise ValidationError(
-            f"It holds people’s data. Write its key, {study.key}, to delete it; “{typed_key}” is not it."
+            f"The study contains participants’ data. Type its key, {study.key}, to delete it, not “{typed_key}”."
         )
     lost = study_loss(study)
     participants_erase(participants=Participant.objects.filter(study=study))
@@ -301,11 +301,11 @@ def _items(study: Study, file: StudyFile, folder: Path | None) -> Iterable[tuple
     if not is_there and name == items_name(study) and study.items.exists():
         return ()  # its own, which are here already
     if folder is None:
-        raise _items_wrong(f"names the file {quote(name)}, which cannot be read here; write the items in")
+        raise _items_wrong(f"names the file {quote(name)}, which cannot be read here; write the items into this file")
     if Path(name).name != name:
-        raise _items_wrong(f"is {quote(name)}; it must be the name of a file beside the study's")
+        raise _items_wrong(f"is {quote(name)}; it must be the name of a file in the study file's folder")
     if not (folder / name).is_file():
-        raise _items_wrong(f"names the file {quote(name)}, which is not beside the study's")
+        raise _items_wrong(f"names the file {quote(name)}, which is not in the study file's folder")
     return items_of_file(folder / name)
 
 
@@ -370,7 +370,7 @@ def items_import(
                     report.unchanged += 1
                 else:
                     location = f"line {first[item.id]}" if item.id in first else "the study"
-                    reason = f"id {quote(item.id)} stands in {location} with other texts already"
+                    reason = f"id {quote(item.id)} is already in {location} with different texts"
                     report.skipped.append(Skipped(number, reason))
             Item.objects.bulk_create(rows, ignore_conflicts=True)
         report.items += len(rows)

@@ -55,7 +55,7 @@ _OF_EVERY_STUDY = ("texts", "comfort", "asking", "checking", "recruitment", "quo
 _NEEDED = {"", "confab_study", "key", "protocol", "rule"}
 """Parts of a file without which nothing else of it can be checked."""
 _HEAD = (
-    "# A study as a file. `import_study` makes a study of it, or a new version of the one with its key;\n"
+    "# A study as a file. `import_study` creates a study from it, or a new version of the study with its key;\n"
     "# `export_study` writes the same file again.\n"
 )
 
@@ -101,7 +101,7 @@ class FileItem(InputModel):
     @model_validator(mode="after")
     def _has_replies(self) -> FileItem:
         if bool(self.response) == bool(self.responses):
-            raise ValueError("response must be a text, or responses a list of several; one of both")
+            raise ValueError("response must be a text or responses a list of several; give one of the two")
         return self
 
     @classmethod
@@ -228,9 +228,9 @@ def study_file_plain(text: str | bytes) -> dict[str, Any]:
     try:
         plain = plain_read(text)
     except NotPlain as error:
-        raise ValuesError(f"the study's file cannot be read: {error}") from None
+        raise ValuesError(f"the study file cannot be read: {error}") from None
     if not isinstance(plain, dict):
-        raise ValuesError("the study's file must hold keys and values, as `study_example` prints")
+        raise ValuesError("the study file must contain keys and values, as `study_example` prints")
     return plain
 
 
@@ -274,7 +274,7 @@ def _in_its_section(mistake: Mistake) -> Mistake:
     if section is None or " is no key here" not in mistake.message:
         return mistake
     name = mistake.path
-    return Mistake(name, f"{name} is no key here; it stands in {section}: write {section}.{name}")
+    return Mistake(name, f"{name} is no key here; it belongs in {section}: write {section}.{name}")
 
 
 def study_file_of(study: Study, version: StudyVersion | None = None) -> StudyFile:
@@ -364,10 +364,10 @@ def study_file_json(file: StudyFile) -> str:
 
 
 _NOTES = {
-    "bots": "Who is chatted with; the order gives their marks in plots.",
-    "questions": "Asked once, before the first task.",
-    "after": "Asked after every task, or about every item. Scales are what bots are rated on.",
-    "items": "What people are given to judge.",
+    "bots": "Bots that participants chat with. Their order sets their marks in plots.",
+    "questions": "Questions asked once, before the first task.",
+    "after": "Questions asked after every task, or about every item. Bots are rated on the scales.",
+    "items": "Items that participants rate.",
     **{name: " ".join((kind.__doc__ or "").split()) for name, kind in SECTIONS.items()},
 }
 

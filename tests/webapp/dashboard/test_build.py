@@ -106,7 +106,7 @@ def test_a_new_study_is_a_draft_with_a_key_of_its_name(staff: Client) -> None:
     [
         ({"name": ""}, "This field is required"),
         ({"name": "x", "key": "s"}, "Another study has the key “s”"),
-        ({"name": "x", "key": "new"}, "“new” is taken by a page"),
+        ({"name": "x", "key": "new"}, "“new” is reserved for a page"),
         ({"name": "x", "key": "a b"}, "Enter a valid “slug”"),
         ({"name": "x", "protocol": "nothing"}, "nothing is not one of the available choices"),
     ],
@@ -127,7 +127,7 @@ def test_name_key_and_seed_are_changed_until_people_have_agreed(staff: Client) -
     make_participant(study)
     where = address("other", "general")
     refused = staff.post(where, {**form_of(staff, where), "key": "third"})
-    assert "1 person has agreed to take part as it was" in refused.content.decode()
+    assert "1 participant has already consented" in refused.content.decode()
 
 
 def test_an_imported_study_has_one_page_of_settings(staff: Client) -> None:
@@ -191,7 +191,7 @@ def test_a_mistake_is_said_at_its_field_and_nothing_is_saved(staff: Client) -> N
     assert study.values.chat.min_exchanges == 3
     pay = address(study, "pay")
     wrong = {**form_of(staff, pay), "frame_ancestors": "nonsense, really"}
-    assert "is no origin" in staff.post(pay, wrong, **JSON).json()["errors"]["frame_ancestors"][0]
+    assert "is not an origin" in staff.post(pay, wrong, **JSON).json()["errors"]["frame_ancestors"][0]
 
 
 def test_two_who_edit_at_once_see_the_difference(staff: Client) -> None:

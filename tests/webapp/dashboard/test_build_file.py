@@ -80,7 +80,7 @@ def test_every_mistake_is_told_at_once_and_nothing_is_stored(staff: Client) -> N
     [
         ("s.pdf", "x", "is not a .yaml or .json file"),
         ("s.yaml", "", "empty"),
-        ("s.yaml", "- 1", "must hold keys and values"),
+        ("s.yaml", "- 1", "must contain keys and values"),
         ("s.yaml", "a: [", "cannot be read"),
     ],
 )
@@ -113,7 +113,7 @@ def test_a_study_with_many_items_takes_two_files(staff: Client) -> None:
     where = reverse("dashboard:study_new_file")
     alone = staff.post(where, sent(text))
     assert alone.status_code == 422
-    assert "not beside the study" in alone.content.decode()
+    assert "not in the study file" in alone.content.decode()
     both = [SimpleUploadedFile("b.yaml", text.encode()), SimpleUploadedFile("a.items.jsonl", lines)]
     staff.post(where, {"file": both})
     assert Study.objects.get(key="b").items.count() == 30

@@ -159,7 +159,7 @@ def test_an_arena_has_one_question_with_a_side_for_each_chatbot() -> None:
     better = {"key": "better", "title": "Which one?", "kind": "scale", "low": -1, "high": 1}
     assert make_arena().rubric.dimensions.get().scale == (-1, 1)
     for after, wrong in (
-        ([better, {**better, "key": "nicer"}], "has room for 1 scale"),
+        ([better, {**better, "key": "nicer"}], "needs 1 scale"),
         ([{**better, "low": 1, "high": 7}], "on a scale from -1 to 1"),
     ):
         with pytest.raises(ValidationError, match=wrong):

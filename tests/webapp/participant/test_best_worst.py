@@ -183,7 +183,7 @@ def test_results_exports_and_package(client: Client, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("models", ["abc", "abcdefghi"])
 def test_items_hold_four_to_eight_replies(models: str) -> None:
-    with pytest.raises(ValidationError, match="do not hold 4 to 8 replies each"):
+    with pytest.raises(ValidationError, match="do not have 4 to 8 replies each"):
         make_best_worst(models=models)
 
 

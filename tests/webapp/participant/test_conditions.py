@@ -107,7 +107,7 @@ def test_the_question_about_the_goal_is_asked_where_there_is_one(browser: Client
     ("fields", "told"),
     [
         ({"after": [QUALITY, GOAL], "factors": with_goal("")}, "no level has one"),
-        ({"after": [GOAL], "protocol": "marked_chat"}, "whatever the condition. Take only_with_goal out"),
+        ({"after": [GOAL], "protocol": "marked_chat"}, "in every condition. Remove only_with_goal"),
     ],
 )
 def test_a_question_about_a_goal_needs_a_goal_and_an_own_chat(fields: dict[str, Any], told: str) -> None:
@@ -147,4 +147,4 @@ def test_pages_that_show_all_questions_refuse_conditions() -> None:
     ]
     with pytest.raises(ValidationError) as refused:
         make_study("s", protocol="pairwise", bots=[], state="draft", after=scales)
-    assert "shows all of its questions" in str(refused.value)
+    assert "always shows all questions" in str(refused.value)

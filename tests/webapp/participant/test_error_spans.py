@@ -142,7 +142,7 @@ def test_weights_are_the_studys_and_stay_once_people_have_agreed() -> None:
     study = make_study("b", protocol="error_spans", bots=[], state="draft", weight_critical=10, n_errors_most=3)
     assert study.rubric.dimensions.get(key="mqm").scale == (-30, 0)
     after = [{"key": "mqm", "title": "Q", "kind": "scale", "low": 0, "high": 1}]
-    with pytest.raises(ValidationError, match="an answer of the name “mqm” itself"):
+    with pytest.raises(ValidationError, match="already uses the key “mqm”"):
         make_study("c", protocol="error_spans", bots=[], state="draft", after=after)
 
 

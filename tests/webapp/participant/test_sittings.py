@@ -272,7 +272,7 @@ def test_all_mistakes_of_parts_are_told_at_once_with_their_paths() -> None:
         study_import(file=study_file_read(FILE + text.replace("-1", "1").replace("-2", "2")))
     told = {mistake.path: mistake.message for mistake in wrong.value.mistakes}
     assert told.keys() == {"sittings.parts[0].after_days", "sittings.parts[1].key", "sittings.parts[1].after_days"}
-    assert "4 to 2 days ends before it begins" in told["sittings.parts[1].after_days"]
+    assert "4 to 2 days ends before it starts" in told["sittings.parts[1].after_days"]
 
 
 def test_exports_packages_and_the_api_name_the_part(tmp_path: Path) -> None:

@@ -155,7 +155,7 @@ def test_labels_that_cannot_be_used_are_refused(labels: Any) -> None:
 
 def test_a_question_cannot_have_the_name_of_the_steps() -> None:
     scale = {"key": "ok", "title": "Good", "kind": "scale", "low": 0, "high": 1}
-    with pytest.raises(ValidationError, match="an answer of the name “steps” itself"):
+    with pytest.raises(ValidationError, match="already uses the key “steps”"):
         make_steps_study(after=[scale, {"key": "steps", "title": "Why?", "kind": "text"}])
 
 

@@ -249,7 +249,7 @@ def test_a_chat_whose_replies_are_all_marked_ends_at_once_and_no_question_is_lef
     asked = [*study.values.after, {"key": "why", "title": "Why?", "kind": "text"}]
     with pytest.raises(ValidationError) as refused:
         make_study("more", protocol="marked_chat", marked_when="during", after=asked)
-    assert "answer nothing else" in refused.value.message_dict["after"][0]
+    assert "no other question can be asked" in refused.value.message_dict["after"][0]
 
 
 @pytest.mark.parametrize("marked_when", ["during", "after"])

@@ -267,7 +267,7 @@ FIT = {"key": "fit", "title": "Fits?", "kind": "scale", "low": 1, "high": 5}
         ({"response": "Choose 2."}, {}, "needs a reference reply and its score"),
         ({**KNOWN, "reference_score": 9}, {}, "the score 9 is not from 1 to 5"),
         ({**KNOWN, "second_response": "No."}, {}, "has a second reply"),
-        (KNOWN, {"fit": ["persona"]}, "asked of one kind of talk alone"),
+        (KNOWN, {"fit": ["persona"]}, "asked only for certain kinds of conversation"),
     ],
 )
 def test_beside_known_replies_checks_have_one_too(

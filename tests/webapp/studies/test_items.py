@@ -84,8 +84,8 @@ def test_what_is_stored_is_not_changed_under_people(study: Study, tmp_path: Path
     result = run(write(tmp_path / "y.jsonl", line(1, response="another"), line(2), line(2, context=[])))
     assert result["items"] == 1
     assert [one["line"] for one in result["skipped"]] == [1, 3]
-    assert "stands in the study with other texts" in result["skipped"][0]["reason"]
-    assert "stands in line 2 with other texts" in result["skipped"][1]["reason"]
+    assert "is already in the study with different texts" in result["skipped"][0]["reason"]
+    assert "is already in line 2 with different texts" in result["skipped"][1]["reason"]
     assert study.items.get(key="grade/1").responses[0]["text"] == "reply 1"
 
 
@@ -313,7 +313,7 @@ def test_numbers_of_people_that_cannot_be_are_refused(fields: dict[str, int], fi
 def test_it_opens_with_items_of_two_replies_each() -> None:
     study = make_study("p", bots=[], protocol="pairwise", state="draft")
     make_items(study, 1)
-    with pytest.raises(ValidationError, match="1 items do not hold 2 replies each, such as “i0”"):
+    with pytest.raises(ValidationError, match="1 items do not have 2 replies each, for example “i0”"):
         study_edit(study=study, state=Study.State.COLLECTING)
 
 

@@ -39,7 +39,7 @@ def test_a_study_opens_once_it_says_how_people_learn_of_it() -> None:
 @pytest.mark.parametrize(
     ("fields", "words"),
     [
-        ({"protocol": "arena"}, "has chatbots alone"),
+        ({"protocol": "arena"}, "allows only chatbots"),
         (
             {"factors": [{"key": "f", "levels": [{"key": "a", "opening": "Hi!"}, {"key": "b", "topic": "Cats"}]}]},
             "who writes the first message or answers it",

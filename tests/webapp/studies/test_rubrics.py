@@ -312,7 +312,7 @@ def test_a_form_read_before_a_change_is_shown_again(client: Client) -> None:
 @pytest.mark.parametrize(
     ("fields", "field", "said"),
     [
-        ({"bots": []}, "bots", "A study needs a bot to collect with."),
+        ({"bots": []}, "bots", "The study has no bot."),
         ({"bots": ["eliza", "elyza"]}, "bots", "elyza"),
         ({"frame_ancestors": "https://ok.example nonsense"}, "frame_ancestors", "“nonsense”"),
         ({"frame_ancestors": "https://ok.example/path"}, "frame_ancestors", "/path”"),

@@ -115,7 +115,7 @@ items:
         "name": "name is missing; it must be a text",
         "protocol": "did you mean chat?",
         "rule": "did you mean balanced?",
-        "minutes": "minutes is no key here; it stands in texts: write texts.minutes",
+        "minutes": "minutes is no key here; it belongs in texts: write texts.minutes",
         "bots": "it must be a list",
         "colour": "colour is no key here",
         "questions[0].key": "lower-case letters",
@@ -127,7 +127,7 @@ items:
         "texts.contact": "it must be an e-mail address",
         "chat.min_exchanges": "it must be a whole number",
         # What does not fit together in a section that can be read is told as well.
-        "judging.raters_least": "3 people at least and 2 wanted cannot be",
+        "judging.raters_least": "The minimum of 3 raters is above the 2 wanted",
     }.items():
         assert words in said[path], (path, said.get(path))
     assert any(path.startswith("items") for path in said)
@@ -263,7 +263,7 @@ def test_items_of_the_import_format_are_read_and_wrong_ones_told(tmp_path: Path)
     imported(text, folder=tmp_path)
     assert study.items.get(key="corpus/8").responses == [{"model": "m", "text": "Hello"}, {"model": "n", "text": "Hi"}]
     for content, words in (
-        (json.dumps({**line, "response": "Another"}), "id 'corpus/7' stands in the study with other texts"),
+        (json.dumps({**line, "response": "Another"}), "id 'corpus/7' is already in the study with different texts"),
         (json.dumps({"id": "x"}), "line 1: response is missing"),
         ("{", "line 1"),
     ):
@@ -289,8 +289,8 @@ def test_a_studys_own_items_need_not_come_with_its_file() -> None:
 
 def test_a_file_that_is_none_is_refused_in_one_sentence(tmp_path: Path) -> None:
     for text, words in (
-        ("- a\n- b", "must hold keys and values"),
-        ("", "must hold keys and values"),
+        ("- a\n- b", "must contain keys and values"),
+        ("", "must contain keys and values"),
         ("a: &b 1\nc: *b", "anchors"),
         ("key: !!python/name:os.system", "cannot be read"),
     ):

@@ -58,7 +58,7 @@ class Rubric(TimeStamped):
     low = models.FloatField(default=1, help_text=_("Smallest value of the scale."))
     high = models.FloatField(default=7, help_text=_("Largest value of the scale."))
     scale_inferred = models.BooleanField(
-        default=False, help_text=_("Scales of these questions were read off imported ratings.")
+        default=False, help_text=_("The scales of these questions were inferred from imported ratings.")
     )
     frozen_at = models.DateTimeField(null=True, blank=True, editable=False)
 
@@ -99,15 +99,16 @@ class Dimension(models.Model):
         blank=True,
         default=None,
         help_text=_(
-            "Yes: a high answer is a bad one; analyses count it the other way round, exports keep it as given. "
-            "No: it is a good one. Unknown: answers count as they are."
+            "Yes: lower is better. Analyses reverse the answers; exports keep them as given. No: it is a good one. "
+            "Unknown: answers count as they are."
         ),
     )
     position = models.PositiveSmallIntegerField(default=0)
     low = models.FloatField(null=True, blank=True, help_text=_("Own scale, if not the rubric's."))
     high = models.FloatField(null=True, blank=True)
     scale_inferred = models.BooleanField(
-        default=False, help_text=_("The scale was read off imported ratings, so that no interval ends there.")
+        default=False,
+        help_text=_("The scale was inferred from imported ratings, so intervals are not cut off at its ends."),
     )
 
     class Meta:
@@ -132,8 +133,8 @@ class StudyVersion(models.Model):
     number = models.PositiveIntegerField()
     values: StudyValues = ValuesField()  # type: ignore[assignment]
     rubric = models.ForeignKey(Rubric, on_delete=models.PROTECT, related_name="study_versions")
-    digest = models.CharField(max_length=32, help_text=_("Of all of the above."))
-    author = models.CharField(max_length=150, blank=True, help_text=_("Who saved it; empty for a program."))
+    digest = models.CharField(max_length=32, help_text=_("Digest of all fields above."))
+    author = models.CharField(max_length=150, blank=True, help_text=_("User who saved it; empty for a program."))
     saved_at = models.DateTimeField(null=True, blank=True, editable=False)
     frozen_at = models.DateTimeField(null=True, blank=True, editable=False)
     created_at = DatabaseTimeField(auto_now_add=True)
@@ -164,8 +165,8 @@ class Study(TimeStamped, OfProject):
         PAUSED = "paused", _("Paused")
         ENDED = "ended", _("Ended")
 
-    key = models.SlugField(max_length=60, unique=True, help_text=_("In the participant link."))
-    name = models.CharField(max_length=200, help_text=_("For researchers."))
+    key = models.SlugField(max_length=60, unique=True, help_text=_("Part of the participant link."))
+    name = models.CharField(max_length=200, help_text=_("Shown to researchers."))
     state = models.CharField(max_length=20, choices=State, default=State.DRAFT)
     protocol = models.CharField(max_length=50, default="chat")
     rule = models.CharField(_("assignment rule"), max_length=50, default="balanced")
@@ -176,31 +177,34 @@ class Study(TimeStamped, OfProject):
         editable=False,
         on_delete=models.RESTRICT,
         related_name="+",
-        help_text=_("The newest; new tasks carry it."),
+        help_text=_("Current version, which new tasks follow."),
     )
-    ended_at = models.DateTimeField(null=True, blank=True, editable=False, help_text=_("When it was closed last."))
-    is_imported = models.BooleanField(default=False, help_text=_("Made by an import."))
+    ended_at = models.DateTimeField(
+        null=True, blank=True, editable=False, help_text=_("When the study was last closed.")
+    )
+    is_imported = models.BooleanField(default=False, help_text=_("Created by an import."))
     import_error = models.TextField(
-        blank=True, editable=False, help_text=_("Why its import did not finish; empty if it did.")
+        blank=True, editable=False, help_text=_("Why the import did not finish; empty if it did.")
     )
     is_sequential = models.BooleanField(
         default=False,
         editable=False,
-        help_text=_("Results could be watched while it was open: they keep the always-valid test."),
+        help_text=_("Results were visible while the study was open, so they use the always-valid test."),
     )
     archived_at = models.DateTimeField(
-        null=True, blank=True, editable=False, help_text=_("Since then it is left out of lists.")
+        null=True,
+        blank=True,
+        editable=False,
+        help_text=_("When the study was archived; it is hidden from lists since."),
     )
     bot_columns = models.JSONField(
-        default=dict,
-        blank=True,
-        help_text=_("What is known of the bots beside their ratings: numbers, factors, controls."),
+        default=dict, blank=True, help_text=_("Data about the bots other than ratings: numbers, factors, controls.")
     )
     datasheet = models.JSONField(
         default=dict,
         blank=True,
         editable=False,
-        help_text=_("What researchers answered in the human evaluation datasheet, by its numbers."),
+        help_text=_("Researchers' answers in the human evaluation datasheet, by question number."),
     )
 
     objects = StudyManager()
@@ -262,7 +266,7 @@ class Participant(TimeStamped):
     study = models.ForeignKey(Study, on_delete=models.CASCADE, related_name="participants")
     platform = models.CharField(max_length=20, blank=True, help_text=_("mturk, prolific, panel, links, import."))
     entry_nonce = models.CharField(
-        max_length=32, blank=True, editable=False, help_text=_("Of the entry form they came by.")
+        max_length=32, blank=True, editable=False, help_text=_("Nonce of the entry form that was used.")
     )
     is_synthetic = models.BooleanField(default=False, help_text=_("A scripted participant."))
     consent_version = models.CharField(max_length=32, blank=True)
@@ -272,25 +276,25 @@ class Participant(TimeStamped):
         blank=True,
         on_delete=models.PROTECT,
         related_name="participants",
-        help_text=_("What they agreed to; none where it was not kept yet."),
+        help_text=_("Texts that were consented to; empty for participants from before they were stored."),
     )
     consented_at = models.DateTimeField(null=True, blank=True)
     language = models.CharField(
-        max_length=20, blank=True, help_text=_("That they read the study in; empty: the study's.")
+        max_length=20, blank=True, help_text=_("Language in which the study is read; empty for the study's own.")
     )
     n_moves = models.PositiveIntegerField(
         default=0,
         editable=False,
-        help_text=_("How often they went on on another device; only the newest one may go on."),
+        help_text=_("Number of moves to another device; only the latest device can continue."),
     )
     move_nonce = models.CharField(
-        max_length=32, blank=True, editable=False, help_text=_("Of the link that moves them next.")
+        max_length=32, blank=True, editable=False, help_text=_("Nonce of the link for the next move.")
     )
     withdrawn_at = models.DateTimeField(
-        null=True, blank=True, editable=False, help_text=_("After the end, with all they gave.")
+        null=True, blank=True, editable=False, help_text=_("When all data were withdrawn after the end.")
     )
     n_new_answers = models.PositiveIntegerField(
-        default=0, editable=False, help_text=_("Answers of the researchers that they have not read yet.")
+        default=0, editable=False, help_text=_("Number of unread answers from the researchers.")
     )
 
     class Meta:
@@ -360,41 +364,41 @@ class Task(TimeStamped):
         ENDED = "ended", _("Ended before it was done")
 
     public_id = models.UUIDField(
-        default=uuid.uuid4, unique=True, editable=False, help_text=_("In its pages' addresses.")
+        default=uuid.uuid4, unique=True, editable=False, help_text=_("Id in the URLs of its pages.")
     )
     participant = models.ForeignKey(Participant, on_delete=models.CASCADE, related_name="tasks")
     version = models.ForeignKey(
         StudyVersion,
         on_delete=models.RESTRICT,
         related_name="tasks",
-        help_text=_("Of the study, that this task follows to its end."),
+        help_text=_("Version of the study that this task follows to its end."),
     )
-    kind = models.CharField(max_length=50, help_text=_("What is done with the slots, e.g. “chat”."))
-    payload = models.JSONField(default=dict, blank=True, help_text=_("What else the protocol drew; it never changes."))
+    kind = models.CharField(max_length=50, help_text=_("Kind of task, for example “chat”."))
+    payload = models.JSONField(
+        default=dict, blank=True, help_text=_("Other values drawn by the protocol; they never change.")
+    )
     sitting = models.CharField(
-        max_length=40, blank=True, editable=False, help_text=_("Key of the part that it is; empty without parts.")
+        max_length=40, blank=True, editable=False, help_text=_("Key of the part; empty without parts.")
     )
     drawn_by = models.JSONField(
         default=dict,
         blank=True,
-        help_text=_("Identities of the protocol and the rule; empty where they were not kept yet."),
+        help_text=_("Identities of the protocol and the rule; empty for tasks from before they were stored."),
     )
     state = models.CharField(max_length=20, choices=State, default=State.OPEN)
     outcome = models.CharField(
         max_length=20,
         choices=Outcome,
         blank=True,
-        help_text=_("Empty while it is open, and where it ended in nothing (swapped, left)."),
+        help_text=_("Empty while the task is open, and if it ended without an outcome (swapped, left)."),
     )
-    submission = models.CharField(
-        max_length=200, blank=True, help_text=_("The platform's id of the visit it was given in.")
-    )
+    submission = models.CharField(max_length=200, blank=True, help_text=_("The platform's id of the visit."))
     completion_code = models.CharField(max_length=20, null=True, blank=True, unique=True)
     told = models.JSONField(
         default=dict,
         blank=True,
         editable=False,
-        help_text=_("{code, link} that they were shown at the end; the link's places are unfilled."),
+        help_text=_("{code, link} shown at the end; placeholders in the link are not filled in."),
     )
     ended_at = models.DateTimeField(null=True, blank=True)
     drawn_slots: Sequence[Slot] = ()
@@ -454,7 +458,7 @@ class Slot(models.Model):
         "conversations.Conversation", null=True, blank=True, on_delete=models.CASCADE, related_name="judged_in"
     )
     item = models.ForeignKey(Item, null=True, blank=True, on_delete=models.CASCADE, related_name="slots")
-    is_flipped = models.BooleanField(default=False, help_text=_("The item's replies were shown in the opposite order."))
+    is_flipped = models.BooleanField(default=False, help_text=_("The item's replies were shown in reverse order."))
     condition = models.JSONField(
         default=dict, blank=True, editable=False, help_text=_("{factor: level} of the chat; empty without factors.")
     )

@@ -24,7 +24,9 @@ class PlatformIds(models.Model):
     study = models.ForeignKey("studies.Study", on_delete=models.CASCADE, related_name="platform_ids")
     platform = models.CharField(max_length=20, blank=True)
     external_id = models.CharField(max_length=200, blank=True)
-    parameters = models.JSONField(default=dict, blank=True, help_text=_("Of the newest link they came by."))
+    parameters = models.JSONField(
+        default=dict, blank=True, help_text=_("URL parameters of the latest link that was used.")
+    )
 
     class Meta:
         verbose_name = _("ids on a recruitment platform")
@@ -43,9 +45,9 @@ class OneTimeLink(models.Model):
     """A link that one person may use, of a list that a researcher made. Who used it is in `PlatformIds`."""
 
     study = models.ForeignKey("studies.Study", on_delete=models.CASCADE, related_name="one_time_links")
-    number = models.PositiveIntegerField(help_text=_("In the study."))
-    batch = models.PositiveIntegerField(help_text=_("Which list of the study it is in."))
-    label = models.CharField(max_length=100, blank=True, help_text=_("Of its list."))
+    number = models.PositiveIntegerField(help_text=_("Number of the link in the study."))
+    batch = models.PositiveIntegerField(help_text=_("Number of its list in the study."))
+    label = models.CharField(max_length=100, blank=True, help_text=_("Label of its list."))
     created_at = DatabaseTimeField(auto_now_add=True)
     expires_at = models.DateTimeField(null=True, blank=True)
     used_at = models.DateTimeField(null=True, blank=True)
@@ -64,9 +66,9 @@ class LinkCount(models.Model):
 
     study = models.ForeignKey("studies.Study", on_delete=models.CASCADE, related_name="link_counts")
     day = models.DateField()
-    is_synthetic = models.BooleanField(default=False, help_text=_("By the link of a rehearsal."))
+    is_synthetic = models.BooleanField(default=False, help_text=_("Entered through a rehearsal link."))
     refused = models.CharField(
-        max_length=20, blank=True, help_text=_("Why nobody could begin there; empty where somebody could.")
+        max_length=20, blank=True, help_text=_("Why entry was refused; empty if it was possible.")
     )
     n = models.PositiveBigIntegerField(default=0)
 
@@ -85,10 +87,10 @@ class Whereabouts(models.Model):
     task = models.OneToOneField("studies.Task", on_delete=models.CASCADE, primary_key=True, related_name="whereabouts")
     study = models.ForeignKey("studies.Study", on_delete=models.CASCADE, related_name="+")
     is_synthetic = models.BooleanField(default=False)
-    step = models.CharField(max_length=30, help_text=_("Whose page they asked for last."))
-    furthest = models.CharField(max_length=30, help_text=_("The last one they ever reached."))
+    step = models.CharField(max_length=30, help_text=_("Step of the page that was requested last."))
+    furthest = models.CharField(max_length=30, help_text=_("Last step that was ever reached."))
     seen_at = models.DateTimeField()
-    is_translated = models.BooleanField(default=False, help_text=_("By the browser, on any page of the task."))
+    is_translated = models.BooleanField(default=False, help_text=_("The browser translated a page of the task."))
 
     class Meta:
         verbose_name_plural = _("whereabouts")
@@ -105,7 +107,7 @@ class QuizAttempt(models.Model):
     quiz = models.CharField(max_length=32, help_text=_("Digest of the questions."))
     attempt = models.PositiveSmallIntegerField()
     answers = models.JSONField(help_text=_("[{question, answer, is_right}]"))
-    is_right = models.BooleanField(help_text=_("All of them."))
+    is_right = models.BooleanField(help_text=_("True if all answers are right."))
     created_at = DatabaseTimeField(auto_now_add=True)
 
     class Meta:
@@ -151,7 +153,7 @@ class Erasure(models.Model):
 
     study = models.ForeignKey("studies.Study", on_delete=models.CASCADE, related_name="erasures")
     kind = models.CharField(max_length=10, choices=Kind)
-    n_people = models.PositiveIntegerField(help_text=_("Whom it was of."))
+    n_people = models.PositiveIntegerField(help_text=_("Number of participants affected."))
     removed = models.JSONField(default=dict, help_text=_("{table: rows}"))
     created_at = DatabaseTimeField(auto_now_add=True)
 
@@ -226,25 +228,25 @@ class Item(TimeStamped):
     """What people judge besides, for checks."""
 
     study = models.ForeignKey("studies.Study", on_delete=models.CASCADE, related_name="items")
-    key = models.CharField(max_length=200, help_text=_("Its name in the study."))
+    key = models.CharField(max_length=200, help_text=_("Name of the item in the study."))
     context = models.JSONField(default=list, help_text=_("Utterances, oldest first."))
     responses = models.JSONField(help_text=_("[{model, text}]"))
     # Null differs from an empty reference.
     reference = models.TextField(  # noqa: DJ001
         null=True, blank=True, help_text=_("A reply written by a person.")
     )
-    reference_score = models.FloatField(null=True, blank=True, help_text=_("How the reference was rated before."))
+    reference_score = models.FloatField(null=True, blank=True, help_text=_("Earlier rating of the reference."))
     task = models.CharField(
         max_length=50,
         blank=True,
-        help_text=_("What kind of talk it is from (chitchat, persona); some questions are for one kind alone."),
+        help_text=_("Kind of conversation (chitchat, persona); some questions are asked only for some kinds."),
     )
     panel = models.JSONField(
-        default=dict, blank=True, help_text=_("What is shown beside: {persona: [lines], emotion, topic}")
+        default=dict, blank=True, help_text=_("Shown next to the item: {persona: [lines], emotion, topic}")
     )
     purpose = models.CharField(max_length=10, choices=Purpose, blank=True, default="")
     expected = models.JSONField(
-        default=dict, blank=True, help_text=_("Of a check or a gold item: {question: [answers that pass]}")
+        default=dict, blank=True, help_text=_("Only for a check or a gold item: {question: [answers that pass]}")
     )
     original = models.ForeignKey(
         "self",
@@ -252,7 +254,7 @@ class Item(TimeStamped):
         blank=True,
         on_delete=models.CASCADE,
         related_name="repeats",
-        help_text=_("Of an item that is shown once more: the one it is like."),
+        help_text=_("For a repeated item: the original."),
     )
     conversation = models.ForeignKey(
         "conversations.Conversation",
@@ -260,15 +262,15 @@ class Item(TimeStamped):
         blank=True,
         on_delete=models.CASCADE,
         related_name="items",
-        help_text=_("Whose words it holds; it goes with it."),
+        help_text=_("Source of the item's texts; the item is deleted with it."),
     )
     second_chat = _more_chat()
     third_chat = _more_chat()
     fourth_chat = _more_chat()
-    origin = models.JSONField(default=dict, blank=True, help_text=_("How it was drawn: place, seed, filters, bots."))
-    digest = models.CharField(
-        max_length=32, blank=True, editable=False, help_text=_("Of the texts of one that was drawn.")
+    origin = models.JSONField(
+        default=dict, blank=True, help_text=_("How the item was drawn: position, seed, filters, bots.")
     )
+    digest = models.CharField(max_length=32, blank=True, editable=False, help_text=_("Digest of a drawn item's texts."))
 
     class Meta:
         indexes = [models.Index(fields=["study", "digest"], name="item_digest")]
@@ -306,7 +308,7 @@ class TaskCount(models.Model):
     is_synthetic = models.BooleanField(default=False)
     bot_id = models.CharField(max_length=100, blank=True)
     cell = models.CharField(
-        max_length=16, blank=True, default="", help_text=_("The bot's condition, as `condition_key` names it.")
+        max_length=16, blank=True, default="", help_text=_("Condition of the bot, as returned by `condition_key`.")
     )
     conversation = models.ForeignKey(
         "conversations.Conversation", null=True, on_delete=models.CASCADE, related_name="task_counts"
@@ -343,7 +345,7 @@ class OrderState(models.Model):
     """
 
     study = models.OneToOneField("studies.Study", on_delete=models.CASCADE, related_name="order_state")
-    found = models.JSONField(help_text=_("As `evaluation.analysis.leaderboard` has it."))
+    found = models.JSONField(help_text=_("Result of `evaluation.analysis.leaderboard`."))
     n_ratings = models.PositiveIntegerField()
     made_at = models.DateTimeField()
 
@@ -366,7 +368,7 @@ class SequenceCount(models.Model):
 
     study = models.ForeignKey("studies.Study", on_delete=models.CASCADE, related_name="sequence_counts")
     is_synthetic = models.BooleanField(default=False)
-    sequence = models.CharField(max_length=16, help_text=_("As `sequences.sequence_key` names it."))
+    sequence = models.CharField(max_length=16, help_text=_("Sequence, as returned by `sequences.sequence_key`."))
     n_completed = models.PositiveIntegerField(default=0)
 
     class Meta:

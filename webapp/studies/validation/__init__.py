@@ -91,8 +91,8 @@ def validate_cap(on: Checked) -> Errors:
     """Check that every bot has a price if there is a cap."""
     if on.values.quotas.max_cost is None or not (unpriced := bots_unpriced(list(on.values.bots))):
         return {}
-    words = f"The price of {', '.join(unpriced)} is unknown, so Confab cannot tell when a cap is reached. "
-    advice = "Add price_in and price_out to its entry in bots.yaml (0 where it is free), or take the cap out."
+    words = f"The price of {', '.join(unpriced)} is unknown, so Confab cannot tell when the cost limit is reached. "
+    advice = "Add price_in and price_out to its entry in bots.yaml (0 if it is free), or remove the cost limit."
     return {"max_cost": words + advice}
 
 
@@ -104,7 +104,7 @@ def validate_smallest_difference(on: Checked) -> Errors:
         widths = [2.0]
     if smallest is None or not widths or smallest < max(widths):
         return {}
-    return {"smallest_difference": f"Two bots cannot differ by more than {max(widths):g}. Name less."}
+    return {"smallest_difference": f"Two bots cannot differ by more than {max(widths):g}. Enter a smaller number."}
 
 
 def validate_earlier_studies(on: Checked) -> Errors:
@@ -114,16 +114,16 @@ def validate_earlier_studies(on: Checked) -> Errors:
         keys = set(getattr(on.values.recruitment, name).split())
         known = set(Study.objects.filter(key__in=keys).values_list("key", flat=True)) if keys else set()
         if on.study.key in keys:
-            errors[name] = f"“{on.study.key}” is this study itself, which admits a person by its own limits."
+            errors[name] = f"“{on.study.key}” is this study itself. Remove it; the study's own limits already apply."
         elif missing := sorted(keys - known):
-            errors[name] = f"There is no study “{missing[0]}”. Give the keys of studies on this server."
+            errors[name] = f"There is no study “{missing[0]}”. Enter keys of studies on this server."
     return errors
 
 
 def validate_bot_quotas(on: Checked) -> Errors:
     """Check that only bots of the study have a number of their own."""
     unknown = _no_bots(on, on.values.assignment.bot_quotas)
-    return {"bot_quotas": f"{unknown} Take it out, or add it there."} if unknown else {}
+    return {"bot_quotas": f"{unknown} Remove it here, or add it to the study."} if unknown else {}
 
 
 def _no_bots(on: Checked, bot_ids: Collection[str]) -> str:
@@ -140,22 +140,25 @@ def validate_bots_in_a_row(on: Checked) -> Errors:
     n, has = on.values.assignment.bots_in_a_row, len(on.values.bots)
     if n < 2 or n <= has or on.study.protocol != "chat" or on.study.state == Study.State.DRAFT:
         return {}
-    return {"bots_in_a_row": f"{n} chatbots one after another need as many; the study has {has}."}
+    return {
+        "bots_in_a_row": f"The study has {has} chatbots, so participants cannot chat with {n}. Add some, or lower this "
+        "number."
+    }
 
 
 def validate_bot_choice(on: Checked) -> Errors:
     """Check that participants can choose among the bots, each by its own name."""
     assignment, errors = on.values.assignment, Errors()
     if assignment.choice != "none" and assignment.bots_in_a_row > 1:
-        errors["choice"] = "Who meets several chatbots one after another cannot choose. Take one of the two back."
+        errors["choice"] = "Participants who chat with several chatbots cannot choose one. Change one of the two."
     names = assignment.bot_names
     missing = [bot_id for bot_id in on.values.bots if bot_id not in names]
     if unknown := _no_bots(on, names):
         errors["bot_names"] = unknown
     elif len(set(names.values())) < len(names):
-        errors["bot_names"] = "Two chatbots have the same name. Give each another one."
+        errors["bot_names"] = "Two chatbots have the same name. Give each a different one."
     elif assignment.choice == "names" and missing:
-        errors["bot_names"] = f"{', '.join(missing)} has no name yet by which people could choose it."
+        errors["bot_names"] = f"{', '.join(missing)} has no name to choose it by. Add one."
     return errors
 
 
@@ -172,7 +175,7 @@ def validate_pay(on: Checked) -> Errors:
         if getattr(recruitment, code):
             continue
         if recruitment.platform == "prolific":
-            errors[code] = f"The outcome “{outcome.label}” has no code. Make one in Prolific and paste it here."
+            errors[code] = f"The outcome “{outcome.label}” has no code. Create one in Prolific and paste it here."
         elif recruitment.platform == "panel" and not getattr(recruitment, link):
             words = f"The outcome “{outcome.label}” has no return link."
             errors[link] = f"{words} Paste the panel's link for it, or its code."
@@ -216,7 +219,7 @@ def validate_opening(on: Checked) -> Errors:
     if on.was_open and on.before is not None and on.before.bots == bots:
         return {}
     if not bots:
-        return {"bots": "A study needs a bot to collect with. Choose one, or leave it a draft."}
+        return {"bots": "The study has no bot. Choose one before you open the study."}
     unknown = bots_unknown(bots)
     return {"bots": " ".join(unknown)} if unknown else {}
 
@@ -235,7 +238,7 @@ def _validate_dialogues(study: Study, values: StudyValues) -> Errors:
     """Check that there are conversations of two bots to compare."""
     source_key, run = values.dialogues.dialogues_of, values.dialogues.dialogues_run
     if source_key and not Study.objects.filter(key=source_key).exists():
-        return {"dialogues_of": f"There is no study “{source_key}”. Leave it empty, or give the key of one."}
+        return {"dialogues_of": f"There is no study “{source_key}”. Enter the key of a study, or leave this empty."}
     if study.pk is not None or source_key or run is not None:
         conversations = conversations_given(study, values).order_by()
         if len(set(conversations.values_list("bot__bot_id", flat=True).distinct()[:2])) == 2:
@@ -247,8 +250,8 @@ def _validate_dialogues(study: Study, values: StudyValues) -> Errors:
 
 def _without_conversations(key: str, content: str) -> str:
     return (
-        f"The study “{key}” has no {content}; chats of rehearsals do not count. Name one that has some, or leave this "
-        f"one a draft and import some (import_conversations FILE --study {key})."
+        f"The study “{key}” has no {content}; chats of rehearsals do not count. Choose another study, or keep this one "
+        f"as a draft and import some first (import_conversations FILE --study {key})."
     )
 
 
@@ -256,13 +259,13 @@ def _validate_items(study: Study, protocol: StudyProtocol) -> Errors:
     if study.pk is not None and items_given(study).exists():
         return _validate_replies(items_given(study), protocol.n_replies, protocol.most_replies or protocol.n_replies)
     words = (
-        "The study has no items yet. Bring some in, in the first step of the builder or by import_items FILE --study "
-        f"{study.key}, and open it then."
+        "There are no items yet. Import some in the first step of the builder or with import_items FILE --study "
+        f"{study.key}, then open the study."
     )
     if study.pk is not None and items_judged(study).exists():
         words = (
-            "None of the study's items has a reference with a score (reference, reference_score), beside which this "
-            "protocol rates replies. Leave it a draft and import some."
+            "This protocol rates replies next to a reference with a score, but no item has one (reference, "
+            "reference_score). Import some first; keep the study as a draft until then."
         )
     return {"state": words}
 
@@ -278,7 +281,7 @@ def _validate_replies(items: QuerySet[Item], minimum: int | None, maximum: int |
     such = ", ".join(f"“{key}”" for key in keys)
     n_replies = str(minimum) if minimum == maximum else f"{minimum} to {maximum}"
     return {
-        "state": f"{invalid_items.count()} items do not hold {n_replies} replies each, such as {such}. Take them out."
+        "state": f"{invalid_items.count()} items do not have {n_replies} replies each, for example {such}. Remove them."
     }
 
 
@@ -289,13 +292,13 @@ def validate_scales(on: Checked) -> Errors:
     name, room, scale = on.study.protocol, on.protocol.n_asked, on.protocol.scale
     if room is not None and len(on.scales) != room:
         scales = "scale" if room == 1 else "scales"
-        words = f"The protocol “{name}” has room for {room} {scales} after its task, and there are {len(on.scales)}."
+        words = f"The protocol “{name}” needs {room} {scales} after its task, but the study has {len(on.scales)}."
         return {"after": words}
     wrong = [key for key, question_scale in on.scales.items() if question_scale != scale]
     if scale is None or not wrong:
         return {}
     low, high = scale
-    return {"after": f"The protocol “{name}” asks on a scale from {low} to {high}, and “{wrong[0]}” has another."}
+    return {"after": f"The protocol “{name}” uses a scale from {low} to {high}, but “{wrong[0]}” has a different one."}
 
 
 def validate_selection(on: Checked) -> Errors:
@@ -305,7 +308,7 @@ def validate_selection(on: Checked) -> Errors:
     n_to_choose, n = on.values.choosing.n_choose, len(on.scales)
     if n_to_choose < n:
         return {}
-    return {"n_choose": f"There are {n} things to choose from, so fewer than {n_to_choose} can be chosen."}
+    return {"n_choose": f"With {n} options, participants must choose fewer than {n_to_choose}. Lower this number."}
 
 
 def validate_reference(on: Checked) -> Errors:
@@ -319,14 +322,16 @@ def validate_reference(on: Checked) -> Errors:
     elif on.values.step_marking.label_steps:
         names = ("steps",)
     if clashing_keys := [key for key in (*on.scales, *(question.key for question in on.values.after)) if key in names]:
-        words = f"This protocol has an answer of the name “{clashing_keys[0]}” itself; give the question another key."
+        words = f"This protocol already uses the key “{clashing_keys[0]}”. Give the question another key."
         errors["after"] = words
     unknown = [key for key in referencing.asked_only_of if key not in on.scales]
     if unknown:
         errors["asked_only_of"] = f"“{unknown[0]}” is none of the questions {', '.join(on.scales)}."
     weights_key = referencing.weights_study
     if weights_key and (weights_key == on.study.key or not Study.objects.filter(key=weights_key).exists()):
-        errors["weights_study"] = f"There is no other study “{weights_key}”. Leave it empty, or give the key of one."
+        errors["weights_study"] = (
+            f"There is no other study “{weights_key}”. Enter the key of a study, or leave this empty."
+        )
     return errors
 
 
@@ -334,7 +339,7 @@ def validate_questions(on: Checked) -> Errors:
     """Check that the protocol has a place for the questions before the task."""
     if not on.values.questions or on.protocol is None or asks_questions(on.study.protocol):
         return {}
-    return {"questions": f"The protocol “{on.protocol.title}” asks no questions before its tasks. Take them out."}
+    return {"questions": f"The protocol “{on.protocol.title}” asks no questions before its tasks. Remove them."}
 
 
 def validate_own_marking(on: Checked) -> Errors:
@@ -342,7 +347,8 @@ def validate_own_marking(on: Checked) -> Errors:
     other_questions = [question for question in on.values.after if not question.is_rated]
     if not marks_own_chats(on.study) or on.values.own_marking.marked_when == "after" or not other_questions:
         return {}
-    words = f"While people chat they mark replies and answer nothing else; take out “{other_questions[0].title}”."
+    title = other_questions[0].title
+    words = f"When replies are labelled during the chat, no other question can be asked. Remove “{title}”."
     return {"after": words}
 
 
@@ -364,7 +370,7 @@ def validate_key(on: Checked) -> Errors:
     is_kept = on.before is not None and on.before.key == on.study.key
     if is_kept or on.study.is_imported or on.study.key not in RESERVED_KEYS:
         return {}
-    return {"key": f"“{on.study.key}” is taken by a page. Choose another key."}
+    return {"key": f"“{on.study.key}” is reserved for a page. Choose another key."}
 
 
 def validate_fixed_values(on: Checked) -> Errors:
@@ -383,14 +389,14 @@ def validate_fixed_values(on: Checked) -> Errors:
     n_agreed = before.participants.filter(AGREED_BY_PEOPLE).count() if fields else 0
     if not n_agreed:
         return {}
-    people = "person has" if n_agreed == 1 else "people have"
+    people = "participant has" if n_agreed == 1 else "participants have"
     sentence = (
-        f"{n_agreed} {people} agreed to take part as it was, so it cannot change. End this study, duplicate it (in its "
+        f"{n_agreed} {people} already consented, so this cannot change. Close the study, duplicate it (in its "
         "settings, under More), and change the copy."
     )
     advice = {
-        "after": " Other words for the same scales are possible, and so are other questions.",
-        "rubric": " A version of the rubric with the same questions and scales is possible.",
+        "after": " You can still reword questions on the same scales and change other questions.",
+        "rubric": " You can still use a version of the rubric with the same questions and scales.",
     }
     return {field: sentence + advice.get(field, "") for field in fields}
 

@@ -72,7 +72,7 @@ def validate_chat_limits(chat: ChatRules) -> Errors:
         "least_minutes": (chat.least_minutes or 0, chat.most_minutes or math.inf, "minutes"),
     }
     return {
-        name: f"At least {low} and at most {high} {unit} cannot be. Lower this number, or raise the other."
+        name: f"The minimum of {low} {unit} is above the maximum of {high}. Lower this number, or raise the other."
         for name, (low, high, unit) in limits.items()
         if low > high
     }
@@ -81,11 +81,13 @@ def validate_chat_limits(chat: ChatRules) -> Errors:
 def validate_raters(judging: Judging) -> Errors:
     """Check that an item can have the wanted number of raters; 0 means no limit."""
     n_least, n_wanted, n_most = judging.raters_least, judging.raters_wanted, judging.raters_most
-    advice = "cannot be. Lower the one or raise the other."
+    advice = "Lower the one or raise the other."
     if n_wanted and n_least > n_wanted:
-        return {"raters_least": f"{n_least} people at least and {n_wanted} wanted {advice}"}
+        return {"raters_least": f"The minimum of {n_least} raters is above the {n_wanted} wanted. {advice}"}
     low = max(n_least, n_wanted)
-    return {"raters_most": f"{low} people at least and {n_most} at most {advice}"} if n_most and low > n_most else {}
+    return (
+        {"raters_most": f"The maximum of {n_most} raters is below {low}. {advice}"} if n_most and low > n_most else {}
+    )
 
 
 def validate_frame_origins(recruitment: RecruitmentValues) -> Errors:
@@ -93,8 +95,8 @@ def validate_frame_origins(recruitment: RecruitmentValues) -> Errors:
     _origins, wrong = frame_origins(recruitment.frame_ancestors)
     if not wrong:
         return {}
-    words = f"“{wrong[0]}” is no origin. Write each as https:// and a host, for example "
-    return {"frame_ancestors": f"{words}https://survey.example.org, with spaces between them."}
+    words = f"“{wrong[0]}” is not an origin. Write each as https:// and a host, for example "
+    return {"frame_ancestors": f"{words}https://survey.example.org, separated by spaces."}
 
 
 def validate_links(recruitment: RecruitmentValues) -> Errors:
@@ -119,7 +121,7 @@ def validate_codes(recruitment: RecruitmentValues) -> Errors:
         field = f"code_{outcome}"
         code = getattr(recruitment, field)
         if code and code in field_of:
-            errors[field] = f"{code} is the code of another outcome already. Make one for each on the platform."
+            errors[field] = f"Another outcome already has the code {code}. Create one for each outcome on the platform."
         field_of.setdefault(code, field)
     return errors
 
@@ -140,19 +142,19 @@ def validate_design(conditions: Conditions) -> Errors:
             inner = f"{path}.levels[{j}]"
             errors |= _key_errors(level.key, inner, level_keys)
             if level.is_control and level.has_text:
-                errors[inner] = "It has a text, so it is no control. Take out the text, or is_control."
+                errors[inner] = "A control level has no text. Remove the text, or is_control."
             elif not (level.has_text or level.bots or level.is_control):
-                errors[inner] = "It has no text. Write one, or set is_control for a level that shows nothing."
+                errors[inner] = "The level has no text. Write one, or set is_control for a level that shows nothing."
     if conditions.n_combinations > MOST_COMBINATIONS:
-        words = f"The levels make {conditions.n_combinations} combinations, and {MOST_COMBINATIONS} is the most."
-        errors["factors"] = f"{words} Take out a factor, or some levels."
+        words = f"The levels have {conditions.n_combinations} combinations; the maximum is {MOST_COMBINATIONS}."
+        errors["factors"] = f"{words} Remove a factor, or some levels."
     return errors
 
 
 def _key_errors(key: str, path: str, before: dict[str, str]) -> Errors:
     """Return an error if one before has the key, too; keys that differ in case alone are no two columns."""
     first = before.setdefault(key.lower(), path)
-    return {} if first == path else {f"{path}.key": f"{quote(key)} is the key of {first}, too; each needs another one."}
+    return {} if first == path else {f"{path}.key": f"{first} already has the key {quote(key)}. Choose another one."}
 
 
 def validate_parts(sittings: Sittings) -> Errors:
@@ -160,14 +162,14 @@ def validate_parts(sittings: Sittings) -> Errors:
     errors: Errors = {}
     keys: dict[str, str] = {}
     if len(sittings.parts) == 1:
-        errors["parts"] = "One part is a study without parts. Add another one, or take this one out."
+        errors["parts"] = "A study with parts needs at least two. Add another one, or remove this one."
     for i, part in enumerate(sittings.parts):
         path, gap = f"parts[{i}]", part.after_days
         errors |= _key_errors(part.key, path, keys)
         if gap is not None and i == 0:
-            errors[f"{path}.after_days"] = "The first part has no part before it. Take the gap out."
+            errors[f"{path}.after_days"] = "The first part has no part before it. Remove the gap."
         elif gap is not None and gap.most is not None and gap.most < gap.least:
-            words = f"A gap of {gap.least:g} to {gap.most:g} days ends before it begins."
+            words = f"A gap of {gap.least:g} to {gap.most:g} days ends before it starts."
             errors[f"{path}.after_days"] = f"{words} Lower the first number, or raise the second."
     return errors
 
@@ -224,7 +226,7 @@ def validate_points(on: Checked) -> Errors:
     """Check that every point of the instructions that the quiz marks is there."""
     n_points = len([line for line in on.values.texts.instructions_text.splitlines() if line.strip()])
     messages = [
-        f"Question {number} marks point {question.point}, and the instructions have {n_points}."
+        f"Question {number} refers to point {question.point}, but the instructions have {n_points}."
         for number, question in enumerate(on.values.checking.quiz_questions, start=1)
         if question.point > n_points
     ]
@@ -238,7 +240,7 @@ def validate_conditions(on: Checked) -> Errors:
     page = on.protocol.page
     if (page is None or page.sheet == "scales") and "arena" not in on.protocol.settings:
         return {}
-    words = f"The form of the protocol “{on.protocol.title}” shows all of its questions. Take show_when out."
+    words = f"The form of the protocol “{on.protocol.title}” always shows all questions. Remove show_when."
     return {"after": words}
 
 
@@ -249,12 +251,12 @@ def validate_goals(on: Checked) -> Errors:
         return {}
     title = about_goal[0].title
     if on.study.protocol != "chat":
-        words = f"The protocol “{on.protocol.title}” shows “{title}” whatever the condition. Take only_with_goal out."
+        words = f"The protocol “{on.protocol.title}” shows “{title}” in every condition. Remove only_with_goal."
         return {"after": words}
     factors = on.values.conditions.factors
     if any(level.goal.strip() for factor in factors for level in factor.levels):
         return {}
-    return {"after": f"“{title}” is shown only where the condition has a goal, and no level has one."}
+    return {"after": f"“{title}” is shown only if the condition has a goal, but no level has one."}
 
 
 def validate_chat_checks(on: Checked) -> Errors:
@@ -263,14 +265,16 @@ def validate_chat_checks(on: Checked) -> Errors:
     if not checks or on.protocol is None:
         return {}
     if on.protocol.gives != "bots":
-        return {"chat_checks": f"The protocol “{on.protocol.title}” has no chats, so it cannot ask anything in a chat."}
+        return {
+            "chat_checks": f"The protocol “{on.protocol.title}” has no chats, so there is no chat to ask the check in."
+        }
     messages = [
-        f"Check {number} comes after {check.after} messages, and people may rate after {least}."
+        f"Check {number} comes after {check.after} messages, but participants can rate after {least}."
         for number, check in enumerate(checks, start=1)
         if check.after > least
     ]
     if len({check.question for check in checks}) < len(checks):
-        messages.append("Two checks ask the same. Take one out, or ask something else.")
+        messages.append("Two checks have the same question. Remove one, or change its question.")
     return {"chat_checks": " ".join(messages)} if messages else {}
 
 
@@ -279,10 +283,10 @@ def validate_images(on: Checked) -> Errors:
     if not on.values.chat.images or on.protocol is None:
         return {}
     if on.protocol.gives != "bots" or "arena" in on.protocol.settings:
-        return {"images": f"The protocol “{on.protocol.title}” takes no images. Switch them off."}
+        return {"images": f"The protocol “{on.protocol.title}” does not support images. Switch them off."}
     if bots_taking_images(on.values.bots) or not on.values.bots:
         return {}
-    words = "No chatbot of this study takes images, so nobody could send one. Add an endpoint bot whose parameters have"
+    words = "No chatbot of this study accepts images. Add an endpoint bot whose parameters have"
     return {"images": f"{words} takes_images: true, or switch this off."}
 
 
@@ -302,13 +306,13 @@ def validate_check_items(on: Checked) -> Errors:
 def _look_error(check: AttentionCheck, protocol: StudyProtocol) -> str:
     is_pair, has_reference = protocol.n_replies == 2, protocol.needs_reference
     if is_pair and not check.second_response:
-        return " needs a second reply: two are compared."
+        return " needs a second reply, because two are compared."
     if not is_pair and check.second_response:
-        return " has a second reply, and one reply is judged at a time."
+        return " has a second reply, but one reply is rated at a time."
     if has_reference and not (check.reference and check.reference_score is not None):
-        return " needs a reference reply and its score, as every reply here has one next to it."
+        return " needs a reference reply and its score, like every other item."
     if not has_reference and (check.reference or check.reference_score is not None):
-        return " has a reference reply, and this protocol shows none."
+        return " has a reference reply, but this protocol shows none."
     return ""
 
 
@@ -323,7 +327,7 @@ def _reference_error(check: AttentionCheck, values: StudyValues) -> str:
         return f": the score {check.reference_score:g} is not from {low:g} to {high:g}."
     for question in values.after:
         if question.key in check.expected and question.key in values.referencing.asked_only_of:
-            return f" expects an answer to “{question.title}”, which is asked of one kind of talk alone."
+            return f" expects an answer to “{question.title}”, which is asked only for certain kinds of conversation."
     return ""
 
 
@@ -341,7 +345,7 @@ def validate_attention(on: Checked) -> Errors:
     has_one = attention.attention_checks and attention.n_checks
     if not opens or has_one or on.protocol is None or not on.protocol.needs_checks:
         return {}
-    return {"attention_checks": "This protocol needs an attention check: a reply that says which answer to choose."}
+    return {"attention_checks": "This protocol needs an attention check. Add a reply that says which answer to choose."}
 
 
 def validate_gold_items(on: Checked) -> Errors:
@@ -351,7 +355,7 @@ def validate_gold_items(on: Checked) -> Errors:
     gold = Item.objects.filter(study=on.before, purpose=Item.Purpose.GOLD).order_by("pk")
     for key, expected in gold.values_list("key", "expected"):
         if wrong := answers_beyond(expected, on.scales):
-            return {"n_gold": f"Gold item “{key}”: {wrong} Ask that, or correct the item."}
+            return {"n_gold": f"Gold item “{key}”: {wrong} Add the question, or correct the item."}
     return {}
 
 
@@ -363,7 +367,7 @@ def validate_sittings(on: Checked) -> Errors:
     is_pair = on.protocol is not None and "arena" in on.protocol.settings
     for name in ("same_bot", "bots_remember"):
         if getattr(sittings, name) and on.protocol is not None and (is_pair or on.protocol.gives != "bots"):
-            errors[name] = f"The protocol “{on.protocol.title}” has no chat with one chatbot. Take it out."
+            errors[name] = f"The protocol “{on.protocol.title}” has no chat with one chatbot. Switch this off."
     return errors
 
 
@@ -373,15 +377,15 @@ def validate_cells(on: Checked) -> Errors:
     if not conditions.factors:
         return {}
     if on.protocol is not None and on.protocol.gives != "bots":
-        return {"factors": f"The protocol “{on.protocol.title}” has no chats, so it has no conditions. Take them out."}
+        return {"factors": f"The protocol “{on.protocol.title}” has no chats, so it has no conditions. Remove them."}
     errors: Errors = {}
     question_keys = {question.key for question in (*on.values.questions, *on.values.after)} | on.scales.keys()
     for i, factor in enumerate(conditions.factors):
         if factor.key in question_keys:
-            errors[f"factors[{i}].key"] = f"{quote(factor.key)} is the key of a question, too; choose another."
+            errors[f"factors[{i}].key"] = f"A question already has the key {quote(factor.key)}. Choose another one."
         for j, level in enumerate(factor.levels):
             if unknown := [bot_id for bot_id in level.bots if bot_id not in bots]:
-                near = did_you_mean(unknown[0], bots) or "take it out, or add it there."
+                near = did_you_mean(unknown[0], bots) or "remove it, or add it to the study."
                 words = f"{', '.join(unknown)} is none of the study's chatbots ({', '.join(bots) or 'none'}); {near}"
                 errors[f"factors[{i}].levels[{j}].bots"] = words
     if not bots or conditions.n_combinations > MOST_COMBINATIONS:
@@ -401,7 +405,8 @@ def validate_cells(on: Checked) -> Errors:
         messages.append(f"{none} {such}. Change the chatbots of these levels.")
     if bots_without_cell:
         messages.append(
-            f"{', '.join(bots_without_cell)} has no level of some factor. Name it at a level, or add one for all."
+            f"{', '.join(bots_without_cell)} is missing a level of some factor. Select it at a level, or add a "
+            "level for all chatbots."
         )
     return {**errors, "factors": " ".join(messages)} if messages else errors
 
@@ -413,22 +418,24 @@ def validate_people(on: Checked) -> Errors:
         return errors
     such = ", ".join(people)
     if on.protocol is not None and "people" not in on.protocol.settings:
-        words = f"{such} is a person, and the protocol “{on.protocol.title}” has chatbots alone."
-        errors["bots"] = f"{words} Take it out, or choose the protocol “chat”."
+        words = f"{such} is a person, but the protocol “{on.protocol.title}” allows only chatbots."
+        errors["bots"] = f"{words} Remove it, or choose the protocol “chat”."
     if on.is_open and on.values.people.disclosure == "none":
-        errors["disclosure"] = f"{such} is a person. Choose whether participants learn of it before or afterwards."
+        errors["disclosure"] = (
+            f"{such} is a person. Choose whether this is disclosed before consent or on the last page."
+        )
     bots, conditions = on.values.bots, on.values.conditions
     combinations = conditions.combinations() if 0 < conditions.n_combinations <= MOST_COMBINATIONS else [()]
     staff = set(staff_among(people))
     has_no_bot = bool(staff) and any(set(bots_of(levels, bots)) <= staff for levels in combinations)
     if on.is_open and has_no_bot and on.values.people.without_partner == "bot":
         errors["without_partner"] = (
-            "No chatbot can continue the chat if nobody comes. Add a chatbot, to every condition if there are "
+            "No chatbot can continue the chat if no partner comes. Add a chatbot, to every condition if there are "
             "conditions, or let participants end with pay."
         )
     for i, factor in enumerate(on.values.conditions.factors):
         for j, level in enumerate(factor.levels):
             if level.opening.strip() and (not level.bots or set(level.bots) & set(people)):
-                words = f"{such} is a person, who writes the first message or answers it. Take this text out"
-                errors[f"factors[{i}].levels[{j}].opening"] = f"{words}, or name the level's chatbots without {such}."
+                words = f"{such} is a person, who writes the first message or answers it. Remove this text"
+                errors[f"factors[{i}].levels[{j}].opening"] = f"{words}, or exclude {such} from the level's chatbots."
     return errors
