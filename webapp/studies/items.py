@@ -265,7 +265,7 @@ def gold_store(*, item: Item, expected: Mapping[str, Sequence[float]]) -> Item:
     """
     is_gold = item.purpose == Item.Purpose.GOLD
     if is_gold != bool(expected) and item.slots.filter(task__participant__is_synthetic=False).exists():
-        raise ValidationError(f"People have been given “{item.key}” already, so it stays as it is.")
+        raise ValidationError(f"Participants have already been given “{item.key}”, so it cannot be changed.")
     item.purpose = Item.Purpose.GOLD if expected else Item.Purpose.JUDGED
     item.expected = {key: list(passing) for key, passing in expected.items()}
     item.save(update_fields=["purpose", "expected", "updated_at"])
@@ -347,11 +347,11 @@ def item_set_remove(*, study: Study, name: str) -> tuple[int, int]:
         # Items are given with this row locked, so no participant gets one that is being removed.
         locked = Study.objects.select_for_update(of=("self",), no_key=True).get(pk=study.pk)
         if locked.state == Study.State.COLLECTING:
-            raise ValidationError("People are given its items now. Pause the study first.")
+            raise ValidationError("The study is collecting with these items. Pause the study first.")
         rows = _in_sets(study).filter(set_name=name).annotate(is_given=_is_given())
         all_of_it = dict(rows.values_list("pk", "is_given"))
         if not all_of_it:
-            raise ValidationError("The study has no such items; they may be gone already.")
+            raise ValidationError("The study has no such items; they may have been removed already.")
         free = [pk for pk, is_given in all_of_it.items() if not is_given]
         judged = Q(tasks__slots__item__in=free) | Q(tasks__slots__item__original__in=free)
         rehearsed = Participant.objects.filter(judged, study=study, is_synthetic=True)

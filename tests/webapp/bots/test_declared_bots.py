@@ -77,7 +77,7 @@ def test_a_row_is_a_bot_of_every_process_and_a_change_another_identity() -> None
     declared_bot_archive(row=row, is_archived=True)
     with pytest.raises(UnknownName):
         bot_find("lab")
-    with pytest.raises(ValuesError, match="was called 'lab' before"):
+    with pytest.raises(ValuesError, match="an earlier bot was called 'lab'"):
         declared_bot_save(**entry())
     declared_bot_archive(row=row, is_archived=False)
     assert "lab" in {one.id for one in bot_entry_list()}
@@ -153,7 +153,7 @@ def test_a_secret_is_encrypted_and_sent_to_its_address_alone(settings: Any) -> N
     assert KEY not in secret.sealed
     assert secret_open(secret, f"{URL}/") == KEY
     for url in ("http://models.example.org/v1", "https://models.example.org:8443/v1", "https://evil.example.org", ""):
-        with pytest.raises(BotError, match="alone"):
+        with pytest.raises(BotError, match="only for"):
             secret_open(secret, url)
     assert paths(secret=secret, params={"model": "m", "base_url": "https://evil.example.org"}) == ["secret"]
     Secret.objects.update(address=origin_of("https://evil.example.org"))
@@ -173,7 +173,7 @@ def test_a_secret_in_use_stays_and_its_bots_take_the_new_value() -> None:
     again: Any = bot_find("lab")
     assert again.key_source(URL) == "another-key-0123"
     assert again.identity.key == first.identity.key
-    with pytest.raises(Refused, match="lab still uses it"):
+    with pytest.raises(Refused, match="lab still uses this secret"):
         secret_delete(secret=secret)
 
 
@@ -201,7 +201,7 @@ def test_keys_change_and_without_one_nothing_is_stored(settings: Any) -> None:
     assert secrets_renew() == 1
     with pytest.raises(BotError, match="CONFAB_SECRETS_KEY"):
         secret_open(secret, URL)
-    with pytest.raises(Refused, match="CONFAB_SECRETS_KEY is not set"):
+    with pytest.raises(Refused, match="to set CONFAB_SECRETS_KEY"):
         secret_store(name="t", address=URL, value=KEY)
     declared_bot_save(**entry(), secret=secret)
     assert "CONFAB_SECRETS_KEY" in str(bot_find("lab").unavailable_reason())

@@ -605,7 +605,7 @@ def test_a_newcomer_has_samples_and_lists_for_what_is_judged(staff: Client) -> N
         page = staff.post(bring, {"_take_out": "sample"}, follow=True).content.decode()
         assert "removed." in page
         assert left in page
-        assert "gone already" in staff.post(bring, {"_take_out": "sample"}, follow=True).content.decode()
+        assert "removed already" in staff.post(bring, {"_take_out": "sample"}, follow=True).content.decode()
     page = staff.get(address("turns", "bots")).content.decode()
     assert '<option value="dialogues">dialogues (6 chats)</option>' in page
     data = form_of(staff, address("turns", "bots")) | {"conversations_of": "dialogues"}

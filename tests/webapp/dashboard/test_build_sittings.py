@@ -57,7 +57,7 @@ def test_all_mistakes_stand_beside_their_fields(staff: Client, study: Study) -> 
     told = answer.json()["errors"]
     assert "The first part has no part before it" in str(told["parts-a-most"])
     assert "ends before it starts" in str(told["parts-b-most"])
-    assert "is the key of parts[0]" in str(told["parts-b-key"])
+    assert "parts[0] already has the key" in str(told["parts-b-key"])
     cards |= part("b", most="-1", pay="-2")
     told = send(staff, study, cards, script=True).json()["errors"]
     assert {"parts-b-most", "parts-b-pay"} <= told.keys()

@@ -68,11 +68,11 @@ def test_of_several_choices_one_that_admits_is_enough(browser: Client) -> None:
     ("question", "where", "message"),
     [
         ({**ADMITS, "admits": ["Monthly"]}, "questions", "it must be one of Daily, Weekly, Never"),
-        ({**ADMITS, "admits": SCREENING["options"]}, "questions", "must leave an answer out"),
+        ({**ADMITS, "admits": SCREENING["options"]}, "questions", "must leave out at least one answer"),
         ({**ADMITS, "required": False}, "questions", "must be answered"),
-        ({**ADMITS, "expected": ["Daily"]}, "questions", "an attention check screens nobody"),
+        ({**ADMITS, "expected": ["Daily"]}, "questions", "an attention check does not screen participants"),
         ({"key": "uses", "title": "?", "kind": "text", "admits": ["x"]}, "questions", "write a text themselves"),
-        (ADMITS, "after", "only questions before the task screen"),
+        (ADMITS, "after", "only questions before the task can screen participants"),
     ],
 )
 def test_what_cannot_screen_is_refused(question: dict, where: str, message: str) -> None:

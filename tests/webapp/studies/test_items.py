@@ -329,5 +329,5 @@ def test_a_draft_that_becomes_a_comparison_asks_its_questions_and_back() -> None
 
 
 def test_questions_on_another_scale_are_refused() -> None:
-    with pytest.raises(ValidationError, match="asks on a scale from -1 to 1, and “quality” has another"):
+    with pytest.raises(ValidationError, match="uses a scale from -1 to 1, but “quality” has a different one"):
         make_study("p", bots=[], protocol="pairwise", state="draft", rubric=rubric_default())

@@ -30,7 +30,7 @@ def _person() -> Iterator[None]:
 
 
 def test_a_study_opens_once_it_says_how_people_learn_of_it() -> None:
-    with pytest.raises(ValidationError, match="Choose whether participants learn of it before"):
+    with pytest.raises(ValidationError, match="Choose whether this is disclosed before"):
         make_study(bots=["somebody", "eliza"])
     assert make_study(bots=["somebody", "eliza"], disclosure="before").pk
     assert make_study("draft", bots=["somebody"], state="draft").pk
@@ -85,7 +85,7 @@ def test_the_hybrid_metric_is_fitted_without_people(with_people: bool, left_out:
 
 def test_a_study_opens_only_if_somebody_can_continue_the_chat() -> None:
     bots.put(PersonBot(name="wizard", by="staff"))
-    with pytest.raises(ValidationError, match="No chatbot can continue the chat if nobody comes"):
+    with pytest.raises(ValidationError, match="No chatbot can continue the chat if no partner comes"):
         make_study(bots=["wizard"], disclosure="before")
     assert make_study("pay", bots=["wizard"], disclosure="before", without_partner="pay").pk
     levels = [{"key": "a", "bots": ["eliza"]}, {"key": "b", "bots": ["wizard"]}]

@@ -101,7 +101,7 @@ def test_afterwards_other_words_make_another_rubric_and_other_scales_are_refused
     assert rating.rubric.dimensions.get().question == "How good?"
     with pytest.raises(ValidationError) as refused:
         study_edit(study=edited, after=[{**GOOD, "high": 5, "labels": {}}])
-    assert "1 person has agreed" in refused.value.message_dict["after"][0]
+    assert "1 participant has already consented" in refused.value.message_dict["after"][0]
     with pytest.raises(ValidationError, match="Other words for the same scales are possible"):
         study_edit(study=edited, after=[])
     assert study_edit(study=edited, after=[GOOD, AGAIN]).version.number == 2
@@ -146,7 +146,7 @@ def test_all_that_is_wrong_is_said_at_once_with_its_path() -> None:
     ):
         assert part in said, said
     assert "asking.after_order is 'random'" in error.value.message_dict["after_order"][0]
-    with pytest.raises(ValidationError, match=r"after\[1\].key is 'good', as after\[0\]"):
+    with pytest.raises(ValidationError, match=r"after\[1\].key is 'good', the same as after\[0\]"):
         make_study(after=[GOOD, GOOD])
     with pytest.raises(ValidationError, match="a name that the form itself has"):
         make_study(after=[{**GOOD, "key": "comments"}])
@@ -267,7 +267,7 @@ def test_what_makes_it_another_study_cannot_change(field: str) -> None:
     make_participant(study)
     said = refused(study, **{field: change})
     assert said.keys() == {field}
-    assert said[field][0].startswith("1 person has agreed")
+    assert said[field][0].startswith("1 participant has already consented")
     assert "End this study, duplicate it" in said[field][0]
 
 
@@ -316,7 +316,7 @@ def test_a_form_read_before_a_change_is_shown_again(client: Client) -> None:
         ({"bots": ["eliza", "elyza"]}, "bots", "elyza"),
         ({"frame_ancestors": "https://ok.example nonsense"}, "frame_ancestors", "“nonsense”"),
         ({"frame_ancestors": "https://ok.example/path"}, "frame_ancestors", "/path”"),
-        ({"min_exchanges": 9}, "min_exchanges", "At least 9 and at most 5 exchanges cannot be."),
+        ({"min_exchanges": 9}, "min_exchanges", "The minimum of 9 exchanges is above the maximum of 5."),
     ],
 )
 def test_a_study_that_cannot_work_is_not_opened(fields: dict[str, Any], field: str, said: str) -> None:

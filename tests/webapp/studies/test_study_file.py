@@ -196,7 +196,7 @@ def test_what_people_have_agreed_to_is_not_undone_by_a_file() -> None:
     make_conversation(study)
     with pytest.raises(ValuesError) as error:
         imported(FILE.replace("{1: bad, 7: good}", "{1: bad, 5: good}").replace("scale,", "scale, high: 5,"))
-    assert "1 person has agreed to take part" in told(error)["after"]
+    assert "1 participant has already consented" in told(error)["after"]
     with pytest.raises(ValuesError) as error:
         imported(FILE.replace("protocol: chat", "protocol: annotate"))
     assert "protocol" in told(error)
@@ -273,7 +273,7 @@ def test_items_of_the_import_format_are_read_and_wrong_ones_told(tmp_path: Path)
         [message] = told(error).values()
         assert words in message
     for name in ("../mine.jsonl", "none.jsonl"):
-        with pytest.raises(ValuesError, match="beside"):
+        with pytest.raises(ValuesError, match="in the study file"):
             imported(text.replace("mine.jsonl", name), folder=tmp_path)
     with pytest.raises(ValuesError, match="write the items in"):
         imported(text)
