@@ -102,7 +102,7 @@ def test_afterwards_other_words_make_another_rubric_and_other_scales_are_refused
     with pytest.raises(ValidationError) as refused:
         study_edit(study=edited, after=[{**GOOD, "high": 5, "labels": {}}])
     assert "1 participant has already consented" in refused.value.message_dict["after"][0]
-    with pytest.raises(ValidationError, match="Other words for the same scales are possible"):
+    with pytest.raises(ValidationError, match="You can still reword questions on the same scales"):
         study_edit(study=edited, after=[])
     assert study_edit(study=edited, after=[GOOD, AGAIN]).version.number == 2
 
@@ -148,7 +148,7 @@ def test_all_that_is_wrong_is_said_at_once_with_its_path() -> None:
     assert "asking.after_order is 'random'" in error.value.message_dict["after_order"][0]
     with pytest.raises(ValidationError, match=r"after\[1\].key is 'good', the same as after\[0\]"):
         make_study(after=[GOOD, GOOD])
-    with pytest.raises(ValidationError, match="a name that the form itself has"):
+    with pytest.raises(ValidationError, match="a name that the form itself uses"):
         make_study(after=[{**GOOD, "key": "comments"}])
 
 
@@ -268,7 +268,7 @@ def test_what_makes_it_another_study_cannot_change(field: str) -> None:
     said = refused(study, **{field: change})
     assert said.keys() == {field}
     assert said[field][0].startswith("1 participant has already consented")
-    assert "End this study, duplicate it" in said[field][0]
+    assert "Close the study, duplicate it" in said[field][0]
 
 
 def test_questions_may_be_worded_anew() -> None:
