@@ -168,7 +168,7 @@ def test_a_negative_reliability_has_two_digits_and_a_true_minus(found_of_raters:
 @pytest.mark.parametrize(
     ("rho", "words"),
     [
-        (None, "on their own scales the order of the bots cannot be compared."),
+        (None, "On their own scales, the order of the bots cannot be compared."),
         (1.0, "On their own scales, the bots are in the same order."),
         (0.9, "On their own scales, the bots are in nearly the same order (ρ = .90)."),
         (0.2, "On their own scales, the bots are in a different order (ρ = .20)."),
@@ -180,7 +180,7 @@ def test_every_order_on_own_scales_has_its_sentence(
     assert found_of_raters.own_scales.order is not None
     scales = replace(found_of_raters.own_scales, order=replace(found_of_raters.own_scales.order, r=rho))
     sentence = told_of_raters(replace(found_of_raters, own_scales=scales)).lead[2]
-    assert sentence == f"12 raters gave at least 10 ratings, 120 of 125 in all; {words}"
+    assert sentence == f"12 raters gave at least 10 ratings (120 of 125). {words}"
 
 
 def test_the_flagged_are_named_with_their_reasons_or_only_counted(found_of_raters: RaterAnalysis) -> None:
