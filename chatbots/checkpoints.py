@@ -95,7 +95,7 @@ def manifest_read(path: Path, kind: type[M], format: int | str) -> M:
     try:
         values = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        raise CheckpointError(f"{path} is cut off or no JSON: {error}") from error
+        raise CheckpointError(f"{path} is truncated or not JSON: {error}") from error
     if not isinstance(values, dict) or values.get("format") != format:
         found_format = values.get("format") if isinstance(values, dict) else None
         raise CheckpointError(
@@ -104,7 +104,7 @@ def manifest_read(path: Path, kind: type[M], format: int | str) -> M:
     digest = values.get("digest")
     values = {key: value for key, value in values.items() if key not in ("format", "digest")}
     if wrong := sorted({f.name for f in fields(kind)} ^ set(values)):
-        raise CheckpointError(f"{path} has the keys of another version: {', '.join(wrong)} differ")
+        raise CheckpointError(f"{path} has keys of another version: {', '.join(wrong)} differ")
     # JSON knows lists alone.
     manifest = kind(**{k: tuple(v) if isinstance(v, list) else v for k, v in values.items()})
     if manifest.digest != digest:
@@ -126,7 +126,7 @@ def tensors_stored(parameters: Iterable[tuple[str, nn.Parameter]], dtype: str) -
     for name, parameter in parameters:
         tensor = parameter.detach().to("cpu", getattr(torch, dtype)).contiguous()
         if not bool(tensor.isfinite().all()):
-            raise ValueError(f"{name} has numbers that are not finite in {dtype}")
+            raise ValueError(f"{name} contains numbers that are not finite in {dtype}")
         stored[name] = tensor
     return stored
 
@@ -266,7 +266,7 @@ def checkpoint_manifest(folder: Path | str) -> Manifest:
     try:
         stat = path.stat()
     except OSError:
-        raise CheckpointError(f"{folder} has no {MANIFEST_FILE}, so it is no checkpoint") from None
+        raise CheckpointError(f"{folder} has no {MANIFEST_FILE}, so it is not a checkpoint") from None
     return _manifest(path, stat.st_mtime_ns, stat.st_size)
 
 

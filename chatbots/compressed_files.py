@@ -51,7 +51,7 @@ def damage_as_error(name: str, error: type[ValueError], kind: str = "zip") -> It
         if isinstance(damage, NotImplementedError):
             problem = f"is a {kind} that cannot be read here, or a damaged one"
         elif isinstance(damage, RuntimeError):
-            problem = f"is an encrypted {kind}, or a damaged one; make it again without a password"
+            problem = f"is an encrypted {kind}, or a damaged one; create it again without a password"
         else:
             problem = f"is a damaged {kind}; copy or download it again"
         raise error(f"{name} {problem}") from damage

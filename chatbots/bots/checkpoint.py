@@ -54,7 +54,7 @@ class CheckpointBot(ConfiguredBot):
     def description(self) -> str:
         manifest = self._manifest()
         if manifest is None:
-            return "A neural model whose checkpoint is not here."
+            return "A neural model whose checkpoint is missing on this server."
         training = _describe_training(manifest)
         ei = " with EI" if training["ei"] else ""
         bytes_each = 4 if manifest.dtype == "float32" else 2

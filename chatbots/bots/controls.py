@@ -33,7 +33,7 @@ class GenericBot(BotDefaults):
 
     name = "generic"
     title = "Generic (control)"
-    description = "A deliberately poor control: empty phrases such as “I see.”, whatever was said."
+    description = "A deliberately poor control: always answers with empty phrases such as “I see.”"
     kind = "control"
     is_control = True
     capacity = 1024

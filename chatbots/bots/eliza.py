@@ -182,7 +182,7 @@ class ElizaBot(BotDefaults):
 
     name = "eliza"
     title = "Eliza (rules)"
-    description = "Keyword rules in the manner of Weizenbaum's ELIZA (1966), with a script of our own."
+    description = "Keyword rules in the style of Weizenbaum's ELIZA (1966), with Confab's own script."
     kind = "rules"
     capacity = 256
     version = "1"

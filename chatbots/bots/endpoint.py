@@ -160,7 +160,7 @@ class EndpointBot(ConfiguredBot):
             if name and not os.environ.get(name, "").strip():
                 return f"the environment variable {name}, which must hold the key, is not set"
         if self.fallback_bot and self.fallback_bot not in bots:
-            return f"fallback_bot names {quote(self.fallback_bot)}, and there is no such bot"
+            return f"fallback_bot is {quote(self.fallback_bot)}, but there is no such bot"
         return None
 
     def load(self, device: str) -> None:
@@ -337,7 +337,7 @@ class EndpointBot(ConfiguredBot):
                                 trace.close()
                                 yield piece
                 if finish is None:
-                    raise CallFailed("the stream ended before the model said that it was done")
+                    raise CallFailed("the stream ended before the model reported that it was done")
                 if not is_good_end(finish):
                     raise read_bad_end(finish, reason)
                 remainder = reply.take(images.end()) if images else ""
@@ -350,7 +350,7 @@ class EndpointBot(ConfiguredBot):
                     yield piece
                 if not has_said and trace.image is None:
                     thoughts_note = " beside its thoughts" if reply.has_thought else ""
-                    wants = "; Confab runs no tools, the endpoint has to" if finish == "tool_calls" else ""
+                    wants = "; Confab runs no tools, so the endpoint must run them" if finish == "tool_calls" else ""
                     raise CallFailed(f"the model sent no text{thoughts_note} (finish reason {quote(finish)}){wants}")
                 route.address.answered(route.model)
             except CallFailed as error:

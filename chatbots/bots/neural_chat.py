@@ -35,13 +35,13 @@ class NeuralChatOptions(InputModel):
         StringConstraints(pattern=r"^[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*:[A-Za-z_]\w*$"),
         TypeDescription("like package.module:ClassName"),
     ] = Field(description="`package.module:ClassName`; the module must be importable.")
-    window: int = Field(5, ge=1, description="how many of the latest messages it is given; the 2019 server gave 5.")
+    window: int = Field(5, ge=1, description="number of latest messages it receives; the 2019 server passed 5.")
     arguments: dict[str, Any] = Field(default_factory=dict, description="keyword arguments for the class.")
     opener: Annotated[str, StringConstraints(pattern=r"\S"), TypeDescription("a text that is not blank")] = Field(
-        "Hello!", description="said where the bot has to open the conversation; the 2019 server knew no such case."
+        "Hello!", description="reply if the bot has to open the conversation, which the 2019 server did not support."
     )
     code_version: str = Field(
-        "", description="raise it when the class changes, so that results before and after it are distinguished."
+        "", description="increase it when the class changes, so that results before and after can be distinguished."
     )
 
 

@@ -31,7 +31,9 @@ class PersonOptions(InputModel):
     canned: Annotated[Many[CannedReply], Field(max_length=50)] = Field(
         (), description="replies that staff send with one click"
     )
-    suggest_by: str = Field("", max_length=64, description="id of the bot that drafts replies for staff; empty: none")
+    suggest_by: str = Field(
+        "", max_length=64, description="id of the bot that drafts replies for staff; empty for none"
+    )
 
 
 @register_bot_kind(PERSON)
@@ -58,7 +60,7 @@ class PersonBot(ConfiguredBot):
 
     def answer(self, contexts: Sequence[Conversation]) -> list[str]:
         """Raise an error: only a person can reply."""
-        raise BotError(f"{self.name} is a person, who replies only to participants of a study; choose another bot")
+        raise BotError(f"{self.name} is a person, who replies only to study participants; choose another bot")
 
 
 def people_among(names: Collection[str]) -> list[str]:

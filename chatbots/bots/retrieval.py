@@ -76,7 +76,9 @@ class RetrievalOptions(InputModel):
     """Options of a retrieval bot in `bots.yaml`."""
 
     corpus: str = Field("", description="a `.jsonl` file or a folder of them; the everyday corpus if empty.")
-    encoder: str = Field(MINILM, description="`minilm`, a folder or a hub id; where it is missing, TF-IDF ranks.")
+    encoder: str = Field(
+        MINILM, description="`minilm`, a folder or a hub id; if it is missing, TF-IDF is used instead."
+    )
 
 
 @register_bot
@@ -112,7 +114,7 @@ class RetrievalBot(ConfiguredBot):
     @property
     def description(self) -> str:
         """One or two sentences for the catalogue."""
-        base = "Answers with the best-fitting reply of a dialogue corpus, ranked by "
+        base = "Replies with the best-fitting utterance of a dialogue corpus, ranked by "
         missing = encoder_get(self.options.encoder).unavailable_reason()
         if missing is None:
             return f"{base}the sentence encoder {self.options.encoder}."

@@ -52,8 +52,8 @@ class Dialogue:
     def __post_init__(self) -> None:
         if self.speakers is not None and len(self.speakers) != len(self.turns):
             raise CorpusError(
-                f"dialogue {quote(self.id)} has {len(self.turns)} turns and {len(self.speakers)} speakers; "
-                "one speaker per turn is wanted"
+                f"dialogue {quote(self.id)} has {len(self.turns)} turns and {len(self.speakers)} "
+                "speakers; there must be one speaker per turn"
             )
 
     def parts(self, readable: Callable[[str], bool]) -> list[Dialogue]:
@@ -117,7 +117,7 @@ def corpus_files(path: Path) -> list[Path]:
         raise CorpusError(f"there is no corpus at {path}: neither a file nor a folder")
     files = sorted(p for p in path.iterdir() if p.name.endswith((".jsonl", ".jsonl.gz")))
     if not files:
-        raise CorpusError(f"the folder {path} holds no .jsonl or .jsonl.gz file")
+        raise CorpusError(f"the folder {path} contains no .jsonl or .jsonl.gz file")
     return files
 
 
@@ -159,13 +159,13 @@ def _dialogue(line: str, location: str) -> Dialogue:
     try:
         entry = json.loads(line)
     except json.JSONDecodeError as error:
-        raise CorpusError(f"{location}: no JSON ({error})") from None
+        raise CorpusError(f"{location}: not JSON ({error})") from None
     turns = entry.get("turns") if isinstance(entry, dict) else None
     if not isinstance(turns, list) or not turns:
         raise CorpusError(f'{location}: it must be {{"turns": ["…", …]}} with at least one utterance')
     for turn in turns:
         if not isinstance(turn, str) or not turn.strip():
-            raise CorpusError(f"{location}: an utterance is {quote(turn)}; it must be a text that is not blank")
+            raise CorpusError(f"{location}: an utterance is {quote(turn)}; it must be non-blank text")
     for key in ("topic", "split"):
         if not isinstance(entry.get(key, ""), str):
             raise CorpusError(f"{location}: the {key} is {quote(entry[key])}; it must be a text")
@@ -225,14 +225,14 @@ def dialogues_split(
     """
     if validation < 0 or test < 0 or validation + test >= 1:
         raise CorpusError(
-            f"validation {validation} and test {test} must be shares of 0 or more that leave something to learn from"
+            f"validation {validation} and test {test} must be shares of 0 or more that leave data for training"
         )
     parts: dict[str, list[Dialogue]] = {"train": [], "validation": [], "test": []}
     shuffled = list(dialogues)
     if published:
         shuffled = [d for d in dialogues if not d.split]
         if len(shuffled) == len(dialogues):
-            raise CorpusError("no dialogue names its part (a key `split`, say); shuffle them instead")
+            raise CorpusError("no dialogue names its split (for example with a key `split`); shuffle them instead")
         for dialogue in dialogues:
             if dialogue.split:
                 parts[_part(dialogue)].append(dialogue)
@@ -252,6 +252,6 @@ def _part(dialogue: Dialogue) -> str:
         if dialogue.split.lower().startswith(begins):
             return part
     raise CorpusError(
-        f"dialogue {quote(dialogue.id)} is of the part {quote(dialogue.split)}; its name must begin with "
+        f"dialogue {quote(dialogue.id)} has the split {quote(dialogue.split)}; its name must begin with "
         f"{', '.join(_PUBLISHED)}"
     )

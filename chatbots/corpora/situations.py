@@ -68,7 +68,7 @@ class Situations:
                 answers_question.append(dialogue.turns[i - 1].endswith("?"))
                 contexts.append([turns[i - k] if i >= k else -1 for k in (1, 2, 3)])
         if not replies:
-            raise CorpusError("the corpus holds no dialogue of two utterances or more")
+            raise CorpusError("the corpus contains no dialogue of at least two utterances")
         if not openers:
             openers = dict.fromkeys(numbers[d.turns[0]] for d in corpus.dialogues)
         sentiment = vader_scores(list(numbers))

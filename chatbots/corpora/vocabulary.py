@@ -223,7 +223,7 @@ def tokeniser_get(name: str = RECOMMENDED) -> Tokeniser:
     if name not in TOKENISERS:
         near = nearest_names(name, list(TOKENISERS), limit=1)
         hint = f"; did you mean {near[0]}?" if near else ""
-        raise UnknownName(f"there is no tokeniser called {quote(name)}{hint} (there are {', '.join(TOKENISERS)})")
+        raise UnknownName(f"there is no tokeniser {quote(name)}{hint} (available: {', '.join(TOKENISERS)})")
     return TOKENISERS[name]
 
 
@@ -264,8 +264,8 @@ class Vocabulary:
         """
         if max_size <= len(SPECIAL_TOKENS):
             raise VocabularyError(
-                f"max_size is {max_size}; it must be {len(SPECIAL_TOKENS) + 1} or more, because the "
-                f"{len(SPECIAL_TOKENS)} specials count"
+                f"max_size is {max_size}; it must be at least {len(SPECIAL_TOKENS) + 1}, because the "
+                f"{len(SPECIAL_TOKENS)} special tokens count"
             )
         counts = Counter(token for tokens in token_lists for token in tokens)
         for special in SPECIAL_TOKENS:
@@ -273,8 +273,8 @@ class Vocabulary:
         frequent = sorted((-n, word) for word, n in counts.items() if n >= min_count)
         if not frequent:
             raise VocabularyError(
-                f"no word occurs {min_count} times or more among the {len(counts)} different words of "
-                "the training text; lower min_count or give more text"
+                f"no word occurs at least {min_count} times among the {len(counts)} distinct words of "
+                "the training text; lower min_count or use more text"
             )
         words = [word for _, word in frequent[: max_size - len(SPECIAL_TOKENS)]]
         return cls((*SPECIAL_TOKENS, *words))
@@ -291,7 +291,7 @@ class Vocabulary:
         except OSError as error:
             raise VocabularyError(f"the vocabulary {path} cannot be read: {error}") from error
         except UnicodeDecodeError as error:
-            raise VocabularyError(f"the vocabulary {path} is no UTF-8 text: {error}") from error
+            raise VocabularyError(f"the vocabulary {path} is not UTF-8 text: {error}") from error
         words = tuple(text.replace("\r\n", "\n").removesuffix("\n").split("\n"))
         _check(words, f"{path}, line")
         return cls(words)
@@ -316,7 +316,7 @@ class Vocabulary:
         """
         for i in ids:
             if not 0 <= i < len(self.words):
-                raise VocabularyError(f"the id {i} stands for no word; ids go from 0 to {len(self.words) - 1}")
+                raise VocabularyError(f"the id {i} has no word; ids range from 0 to {len(self.words) - 1}")
         return [self.words[i] for i in ids]
 
     @cached_property
@@ -342,9 +342,11 @@ def _check(words: Sequence[str], location: str) -> None:
                 f"{location} {number} is {quote(word)}; a vocabulary begins with {', '.join(SPECIAL_TOKENS)}"
             )
         if not word or word.split() != [word]:
-            raise VocabularyError(f"{location} {number} is {quote(word)}; a word is not empty and has no blank")
+            raise VocabularyError(
+                f"{location} {number} is {quote(word)}; a word must not be empty or contain white space"
+            )
         if word in first:
-            raise VocabularyError(f"{location} {number} is {quote(word)} again, as {location} {first[word]}")
+            raise VocabularyError(f"{location} {number} is {quote(word)} again, like {location} {first[word]}")
         first[word] = number
     if len(words) < len(SPECIAL_TOKENS):
         raise VocabularyError(

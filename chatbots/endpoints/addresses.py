@@ -155,8 +155,8 @@ class Address:
                     continue
                 target = self.url if key is None else f"the model {model} at {self.url}"
                 raise AddressRests(
-                    f"{target} failed {breaker.n_failed} times in a row ({breaker.reason}) and is left alone; "
-                    f"it is tried again in {max(1, round(breaker.rests_until - now))} s"
+                    f"{target} failed {breaker.n_failed} times in a row ({breaker.reason}) and is "
+                    f"paused; Confab tries again in {max(1, round(breaker.rests_until - now))} s"
                 )
 
     def _of_loop(self) -> tuple[httpx2.AsyncClient, anyio.CapacityLimiter]:
@@ -212,8 +212,8 @@ def private_refusal(host: str, ips: Iterable[str]) -> str:
         return ""
     ip_note = "" if host == private else f" ({private})"
     return (
-        f"{host}{ip_note} is an address of this machine or of a private network; whoever runs the server can allow "
-        "these with CONFAB_PRIVATE_ADDRESSES"
+        f"{host}{ip_note} is an address of this machine or of a private network; ask your administrator "
+        "to allow these with CONFAB_PRIVATE_ADDRESSES"
     )
 
 
@@ -281,7 +281,8 @@ async def wait(seconds: float, reason: str) -> None:
     left_s = seconds_left()
     if seconds >= left_s:
         raise AddressRests(
-            f"{reason}; the next request is {seconds:.0f} s away, and the reply due in {max(0.0, left_s):.0f} s"
+            f"{reason}; the next request can be sent in {seconds:.0f} s, but the reply is due in "
+            f"{max(0.0, left_s):.0f} s"
         )
     longer = seconds * (1 + JITTER * random.random())
     await sleep(longer if longer < left_s else seconds)

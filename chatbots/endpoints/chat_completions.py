@@ -102,7 +102,7 @@ async def call(
                 raise await _refused(response, base_url)
             began = True
             if "html" in (kind := response.headers.get("content-type", "")):
-                raise CallFailed(f"it sent no stream of events but a page ({kind}){address_advice(base_url)}")
+                raise CallFailed(f"it sent a page instead of an event stream ({kind}){address_advice(base_url)}")
             data = response.aiter_bytes()
             head = await _head(data)
             if head.lstrip()[:1] in (b"{", b"["):
@@ -146,7 +146,7 @@ async def call(
         if finish is not None:  # The model had ended its reply: nothing of it is missing.
             return
         if isinstance(error, httpx2.SSEError):
-            raise CallFailed(f"it sent no stream of events: {error}") from error
+            raise CallFailed(f"it sent an invalid event stream: {error}") from error
         if isinstance(error, httpx2.TimeoutException):
             raise CallFailed("no answer within the time-out", is_down=True) from error
         failure = "the connection broke" if began else "no connection"
@@ -199,7 +199,7 @@ async def _read_completion(head: bytes, data: AsyncIterator[bytes]) -> Chunk:
     async for part in data:
         body += part
         if len(body) > _MOST_WHOLE_BYTES:
-            raise CallFailed(f"it sent an answer of more than {_MOST_WHOLE_BYTES:,} bytes")
+            raise CallFailed(f"it sent a response of more than {_MOST_WHOLE_BYTES:,} bytes")
     chunk = _chunk(body.decode("utf-8", "replace"), is_whole=True)
     # A server that gives no reason has given all that it will say.
     return replace(chunk, finish=chunk.finish or "stop")
@@ -233,7 +233,7 @@ def _chunk(data: str, *, is_error: bool = False, is_whole: bool = False, has_tex
     except (ValueError, RecursionError):
         body = None
     if not isinstance(body, dict):
-        raise CallFailed(f"it sent something else than a chunk: {data[:MOST_ERROR_CHARS]}")
+        raise CallFailed(f"it sent something other than a chunk: {data[:MOST_ERROR_CHARS]}")
     choices = body.get("choices")
     if is_error or body.get("error") or (not choices and has_error_words(body)):
         raise read_broken_off(body, data, is_free=is_whole)

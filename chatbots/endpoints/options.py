@@ -82,69 +82,71 @@ _Price = Annotated[NumberAsWritten, Field(ge=0)]
 class EndpointOptions(ReasoningOptions):
     """Options of an endpoint bot in `bots.yaml`."""
 
-    model: str = Field(min_length=1, description="the endpoint's name of the model.")
+    model: str = Field(min_length=1, description="name of the model at the endpoint.")
     base_url: Annotated[str, StringConstraints(pattern=f"^{_ADDRESS}$"), _ADDRESS_WANTED] = Field(
-        "https://api.openai.com/v1", description="where the API is, up to and with `/v1`. Redirects are refused."
+        "https://api.openai.com/v1", description="API address, up to and including `/v1`. Redirects are refused."
     )
     # A key that a researcher put here by mistake is shown nowhere.
     api_key_env: _Variable = Field(
-        "",
-        repr=False,
-        description="name of the environment variable that holds the key; empty for servers without keys.",
+        "", repr=False, description="environment variable that contains the key; empty for servers without keys."
     )
-    system_prompt: str = Field("", description="first message of every request; none if empty.")
+    system_prompt: str = Field("", description="first message of every request; empty for none.")
     opening_prompt: str = Field(
         "Open the conversation with one short, friendly sentence.",
-        description="what the model is asked when it has to open the conversation.",
+        description="prompt for the model if it has to open the conversation.",
     )
     temperature: NumberAsWritten | None = Field(
-        0.7, ge=0, description="sampling temperature; 0 for the likeliest token; null: as the endpoint does."
+        0.7, ge=0, description="sampling temperature; 0 for the likeliest token; null for the endpoint's default."
     )
     top_p: NumberAsWritten | None = Field(
         None,
         gt=0,
         le=1,
-        description="only the fewest tokens holding this share of the probability; None: as the endpoint does.",
+        description="sample only from the smallest set of tokens with this share of the probability; None for the "
+        "endpoint's default.",
     )
     stop: list[Annotated[str, Field(min_length=1)]] = Field(
-        default_factory=list, description="texts before which a reply ends."
+        default_factory=list, description="texts at which a reply ends."
     )
     extra_body: dict[str, Any] = Field(
-        default_factory=dict, description="further fields of every request, as the endpoint names them (`top_k: 20`)."
+        default_factory=dict,
+        description="additional fields of every request, as the endpoint names them (`top_k: 20`).",
     )
-    window: int = Field(0, ge=0, description="how many of the latest turns the model sees; 0 for all.")
+    window: int = Field(0, ge=0, description="number of latest turns the model sees; 0 for all.")
     max_new_tokens: int | None = Field(
-        200, ge=1, description="the longest reply, in tokens; null: as the endpoint does (not with a cap in money)."
+        200,
+        ge=1,
+        description="maximum length of a reply in tokens; null for the endpoint's default (not with a cost limit).",
     )
     max_tokens_field: Literal["max_tokens", "max_completion_tokens"] = Field(
-        "max_tokens", description="`max_tokens`, or `max_completion_tokens` where the endpoint wants that."
+        "max_tokens", description="`max_tokens`, or `max_completion_tokens` if the endpoint requires it."
     )
     takes_images: bool = Field(False, description="send the images of participants' messages to the model.")
-    send_seed: bool = Field(True, description="pass the reply's seed (31 bits of it); some endpoints refuse the field.")
+    send_seed: bool = Field(True, description="send the reply's seed (31 bits of it); some endpoints refuse the field.")
     price_in: _Price | None = Field(None, description="price of a million prompt tokens; None if unknown.")
     price_out: _Price | None = Field(None, description="price of a million reply tokens; None if unknown.")
     max_cost: _Price | None = Field(
-        None, description="the most all its replies together may cost, in the currency of the prices; None: no cap."
+        None, description="maximum total cost of all replies, in the currency of the prices; None for no limit."
     )
-    connect_timeout_s: NumberAsWritten = Field(10.0, description="longest wait for a connection.")
-    read_timeout_s: NumberAsWritten = Field(60.0, description="longest wait for the next piece.")
-    retries: int = Field(2, ge=0, description="how often a request is repeated that failed before its first piece.")
+    connect_timeout_s: NumberAsWritten = Field(10.0, description="maximum wait for a connection, in seconds.")
+    read_timeout_s: NumberAsWritten = Field(60.0, description="maximum wait for the next piece, in seconds.")
+    retries: int = Field(2, ge=0, description="number of retries for a request that failed before its first piece.")
     concurrency: int = Field(
-        32, ge=1, description="the most requests under way at once, of all bots of a process at this address together."
+        32, ge=1, description="maximum number of concurrent requests, over all bots of a process at this address."
     )
     fallback_url: Annotated[str, StringConstraints(pattern=f"^(?:{_ADDRESS})?$"), _ADDRESS_WANTED] = Field(
         "",
-        description="a second address that serves the same model at the same prices, asked when the first gives "
-        "no reply; empty: none.",
+        description="second address that serves the same model at the same prices, used if the first gives no "
+        "reply; empty for none.",
     )
     fallback_api_key_env: _Variable = Field(
-        "", repr=False, description="name of the variable that holds the key there; empty for servers without keys."
+        "", repr=False, description="environment variable that contains the key for it; empty for servers without keys."
     )
-    fallback_model: str = Field("", description="the model's name there; empty: the same.")
+    fallback_model: str = Field("", description="name of the model there; empty if it is the same.")
     fallback_bot: str = Field(
         "",
-        description="id of a bot that answers people in its place when no address gives a reply; empty: none. "
-        "What it said is marked in the conversation.",
+        description="id of a bot that replies instead if no address gives a reply; empty for none. Its replies are "
+        "marked in the conversation.",
     )
 
     @model_validator(mode="after")
@@ -163,15 +165,15 @@ class EndpointOptions(ReasoningOptions):
         if self.max_cost is not None and self.max_new_tokens is None:
             yield Mistake(
                 "max_new_tokens",
-                f"max_cost is {self.max_cost:g}, but max_new_tokens is null, so Confab cannot tell what a reply may "
-                "cost; set max_new_tokens",
+                f"max_cost is {self.max_cost:g}, but max_new_tokens is null, so the cost of a reply is "
+                "unlimited; set max_new_tokens",
             )
         for name in ("price_in", "price_out"):
             if self.max_cost is not None and getattr(self, name) is None:
                 yield Mistake(
                     name,
-                    f"max_cost is {self.max_cost:g}, but {name} is not set, so Confab cannot tell when it is "
-                    f"reached; add {name}, the price of a million tokens (0 where they are free)",
+                    f"max_cost is {self.max_cost:g}, but {name} is not set, so the cost is unknown; set "
+                    f"{name} to the price of a million tokens (0 if they are free)",
                 )
 
     def _wrong_extra_body(self) -> Iterator[Mistake]:
@@ -185,13 +187,14 @@ class EndpointOptions(ReasoningOptions):
             if _SECRET.search(name):
                 yield Mistake(
                     "extra_body",
-                    f"extra_body holds {quote(name)}: no secret may stand in this file; put it into an environment "
-                    "variable and name that variable with api_key_env",
+                    f"extra_body contains {quote(name)}: this file must not contain secrets; put it into "
+                    "an environment variable and name that variable with api_key_env",
                 )
         try:
             canonical_json(self.extra_body)
         except (TypeError, ValueError) as error:
             yield Mistake(
                 "extra_body",
-                f"extra_body cannot be sent as JSON ({error}); it may hold texts, finite numbers, lists and mappings",
+                f"extra_body cannot be sent as JSON ({error}); it can contain texts, finite numbers, "
+                "lists and mappings",
             )

@@ -10,14 +10,18 @@ from chatbots.encoders.ei_encoders import EncoderFiles
 from chatbots.generation.output_filter import OutputFilter
 from chatbots.validation import InputModel, Many, NumberAsWritten
 
-SystemPrompt = Annotated[str, Field(description="what the model is told first.")]
+SystemPrompt = Annotated[str, Field(description="system prompt of the model.")]
 Temperature = Annotated[
-    NumberAsWritten, Field(ge=0, le=10, description="0: always the likeliest token. Below 1 safer, above 1 wilder.")
+    NumberAsWritten, Field(ge=0, le=10, description="0 for the likeliest token. Below 1 is safer, above 1 wilder.")
 ]
-TopK = Annotated[int, Field(ge=0, description="only the k likeliest tokens; 0: all.")]
+TopK = Annotated[int, Field(ge=0, description="sample only from the k likeliest tokens; 0 for all.")]
 TopP = Annotated[
     NumberAsWritten,
-    Field(gt=0, le=1, description="only the fewest tokens holding this share of the probability; 1: all."),
+    Field(
+        gt=0,
+        le=1,
+        description="sample only from the smallest set of tokens with this share of the probability; 1 for all.",
+    ),
 ]
 
 _Mark = Annotated[str, Field(min_length=1)]
@@ -28,13 +32,13 @@ class ReasoningOptions(InputModel):
 
     starts_thinking: bool = Field(
         False,
-        description="its replies begin within a thought that has no opening mark (the chat template has written it); "
-        "nothing is shown before the closing mark, such as `</think>`.",
+        description="replies begin inside reasoning without an opening marker (the chat template has written it); "
+        "nothing is shown before the closing marker, such as `</think>`.",
     )
     thought_marks: dict[_Mark, _Mark] = Field(
         default_factory=dict,
-        description='opening and closing marks of thoughts besides the known ones: `{"<plan>": "</plan>"}`. The '
-        "text between them is never shown.",
+        description='additional opening and closing markers of reasoning: `{"<plan>": "</plan>"}`. The text between '
+        "them is never shown.",
     )
 
     def reply_filter(self) -> OutputFilter:
@@ -51,21 +55,23 @@ class TransformersOptions(ReasoningOptions):
     top_k: TopK = 50
     top_p: TopP = 0.9
     repetition_penalty: NumberAsWritten = Field(
-        1.0, gt=0, description="above 1 discourages tokens of the context and reply; 1: off."
+        1.0, gt=0, description="above 1, discourages tokens of the context and reply; 1 turns it off."
     )
-    no_repeat_ngram_size: int = Field(0, ge=0, description="no sequence of so many tokens twice in a reply; 0: off.")
-    window: int = Field(10, ge=0, description="most turns of the conversation given to the model; 0: all.")
+    no_repeat_ngram_size: int = Field(
+        0, ge=0, description="forbids repeating any sequence of this many tokens in a reply; 0 turns it off."
+    )
+    window: int = Field(10, ge=0, description="maximum number of turns given to the model; 0 for all.")
     max_new_tokens: int = Field(60, ge=1, description="a reply's longest.")
     min_new_tokens: int = Field(
-        1, ge=0, description="the end token is forbidden before; 1 keeps replies from being empty."
+        1, ge=0, description="number of tokens before which the reply cannot end; 1 prevents empty replies."
     )
     max_context_tokens: int | None = Field(
-        None, ge=1, description="most tokens given to the model; None: what it can hold, at most 1,024."
+        None, ge=1, description="maximum number of tokens given to the model; None for its limit, at most 1,024."
     )
     separator: str | None = Field(
-        None, description="between turns where there is no chat template; None: the end token."
+        None, description="separator between turns if there is no chat template; None for the end token."
     )
-    stop: Many[str] = Field((), description="texts before which a reply ends.")
+    stop: Many[str] = Field((), description="texts at which a reply ends.")
     dtype: Literal["float32", "bfloat16", "float16", "auto"] = Field(
         "float32",
         description='"float32", "bfloat16", "float16", or "auto" (as the weights are stored); bfloat16 is refused on '
@@ -73,9 +79,9 @@ class TransformersOptions(ReasoningOptions):
     )
     revision: str | None = Field(None, description="branch, tag or commit of a hub id.")
     allow_download: bool = Field(
-        False, description="fetch a hub id that is not on this machine when the bot is loaded."
+        False, description="download the model with this hub id when the bot is loaded, if it is missing."
     )
-    capacity: int = Field(64, ge=1, description="most replies under way at once.")
+    capacity: int = Field(64, ge=1, description="maximum number of concurrent replies.")
 
     @model_validator(mode="after")
     def _fits_together(self) -> TransformersOptions:
@@ -89,30 +95,39 @@ class CheckpointOptions(InputModel):
     """Options of a checkpoint bot in `bots.yaml`."""
 
     folder: str = Field(
-        min_length=1, description="of the checkpoint: manifest.json, vocabulary.txt, model.safetensors."
+        min_length=1, description="folder of the checkpoint: manifest.json, vocabulary.txt, model.safetensors."
     )
     decoding: Literal["beam", "sample", "greedy"] = Field(
         "beam", description='"beam", "sample" or "greedy"; a beam\'s reply comes in one piece, the others word by word.'
     )
-    beam: int = Field(5, ge=1, description="hypotheses that beam search keeps.")
+    beam: int = Field(5, ge=1, description="number of hypotheses of beam search.")
     reply_choice: Literal["best", "priority", "length"] = Field(
         "priority",
         description='among a beam\'s results: "best"; or drawn as in the paper, by rank ("priority") or by length '
         '("length").',
     )
     length_penalty: NumberAsWritten = Field(
-        0.0, ge=0, description="of beam search; 0: none, larger favours longer replies (Wu et al. 2016)."
+        0.0,
+        ge=0,
+        description="length penalty of beam search; 0 for none, larger values favour longer replies (Wu et al. 2016).",
     )
-    temperature: NumberAsWritten = Field(1.0, gt=0, le=10, description="of sampling; below 1 safer, above 1 wilder.")
-    top_k: int = Field(0, ge=0, description="of sampling: only the k likeliest words; 0: all.")
+    temperature: NumberAsWritten = Field(
+        1.0, gt=0, le=10, description="sampling temperature; below 1 is safer, above 1 wilder."
+    )
+    top_k: int = Field(0, ge=0, description="sample only from the k likeliest words; 0 for all.")
     top_p: NumberAsWritten = Field(
-        1.0, gt=0, le=1, description="of sampling: only the fewest words holding this share of the probability; 1: all."
+        1.0,
+        gt=0,
+        le=1,
+        description="sample only from the smallest set of words with this share of the probability; 1 for all.",
     )
-    no_repeat_ngram_size: int = Field(0, ge=0, description="no sequence of so many words twice in a reply; 0: off.")
-    forbid_unknown: bool = Field(True, description="never say the unknown word.")
-    window: int = Field(5, ge=0, description="most turns of the conversation given to the model; 0: all.")
-    max_tokens: int = Field(30, ge=1, description="a reply's longest, in words and signs.")
-    min_tokens: int = Field(1, ge=1, description="its shortest; 1 keeps replies from being empty.")
+    no_repeat_ngram_size: int = Field(
+        0, ge=0, description="forbids repeating any sequence of this many words in a reply; 0 turns it off."
+    )
+    forbid_unknown: bool = Field(True, description="never generate the unknown word.")
+    window: int = Field(5, ge=0, description="maximum number of turns given to the model; 0 for all.")
+    max_tokens: int = Field(30, ge=1, description="maximum length of a reply, in words and punctuation marks.")
+    min_tokens: int = Field(1, ge=1, description="minimum length of a reply; 1 prevents empty replies.")
     projection: Literal["float32", "int8"] = Field(
         "float32",
         description='"int8" computes the projection onto the vocabulary in whole numbers: faster on a processor, and '
@@ -140,7 +155,7 @@ class CheckpointOptions(InputModel):
         description="where DeepMoji and InferSent are, for a model that was trained as input_only with them: "
         "{deepmoji: {weights, vocabulary}, infersent: {weights, vectors}}.",
     )
-    capacity: int = Field(64, ge=1, description="most replies under way at once.")
+    capacity: int = Field(64, ge=1, description="maximum number of concurrent replies.")
 
     @model_validator(mode="after")
     def _fits_together(self) -> CheckpointOptions:

@@ -154,7 +154,7 @@ BROKEN = {
     "no manifest": (lambda f: (f / "manifest.json").unlink(), "has no manifest.json"),
     "no weights": (lambda f: (f / "model.safetensors").unlink(), "has no weights"),
     "no vocabulary": (lambda f: (f / "vocabulary.txt").unlink(), "has no vocabulary.txt"),
-    "cut manifest": (lambda f: cut(f / "manifest.json"), "is cut off or no JSON"),
+    "cut manifest": (lambda f: cut(f / "manifest.json"), "is truncated or not JSON"),
     "cut weights": (lambda f: cut(f / "model.safetensors"), "is cut off: "),
     "other format": (lambda f: edit_manifest(f, format=2), "has format 2; .* reads format 1"),
     "other keys": (lambda f: edit_manifest(f, colour="red"), "keys of another version: colour"),

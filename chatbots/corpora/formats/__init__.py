@@ -31,11 +31,11 @@ def corpus_read(format: str, path: Path) -> Corpus:
     if format not in FORMATS:
         near = nearest_names(format, list(FORMATS))
         hint = f"; did you mean {' or '.join(near)}?" if near else ""
-        raise UnknownName(f"there is no corpus format called {quote(format)}{hint} (there are {', '.join(FORMATS)})")
+        raise UnknownName(f"there is no corpus format {quote(format)}{hint} (available: {', '.join(FORMATS)})")
     if not path.exists():
         raise CorpusError(f"there is no corpus at {path}: neither a file nor a folder")
     read = importlib.import_module(f"{__name__}.{format}").read
     dialogues = tuple(part for d in read(path) for part in d.parts(lambda turn: bool(turn.strip())))
     if not dialogues:
-        raise CorpusError(f"the corpus at {path} is empty: it holds no dialogue in the format {format}")
+        raise CorpusError(f"the corpus at {path} is empty: it contains no dialogue in the format {format}")
     return Corpus(dialogues)

@@ -23,7 +23,7 @@ def read(path: Path) -> Iterator[Dialogue]:
     """Yield the conversations of the folder that holds both files, in the order of `movie_conversations.txt`."""
     for name in (LINES, CONVERSATIONS):
         if not (path / name).is_file():
-            raise CorpusError(f"{path} must be a folder with {LINES} and {CONVERSATIONS}; {name} is not there")
+            raise CorpusError(f"{path} must be a folder with {LINES} and {CONVERSATIONS}; {name} is missing")
     lines_by_id = {}
     for location, line in lines_read(path / LINES, _ENCODING):
         line_id, user, _, _, text = _fields(line, 5, location)
@@ -32,7 +32,7 @@ def read(path: Path) -> Iterator[Dialogue]:
         *_, film, ids = _fields(line, 4, location)
         ids = ids.strip()
         if not _IDS.fullmatch(ids):
-            raise CorpusError(f"{location}: the line ids are {quote(ids)}; a list as ['L1', 'L2'] is wanted")
+            raise CorpusError(f"{location}: the line ids are {quote(ids)}; they must be a list such as ['L1', 'L2']")
         line_ids = re.findall(r"'([^']+)'", ids)
         for line_id in line_ids:
             if line_id not in lines_by_id:
@@ -45,5 +45,5 @@ def _fields(line: str, n: int, location: str) -> list[str]:
     # A line without text may have lost the blank at its end.
     fields = f"{line} ".split(_SEPARATOR, n - 1)
     if len(fields) != n:
-        raise CorpusError(f"{location}: {len(fields)} fields between{_SEPARATOR}; {n} are wanted")
+        raise CorpusError(f"{location}: {len(fields)} fields between{_SEPARATOR}; there must be {n}")
     return fields

@@ -27,7 +27,7 @@ def read(path: Path) -> Iterator[Dialogue]:
             if not turns:
                 raise CorpusError(f"{location}: no {END}; it must end every utterance")
             if rest.strip():
-                raise CorpusError(f"{location}: {quote(rest.strip())} stands after the last {END}")
+                raise CorpusError(f"{location}: there is {quote(rest.strip())} after the last {END}")
             closed = tuple(_SPACED_APOSTROPHE.sub("'", turn).strip() for turn in turns)
             yield Dialogue(closed, id=location, split=split)
 
@@ -44,6 +44,6 @@ def _files(path: Path) -> list[tuple[Path, str]]:
     if (path / WHOLE).is_file():
         return [(path / WHOLE, "")]
     raise CorpusError(
-        f"the folder {path} holds neither {WHOLE} nor dialogues_train.txt, dialogues_validation.txt and "
-        "dialogues_test.txt, there or in folders train, validation and test"
+        f"the folder {path} contains neither {WHOLE} nor dialogues_train.txt, dialogues_validation.txt "
+        "and dialogues_test.txt, directly or in the folders train, validation and test"
     )

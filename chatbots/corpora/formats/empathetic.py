@@ -31,7 +31,7 @@ def read(path: Path) -> Iterator[Dialogue]:
     files = [path] if path.is_file() else [path / f"{split}.csv" for split in ("train", "valid", "test")]
     files = [file for file in files if file.is_file()]
     if not files:
-        raise CorpusError(f"the folder {path} holds no train.csv, valid.csv or test.csv")
+        raise CorpusError(f"the folder {path} contains no train.csv, valid.csv or test.csv")
     for file in files:
         split = file.stem if file.stem in ("train", "valid", "test") else ""
         for name, group in groupby(_rows(file), lambda row: row.conversation):
@@ -49,8 +49,8 @@ def _rows(file: Path) -> Iterator[_Row]:
     for location, line in lines:
         fields = line.split(",")
         if len(fields) < len(COLUMNS):
-            raise CorpusError(f"{location}: {len(fields)} columns; {len(COLUMNS)} or more are wanted")
+            raise CorpusError(f"{location}: {len(fields)} columns; there must be at least {len(COLUMNS)}")
         name, number, emotion, _, speaker, text = fields[: len(COLUMNS)]
         if not number.isdecimal():
-            raise CorpusError(f"{location}: utterance_idx is {quote(number)}; a whole number is wanted")
+            raise CorpusError(f"{location}: utterance_idx is {quote(number)}; it must be a whole number")
         yield _Row(name, int(number), emotion, speaker, text.replace(COMMA, ",").strip())

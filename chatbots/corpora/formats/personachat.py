@@ -31,20 +31,22 @@ def _dialogues(file: Path, split: str) -> Iterator[Dialogue]:
     for location, line in lines_read(file):
         match = _NUMBERED.fullmatch(line)
         if not match:
-            raise CorpusError(f"{location}: it must begin with a number and a blank")
+            raise CorpusError(f"{location}: the line must begin with a number and a space")
         number = int(match[1])
         if number == 1:
             if turns:
                 yield _dialogue(turns, began, split)
             turns, began = [], location
         elif number != previous + 1:
-            raise CorpusError(f"{location}: number {number} after {previous}; {previous + 1} or 1 is wanted")
+            raise CorpusError(f"{location}: number {number} after {previous}; it must be {previous + 1} or 1")
         previous = number
         if _PERSONA.match(match[2]):
             continue
         fields = match[2].split("\t")
         if len(fields) < 2:
-            raise CorpusError(f"{location}: no tab; the partner's text, a tab and the reply are wanted")
+            raise CorpusError(
+                f"{location}: there is no tab; the line must contain the partner's text, a tab and the reply"
+            )
         if fields[0] != SILENCE:
             turns.append((0, fields[0].strip()))
         turns.append((1, fields[1].strip()))
@@ -66,10 +68,10 @@ def _files(path: Path) -> list[tuple[Path, str]]:
         if len(files) > 1:
             names = ", ".join(f.name for f in files)
             raise CorpusError(
-                f"the folder {path} holds several variants of one part ({names}); name one file, or keep "
-                "one of each part in a folder of its own"
+                f"the folder {path} contains several variants of one split ({names}); name one file, or "
+                "put one file per split in a separate folder"
             )
         split_files += [(file, split) for file in files]
     if not split_files:
-        raise CorpusError(f"the folder {path} holds no train*.txt, valid*.txt or test*.txt")
+        raise CorpusError(f"the folder {path} contains no train*.txt, valid*.txt or test*.txt")
     return split_files

@@ -48,26 +48,26 @@ def conversations_read(path: Path) -> Iterator[tuple[str, list[tuple[str, str]]]
         CorpusError: the file is unreadable; or a conversation is malformed, with its number and line from 1.
     """
     if path.is_dir():
-        raise CorpusError(f"{path} is a folder; the file with the conversations is wanted")
+        raise CorpusError(f"{path} is a folder; give the file with the conversations")
     opener = gzip.open if path.name.endswith(".gz") else open
     try:
         with opener(path, "rt", encoding="utf-8") as file:
             conversations = json.load(file)
     except json.JSONDecodeError as error:
-        raise CorpusError(f"{path.name}, line {error.lineno}: no JSON ({error})") from None
+        raise CorpusError(f"{path.name}, line {error.lineno}: not JSON ({error})") from None
     except DAMAGE_ERRORS as error:
         raise CorpusError(f"{path} cannot be read: {error}") from error
     if not isinstance(conversations, list):
-        raise CorpusError(f"{path.name}: a list of conversations is wanted, not {type(conversations).__name__}")
+        raise CorpusError(f"{path.name}: it must be a list of conversations, not {type(conversations).__name__}")
     for number, conversation in enumerate(conversations, start=1):
         location = f"{path.name}, conversation {number}"
         lines = conversation.get("lines") if isinstance(conversation, dict) else None
         if not isinstance(lines, list) or not lines:
-            raise CorpusError(f'{location}: {{"lines": [{{"text", "character"}}, …]}} is wanted')
+            raise CorpusError(f'{location}: it must be {{"lines": [{{"text", "character"}}, …]}}')
         yield location, [_line(line, f"{location}, line {i}") for i, line in enumerate(lines, start=1)]
 
 
 def _line(line: object, location: str) -> tuple[str, str]:
     if not isinstance(line, dict) or not isinstance(line.get("text"), str) or "character" not in line:
-        raise CorpusError(f'{location}: it is {quote(line)}; {{"text": "…", "character": 0}} is wanted')
+        raise CorpusError(f'{location}: it is {quote(line)}; it must be {{"text": "…", "character": 0}}')
     return str(line["character"]), line["text"]

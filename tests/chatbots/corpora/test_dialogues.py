@@ -102,7 +102,7 @@ def test_published_parts_are_kept_and_the_rest_is_shuffled() -> None:
 def test_what_cannot_be_is_said() -> None:
     with pytest.raises(CorpusError, match=r"validation 0\.5 and test 0\.5"):
         dialogues_split(HUNDRED, validation=0.5, test=0.5)
-    with pytest.raises(CorpusError, match="no dialogue names its part"):
+    with pytest.raises(CorpusError, match="no dialogue names its split"):
         dialogues_split(HUNDRED, published=True)
-    with pytest.raises(CorpusError, match="dialogue 'x' is of the part 'holdout'"):
+    with pytest.raises(CorpusError, match="dialogue 'x' has the split 'holdout'"):
         dialogues_split([Dialogue(("a",), id="x", split="holdout")], published=True)

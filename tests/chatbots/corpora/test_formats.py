@@ -53,7 +53,7 @@ def test_cornell(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("line", "conversation", "message"),
     [
-        (f"L9{S}u0{S}m0", "['L2']", r"movie_lines\.txt, line 6: 3 fields .* 5 are wanted"),
+        (f"L9{S}u0{S}m0", "['L2']", r"movie_lines\.txt, line 6: 3 fields .* there must be 5"),
         (CORNELL_LINES[0], "L2, L3", r"movie_conversations\.txt, line 1: the line ids are 'L2, L3'"),
         (CORNELL_LINES[0], "['L2', 'L7']", r"line 1: movie_lines\.txt has no line L7"),
         (CORNELL_LINES[0], "[]", "line 1: the line ids are"),
@@ -66,7 +66,7 @@ def test_bad_cornell(tmp_path: Path, line: str, conversation: str, message: str)
 
 
 def test_cornell_needs_both_files(tmp_path: Path) -> None:
-    with pytest.raises(CorpusError, match=r"movie_conversations\.txt is not there"):
+    with pytest.raises(CorpusError, match=r"movie_conversations\.txt is missing"):
         corpus_read("cornell", write(tmp_path / "movie_lines.txt", CORNELL_LINES[0]).parent)
 
 
@@ -86,7 +86,7 @@ def test_dailydialog(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("line", "message"), [("no mark", r"d\.txt, line 2: no __eou__"), ("a __eou__ b", "line 2: 'b' stands after")]
+    ("line", "message"), [("no mark", r"d\.txt, line 2: no __eou__"), ("a __eou__ b", "line 2: there is 'b' after")]
 )
 def test_bad_dailydialog(tmp_path: Path, line: str, message: str) -> None:
     with pytest.raises(CorpusError, match=message):
@@ -123,9 +123,9 @@ def test_personachat(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("hello\tyou", r"p\.txt, line 4: it must begin with a number"),
-        ("7 a\tb", "line 4: number 7 after 3; 4 or 1"),
-        ("4 alone", "line 4: no tab"),
+        ("hello\tyou", r"p\.txt, line 4: the line must begin with a number"),
+        ("7 a\tb", "line 4: number 7 after 3; it must be 4 or 1"),
+        ("4 alone", "line 4: there is no tab"),
     ],
 )
 def test_bad_personachat(tmp_path: Path, line: str, message: str) -> None:
@@ -159,7 +159,7 @@ def test_empathetic(tmp_path: Path) -> None:
     ("lines", "message"),
     [
         (["a,b"], r"e\.csv, line 1: the header is 'a,b'"),
-        ([HEADER, "c,1,sad,p"], "line 2: 4 columns; 6"),
+        ([HEADER, "c,1,sad,p"], "line 2: 4 columns; there must be at least 6"),
         ([HEADER, "c,one,sad,p,1,text"], "line 2: utterance_idx is 'one'"),
         ([], "line 1: the header is ''"),
         ([HEADER], "is empty"),
@@ -215,7 +215,7 @@ def test_reddit_as_the_released_code_read_it(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("[{]", r"r\.json, line 1: no JSON"),
+        ("[{]", r"r\.json, line 1: not JSON"),
         ("{}", "a list of conversations"),
         ('[{"lines": []}]', "conversation 1: "),
         ('[{"lines": [{"text": "a", "character": 0}]}, {"lines": [{"text": 3}]}]', "conversation 2, line 1"),

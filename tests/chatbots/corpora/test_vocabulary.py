@@ -40,11 +40,11 @@ def test_one_word_is_enough_and_all_else_is_unknown() -> None:
 
 
 def test_nothing_left_is_said() -> None:
-    with pytest.raises(VocabularyError, match="5 times or more among the 5 different"):
+    with pytest.raises(VocabularyError, match="at least 5 times among the 5 distinct"):
         Vocabulary.build(TEXTS)
-    with pytest.raises(VocabularyError, match="the 0 different"):
+    with pytest.raises(VocabularyError, match="the 0 distinct"):
         Vocabulary.build([])
-    with pytest.raises(VocabularyError, match="max_size is 4; it must be 5"):
+    with pytest.raises(VocabularyError, match="max_size is 4; it must be at least 5"):
         Vocabulary.build(TEXTS, max_size=4)
 
 
@@ -65,9 +65,9 @@ def test_the_file_gives_it_back(tmp_path: Path) -> None:
         ([], "line 1 is ''; .*<pad>"),
         (["<pad>", "<unk>"], "line 3 is missing"),
         (["<pad>", "<eos>", "<sos>", "<unk>"], "line 2 is '<eos>'"),
-        ([*SPECIAL_TOKENS, "a", "", "b"], "line 6 is ''; a word is not empty"),
+        ([*SPECIAL_TOKENS, "a", "", "b"], "line 6 is ''; a word must not be empty"),
         ([*SPECIAL_TOKENS, "a b"], "line 5 is 'a b'"),
-        ([*SPECIAL_TOKENS, "a", "b", "a"], "line 7 is 'a' again, as .*line 5"),
+        ([*SPECIAL_TOKENS, "a", "b", "a"], "line 7 is 'a' again, like .*line 5"),
         ([*SPECIAL_TOKENS, "<unk>"], "line 5 is '<unk>' again"),
     ],
 )
@@ -82,7 +82,7 @@ def test_a_file_that_is_no_text_is_refused(tmp_path: Path) -> None:
     with pytest.raises(VocabularyError, match="cannot be read"):
         Vocabulary.read(tmp_path / "missing.txt")
     (tmp_path / "latin.txt").write_bytes(b"caf\xe9\n")
-    with pytest.raises(VocabularyError, match="no UTF-8"):
+    with pytest.raises(VocabularyError, match="not UTF-8"):
         Vocabulary.read(tmp_path / "latin.txt")
 
 

@@ -66,7 +66,7 @@ def test_whole_sentences_that_fit(n, kept):
         ([["hi", "ho"]], CorpusError, "the validation split of 0 dialogues has no reply"),
         ([["😀 🎉", "😀"]] * 9, None, ""),
         ([["مرحبا كيف حالك", "بخير شكرا"]] * 9, None, ""),
-        ([["a b c d", "e f g h"]] * 9, VocabularyError, "no word occurs 99 times"),
+        ([["a b c d", "e f g h"]] * 9, VocabularyError, "no word occurs at least 99 times"),
     ],
 )
 def test_what_there_is_nothing_to_learn_from(tmp_path, dialogues, error, message):

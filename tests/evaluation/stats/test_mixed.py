@@ -190,12 +190,12 @@ def test_undefined_values_and_unknown_raters():
 def test_reasons():
     assert "only 1 bot with ratings;" in mixed_model([1.0, 2.0], ["a", "a"], [1, 2]).reason
     assert "every rater gave one" in mixed_model([1.0, 2.0], ["a", "b"], [1, 2]).reason
-    assert "one rater only" in mixed_model([1.0, 2.0], ["a", "b"], [1, 1]).reason
+    assert "only one rater" in mixed_model([1.0, 2.0], ["a", "b"], [1, 1]).reason
     same = mixed_model([1.0, 2.0] * 6, ["a", "b"] * 6, np.repeat(np.arange(6), 2))
     assert "do not vary" in same.reason
     assert not same.converged
     few = mixed_model([1.0, 2.0, 4.0], ["a", "b", "c"], [1, 1, 2])
-    assert "nothing left" in few.reason
+    assert "are too few to compare" in few.reason
     with pytest.raises(ValueError, match="2 values, 1 bots"):
         mixed_model([1.0, 2.0], ["a"], [1, 2])
 
