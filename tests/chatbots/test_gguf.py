@@ -136,7 +136,9 @@ def test_what_is_missing_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
     assert "there is no file" in str(lost.unavailable_reason())
     plain = save_gguf(tmp_path / "plain.gguf", chat_template="")
     assert "no chat template" in str(GgufBot(name="a", model=str(plain)).unavailable_reason())
-    assert "add up to 1084; tiny.gguf supports 512 tokens" in str(GgufBot(name="a", model=str(file)).unavailable_reason())
+    assert "add up to 1084; tiny.gguf supports 512 tokens" in str(
+        GgufBot(name="a", model=str(file)).unavailable_reason()
+    )
     assert GgufBot(name="a", model=str(file), **SMALL).unavailable_reason() is None
     with pytest.raises(BotError, match="a cannot be loaded: there is no file"):
         lost.load("cpu")
