@@ -160,7 +160,7 @@ def test_an_arena_has_one_question_with_a_side_for_each_chatbot() -> None:
     assert make_arena().rubric.dimensions.get().scale == (-1, 1)
     for after, wrong in (
         ([better, {**better, "key": "nicer"}], "needs 1 scale"),
-        ([{**better, "low": 1, "high": 7}], "on a scale from -1 to 1"),
+        ([{**better, "low": 1, "high": 7}], "a scale from -1 to 1"),
     ):
         with pytest.raises(ValidationError, match=wrong):
             make_arena("b", after=after)

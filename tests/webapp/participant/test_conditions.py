@@ -129,8 +129,8 @@ def test_shuffled_questions_follow_those_that_they_depend_on() -> None:
 @pytest.mark.parametrize(
     ("when", "message"),
     [
-        ({"key": "other", "answers": ["x"]}, "must be a question before it with answers to choose (uses)"),
-        ({"key": "which", "answers": ["A"]}, "must be a question before it with answers to choose (uses)"),
+        ({"key": "other", "answers": ["x"]}, "must be an earlier question with answers to choose from (uses)"),
+        ({"key": "which", "answers": ["A"]}, "must be an earlier question with answers to choose from (uses)"),
         ({"key": "uses", "answers": ["Weekly"]}, "must be one of Daily, Never"),
     ],
 )

@@ -135,7 +135,7 @@ def test_weights_are_the_studys_and_stay_once_people_have_agreed() -> None:
     make_participant(agreed)
     with pytest.raises(ValidationError) as refused:
         study_edit(study=agreed, weight_minor=2)
-    assert "1 person has agreed" in refused.value.message_dict["weight_minor"][0]
+    assert "1 participant has already consented" in refused.value.message_dict["weight_minor"][0]
     with pytest.raises(ValidationError) as refused:
         make_study("d", protocol="error_spans", bots=[], state="draft", weight_minor=9)
     assert "weight_minor is 9; it must not be above weight_major, which is 5" in str(refused.value)

@@ -233,8 +233,8 @@ _WHAT = {
     Outcome.WITHDRAWN: "asked for deletion",
 }
 _NUMBERS = {
-    "n_conversations_wanted": ("Participants wanted", "0: no limit"),
-    "max_per_bot": ("Chats per bot", "0: no limit"),
+    "n_conversations_wanted": ("Participants wanted", "completed tasks; 0 for no limit"),
+    "max_per_bot": ("Chats per bot", "0 for no limit"),
     "smallest_difference": ("Smallest difference of interest", "in points; empty for a tenth of the scale"),
     "level": ("Confidence level", "0.95 tests at .05"),
     "pay_each": ("Pay per task", ""),
