@@ -59,7 +59,7 @@ def test_a_failing_bot_is_named_with_the_reason_and_since_when(staff: Client, ad
 
 def test_a_failing_bot_is_not_among_those_that_can_be_used(staff: Client) -> None:
     def n_usable() -> int:
-        found = re.search(r"(\d+) of \d+ bots answered", text(staff, "/dashboard/bots/"))
+        found = re.search(r"(\d+) of \d+ bots responded", text(staff, "/dashboard/bots/"))
         return int(found[1])
 
     bot_answered(bot_id="shaky", seconds=1.25)
@@ -77,7 +77,7 @@ def test_a_bot_that_was_set_aside_says_so_everywhere(staff: Client) -> None:
     assert "Set aside" in text(staff, "/dashboard/bots/")
     page = text(staff, "/dashboard/bots/shaky/")
     assert "This bot is set aside." in page
-    assert "Confab keeps testing the bot" in page
+    assert "Confab tests it again at" in page
     assert "Try now" in page
     overview = text(staff, "/dashboard/studies/s/")
     assert "is not assigned to participants: failed at its last 3 replies" in overview

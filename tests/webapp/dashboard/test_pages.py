@@ -322,7 +322,7 @@ async def test_the_try_it_chat_asks_the_bot_host_and_stores_nothing(monkeypatch:
     for body in (b"", b"[]", b'{"turns": 1}', b'{"turns": []}', b'{"turns": [{"speaker": "bot"}]}'):
         assert read(body)[0]
     long = json.dumps({"turns": [{"speaker": "human", "text": "x" * 2001}]}).encode()
-    assert read(long)[0] == "At most 2000 characters."
+    assert read(long)[0] == "A message can have at most 2000 characters."
     assert issubclass(BotError, Exception)
 
 

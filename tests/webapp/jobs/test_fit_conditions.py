@@ -120,7 +120,7 @@ def test_a_page_and_a_program_fit_within_a_condition(study: Study) -> None:
     assert page.status_code == 200
     assert "</span>, scenario=trip. <a" in " ".join(page.content.decode().split())
     assert "Only conversations with scenario=trip are included" in page.context["view"].because
-    assert "Conversations of 2 conditions are mixed" in page.context["view"].because
+    assert "The fit pools conversations of 2 conditions" in page.context["view"].because
     form = {"targets": ["quality"], "preset": "paper", "intercept": "common", "condition_told": "told=all"}
     started = client.post(address, form)
     newest = HybridFit.objects.order_by("-pk")[0]
