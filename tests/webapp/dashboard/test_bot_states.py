@@ -80,7 +80,7 @@ def test_a_bot_that_was_set_aside_says_so_everywhere(staff: Client) -> None:
     assert "Confab tests it again at" in page
     assert "Try now" in page
     overview = text(staff, "/dashboard/studies/s/")
-    assert "is not assigned to participants: failed at its last 3 replies" in overview
+    assert "is not offered to participants: failed at its last 3 replies" in overview
     assert "Participants cannot get a chatbot." not in overview
     needs = text(staff, "/dashboard/")
     assert "failed at its last 3 replies" in needs
