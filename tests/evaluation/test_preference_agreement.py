@@ -217,7 +217,7 @@ def test_equal_columns_gain_nothing_and_undefined_cells_are_counted():
     assert (len(found.cells), found.left_out) == (1, 1)
     none = compare_paired(np.full(40, 1.0), good, human, contexts, cells, "good")
     assert none.gains == {}
-    assert "in no cell" in gains_printed({"m": {"against": none.to_json()}})[0]
+    assert "no cell has" in gains_printed({"m": {"against": none.to_json()}})[0]
 
 
 def test_judge_compares_each_metric_with_the_column_that_is_named(tmp_path):

@@ -349,8 +349,8 @@ def conversations_given(
     if compares_dialogues(study):
         source_key, run = values.dialogues.dialogues_of, values.dialogues.dialogues_run
     if run is not None:
-        conversations = apps.get_model("conversations", "Conversation").objects
-        return conversations.filter(state="completed", selfplay__run=run)
+        of_runs = apps.get_model("conversations", "Conversation").objects
+        return of_runs.filter(state="completed", selfplay__run=run)
     if not source_key:
         return study.conversations.filter(state="completed")
     source_study = Study.objects.filter(key=source_key).first()

@@ -58,4 +58,4 @@ def test_another_prompt_too_few_texts_or_one_pass_leave_it_undefined(stored):
     few = measure_drift(RuleJudge(rule(1.0)), gold.take(range(9)), kept, digests)
     assert few.reason == "only 9 stored instances still exist with the same text; 10 are needed"
     once = measure_drift(RuleJudge(rule(1.0)), gold, {**kept, "scores": kept["scores"][:1]}, digests)
-    assert "scored once" in once.reason
+    assert "scored only once" in once.reason

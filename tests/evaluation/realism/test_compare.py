@@ -215,7 +215,7 @@ def test_unknown_persons_are_said_next_to_the_figure() -> None:
     people, simulated = talks(0, "p", n_bots=2), talks(1, "s", n_bots=2)
     nameless = compared(people, simulated)
     assert (nameless.n_persons, nameless.n_nameless) == (0, 28)
-    assert "(of 28 chats the person is unknown: the classifier may recognise persons" in nameless.verdict.sentence
+    assert "(of 28 chats the person is unknown, so the classifier may recognise persons" in nameless.verdict.sentence
     rated = realism(study(people, "people", rated=True), study(simulated, "simulated"))
     assert (rated.n_persons, rated.n_nameless) == (28, 0)
     assert "unknown" not in rated.verdict.sentence.split(";")[0]
