@@ -281,7 +281,7 @@ def test_every_table_of_conversations_can_be_searched(study: Study, what: str) -
     [
         ("conversations", "qualty>3", "q is invalid"),
         ("ratings", "flags>many", "“many” is not a number"),
-        ("bots", "tomatoes", "It works with: chat_ratings"),
+        ("bots", "tomatoes", "The search can be used with: chat_ratings"),
         ("ratings", "a" * 1001, "q"),
     ],
 )

@@ -124,7 +124,7 @@ def test_terms_outcome_and_kind_are_the_readers(study: Study, client: Client) ->
 @pytest.mark.parametrize(
     ("terms", "told"),
     [
-        ("bto + (1|rater)", "There is no column &#x27;bto&#x27; (do you mean bot?); there are bot, contingency"),
+        ("bto + (1|rater)", "There is no column &#x27;bto&#x27; (do you mean bot?); available: bot, contingency"),
         ("bot", "add (1|rater)"),
         ("__import__('os') + (1|rater)", "cannot be read"),
         ("b" * 501, "at most 500 characters (it has 501)"),
@@ -178,7 +178,7 @@ def test_the_api_and_the_report_have_the_same_model(study: Study, client: Client
     for part, given, told in (
         ("formula", {"formula": "quality ~ bto + (1|rater)"}, "no column 'bto' (do you mean bot?)"),
         ("formula", {"kind": "ordinal"}, "add formula"),
-        ("models", {"formula": BY_HAND}, "models takes none"),
+        ("models", {"formula": BY_HAND}, "formula can only be used with the part formula, not with models"),
     ):
         refused = program.get(f"studies/varied/results/{part}", **given)
         assert (refused.status_code, refused.json()["error"]["code"]) == (400, "bad_formula")
