@@ -101,13 +101,13 @@ def read_chat(chat: str, rows: Sequence[ChatRow], turn_column: str = "") -> Chat
         reading.skipped += problems
         if rating.answers:
             ratings.append(rating)
-    timed_utterances = [(utterance, row.timestamp) for row in unique_rows for utterance in row.utterances]
+    utterances = [(utterance, row.timestamp) for row in unique_rows for utterance in row.utterances]
     reading.record = Record(
         rows[0].line,
         chat,
         bots[0],
-        turns=tuple(Turn(speaker, text, vote) for (speaker, text, vote), _timestamp in timed_utterances),  # type: ignore[arg-type]
-        times=tuple(datetime.fromisoformat(timestamp) for _utterance, timestamp in timed_utterances if timestamp),
+        turns=tuple(Turn(speaker, text, vote) for (speaker, text, vote), _time in utterances),  # type: ignore[arg-type]
+        times=tuple(datetime.fromisoformat(timestamp) for _utterance, timestamp in utterances if timestamp),
         ratings=tuple(ratings),
         condition=dict(rows[0].condition) if len(conditions) == 1 else {},
     )

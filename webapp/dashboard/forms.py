@@ -305,7 +305,8 @@ class BenchmarkForm(forms.Form):
         studies = Study.objects.order_by("name").values_list("key", "name")
         self.fields["study"].choices = [("", "none"), *studies]  # type: ignore[attr-defined]
         available = [metric for metric in metrics if not metric.reason]
-        self.fields["metrics"].choices = [(metric.name, metric.title) for metric in available]  # type: ignore[attr-defined]
+        choices = [(metric.name, metric.title) for metric in available]
+        self.fields["metrics"].choices = choices  # type: ignore[attr-defined]
         self.fields["metrics"].initial = [metric.name for metric in available if metric.is_usual]
         styled(self)
 

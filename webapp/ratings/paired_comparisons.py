@@ -438,4 +438,5 @@ def study_references(study: Study, **counted_work: Unpack[CountedWork]) -> tuple
     entered_scores = [
         answers.get("reference_score", score) for (answers, _score), score in zip(rows, known, strict=True)
     ]
-    return tuple(np.array(column, dtype=float) for column in (direction, entered_scores, known))  # type: ignore[return-value]
+    columns = (direction, entered_scores, known)
+    return tuple(np.array(column, dtype=float) for column in columns)  # type: ignore[return-value]

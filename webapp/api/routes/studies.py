@@ -144,7 +144,8 @@ def study_leaderboard(
     """
     study = study_by_key(key)
     analysis_filter = (participant_filter.include_synthetic, include_failed, participant_filter.flags(study))
-    answer = get_result(AnalysisKey(study, "comparisons", *analysis_filter), created_by=request.user)  # type: ignore[arg-type]
+    result_key = AnalysisKey(study, "comparisons", *analysis_filter)
+    answer = get_result(result_key, created_by=request.user)  # type: ignore[arg-type]
     if answer.computed_result is None:
         return {"questions": [], "made_at": None, "n_ratings": None, "document": None, "job": answer.job}
     result, facts = answer.computed_result.result, answer.computed_result.facts
@@ -155,7 +156,8 @@ def study_leaderboard(
     compared = result.compared
     if by and by != questions[0]:
         # What bots are ranked by is read from one result alone, so that its count is the pages'.
-        answer = get_result(AnalysisKey(study, "dimensions", *analysis_filter), created_by=request.user)  # type: ignore[arg-type]
+        result_key = AnalysisKey(study, "dimensions", *analysis_filter)
+        answer = get_result(result_key, created_by=request.user)  # type: ignore[arg-type]
         compared = None if answer.computed_result is None else answer.computed_result.result.compared.get(by)
     ranking = None if compared is None else leaderboard(result.means, compared)
     return {

@@ -116,7 +116,8 @@ class NewStudyForm(forms.Form):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.label_suffix = ""
-        self.fields["protocol"].choices = [(protocol.name, protocol.title) for protocol in protocols]  # type: ignore[attr-defined]
+        choices = [(protocol.name, protocol.title) for protocol in protocols]
+        self.fields["protocol"].choices = choices  # type: ignore[attr-defined]
 
     def clean(self) -> dict[str, Any]:
         """Make a key of the name where none was written; one that is taken is said."""
