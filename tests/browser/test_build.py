@@ -111,7 +111,7 @@ def test_a_newcomer_builds_tries_and_opens_a_chat_study(lab: ConfabServer, new_p
     page.get_by_label("Pay per task").fill("1.60")
     page.get_by_label("Chats per bot").fill("40")
     page.get_by_label("Chats per bot").blur()
-    expect(page.locator("[data-live-part]")).to_contain_text("£12.00 an hour, £128 in all")
+    expect(page.locator("[data-live-part]")).to_contain_text("£12.00 per hour, £128 in total")
     person.click("button", "Next: Check and open")
 
     # The study stays closed until somebody has gone through it; the button says so.
@@ -296,7 +296,7 @@ def test_a_newcomer_builds_and_opens_every_protocol(
         expect(page.locator("[data-step=bots]")).to_contain_text("2 chosen")
     elif protocol != "choose":
         person.click("button", re.compile("Use the sample"))
-        expect(page.get_by_text("to judge").first).to_be_visible()
+        expect(page.get_by_role("heading", name=re.compile(r"^\d+ (items|conversations) to rate$"))).to_be_visible()
     for label, value in LEAST.items():
         if (field := page.get_by_label(label, exact=True)).count():
             field.fill(value)
@@ -456,7 +456,7 @@ def test_a_newcomer_makes_two_scenarios(lab: ConfabServer, signed_in: Any, new_p
     page.get_by_label("Name in exports").first.fill("story")
     page.get_by_label("Conversations wanted per cell").fill("20")
     page.get_by_label("Conversations wanted per cell").blur()
-    expect(page.locator("[data-live-part]")).to_contain_text("80 conversations in all.")
+    expect(page.locator("[data-live-part]")).to_contain_text("80 conversations in total.")
     for width in (390, 1366):
         page.set_viewport_size({"width": width, "height": 800})
         no_sideways_scroll(page)

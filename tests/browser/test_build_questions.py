@@ -147,7 +147,7 @@ def test_nothing_that_is_done_in_the_phone_is_stored(
     shown.get_by_role("button", name="Continue").click()
     shown.get_by_role("button", name="Start chatting").click()
     # The tabs go along with whoever goes on in the phone.
-    tabs = page.get_by_role("navigation", name="Step that is shown")
+    tabs = page.get_by_role("navigation", name="Step of the preview")
     expect(tabs.locator("[aria-current]")).to_have_text("Chat")
     expect(shown.locator(".msg-bot .votes")).to_have_count(3)  # the last reply of the sample came by itself
     shown.get_by_role("textbox").fill("Hello from the builder")
@@ -197,7 +197,7 @@ def test_questions_are_edited_without_script(test_bots_server: ConfabServer, new
     card(page, 6).get_by_role("button", name="Move up").click()
     expect(card(page, 5)).to_contain_text("Anything else?")
     opened(page, 5).get_by_role("button", name="Delete").click()
-    expect(page.get_by_text("“Anything else?” is deleted.")).to_be_visible()
+    expect(page.get_by_text("“Anything else?” was deleted.")).to_be_visible()
     page.get_by_role("button", name="Undo").click()
     expect(card(page, 5)).to_contain_text("Anything else?")
     expect(asked(page)).to_have_count(6)
