@@ -137,7 +137,7 @@ def test_a_study_is_computed_anew_when_its_people_said_more_and_forgotten_with_t
     first.refresh_from_db()
     first.result["metrics"][0]["identity"] = "an earlier one"
     first.save()
-    assert "These metrics have changed now: Words in the reply" in staff.get(ADDRESS).content.decode()
+    assert "These metrics have changed since then: Words in the reply" in staff.get(ADDRESS).content.decode()
     staff.post(f"{ADDRESS}{first.pk}/again/")
     again = Job.objects.exclude(pk=first.pk).get()
     run_job(again)
@@ -153,7 +153,7 @@ def test_published_figures_stand_beside_ours_of_the_same_set_and_dimension(staff
     run_job(Job.objects.get(kind="benchmark"))
     html = flat(staff.get(f"{ADDRESS}?target=coherence").content.decode())
     assert html.count("<span>published .14</span>") == 1, "ROUGE-L of the survey on ConvAI2"
-    assert "12 of 600 replies are here" in html
+    assert "12 of 600 replies are included." in html
     assert "the tiny test checkpoint" in html
     assert "Upper limit for metrics" in html
     assert "<span>published" not in staff.get(f"{ADDRESS}?target=fluent").content.decode()
@@ -341,7 +341,7 @@ def test_a_judge_is_held_to_the_same_people_as_metrics_from_the_result_of_the_co
     assert first[:2] == ["fair", "(judge)"]
     low, high = of_command["fair (pairs)"]["agreed"]["ci95"]
     assert first[2:5] == ["1.00", f"[{low:.2f},".replace("0.", "."), f"{high:.2f}]"]
-    assert "1 pair left out: there is no choice for the pair (fair (judge))." in html
+    assert "1 pair excluded: there is no choice for the pair (fair (judge))." in html
     assert "Nothing has been compared yet" not in html
     assert staff.get(f"{ADDRESS}{job.pk}/words_bot/").status_code == 404
     again = staff.post(f"{ADDRESS}{job.pk}/again/")
@@ -360,8 +360,13 @@ def test_a_judge_s_file_that_does_not_belong_says_why(staff: Client) -> None:
         (JUDGED, "", "judged.csv", "Choose the study"),
         (JUDGED, "chats", "judged.csv", "do not compare replies or chats"),
         (JUDGED, "compared", "judged.txt", "“judged.txt” is not a .csv file."),
-        ("a,b\n", "compared", "judged.csv", "the file is no file of judged pairs"),
-        (JUDGED.partition("\n")[0] + "\n", "compared", "judged.csv", "holds no pair"),
+        ("a,b\n", "compared", "judged.csv", "the file is not a file of judged pairs from judge_pairs --output"),
+        (
+            JUDGED.partition("\n")[0] + "\n",
+            "compared",
+            "judged.csv",
+            "The file contains no pairs with a choice of the judge.",
+        ),
     ):
         answer = ask_pairs(staff, content, study, name)
         assert answer.status_code == 400
@@ -394,7 +399,7 @@ def test_a_file_is_removed_with_all_that_was_computed_of_it_and_the_log_says_by_
 def test_what_cannot_be_compared_says_why(staff: Client) -> None:
     for content, name, told in (
         (b"{}\n", "mine.jsonl", "line 1: "),
-        (b'{"id": 1, "response": "x"}\n', "mine.jsonl", "no judged reply"),
+        (b'{"id": 1, "response": "x"}\n', "mine.jsonl", "The first lines contain no rated reply."),
         (judged(), "mine.csv", "not a .jsonl or .jsonl.gz"),
     ):
         answer = post(staff, content, name)

@@ -134,9 +134,9 @@ def test_a_study_opens_when_each_configured_bot_has_answered_once(client: Client
     def leads() -> list[str]:
         return [one.lead for one in findings_of(Plan(study)) if one.tone == "stop"]
 
-    assert "1 bot has not answered yet:" in leads()
+    assert "1 bot has not replied yet:" in leads()
     bot_answered(bot_id="lab", seconds=1.5)
-    assert "1 bot has not answered yet:" not in leads()
+    assert "1 bot has not replied yet:" not in leads()
 
 
 async def test_a_bot_is_tried_before_it_is_stored() -> None:

@@ -183,9 +183,9 @@ def test_a_mistake_is_said_at_its_field_and_nothing_is_saved(staff: Client) -> N
     data = {**form_of(staff, where), "min_exchanges": "9", "max_exchanges": "4"}
     told = staff.post(where, data, **JSON).json()
     assert not told["saved"]
-    assert "At least 9 and at most 4" in told["errors"]["min_exchanges"][0]
+    assert "The minimum of 9 exchanges is above the maximum of 4." in told["errors"]["min_exchanges"][0]
     html = flat(staff.post(where, data).content.decode())
-    assert re.search(r'id="id_min_exchanges_error"><p class="field-error">At least 9', html)
+    assert re.search(r'id="id_min_exchanges_error"><p class="field-error">The minimum of 9 exchanges', html)
     assert 'value="9"' in html
     study.refresh_from_db()
     assert study.values.chat.min_exchanges == 3
@@ -293,7 +293,7 @@ def test_the_checklist_says_what_is_missing_and_opening_is_refused(staff: Client
     study = draft(bots=[], thanks_text="", platform="prolific")
     missing = stops(findings_of(Plan(study)))
     told = " ".join(one.lead + one.rest for one in missing)
-    assert "A study needs a bot" in told
+    assert "The study has no bot. Choose one before you open the study." in told
     assert "Thank-you text" in told
     assert f"{len(CODES) - 1} outcomes have no Prolific code:" in told, "none is late in a study without parts"
     assert "You have not tested the study" in told
@@ -453,7 +453,7 @@ def test_two_equal_codes_are_said_at_the_field(staff: Client) -> None:
     where = address(draft(), "pay")
     data = {**form_of(staff, where), "platform": "prolific", "code_rated": "C1", "code_withdrawn": "C1"}
     answer = staff.post(where, data, **JSON).json()
-    assert "code of another outcome already" in answer["errors"]["code_withdrawn"][0]
+    assert "Another outcome already has the code C1." in answer["errors"]["code_withdrawn"][0]
     html = staff.get(where).content.decode()
     assert "PROLIFIC_PID={{%PROLIFIC_PID%}}" in html
     assert f'data-fetch-codes="{reverse("dashboard:study_pay_codes", args=["d"])}"' in html
@@ -496,7 +496,7 @@ def test_a_study_with_peoples_data_is_deleted_only_by_its_key(staff: Client) -> 
     html = staff.get(where).content.decode()
     assert "<dt>ratings, with their comments</dt><dd>3</dd>" in html
     refused = staff.post(where, {"typed": "Gone"}).content.decode()
-    assert "Write its key, gone, to delete it; “Gone” is not it." in refused
+    assert "Type its key, gone, to delete it, not “Gone”." in refused
     assert Study.objects.count() == 1
     assert staff.post(where, {"typed": "gone"})["Location"] == reverse("dashboard:studies")
     assert Study.objects.count() == Conversation.objects.count() == Task.objects.count() == 0
@@ -544,11 +544,11 @@ def test_items_come_from_a_file_and_what_is_none_is_told(staff: Client) -> None:
         return staff.post(page, {"study": "judged"}, follow=True).content.decode()
 
     html = sent(good, '{"id": 2}')
-    assert "1 item is new, 0 already existed, 1 skipped." in html
+    assert "1 new item, 0 already existed, 1 skipped." in html
     assert "Line 2 was skipped" in html
     assert "1 item to rate" in html
     assert "data-step-state>1 item<" in html
-    assert "0 items are new, 1 already existed, 0 skipped." in sent(good)
+    assert "0 new items, 1 already existed, 0 skipped." in sent(good)
 
 
 def test_items_are_drawn_from_conversations_by_a_job(staff: Client) -> None:

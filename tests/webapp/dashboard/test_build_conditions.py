@@ -81,7 +81,7 @@ def test_all_mistakes_are_told_at_once_each_at_its_field(staff: Client, study: S
 
     assert set(errors) == {"factor1_key", "levels1-a-label", "levels1-b-label", "levels2"}
     assert "name of a column" in errors["factor1_key"][0]
-    assert "It has no text." in errors["levels1-a-label"][0]
+    assert "The level has no text." in errors["levels1-a-label"][0]
     assert "at least two levels" in errors["levels2"][0]
     page = send(staff, study, data)
     assert page.status_code == 200

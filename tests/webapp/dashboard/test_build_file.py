@@ -222,8 +222,7 @@ def test_a_large_file_of_items_is_a_job_with_progress(staff: Client, monkeypatch
     assert {item.origin["file"] for item in study.items.all()} == {"some.jsonl"}
     assert not Path(job.payload["file"]).exists()
     html = staff.get(page).content.decode()
-    assert "5 items are new." in " ".join(html.split())
-    assert "1 was there already." in " ".join(html.split())
+    assert "5 new items, 1 already present." in " ".join(html.split())
     assert "Everything in the file" not in html
     assert 'href="/dashboard/studies/judged/build/bots/">Open the study’s items' in html
 
@@ -300,7 +299,7 @@ def test_a_file_names_its_study_and_a_key_that_cannot_be_is_told_with_one_that_c
         assert answer.status_code == status
         return answer.content.decode()
 
-    assert "1 conversation" in sent("Talks of May.jsonl", "", 200)
+    assert "1 new conversation" in sent("Talks of May.jsonl", "", 200)
     assert Conversation.objects.get().study.key == "talks_of_may"
     assert "“My study”: a key has" in (refused := sent("a.jsonl", "My study"))
     assert "“my-study” would do." in refused
@@ -330,7 +329,7 @@ def test_a_csv_is_read_as_its_columns_are_chosen_and_its_choices_are_stored(
     given = {"study": "talk", "accept": "on", "reversed-note": "on", "low_label-note": "bad", "controls": ["b1"]}
     for _ in range(2):  # a double click, or a reload
         answer = staff.post(page, {**columns, **given, "_import": "1"}, follow=True)
-        assertContains(answer, "7 conversations")
+        assertContains(answer, "7 new conversations")
     assert Job.objects.count() == 1
     study = Study.objects.get(key="talk")
     question = study.rubric.dimensions.get()
@@ -367,7 +366,7 @@ def test_a_parquet_table_is_imported_by_page_and_api_as_a_csv_is(staff: Client, 
     columns = {field.html_name: field.value() for field in preview["columns"]}
     assert list(columns.values()) == ["conversation", "bot", "human", "reply", "rater", "question"]
     answer = staff.post(address, {**columns, "study": "talk", "_import": "1"}, follow=True)
-    assertContains(answer, "6 conversations")
+    assertContains(answer, "6 new conversations")
     assert Rating.objects.filter(conversation__study__key="talk").count() == 5
     upload = SimpleUploadedFile("talk.parquet", contents)
     assert program.client.post("/api/v1/studies/by-api/conversations", {"file": upload}).status_code == 202
@@ -427,7 +426,7 @@ def test_a_package_shows_what_it_holds_and_a_study_file_its_changes(staff: Clien
     page = staff.post(reverse("dashboard:imports"), {"file": SimpleUploadedFile("s.zip", packed)})["Location"]
     contents = staff.get(page).context["contents"]
     assert (contents.n_conversations, contents.n_ratings, len(contents.bots)) == (1, 1, 1)
-    assertContains(staff.post(page, {"study": "again", "_import": "1"}, follow=True), "1 conversation")
+    assertContains(staff.post(page, {"study": "again", "_import": "1"}, follow=True), "1 new conversation")
     assert Study.objects.filter(key="again").exists()
     text = study_file_text(study_file_of(study)).replace("name: s", "name: other")
     file = SimpleUploadedFile("s.yaml", text.encode())

@@ -454,7 +454,8 @@ def test_the_command_prints_the_models_and_the_raters_of_the_pages(
     coefficients = [c for c in raters["agreement"]["coefficients"] if c["value"] is not None]
     assert coefficients
     said = [
-        f"{screening['n_flagged']} of {screening['n_raters']} raters; no rater is excluded",
+        f"Rater filters would flag {screening['n_flagged']} of {screening['n_raters']} raters. "
+        "No results on this page exclude any rater.",
         *(f"{bot['bot']} {figure(bot['mean'])} {figure(bot['own']['mean'])}" for bot in own["bots"]),
         *(f"{share(c['value'])} {span(c['low'], c['high'], shares=True)}" for c in coefficients),
     ]

@@ -243,7 +243,7 @@ def test_every_reader_is_told_the_same(staff: Client, half_rated: Study, tmp_pat
                 told(path.read_text(), "powered"),
             ]
         for shown in pages:
-            assert f"{percent(found.saved)} smaller" in shown
+            assert f"reduces the variance of the bots’ means by {percent(found.saved)}, as much as" in shown
             for bot, one in found.bots.items():
                 alone = f"{bot} {one.n} {one.n_unrated} {figure(one.ratings)}"
                 cells = [alone, span(one.ratings_low, one.ratings_high)]

@@ -228,7 +228,10 @@ def test_a_table_of_bots_is_uploaded_refused_and_taken_away(staff: Client, study
     for content, message in (
         (b"bot,ppl\nalfa,1\n", "line 2: the study has no bot &#x27;alfa&#x27;; did you mean alpha?"),
         (b"", "The file is empty"),
-        (b"bot,ppl\n" + b"x" * 1_000_001, "a table of bots has at most 1,000,000"),
+        (
+            b"bot,ppl\n" + b"x" * 1_000_001,
+            "The file has 1,000,009 bytes, but the limit for a table of bots is 1,000,000.",
+        ),
     ):
         answer = staff.post(where, {"file": SimpleUploadedFile("t.csv", content)})
         assert answer.status_code == 400

@@ -143,7 +143,7 @@ def test_a_bad_link_is_refused(staff: Client, reported: Study) -> None:
     for given in ({"name": " "}, {"name": "x", "days": "0"}, {"name": "x", "days": "9999"}):
         answer = staff.post(where, given)
         assert (answer.status_code, "The link was not created" in answer.content.decode()) == (400, True)
-    with pytest.raises(Refused, match="lasts 1 to 3650 days, not 0"):
+    with pytest.raises(Refused, match="A link can last 1 to 3650 days, not 0"):
         share_make(study=reported, name="x", document=b"", report_made_at=timezone.now(), days=0)
     assert not SharedReport.objects.exists()
 
@@ -180,7 +180,7 @@ def test_changes_are_told_with_both_intervals() -> None:
     assert [one.id for one in found.chapters] == ["ratings", CHANGES_SECTION, "methods"]
     chapter = found.chapters[1]
     assert chapter.lead == (
-        "Since the report of 2 November 2026, 09:05 UTC, 1 rated conversation has come.",
+        "Since the report of 2 November 2026, 09:05 UTC, 1 rated conversation has been added.",
         "4 of its 4 headline numbers have changed.",
     )
     [part] = chapter.parts
@@ -256,7 +256,7 @@ def test_a_study_stands_beside_the_paper(
     there = rows["HRED, Reddit, EI", "Quality"]
     assert (there[2].raw, there[3].text, there[6].raw) == ((2.714,), "[2.415, 3.013]", (16,))
     assert rows["VHCR, Cornell, EI", "Quality"][4].reason == ("this study has no bot VHCR, Cornell, EI")
-    assert "does not ask for empathy" in rows["HRED, Reddit, EI", "empathy"][4].reason
+    assert rows["HRED, Reddit, EI", "empathy"][4].reason == "this study has no question on empathy"
     assert rows["gamma", "Quality"][2].reason == "not in the paper"
     assert [row[2].text for row in three.table.rows if row[0].text == "HRED, Reddit, EI"] == ["20.000"]
     assert [row[1].text for row in eight.table.rows[:2]] == ["55", "49"]
