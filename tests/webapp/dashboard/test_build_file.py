@@ -301,8 +301,8 @@ def test_a_file_names_its_study_and_a_key_that_cannot_be_is_told_with_one_that_c
 
     assert "1 new conversation" in sent("Talks of May.jsonl", "", 200)
     assert Conversation.objects.get().study.key == "talks_of_may"
-    assert "“My study”: a key has" in (refused := sent("a.jsonl", "My study"))
-    assert "“my-study” would do." in refused
+    assert "“My study” is not a valid key." in (refused := sent("a.jsonl", "My study"))
+    assert "such as “my-study”." in refused
     assert "This field is required." in sent("!!.jsonl", "")
 
 
@@ -388,7 +388,7 @@ def test_a_parquet_table_is_imported_by_page_and_api_as_a_csv_is(staff: Client, 
     upload = SimpleUploadedFile("talk.parquet", contents)
     refusal = program.client.post("/api/v1/studies/large/conversations", {"file": upload})
     assert refusal.status_code == 413
-    assert "the most is 0 MB" in refusal.json()["error"]["message"]
+    assert "the maximum is 0 MB" in refusal.json()["error"]["message"]
 
 
 def test_a_file_that_cannot_be_imported_stays_with_its_reason(staff: Client, settings: Any, tmp_path: Path) -> None:

@@ -85,7 +85,7 @@ def test_fits_stand_in_one_table_with_what_chance_and_the_best_rival_reach(staff
     assert (full["r"], full["95 %"], full["null, 95 %"]) == (".84", "[.34, .97]", ".60")
     assert (full["Q²"], full["null, 95 %*"]) == (".41", ".22")
     found = full["Strongest rival"], full["Error ratio"], full["95 %*"]
-    assert found == ("The words of a message", "0.71", "[0.50, 1.10]")
+    assert found == ("The number of words per message", "0.71", "[0.50, 1.10]")
     assert "r, self-play" not in full  # no fit was applied to any
     # Under five bots no correlation is told, of the rivals neither.
     assert {rows[0][name] for name in ("r", "95 %", "Q²", "Strongest rival", "Error ratio")} == {"–"}
@@ -133,14 +133,14 @@ def test_the_same_bots_stand_in_several_studies(staff: Client, study: Study, tmp
     assertContains(page, "Significant in both c and other: 1 pair of bots, 0 in the same order")
     # Fits say of which study they are, then.
     page = staff.get(address(study, "?with=other"))
-    assert [row["What"].split(":")[0] for row in cells_of(page)] == ["other"]
+    assert [row["Settings"].split(":")[0] for row in cells_of(page)] == ["other"]
     assertContains(page, f"/dashboard/studies/{study.key}/results/?with=other&amp;part=studies#studies")
 
 
 def test_what_cannot_stand_beside_is_said(staff: Client, study: Study, rated: Study) -> None:
     leaderboard = reverse("dashboard:study_results", args=[study.key])
     for page in (staff.get(address(study, "?with=nothing")), staff.get(f"{leaderboard}?with=nothing")):
-        assert "no other study “nothing” in use; there are rated" in text_of(page.content.decode())
+        assert "Unknown study “nothing”. Other studies in use: rated" in text_of(page.content.decode())
     rated.conversations.all().delete()
     page = staff.get(f"{leaderboard}?with=rated")
     assert "“rated” has no ratings yet." in text_of(page.content.decode())

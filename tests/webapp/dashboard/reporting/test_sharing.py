@@ -274,5 +274,5 @@ def test_a_study_stands_beside_the_paper(
     assert re.findall(r'<section id="([a-z0-9-]+)"', output.read_text())[:2] == [*("table-2", "table-3")]
     with pytest.raises(CommandError, match="invalid choice: 'gp2020'"):
         call_command("report", "--study", study.key, "--like", "gp2020", "--output", "x.html")
-    with pytest.raises(CommandError, match=r"name it by --output FILE\.html"):
+    with pytest.raises(CommandError, match=r"--like and --sections need a page; add --output FILE\.html"):
         call_command("report", "--study", study.key, "--like", "ghandeharioun2019", "--json")
