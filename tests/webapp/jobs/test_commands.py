@@ -52,7 +52,7 @@ def test_chat_gives_one_reply_per_message(fake_bot: Any) -> None:
 
 def test_a_blank_message_is_wrong_usage(fake_bot: Any) -> None:
     bot: FakeStepBot = fake_bot("fake")
-    with pytest.raises(CommandError, match="--message is '  '; a message has") as caught:
+    with pytest.raises(CommandError, match="--message is '  '; write at least one visible character") as caught:
         run("chat", "fake", "--message", "hi", "--message", "  ")
     assert caught.value.returncode == 2
     assert not bot.batches

@@ -237,7 +237,7 @@ def test_imported_conversations_are_told_by_their_words(tmp_path: Path, admin_cl
         if str(rows[2].conversation_id) in row and ",question_user," in row
     ]
     assert ",the conversation is in es; the metric supports only en,other_language," in line
-    assert "Left out of 3" in compute_all("question"), "told again, though nothing was left to compute"
+    assert "Not computed for 3" in compute_all("question"), "told again, though nothing was left to compute"
 
 
 @pytest.mark.django_db

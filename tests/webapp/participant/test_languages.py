@@ -166,8 +166,8 @@ def test_the_builder_takes_them_and_says_what_stays_as_written() -> None:
     texts = page_of(client.get("/dashboard/studies/s/build/texts/"))
     assert len(re.findall(r'name="languages" value="\w+"[^>]* checked', texts)) == 3
     check = page_of(client.get("/dashboard/studies/s/build/check/"))
-    assert "Participants choose among English, German and Arabic." in check
-    assert "without a translation stay as written: 1 into German, 1 into Arabic." in check
+    assert "Participants can choose among English, German and Arabic." in check
+    assert "Your own lines without a translation are shown as written: 1 into German, 1 into Arabic." in check
     assert spoken(client.get("/preview/s/consent/?lang=de")) == DE
 
 
@@ -219,7 +219,7 @@ def test_own_lines_are_translated_in_the_builder() -> None:
     wanted = {line: words for line, words in GERMAN.items() if line != "Where to?"}
     assert study.values.texts.translations == {"de": wanted}
     check = page_of(client.get("/dashboard/studies/s/build/check/"))
-    assert "stay as written: 1 into German, 10 into Arabic." in check
+    assert "Your own lines without a translation are shown as written: 1 into German, 10 into Arabic." in check
     assert "Über Tee" in page_of(client.get("/preview/s/consent/?lang=de"))
     assert client.post(address, {**sent, "languages": ["en", "ar"]}).status_code == 302
     study.refresh_from_db()

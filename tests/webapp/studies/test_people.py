@@ -70,7 +70,7 @@ def test_participants_agree_to_a_person_only_where_they_learn_of_it_before() -> 
 def test_a_person_replies_to_nobody_else() -> None:
     with pytest.raises(BotError, match="somebody is a person"):
         bots.get("somebody").answer([Conversation("c")])  # type: ignore[attr-defined]
-    with pytest.raises(Refused, match="somebody is a person, who cannot converse in self-play"):
+    with pytest.raises(Refused, match="somebody is a person, who cannot take part in self-play; name bots only"):
         run_create(bots=["eliza", "somebody"], enqueue=False)
 
 
