@@ -322,7 +322,7 @@ class SettingsForm(forms.Form):
 
     Attributes:
         groups: headings, each with the names of the fields below it.
-        beside: names of fields that are no values of a version; the step stores them.
+        unversioned_fields: names of fields that belong to no version; the step stores them.
     """
 
     unversioned_fields: Collection[str] = ()
