@@ -215,7 +215,7 @@ class Ratings:
             other_columns = [key for key in frame.columns if key not in reserved]
             dimensions = [key for key in other_columns if key in numbers or texts.holds_numbers(key)]
             if other_columns and not dimensions and len(frame):
-                raise ValueError(f"the table has no column of numbers; {', '.join(other_columns)} contain text")
+                raise ValueError(f"the table has no column of numbers; columns with text: {', '.join(other_columns)}")
         answers: dict[str, np.ndarray] = {}
         scales = FileScales.read(scale)
         questions = []

@@ -348,7 +348,7 @@ def test_wrong_settings_are_refused() -> None:
 
 
 def test_a_cap_without_prices_says_what_to_add() -> None:
-    with pytest.raises(ValueError, match="add price_out, the price of a million tokens"):
+    with pytest.raises(ValueError, match="set price_out to the price of a million tokens"):
         EndpointBot(name="e", model="m", price_in=1.0, max_cost=5.0)
-    with pytest.raises(ValueError, match="add price_in"):
+    with pytest.raises(ValueError, match="set price_in"):
         EndpointBot(name="e", model="m", max_cost=5.0)

@@ -170,7 +170,7 @@ def test_scores_as_texts_are_read_as_numbers_or_named() -> None:
     assert Ratings.from_frame(frame).answers["quality"].tolist() == [1, 2, 3, 4]
     whole = frame.assign(quality=pd.array([1, None, 3, 4], dtype="Int64"))
     np.testing.assert_equal(Ratings.from_frame(whole).answers["quality"], [1, np.nan, 3, 4])
-    with pytest.raises(ValueError, match="no column of numbers; quality hold texts"):
+    with pytest.raises(ValueError, match="no column of numbers; columns with text: quality"):
         Ratings.from_frame(frame.assign(quality=["good", "bad", "good", "x"]))
     decimal = Ratings.from_frame(frame.assign(quality=["1", "3,5", "2", "NA"]))
     np.testing.assert_equal(decimal.answers["quality"], [1, 3.5, 2, np.nan])

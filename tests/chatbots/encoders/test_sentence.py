@@ -398,7 +398,7 @@ D = 4
 
 
 def likeness(x, y):
-    return word_similarity(TextWords.from_vectors(x), TextWords.of(y))
+    return word_similarity(TextWords.from_vectors(x), TextWords.from_vectors(y))
 
 
 def plain_cosine(a, b):

@@ -140,7 +140,7 @@ def test_the_groups_never_share_a_conversation():
         found = extremes(scores, 100, seed=seed)
         assert len(found.best) == len(found.worst) == 4
         assert not set(found.best) & set(found.worst)
-    assert found.reason == "9 conversations rated; 100 best and 100 worst need 200"
+    assert found.reason == "9 conversations rated; 100 best and 100 worst require 200"
 
 
 def test_no_best_where_all_are_alike_or_nobody_rated():
@@ -247,7 +247,7 @@ def test_each_raters_scores_are_scipys():
         own = raters == name
         np.testing.assert_allclose(found.values[own], stats.zscore(values[own], ddof=1))
     assert np.isnan(found.values[raters == "eve"]).all()
-    assert found.left_out == {"eve": "9 of the 10 ratings needed"}
+    assert found.left_out == {"eve": "only 9 of the 10 ratings needed"}
     assert (found.n_ratings, found.n_used) == (51, 42)
     assert set(found.raters) == {"ann", "bob"}
 
@@ -270,7 +270,7 @@ def test_a_rater_who_never_varies_has_no_scores_but_can_be_centred():
     raters = ["flat"] * 10 + ["ok"] * 10
     found = rater_zscores(values, raters)
     assert np.isnan(found.values[:10]).all()
-    assert "same" in found.left_out["flat"]
+    assert "all 10 ratings are equal" in found.left_out["flat"]
     centred = rater_zscores(values, raters, mode="centre")
     assert centred.values[:10].tolist() == [0.0] * 10
     assert centred.values[10] == -4.5

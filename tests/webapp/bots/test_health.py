@@ -129,7 +129,7 @@ def test_a_bot_that_comes_back_by_itself_and_fails_again_waits_for_a_person() ->
 
 def test_one_chat_alone_sets_no_bot_aside() -> None:
     fail(*["a"] * 10)
-    assert "latest 10 replies" in entry().trouble
+    assert "last 10 replies" in entry().trouble
     assert not entry().is_set_aside
     fail("b")
     assert entry().is_set_aside

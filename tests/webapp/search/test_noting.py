@@ -166,7 +166,7 @@ def test_a_kept_search_for_a_metric_that_is_gone_is_shown_as_such(reader: Client
     page = reader.get(reverse("dashboard:study_conversations", args=["noted"]))
     assert page.status_code == 200
     html = page.content.decode()
-    assert "Old: cannot be read any more" in html
+    assert "Old: no longer valid" in html
     assert "There is no field “gone_metric” here." in html
     assert len(page.context["page"].rows) == 2
 

@@ -28,7 +28,7 @@ def test_a_study_of_pairs_is_relative_and_has_kappas() -> None:
     found = said(make_compared(n_items=4))
     assert found["3.1.1"] == "eliza: 4; parrot: 4"
     assert found["4.2.2/quality"] == "Relative."
-    assert found["4.3.11.1/quality"].startswith("Cohen's kappa")
+    assert found["4.3.11.1/quality"].startswith("The median of Cohen's kappa over all pairs of raters.")
     assert found["3.2.2.2"] == ""
 
 
