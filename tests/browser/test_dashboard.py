@@ -213,7 +213,7 @@ def test_a_run_is_followed_and_stopped(lab: ConfabServer, new_page: Callable[...
     page.wait_for_url("**/runs/*/")
     page.get_by_role("button", name="Stop", exact=True).click()
     dialog = page.get_by_role("dialog")
-    expect(dialog).to_contain_text("Results so far are kept")
+    expect(dialog).to_contain_text("Its results so far are kept, and you can resume it later.")
     dialog.get_by_role("button", name="Stop").click()
     expect(page.locator(".page-title .pill")).to_have_text("Stopped")
     page.get_by_role("button", name="Resume").click()
@@ -411,7 +411,7 @@ def test_the_list_is_narrowed_by_choosing_with_keys_on_a_phone(lab: ConfabServer
     page.get_by_role("checkbox", name="starred").press("Space")
     expect(told).to_have_text("0 matching conversations.")
     page.get_by_role("checkbox", name="starred").press("Space")
-    page.get_by_label("How many").fill("2")
+    page.get_by_label("Size", exact=True).fill("2")
     page.get_by_label("Seed").fill("3")
     expect(told).to_have_text("2 matching conversations.")
     # The range of another number stands in the fields as the search asks for it: not at all.
@@ -426,7 +426,7 @@ def test_the_list_is_narrowed_by_choosing_with_keys_on_a_phone(lab: ConfabServer
     narrow.press("Enter")
     expect(page.get_by_label("Rated by")).to_have_value("r2")
     expect(page.get_by_label("Seed")).to_have_value("3")
-    page.get_by_label("How many").fill("many")
+    page.get_by_label("Size", exact=True).fill("many")
     expect(told).to_contain_text("needs a whole number")
 
 

@@ -56,4 +56,4 @@ async def test_the_demo_answers_and_nothing_is_left_over(server: ConfabServer) -
     web.send_signal(signal.SIGTERM)
     await asyncio.to_thread(web.wait, 60)
     assert not bot_hosts()
-    assert "The bot host has ended" not in log.read_text()
+    assert "The bot host has stopped" not in log.read_text()

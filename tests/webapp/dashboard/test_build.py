@@ -324,7 +324,7 @@ def test_opening_says_which_bots_are_not_loaded_yet(staff: Client) -> None:
         staff.post(address(study, "check"), {"_state": "paused"}, follow=True)
     check = staff.get(address(study, "check")).content.decode()
     assert "2 are loaded now." in check
-    assert "All of them load" not in check
+    assert "They all load" not in check
 
 
 def test_a_study_opens_once_somebody_has_gone_the_whole_way(staff: Client) -> None:
