@@ -35,7 +35,7 @@ async def test_the_demo_answers_and_nothing_is_left_over(server: ConfabServer) -
         return [one for one in living(server.data_dir) if "bot_host" in one.cmdline()]
 
     await asyncio.to_thread(server.start_web)
-    assert "`manage.py bot_host` bot_host` as well" in log.read_text()
+    assert "run `manage.py bot_host` as well" in log.read_text()
     assert not bot_hosts()
     server.kill("web")
     log.unlink()

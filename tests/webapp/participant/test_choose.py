@@ -84,7 +84,7 @@ def test_no_way_in_stores_another_number(browser: Client) -> None:
 def test_settings_that_cannot_be_are_refused() -> None:
     with pytest.raises(ValidationError) as refused:
         make_choosing(n_choose=6)
-    assert "6 things to choose from" in refused.value.message_dict["n_choose"][0]
+    assert "With 6 options, participants must choose fewer than 6, not 6." in refused.value.message_dict["n_choose"][0]
     assert study_edit(study=make_choosing("b", n_choose=2), n_choose=5).items.count() == 1
 
 
@@ -102,7 +102,7 @@ def test_the_shares_and_their_weights_stand_on_its_page(client: Client) -> None:
     client.force_login(make_staff(Right.READ))
     address = reverse("dashboard:study_why", args=[study.key]) + "?part=items"
     page = shown(client.get(address))
-    assert "2 people chose." in page
+    assert "2 people made a choice." in page
     assert re.search(r"Emotional awareness.*?\.50", page)
 
 

@@ -147,8 +147,8 @@ def test_package_datasheet_and_metrics_know_the_language(tmp_path: Any, browser:
     ("languages", "error"),
     [
         (["en", "tlh"], r"texts\.languages\[1\].*tlh"),
-        (["en", "de", "de"], r"texts\.languages .*names de twice"),
-        (["de", "ar"], r"texts\.languages .*leaves out en"),
+        (["en", "de", "de"], r"texts\.languages .*contains de twice"),
+        (["de", "ar"], r"texts\.languages .*must include en, the study's own language"),
         ([["en"]], r"texts\.languages\[0\]"),
         ("de", r"texts\.languages"),
     ],

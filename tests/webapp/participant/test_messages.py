@@ -76,7 +76,7 @@ def test_a_message_is_stored_answered_and_read(study: Study, browser: Client) ->
 
     staff, person = signed_in(*Right), f"/dashboard/studies/s/people/{conversation.participant_id}/"
     assert "1 message</strong> from participants of s not answered yet." in text_of(staff, "/dashboard/")
-    assert "Message waits" in text_of(staff, "/dashboard/studies/s/people/?show=wrote")
+    assert "Message waiting" in text_of(staff, "/dashboard/studies/s/people/?show=wrote")
     assert "Is this &lt;b&gt;recorded&lt;/b&gt;?" in text_of(staff, person)
     fields = {"message": str(ParticipantMessage.objects.get().pk), "text": "Only here."}
     answered = staff.post(f"{person}answer/", fields)

@@ -308,7 +308,8 @@ def validate_selection(on: Checked) -> Errors:
     n_to_choose, n = on.values.choosing.n_choose, len(on.scales)
     if n_to_choose < n:
         return {}
-    return {"n_choose": f"With {n} options, participants must choose fewer than {n_to_choose}. Lower this number."}
+    message = f"With {n} options, participants must choose fewer than {n}, not {n_to_choose}. Lower this number."
+    return {"n_choose": message}
 
 
 def validate_reference(on: Checked) -> Errors:

@@ -67,7 +67,7 @@ def test_ids_go_when_their_time_has_come_and_the_work_stays() -> None:
     said = flat(page.get("/dashboard/studies/s/").content.decode())
     assert "Recruitment ids are erased on" in said
     assert "Backups and log files are not erased." in said
-    assert "Recruitment ids, by the clock (1 person)" in said
+    assert "Recruitment ids, by the clock (1 participant)" in said
 
 
 def test_texts_go_and_ratings_stay() -> None:
