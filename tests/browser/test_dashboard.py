@@ -415,7 +415,7 @@ def test_the_list_is_narrowed_by_choosing_with_keys_on_a_phone(lab: ConfabServer
     page.get_by_label("Seed").fill("3")
     expect(told).to_have_text("2 matching conversations.")
     # The range of another number stands in the fields as the search asks for it: not at all.
-    page.get_by_label("Of", exact=True).select_option("turns")
+    page.get_by_label("Number", exact=True).select_option("turns")
     expect(page.locator("#c-low")).to_have_value("")
     page.get_by_role("button", name="Apply filters").press("Enter")
     page.wait_for_url("**/conversations/?q=is:rated+rater:r2+sample:2+seed:3")

@@ -263,7 +263,7 @@ def test_the_overview_counts_items_and_asks_for_no_chatbot(items_study: Study) -
     for model in ("a", "b"):
         assert re.search(rf'{model}</th><td class="number">3</td><td class="number">12</td>', overview)
     assert "Participants cannot get a chatbot" not in overview
-    assert "cannot assign a chatbot to participants" not in client.get("/dashboard/").content.decode()
+    assert "cannot give participants a chatbot" not in client.get("/dashboard/").content.decode()
 
 
 def test_every_kind_of_target_is_exported(items_study: Study) -> None:
