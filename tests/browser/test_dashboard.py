@@ -494,7 +494,7 @@ def test_the_live_room_follows_people_and_pauses_by_keyboard(lab: ConfabServer, 
     page.get_by_role("button", name="Pause").focus()
     page.keyboard.press("Enter")
     dialog = page.get_by_role("dialog")
-    expect(dialog).to_contain_text("1 active participant may finish. No new ones can start.")
+    expect(dialog).to_contain_text("1 active participant can finish. No new ones can start.")
     page.keyboard.press("Escape")
     expect(dialog).to_have_count(0)
     page.keyboard.press("Enter")

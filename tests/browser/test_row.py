@@ -90,7 +90,7 @@ def pay_says(server: ConfabServer, key: str, page: Page) -> list[list[str]]:
     expect(rows.first).to_be_visible()
     no_sideways_scroll(page)
     assert rows.locator("th").all_inner_texts() == ["anna"]
-    return [[row.locator("td").nth(n).inner_text() for n in (1, 6, 7)] for row in rows.all()]
+    return [[" ".join(row.locator("td").nth(n).inner_text().split()) for n in (1, 6, 7)] for row in rows.all()]
 
 
 def test_two_chats_are_rated_the_second_in_another_browser(
@@ -117,7 +117,7 @@ def test_two_chats_are_rated_the_second_in_another_browser(
     again = new_page(*SIZES[0])
     again.goto(link)
     expect(again.locator("#code")).to_have_text("RATED1")
-    assert pay_says(test_bots_server, key, new_page()) == [["Done", "RATED1", "Approve\n£2.00"]]
+    assert pay_says(test_bots_server, key, new_page()) == [["Done", "RATED1", "Approve £2.00"]]
 
 
 def test_a_missed_check_in_the_first_chat_ends_after_the_second(
@@ -158,7 +158,7 @@ def test_a_chatbot_that_fails_ends_it_early_with_pay(
     assert elsewhere.url == page.url
     elsewhere.get_by_role("button", name="Finish early and get paid").click()
     ended(elsewhere, "FAILED1", "Thank you. Everything is saved.")
-    assert pay_says(test_bots_server, key, new_page()) == [["Bot failed", "FAILED1", "Approve\n£2.00"]]
+    assert pay_says(test_bots_server, key, new_page()) == [["Bot failed", "FAILED1", "Approve £2.00"]]
 
 
 @pytest.mark.parametrize(("width", "height"), SIZES)

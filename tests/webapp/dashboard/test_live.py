@@ -366,7 +366,7 @@ def test_pause_resume_and_close_with_what_people_read_then(staff: Client, caplog
     chat = inside.post("/s/s/start/", {"consent": "on"})["Location"]
     state = address(study, "study_people_state")
     html = staff.get(address(study)).content.decode()
-    assert "1 active participant may finish. No new ones can start." in html
+    assert "1 active participant can finish. No new ones can start." in html
     caplog.set_level("INFO")
     assert staff.post(state, {"_state": "paused"})["Location"] == address(study)
     assert "study s is paused, by r" in caplog.text

@@ -239,10 +239,10 @@ def test_a_matrix_is_asked_for_shown_and_read(staff: Client) -> None:
     assertContains(page, "Conversations per pair")
 
     mixed = staff.get(listed, {"bot": "parrot", "first": "eliza"})
-    assertContains(mixed, "with eliza, who starts", count=2)
+    assertContains(mixed, "with eliza, which begins", count=2)
     alone = staff.get(listed, {"bot": "parrot", "first": "parrot"})
     assert alone.context["page"].total == 2
-    assertNotContains(alone, "who starts")
+    assertNotContains(alone, "which begins")
 
     one = Conversation.objects.filter(selfplay__partner_bot_id="eliza").first()
     reader = staff.get(reverse("dashboard:conversation", args=[one.pk]), follow=True)

@@ -60,7 +60,7 @@ def test_who_has_begun_may_go_on(browser: Client, first: Study) -> None:
 
 @pytest.mark.parametrize(
     ("keys", "message"),
-    [("none", "There is no study “none”"), ("s", "is this study itself"), ("a/b", "and a/b is none")],
+    [("none", "There is no study “none”"), ("s", "is this study itself"), ("a/b", "a/b is not a study key")],
 )
 def test_keys_are_those_of_other_studies(keys: str, message: str) -> None:
     with pytest.raises(ValidationError) as refused:

@@ -205,7 +205,9 @@ def test_a_bot_that_is_gone_by_then_ends_the_way_early_and_is_paid(monkeypatch: 
 def test_too_few_bots_for_the_row_are_told_to_the_researcher_and_to_people() -> None:
     with pytest.raises(ValidationError) as wrong:
         make_in_turn(4)
-    assert "the study has 3" in wrong.value.message_dict["bots_in_a_row"][0]
+    assert (
+        "The study has 3 chatbots, so participants cannot chat with 4" in wrong.value.message_dict["bots_in_a_row"][0]
+    )
     study = make_in_turn(2, max_per_bot=1)
     task_start(participant=make_participant(study))
     with pytest.raises(Refused) as refused:

@@ -95,7 +95,7 @@ def test_what_is_stored_is_not_changed_under_people(study: Study, tmp_path: Path
         ("{", "not JSON"),
         ("[]", "must be a mapping"),
         ('{"id": "x"}', "response is missing"),
-        (line(1, response=" "), "must be a text that is not blank"),
+        (line(1, response=" "), "it must not be blank"),
         (line(1, response="a\x00b"), "U+0000"),
         (line(1, context="hello"), "context"),
         (line(1, context=[1], model=5), "2 mistakes"),

@@ -248,7 +248,7 @@ def _confirm(n_inside: int) -> str:
     """Return the text of the dialog before the study is paused or closed."""
     if not n_inside:
         return "No participant is active, and no new ones can start."
-    return f"{n_inside} active {plural(n_inside, 'participant', 'participants')} may finish. No new ones can start."
+    return f"{n_inside} active {plural(n_inside, 'participant', 'participants')} can finish. No new ones can start."
 
 
 def _alarm(room: LiveRoom) -> str:
