@@ -40,8 +40,7 @@ from webapp.ratings.attention_results import checks_by_task
 from webapp.ratings.models import Rating
 from webapp.studies.lifecycle import study_import
 from webapp.studies.models import Item, Study, Task
-from webapp.studies.protocols.base import protocols
-from webapp.studies.selectors import judges_conversations
+from webapp.studies.protocols.base import get_protocol, protocols
 from webapp.studies.study_file import study_example, study_file_of, study_file_read, study_file_text
 from webapp.studies.versions import study_edit
 from webapp.transfer.exporters.base import ExportColumn, ExportOptions, exporters
@@ -221,7 +220,7 @@ def opened(name: str) -> Study:
     file = study_file_read(study_file_text(study_example(name)))
     study = study_import(file=file, opens=protocols.get(name).gives != "conversations").study
     assert study_file_text(study_file_of(study)) == study_file_text(file)
-    if judges_conversations(study):
+    if get_protocol(study).judges_conversations:
         records_store(study=study, records=conversations_sample())
     return study_edit(study=study, state=Study.State.COLLECTING, **checks_of(study))
 

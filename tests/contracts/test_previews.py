@@ -14,8 +14,8 @@ from webapp.participant.preview import BEFORE_TASKS
 from webapp.participant.preview_data import standing_staged
 from webapp.participant.steps.base import steps
 from webapp.studies.models import Outcome, Study
-from webapp.studies.protocols.base import protocols
-from webapp.studies.selectors import participant_token, talks_to_bots
+from webapp.studies.protocols.base import get_protocol, protocols
+from webapp.studies.selectors import participant_token
 
 pytestmark = pytest.mark.django_db
 
@@ -77,7 +77,7 @@ def test_a_preview_holds_what_the_real_page_holds(protocol: str, step: str, staf
     study = draft(protocol)
     shown = staff.get(f"/preview/{study.key}/{step}/")
     if step in BEFORE_TASKS:
-        if talks_to_bots(study):  # visitors of a study that collects without bots are refused
+        if get_protocol(study).talks_to_bots:  # visitors of a study that collects without bots are refused
             force_bots(study, ["eliza", "parrot"])
         Study.objects.filter(pk=study.pk).update(state=Study.State.COLLECTING)
         real = Client().get(f"/s/{study.key}/")

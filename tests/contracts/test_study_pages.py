@@ -36,12 +36,11 @@ from webapp.dashboard.selectors import study_cards, study_rows
 from webapp.participant import consumers
 from webapp.participant.simulated import ScriptedParticipant, steps
 from webapp.ratings.models import Rating
-from webapp.ratings.paired_comparisons import compares_pairs
 from webapp.results.fingerprint import analysed_counts
 from webapp.studies.assignment.counterbalance import study_count_anew
 from webapp.studies.models import Participant, Study
-from webapp.studies.protocols.base import protocols
-from webapp.studies.selectors import judges_items, rehearsal_token, talks_to_bots
+from webapp.studies.protocols.base import get_protocol, protocols
+from webapp.studies.selectors import rehearsal_token
 
 NO_DATA = re.compile(
     r"No ratings? yet|No judgements yet|No participants yet|No participant has started yet"
@@ -76,7 +75,7 @@ def pages_agree(study: Study, n_people: int, **query: str) -> None:
         each = 1 if name not in ("chat", "marked_chat", "arena", "picks", "survey") else None
         assert row.n_completed >= n_people, name
         assert each is None or row.n_completed == n_people, name
-        assert "chat" not in row.latest or talks_to_bots(study), name
+        assert "chat" not in row.latest or get_protocol(study).talks_to_bots, name
     for tab in TABS:
         for page in pages_open_to(user, tab, study):
             said = NO_DATA.findall(read(client, study, page.route, **query))
@@ -95,10 +94,10 @@ def pages_agree(study: Study, n_people: int, **query: str) -> None:
     assert (cards.n_people, cards.n_raters) == (n_people, n_people), name
     if name in PER_TASK:
         assert cards.n_ratings == n_people * PER_TASK[name]
-    if compares_pairs(study):
+    if get_protocol(study).compares_pairs:
         n_judgements = cards.n_ratings * (5 if name == "best_worst" else 1)
         assert f"{n_judgements} judgements of" in read(client, study, "study_results", **query)
-    if judges_items(study):
+    if get_protocol(study).judges_items:
         assert "do not chat" in read(client, study, "study_conversations", **query)
     assert "cannot give participants a chatbot" not in " ".join(one.rest for one in action_items())
 

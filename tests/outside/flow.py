@@ -27,8 +27,7 @@ from webapp.ratings.models import Rating, RatingRevision
 from webapp.studies.lifecycle import study_import
 from webapp.studies.models import Outcome, Participant, QuestionAnswers, Study, Task
 from webapp.studies.models.participants import QuizAttempt, TrainingAnswer
-from webapp.studies.protocols.base import protocols
-from webapp.studies.selectors import judges_conversations
+from webapp.studies.protocols.base import get_protocol, protocols
 from webapp.studies.settings import SECTIONS
 from webapp.studies.study_file import study_example
 from webapp.studies.versions import study_edit
@@ -93,7 +92,7 @@ def study_open(protocol: str, platform: str, settings: Mapping[str, Any]) -> Stu
     """Open the protocol's example, with short tasks and every step before and beside them."""
     found = protocols.get(protocol)
     study = study_import(file=study_example(protocol), opens=False).study
-    if judges_conversations(study):
+    if get_protocol(study).judges_conversations:
         records_store(study=study, records=conversations_sample())
     # Nothing but the labels is asked in a chat that is marked while it goes on.
     after = [] if settings.get("marked_when") == "during" else AFTER[found.has_one_item :]

@@ -20,7 +20,7 @@ from webapp.conversations.models import CONTENT_REFUSED, NO_PARTNER, ChatImage, 
 from webapp.core.clock import database_now
 from webapp.core.markdown import without_marks
 from webapp.studies.models import Study, Task
-from webapp.studies.selectors import talks_to_bots
+from webapp.studies.protocols.base import get_protocol
 from webapp.studies.settings import ChatRules
 
 PERSON_REPLY_S = 300
@@ -147,7 +147,7 @@ def moves_of(conversation_id: UUID) -> int | None:
 
 def synthetic_count(study: Study) -> int:
     """Return the number of chats of scripted participants, or of their tasks where no one chats."""
-    if not talks_to_bots(study):
+    if not get_protocol(study).talks_to_bots:
         theirs = Task.objects.filter(participant__study=study, participant__is_synthetic=True)
         return theirs.count()
     return Conversation.objects.filter(study=study, is_synthetic=True).count()

@@ -27,8 +27,8 @@ from webapp.pay.submissions import SETTLED
 from webapp.studies.assignment.capacity import bots_beyond_cap
 from webapp.studies.messages import messages_waiting
 from webapp.studies.models import Outcome, Participant, Slot, Study, StudyVersion, Task
+from webapp.studies.protocols.base import get_protocol
 from webapp.studies.recruitment.completion import promises_pay
-from webapp.studies.selectors import talks_to_bots
 
 PAYING = ("prolific", "mturk", "panel")
 """Platforms on which researchers approve or reject work."""
@@ -280,7 +280,7 @@ def _unavailable(studies: Sequence[Study], entries: dict[str, BotEntry]) -> list
 
     Studies that are left without any bot are among them.
     """
-    studies = [study for study in studies if talks_to_bots(study)]
+    studies = [study for study in studies if get_protocol(study).talks_to_bots]
     reports = heartbeat_bots()
     items: list[ActionItem] = []
     asides = bots_aside()
@@ -328,7 +328,7 @@ def _unavailable(studies: Sequence[Study], entries: dict[str, BotEntry]) -> list
 
 
 def _behind(studies: Iterable[Study]) -> list[ActionItem]:
-    studies = [study for study in studies if talks_to_bots(study)]
+    studies = [study for study in studies if get_protocol(study).talks_to_bots]
     counts: dict[int, dict[str, int]] = {study.pk: {} for study in studies}
     for row in (
         Slot.objects.filter(

@@ -34,7 +34,7 @@ from webapp.search.query import parse_query
 from webapp.studies.assignment.capacity import bots_beyond_cap
 from webapp.studies.bot_columns import BotColumns
 from webapp.studies.models import Study
-from webapp.studies.selectors import judges_items
+from webapp.studies.protocols.base import get_protocol
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,7 +246,7 @@ def samples_of(
             several, and a question that counts the other way, have no such number in the index: then all rated ones
             are drawn of.
     """
-    if judges_items(study):
+    if get_protocol(study).judges_items:
         return None
     dimensions = study_dimensions(study)
     numbers = Numbers(dimensions)

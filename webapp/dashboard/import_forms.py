@@ -17,7 +17,7 @@ from webapp.core.errors import Refused
 from webapp.dashboard.builder.forms import DirectionField
 from webapp.dashboard.forms import check_size, styled
 from webapp.studies.models import Study
-from webapp.studies.selectors import judges_items
+from webapp.studies.protocols.base import get_protocol
 from webapp.transfer.import_file import FileContents
 from webapp.transfer.job_files import UPLOAD_ENDINGS
 from webapp.transfer.services import language_checked
@@ -111,7 +111,7 @@ class ItemsForm(forms.Form):
         studies = [
             candidate
             for candidate in Study.objects.filter(archived_at=None, is_imported=False)
-            if judges_items(candidate)
+            if get_protocol(candidate).judges_items
         ]
         field: Any = self.fields["study"]
         field.choices = [("", "Choose"), *((candidate.key, candidate.name) for candidate in studies)]

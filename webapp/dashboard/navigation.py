@@ -25,7 +25,8 @@ from webapp.core.pages import staff_refusal
 from webapp.core.rights import Right, may
 from webapp.dashboard.charts.figure import FIGURE_PARAM, figures_in
 from webapp.studies.models import Study
-from webapp.studies.selectors import chooses_things, study_by_key
+from webapp.studies.protocols.base import get_protocol
+from webapp.studies.selectors import study_by_key
 
 View = Callable[..., Any]
 
@@ -202,7 +203,7 @@ def pages_open_to(user: Any, tab: Tab, study: Study) -> list[StudyPage]:
         return []
     if tab is PEOPLE and not staff_among(study.bots):
         return [page for page in pages if page.name != "console"]
-    if tab is RESULTS and chooses_things(study):
+    if tab is RESULTS and get_protocol(study).has_one_item:
         by_name = {page.name: page for page in pages}
         return [by_name[name] for name in _OF_CHOICES if name in by_name]
     return pages

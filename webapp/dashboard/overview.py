@@ -34,7 +34,7 @@ from webapp.ratings.flag_store.models import TaskFlag
 from webapp.ratings.models import Rating
 from webapp.results.study_data import StudyFrame
 from webapp.studies.models import Study
-from webapp.studies.selectors import talks_to_bots
+from webapp.studies.protocols.base import get_protocol
 
 
 @dataclass(frozen=True, slots=True)
@@ -300,7 +300,7 @@ def study_action_items(
             )
         )
     if study.state == Study.State.COLLECTING and not study.is_imported:
-        bots = _bots(study, progress) if talks_to_bots(study) else []
+        bots = _bots(study, progress) if get_protocol(study).talks_to_bots else []
         items += [*bots, *_to_come(study, cards, progress)]
     return items
 
@@ -344,7 +344,7 @@ def _to_come(study: Study, cards: StudyCards, progress: Sequence[BotProgress]) -
     """Return a need about what the plan still lacks, and about a bot that lags behind."""
     n_left = max(cards.n_wanted - cards.n_completed, 0)
     counts = {bot.title: bot.n_completed for bot in progress if bot.bot_id in study.bots}
-    late = bot_behind(counts) if talks_to_bots(study) else None
+    late = bot_behind(counts) if get_protocol(study).talks_to_bots else None
     if not n_left and late is None:
         return []
     behind = ""
@@ -354,7 +354,7 @@ def _to_come(study: Study, cards: StudyCards, progress: Sequence[BotProgress]) -
     if not n_left:
         return [ActionItem("wait", "", behind, "See people", people)]
     lead = plural(n_left, "%(n)s chat", "%(n)s chats")
-    if not talks_to_bots(study):
+    if not get_protocol(study).talks_to_bots:
         lead = plural(n_left, "%(n)s task", "%(n)s tasks")
     rest = plural(n_left, "is still needed.", "are still needed.")
     return [ActionItem("wait", lead % {"n": f"{n_left:,}"}, f"{rest} {behind}".strip(), "See people", people)]

@@ -30,7 +30,7 @@ from webapp.dashboard.narrative.phrases import NamedTable, Section, declared_tab
 from webapp.dashboard.selectors import study_cards
 from webapp.jobs.selectors.fits import fit_leading
 from webapp.results.study_data import StudyFrame
-from webapp.studies.selectors import judges_items
+from webapp.studies.protocols.base import get_protocol
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,7 +216,7 @@ _LEVEL = 0.95
 def headlines_of(frame: StudyFrame, agreement: RaterAgreement, means: BotMeans) -> tuple[Headline, ...]:
     """Return four numbers to stand above the report, then the bots' means."""
     cards = study_cards(frame.study, **frame.counted_work)
-    rated = "items rated" if judges_items(frame.study) else "conversations rated"
+    rated = "items rated" if get_protocol(frame.study).judges_items else "conversations rated"
     headlines = [count_headline("n", frame.facts.n_conversations, rated), _agreement(agreement), _hybrid(frame)]
     left_interval = share_interval(cards.n_left, cards.n_over) if cards.n_over else None
     if cards.left_early is None or left_interval is None:

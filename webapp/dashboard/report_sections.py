@@ -30,7 +30,6 @@ from webapp.dashboard.narrative.raters import raters_section
 from webapp.dashboard.narrative.realism import realism_section
 from webapp.dashboard.narrative.trajectories import trajectories_section
 from webapp.dashboard.report_document import Document, Headline, chapter_of, headlines_of, headlines_of_pairs
-from webapp.ratings.paired_comparisons import compares_pairs
 from webapp.ratings.selectors import study_dimensions
 from webapp.results.bot_means import StudySummary, bot_summary
 from webapp.results.compute import StudyComparisons
@@ -38,7 +37,7 @@ from webapp.results.item_results import study_pairs
 from webapp.results.realism import realism_newest
 from webapp.results.study_data import Facts, StudyFrame, study_frame
 from webapp.studies.models import Study
-from webapp.studies.selectors import judges_items, marks_errors
+from webapp.studies.protocols.base import get_protocol
 
 SECTIONS: dict[str, Callable[[StudyFrame, Any], Section]] = {
     "comparisons": comparisons_section,
@@ -115,7 +114,7 @@ def report_steps(frame: StudyFrame, result: ResultOf, *, formula: bool = False) 
     yield step("comparisons")
     if frame.study.values.conditions.factors:
         yield step("conditions")
-    if judges_items(frame.study) or marks_errors(frame.study):
+    if get_protocol(frame.study).judges_items or get_protocol(frame.study).marks_errors:
         yield step("items")
     one_turn_section = protocols_section(frame.study, study_pairs(frame.study, **frame.counted_work))
     if one_turn_section is not None:
@@ -172,7 +171,7 @@ def _summary(frame: StudyFrame, result: ResultOf) -> StudySummary:
 
 def _in_short(frame: StudyFrame, summary: StudySummary, compared: Sequence[str]) -> list[str]:
     n_people = frame.facts.n_raters
-    of_items = judges_items(frame.study)
+    of_items = get_protocol(frame.study).judges_items
     rated = phrases.items_text if of_items else phrases.conversations_text
     first = (
         f"{phrases.people_text(n_people) + ' rated' if n_people or of_items else 'Ratings of'} "
@@ -193,7 +192,7 @@ def pair_report(study: Study, *, include_synthetic: bool = False, without: Seque
     """Return the report of a study whose people compare pairs; None where nobody has compared any."""
     pairs = study_pairs(study, include_synthetic=include_synthetic, without=without)
     results = pairs.results
-    if not compares_pairs(study) or results is None:
+    if not get_protocol(study).compares_pairs or results is None:
         return None
     facts = Facts(
         n_ratings=results.n,

@@ -27,12 +27,12 @@ from webapp.jobs.models import SELF_PLAY, MetricVersion, SelfPlayRun
 from webapp.jobs.selectors.metrics import measurable, results_counted
 from webapp.ratings.attention_results import ExcludedWork, excluded_work
 from webapp.ratings.flag_selectors import left_out
-from webapp.ratings.paired_comparisons import answers_counted, compares_pairs
+from webapp.ratings.paired_comparisons import answers_counted
 from webapp.ratings.selectors import NO_MODEL, most_replies, raters_count, study_bots, study_conversations
 from webapp.studies.assignment.capacity import bots_beyond_cap
 from webapp.studies.models import Outcome, Participant, Study, Task
-from webapp.studies.protocols.base import protocols
-from webapp.studies.selectors import items_given, judges_items, talks_to_bots
+from webapp.studies.protocols.base import get_protocol, protocols
+from webapp.studies.selectors import items_given
 
 _PILLS = {Study.State.DRAFT: "", Study.State.COLLECTING: "good", Study.State.PAUSED: "warn", Study.State.ENDED: "info"}
 _DURATIONS = 2000
@@ -153,7 +153,7 @@ def study_rows(studies: QuerySet[Study]) -> list[StudyRow]:
     rows = []
     for study in listed:
         counts: dict[str, Any] = chat_counts.get(study.pk, {})
-        if not (talks_to_bots(study) or study.is_imported):
+        if not (get_protocol(study).talks_to_bots or study.is_imported):
             counts = {**counts, "latest": None, **task_counts.get(study.pk, {"n": 0})}
         state, pill = study_state(study)
         rows.append(
@@ -180,7 +180,7 @@ def tour_study() -> Study | None:
 def _latest(study: Study, newest: datetime | None) -> str:
     if study.is_imported:
         return f"imported {ago(newest or study.created_at)}"
-    chats = talks_to_bots(study)
+    chats = get_protocol(study).talks_to_bots
     if newest is None:
         if study.state == Study.State.DRAFT:
             return "not launched"
@@ -239,8 +239,8 @@ def study_cards(
         left=Count("pk", filter=Q(state__in=left_states)),
         done=Count("pk", filter=Q(state=Task.State.COMPLETED)),
     )
-    of_items = judges_items(study)
-    of_tasks = of_items or not (talks_to_bots(study) or study.is_imported)
+    of_items = get_protocol(study).judges_items
+    of_tasks = of_items or not (get_protocol(study).talks_to_bots or study.is_imported)
     ratings = answers_counted(study, include_synthetic=include_synthetic, without=without)
     n_ratings = ratings.count()
     return StudyCards(
@@ -353,7 +353,7 @@ def models_progress(study: Study, *, include_synthetic: bool = False) -> list[Mo
     items = items_given(study).order_by()
     ratings = answers_counted(study, include_synthetic=include_synthetic).order_by()
     n_items, n_ratings = Counter[str](), Counter[str]()
-    for number in range(most_replies(study) if compares_pairs(study) else 1):
+    for number in range(most_replies(study) if get_protocol(study).compares_pairs else 1):
         reply, is_held = f"responses__{number}__model", f"responses__{number}__isnull"
         for model, n in items.filter(**{is_held: False}).values_list(reply).annotate(n=Count("pk")):
             n_items[model or NO_MODEL] += n

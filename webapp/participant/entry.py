@@ -32,11 +32,11 @@ from webapp.participant.steps.done import done_page
 from webapp.studies.assignment.capacity import task_history
 from webapp.studies.languages import version_speak
 from webapp.studies.models import Item, Outcome, Participant, Study, StudyVersion, Task
-from webapp.studies.protocols.base import protocols
+from webapp.studies.protocols.base import get_protocol, protocols
 from webapp.studies.recruitment.completion import has_earned
 from webapp.studies.recruitment.links import link_opened
 from webapp.studies.rubrics import post_task_questions
-from webapp.studies.selectors import entry_refusal, rehearsal_token_valid, talks_to_bots
+from webapp.studies.selectors import entry_refusal, rehearsal_token_valid
 from webapp.studies.settings import StudyValues
 from webapp.studies.start_refusals import StartRefusal
 
@@ -122,7 +122,7 @@ class EntryRequest:
     def _bots_refusal(self) -> Refused | None:
         """Return the reason if no bot can answer now, so that visitors read it before they agree; else None."""
         study, participant = self.study, self.participant
-        if not talks_to_bots(study):
+        if not get_protocol(study).talks_to_bots:
             return None
         if participant is not None and participant.tasks.filter(state=Task.State.OPEN).exists():
             return None

@@ -18,9 +18,8 @@ from webapp.participant.recruitment_links import PLATFORM_NAMES
 from webapp.studies.conditions import condition_texts
 from webapp.studies.models import Study, StudyVersion
 from webapp.studies.privacy import points_agreed_to
-from webapp.studies.protocols.base import HeaderStep, header_steps, protocols
+from webapp.studies.protocols.base import HeaderStep, get_protocol, header_steps, protocols
 from webapp.studies.recruitment.completion import is_paid, pay_text, promises_pay
-from webapp.studies.selectors import talks_to_bots
 from webapp.studies.settings import StudyValues, texts_first
 from webapp.studies.start_refusals import RefusalText, StartRefusal
 
@@ -136,7 +135,7 @@ def study_texts(study: Study, version: StudyVersion) -> dict[str, Any]:
         "instructions": [_point(line) for line in _lines(version.values.texts.instructions_text)],
         "has_chat": _has_chat(study),
         "untranslated": _UNTRANSLATED if version.values.texts.browser_translation == "forbid" else "",
-        "chat_rules": version.values.chat if talks_to_bots(study) else None,
+        "chat_rules": version.values.chat if get_protocol(study).talks_to_bots else None,
         "is_paid": is_paid(version.values),
         "promises_pay": promises_pay(version.values),
     }

@@ -24,8 +24,8 @@ from webapp.studies.attention_checks import quiz_digest, quiz_rows
 from webapp.studies.conditions import Condition, condition_texts
 from webapp.studies.items import item_add
 from webapp.studies.models import Outcome, Participant, QuestionAnswers, QuizAttempt, Study, Task, TrainingAnswer
-from webapp.studies.protocols.base import protocols
-from webapp.studies.selectors import conversations_given, items_given, marks_own_chats
+from webapp.studies.protocols.base import get_protocol, protocols
+from webapp.studies.selectors import conversations_given, items_given
 from webapp.studies.services import participant_enter, slots_add
 
 _MOST = 40  # of items and conversations: more are not looked at in a preview
@@ -212,7 +212,7 @@ def standing_staged(
             condition=dict(condition or {}),
         )
         turns_add(chat, least=study.values.chat.min_exchanges)
-        if marks_own_chats(study) and step != "chat":
+        if get_protocol(study).marks_own_chats and step != "chat":
             Conversation.objects.filter(pk=chat.pk).update(state=Conversation.State.COMPLETED)
             marking_begin(study=study, task=task, conversation=chat)
     if step not in ("quiz", "questions"):

@@ -45,6 +45,7 @@ from webapp.participant.steps.before_task import entry_page
 from webapp.ratings.turn_annotation import chat_end_to_mark
 from webapp.studies.assignment.counterbalance import pair_of_slot
 from webapp.studies.models import Study, Task
+from webapp.studies.protocols.base import get_protocol
 from webapp.studies.recruitment.links import (
     SCRIPT_FAILED,
     SCRIPT_FAILED_IN_CHAT,
@@ -52,7 +53,7 @@ from webapp.studies.recruitment.links import (
     moved_here,
     translation_note,
 )
-from webapp.studies.selectors import marks_own_chats, participant_token, study_by_key
+from webapp.studies.selectors import participant_token, study_by_key
 
 logger = logging.getLogger(__name__)
 
@@ -209,7 +210,7 @@ def image(request: HttpRequest, conversation: Conversation, visit: ParticipantRe
 def end(request: HttpRequest, conversation: Conversation, visit: ParticipantRequest) -> HttpResponse:
     """End the chat at the participant's request, and continue to marking its replies."""
     progress = standing_of(conversation)
-    if not marks_own_chats(progress.study):
+    if not get_protocol(progress.study).marks_own_chats:
         return to_next_step(progress, visit)
     assert progress.participant is not None, f"chat {conversation.pk} without a participant"
     try:

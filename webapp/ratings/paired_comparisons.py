@@ -36,28 +36,15 @@ from webapp.ratings.selectors import (
 from webapp.studies.assignment.capacity import keeps_always_valid
 from webapp.studies.models import Item, Outcome, Study
 from webapp.studies.privacy import pseudonym
-from webapp.studies.protocols.base import protocols
+from webapp.studies.protocols.base import get_protocol
 from webapp.studies.protocols.chat import PicksProtocol
 from webapp.studies.protocols.comparisons import BestWorstProtocol
-from webapp.studies.selectors import items_judged, judges_items, marks_turns, talks_to_bots
+from webapp.studies.selectors import items_judged
 
 _CHATS = 100
 """Pairs of chats that are read at once."""
 SAME_QUESTION = {"relatedness": "contingency", "quality": "overall"}
 """Questions about single replies that chats are asked in other words."""
-
-
-def compares_pairs(study: Study) -> bool:
-    """Return True if participants of the study compare two replies, chats or conversations."""
-    return study.protocol in protocols and protocols.get(study.protocol).scale == (-1, 1)
-
-
-def rates_conversations(study: Study) -> bool:
-    """Return True if participants rate whole conversations of their own.
-
-    A hybrid metric can be fitted to such ratings.
-    """
-    return talks_to_bots(study) and not compares_pairs(study)
 
 
 def pairs_counted(study: Study, *, include_synthetic: bool = False, without: Sequence[str] = ()) -> QuerySet[Rating]:
@@ -88,7 +75,7 @@ def answers_counted(study: Study, *, include_synthetic: bool = False, without: S
     Args:
         without: names of flags; whoever has one is left out.
     """
-    select_ratings = pairs_counted if compares_pairs(study) else ratings_counted
+    select_ratings = pairs_counted if get_protocol(study).compares_pairs else ratings_counted
     return select_ratings(study, include_synthetic=include_synthetic, without=without)
 
 
@@ -292,12 +279,12 @@ def study_judged(study: Study, **counted_work: Unpack[CountedWork]) -> Iterator[
     replies of chats that were marked or voted on: of a vote up or down the dimension is `VOTE`, and no vote says
     nothing.
     """
-    if judges_items(study):
+    if get_protocol(study).judges_items:
         yield from _items(study, ratings_counted(study, **counted_work))
         return
     chats = study_conversations(study, **counted_work)
     votes = Turn.objects.filter(conversation__in=chats, speaker=Turn.Speaker.BOT).exclude(vote=0)
-    marks = ratings_counted(study, **counted_work) if marks_turns(study) else Rating.objects.none()
+    marks = ratings_counted(study, **counted_work) if get_protocol(study).marks_turns else Rating.objects.none()
     yield from _replies(study, votes, marks)
 
 

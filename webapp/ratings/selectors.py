@@ -22,8 +22,8 @@ from webapp.studies.assignment.capacity import keeps_always_valid
 from webapp.studies.bot_columns import BotColumns
 from webapp.studies.models import Dimension as Question
 from webapp.studies.models import Item, Outcome, Participant, PlatformIds, Rubric, Study
-from webapp.studies.protocols.base import protocols
-from webapp.studies.selectors import conversations_given, items_given, judges_conversations, judges_items, marks_turns
+from webapp.studies.protocols.base import get_protocol, protocols
+from webapp.studies.selectors import conversations_given, items_given
 
 MODEL_LOOKUP = "item__responses__0__model"
 """The way from a rating to the model whose reply an item holds."""
@@ -47,9 +47,9 @@ def study_bots(study: Study) -> dict[str, BotInfo]:
     registered so, those that the study's own table of bots calls so, and those marked on their pages or by an import.
     """
     seen = _get_bots_by_id(Conversation.objects.filter(study=study))
-    if judges_conversations(study):
+    if get_protocol(study).judges_conversations:
         seen |= _get_bots_by_id(conversations_given(study, is_rehearsal=True))
-    known = {*seen, *_models(study)} if judges_items(study) else set(seen)
+    known = {*seen, *_models(study)} if get_protocol(study).judges_items else set(seen)
     ids = list(dict.fromkeys([*study.bots, *sorted(known)]))
     registered = _registered(set(ids) - set(seen))
     columns = BotColumns.from_json(study.bot_columns)
@@ -156,14 +156,14 @@ def ratings_counted(
     """
     flag_condition = left_out(study, without)
     set_apart = [Outcome.WITHDRAWN] if include_failed else [Outcome.WITHDRAWN, Outcome.FAILED_CHECK]
-    if marks_turns(study):
+    if get_protocol(study).marks_turns:
         # Of a chat that goes on, or whose bot failed, nothing counts.
         ratings = Rating.objects.filter(
             flag_condition, turn__conversation__state=Conversation.State.COMPLETED, task__participant__study=study
         )
         ratings = ratings.exclude(task__outcome__in=set_apart)
         return ratings if include_synthetic else ratings.filter(participant__is_synthetic=False)
-    if not judges_items(study):
+    if not get_protocol(study).judges_items:
         conversations = study_conversations(
             study, include_synthetic=include_synthetic, include_failed=include_failed, without=without
         )
@@ -275,7 +275,7 @@ def study_ratings(
         ratings = ratings_counted(study, **counted_work)
     else:
         ratings = Rating.objects.filter(conversation__study=study, conversation_id__in=only)
-    of_items, of_turns = judges_items(study), marks_turns(study)
+    of_items, of_turns = get_protocol(study).judges_items, get_protocol(study).marks_turns
     target_columns: tuple[str, ...] = ("conversation_id", "conversation__bot__bot_id")
     if of_items:
         target_columns = ("item__key", MODEL_LOOKUP)
@@ -332,9 +332,9 @@ def rating_contexts(study: Study, keys: Sequence[str]) -> np.ndarray | None:
 
     None for whole chats.
     """
-    if marks_turns(study):
+    if get_protocol(study).marks_turns:
         return np.array([key.split("/")[0] for key in keys], dtype=object)
-    if not judges_items(study):
+    if not get_protocol(study).judges_items:
         return None
     contexts_by_key = {
         key: json.dumps(context) if context else key

@@ -20,10 +20,9 @@ from webapp.ratings.rating_tasks import NONE, task_progress
 from webapp.ratings.services import chat_end_check, rating_add, task_judged
 from webapp.studies.conditions import condition_texts
 from webapp.studies.models import Participant, Study, Task
-from webapp.studies.protocols.base import protocols
+from webapp.studies.protocols.base import get_protocol, protocols
 from webapp.studies.questions import Question
 from webapp.studies.rubrics import post_task_questions
-from webapp.studies.selectors import marks_own_chats
 from webapp.studies.settings import StudyValues
 
 
@@ -47,7 +46,7 @@ class AnnotationRequest:
 def annotation_request(conversation: Conversation) -> AnnotationRequest | None:
     """Return the annotation requested during this chat, or None; it needs no query."""
     study, version = conversation.study, conversation.version
-    if study is None or version is None or not marks_own_chats(study):
+    if study is None or version is None or not get_protocol(study).marks_own_chats:
         return None
     values = version.values
     if values.own_marking.marked_when != "during":

@@ -31,7 +31,7 @@ from webapp.core.errors import Refused
 from webapp.jobs.models import UNFINISHED, Job, State
 from webapp.jobs.services.jobs import job_ask, job_cancel, job_restart, shards_forget
 from webapp.ratings.models import Rating
-from webapp.ratings.paired_comparisons import compares_pairs, study_judged
+from webapp.ratings.paired_comparisons import study_judged
 from webapp.results.benchmark_data import (
     BenchmarkPairs,
     benchmark_file,
@@ -43,6 +43,7 @@ from webapp.results.benchmark_data import (
     pairs_refusal,
 )
 from webapp.studies.models import Study
+from webapp.studies.protocols.base import get_protocol
 
 if TYPE_CHECKING:
     from django.contrib.auth.models import User
@@ -256,7 +257,7 @@ def benchmark_pairs(params: BenchmarkParams) -> BenchmarkPairs | None:
         Refused: as `pairs_judged`.
     """
     study = Study.objects.filter(key=params.study).first() if params.study else None
-    if study is None or not compares_pairs(study):
+    if study is None or not get_protocol(study).compares_pairs:
         return None
     return pairs_judged(study, params.judged)
 

@@ -27,8 +27,9 @@ from evaluation.llm_judge import judged_file_read
 from webapp.bots.selectors import text_store
 from webapp.core.errors import Refused
 from webapp.core.whole_files import whole_file
-from webapp.ratings.paired_comparisons import compares_pairs, study_judgements, study_pair_chats, study_pair_items
+from webapp.ratings.paired_comparisons import study_judgements, study_pair_chats, study_pair_items
 from webapp.studies.models import Study
+from webapp.studies.protocols.base import get_protocol
 
 _LINES_LOOKED_AT = 50
 _NAME = re.compile(r"[0-9a-f]{32}\.(jsonl(\.gz)?|csv)")
@@ -161,7 +162,7 @@ def pairs_judged(study: Study, judged: str = "") -> BenchmarkPairs:
 
 def pairs_refusal(study: Study, *, judged: bool) -> str:
     """Explain why a file of a judge's choices does not go with a study; empty if it does, or without a file."""
-    if not judged or compares_pairs(study):
+    if not judged or get_protocol(study).compares_pairs:
         return ""
     return str(
         _("Participants of “{study}” do not compare replies or chats, so a judge of pairs cannot be evaluated there.")

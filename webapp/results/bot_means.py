@@ -44,7 +44,7 @@ from webapp.ratings.selectors import (
 from webapp.results.study_data import StudyData
 from webapp.search.index_statistics import conversations_by_bot, replies_of_bots
 from webapp.studies.models import Study
-from webapp.studies.selectors import judges_items
+from webapp.studies.protocols.base import get_protocol
 
 if TYPE_CHECKING:
     from evaluation.analysis.bot_means import BotMeans
@@ -133,7 +133,7 @@ def bot_summary(
 
 def _counts(study: Study, conversations: QuerySet[Conversation], rated: QuerySet[Rating]) -> dict[str, int]:
     """Return the number of conversations of each bot, or of rated items of each model."""
-    if judges_items(study):
+    if get_protocol(study).judges_items:
         of_models = rated.order_by().values_list(MODEL_LOOKUP).annotate(n=Count("item", distinct=True))
         return {model or NO_MODEL: n for model, n in of_models}
     return conversations_by_bot(conversations)
@@ -191,7 +191,7 @@ class StudyPowered:
 
 def study_powered(data: StudyData) -> StudyPowered:
     """Return the gain by predictions of the study's unrated conversations; empty where items are rated."""
-    if judges_items(data.study):
+    if get_protocol(data.study).judges_items:
         return StudyPowered(None, None, 0, {})
     frame = data.metrics
     values = data.ratings.values()

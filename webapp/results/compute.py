@@ -50,7 +50,7 @@ from webapp.results.formula_models import study_model
 from webapp.results.item_results import StudyItems, study_items
 from webapp.results.study_data import StudyData
 from webapp.studies.models import Study
-from webapp.studies.selectors import judges_items, marks_turns
+from webapp.studies.protocols.base import get_protocol
 
 TRAITS = ("EI", "persona")
 """Factors whose levels are compared turn by turn, the first that the bots carry."""
@@ -95,7 +95,7 @@ def study_trajectories(data: StudyData) -> StudyTrajectories:
 def _trajectories(data: StudyData, kind: Kind) -> TrajectoryResult:
     grouping = _grouping(data, kind)
     # Items and single replies have no course.
-    if len(grouping.groups) < 2 or judges_items(data.study) or marks_turns(data.study):
+    if len(grouping.groups) < 2 or get_protocol(data.study).judges_items or get_protocol(data.study).marks_turns:
         return TrajectoryResult(grouping, ())
     values = turn_values(data.conversations, grouping.conversations, MEASURES[kind])
     people = participants_of(data.conversations, grouping.conversations)

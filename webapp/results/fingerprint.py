@@ -16,11 +16,11 @@ from webapp.jobs.models import SELF_PLAY, MetricRun, SelfPlayRun, State
 from webapp.jobs.selectors.fits import fit_leading
 from webapp.ratings.flag_selectors import without_state
 from webapp.ratings.models import Rating
-from webapp.ratings.paired_comparisons import answers_counted, compares_pairs, pairs_counted
+from webapp.ratings.paired_comparisons import answers_counted, pairs_counted
 from webapp.ratings.selectors import CountedWork, conversations_counted, study_bots, study_conversations
 from webapp.search.index_statistics import conversation_totals, rated_totals
 from webapp.studies.models import Rubric, Study
-from webapp.studies.selectors import judges_items
+from webapp.studies.protocols.base import get_protocol
 
 Reads = Literal["metrics", "runs"]
 """Inputs of a result in addition to the ratings: metrics of rated chats; self-play and the hybrid fit."""
@@ -63,7 +63,7 @@ def analysed_counts(
     counted_work: dict[str, Any] = {"include_synthetic": include_synthetic, "without": without}
     if n_ratings is None:
         n_ratings = rated_totals(study, **counted_work)["n"]
-    if compares_pairs(study):
+    if get_protocol(study).compares_pairs:
         n_ratings = answers_counted(study, **counted_work).count()
     return Analysed(
         n_ratings=n_ratings,
@@ -100,7 +100,7 @@ def data_state(study: Study, reads: Collection[Reads] = (), **counted_work: Unpa
         rated,
         sorted(counts_by_version),
     ]
-    if compares_pairs(study):
+    if get_protocol(study).compares_pairs:
         judged = pairs_counted(
             study, include_synthetic=counted_work.get("include_synthetic", False), without=excluded_flags
         )
@@ -121,7 +121,7 @@ def data_state(study: Study, reads: Collection[Reads] = (), **counted_work: Unpa
             ),
         ]
     digest = hashlib.sha256(canonical_json(_plain(parts)).encode()).hexdigest()[:16]
-    if judges_items(study):
+    if get_protocol(study).judges_items:
         n_bots = len(study_bots(study))
     return DataState(rated["n"], n_bots, digest)
 

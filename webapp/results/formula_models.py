@@ -15,7 +15,7 @@ from webapp.ratings.selectors import rating_contexts, study_dimensions
 from webapp.results.study_data import StudyData
 from webapp.studies.bot_columns import BotColumns
 from webapp.studies.models import Study
-from webapp.studies.selectors import judges_items, marks_turns
+from webapp.studies.protocols.base import get_protocol
 
 
 class ModelParams(InputModel):
@@ -30,14 +30,14 @@ def usual_terms(study: Study) -> str:
     factors = study.values.conditions.factors
     is_crossed = not any(level.bots for factor in factors for level in factor.levels)
     fixed = "".join(f"{'+*'[is_crossed and not n]:^3}{_column(factor.key)}" for n, factor in enumerate(factors))
-    items = " + (1|item)" if judges_items(study) or marks_turns(study) else ""
+    items = " + (1|item)" if get_protocol(study).judges_items or get_protocol(study).marks_turns else ""
     return f"bot{fixed} + (1|rater){items}"
 
 
 def formula_columns(study: Study) -> list[str]:
     """Return the names that a formula may use: questions, conditions, what bots are made of, and raters."""
     versions, bot_columns = bot_versions(study), BotColumns.from_json(study.bot_columns)
-    known = [factor.key for factor in study.values.conditions.factors if not judges_items(study)]
+    known = [factor.key for factor in study.values.conditions.factors if not get_protocol(study).judges_items]
     known += [*factors_of(versions, bot_columns), *measured_of(versions, bot_columns)]
     questions = [dimension.key for dimension in study_dimensions(study)]
     return list(dict.fromkeys([RESPONSE, *questions, *BASIC, *map(_column, known)]))

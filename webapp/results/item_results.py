@@ -27,8 +27,7 @@ from webapp.ratings.selectors import ratings_counted, study_ratings
 from webapp.results.study_data import StudyData
 from webapp.studies.items import study_item_sets
 from webapp.studies.models import Study
-from webapp.studies.protocols.base import protocols
-from webapp.studies.selectors import judges_items, marks_errors
+from webapp.studies.protocols.base import get_protocol, protocols
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,9 +60,9 @@ class StudyItems:
 
 def study_items(data: StudyData) -> StudyItems:
     """Return the results of the study's items, or of errors in replies; nothing where participants rate chats."""
-    if marks_errors(data.study):
+    if get_protocol(data.study).marks_errors:
         return StudyItems(errors=_errors(data))
-    if not judges_items(data.study):
+    if not get_protocol(data.study).judges_items:
         return StudyItems()
     result_names = protocols.get(data.study.protocol).results
     weights = _weights(data) if "reference" in result_names else {}

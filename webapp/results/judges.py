@@ -24,10 +24,10 @@ from webapp.jobs.models import Job, State
 from webapp.jobs.selectors.metrics import measurable
 from webapp.jobs.selectors.selfplay import run_by_id
 from webapp.jobs.services.jobs import job_ask, job_restart
-from webapp.ratings.paired_comparisons import rates_conversations
 from webapp.ratings.selectors import study_conversations, study_ratings
 from webapp.results.benchmark import BenchmarkParams, benchmark_judgements, data_now
 from webapp.studies.models import Study
+from webapp.studies.protocols.base import get_protocol
 
 if TYPE_CHECKING:
     from django.contrib.auth.models import User
@@ -83,7 +83,7 @@ def gold_read(params: JudgesParams) -> GoldSet:
     """Read the gold set: rated conversations of a study, else its rated replies or a file's; `Refused` without any."""
     study = Study.objects.filter(key=params.study).first() if params.study else None
     try:
-        if study is not None and rates_conversations(study) and params.question != VOTE:
+        if study is not None and get_protocol(study).rates_conversations and params.question != VOTE:
             return _chats(study, params)
         judged = benchmark_judgements(
             BenchmarkParams(study=params.study, file=params.file, title=params.title, metrics=())

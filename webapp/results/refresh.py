@@ -16,12 +16,10 @@ from webapp.jobs.services.jobs import job_create
 from webapp.ratings.flag_selectors import flags_data, flags_state, tasks_to_look_at
 from webapp.ratings.flag_store.models import FlagState
 from webapp.ratings.flags.base import flag_kinds
-from webapp.ratings.paired_comparisons import compares_pairs
 from webapp.ratings.services import flags_make
 from webapp.studies.assignment.rules.base import rules
 from webapp.studies.models import OrderState, Study
-from webapp.studies.protocols.base import protocols
-from webapp.studies.selectors import judges_items, marks_turns
+from webapp.studies.protocols.base import get_protocol
 
 FLAGS_KIND = "flags"
 DIRECT_TASKS = 200
@@ -83,13 +81,13 @@ def has_order(study: Study) -> bool:
 
     Annotations of single replies and choices among questions give no order.
     """
-    if study.protocol not in protocols or marks_turns(study):
+    protocol = get_protocol(study)
+    if protocol.marks_turns:
         return False
-    protocol = protocols.get(study.protocol)
-    if compares_pairs(study):
+    if protocol.compares_pairs:
         return True
     rates = any(step.name == "form" for step in protocol.steps)
-    return rates or (judges_items(study) and "approval" not in protocol.results)
+    return rates or (protocol.judges_items and "approval" not in protocol.results)
 
 
 def order_refresh(study: Study) -> Job | None:

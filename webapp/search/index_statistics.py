@@ -23,7 +23,7 @@ from webapp.search.fields import Number
 from webapp.search.models import Figure, Series
 from webapp.search.query import sorted_rows
 from webapp.studies.models import Study
-from webapp.studies.selectors import judges_items, marks_turns
+from webapp.studies.protocols.base import get_protocol
 
 _COUNTS = ("ratings", "turns", "results")
 
@@ -120,9 +120,9 @@ def rated_totals(study: Study, **work_filter: Unpack[CountedWork]) -> dict[str, 
     Ratings of whole conversations are counted from the index. Others are counted one by one: those of turns and
     items, and those of studies where raters are left out, who may be others than those who chatted.
     """
-    if work_filter.get("without") or judges_items(study) or marks_turns(study):
+    if work_filter.get("without") or get_protocol(study).judges_items or get_protocol(study).marks_turns:
         # Of chats a million ratings need not be looked up among the items.
-        changed = {"changed": Max("item__updated_at")} if judges_items(study) else {}
+        changed = {"changed": Max("item__updated_at")} if get_protocol(study).judges_items else {}
         return ratings_counted(study, **work_filter).aggregate(n=Count("pk"), newest=Max("updated_at"), **changed)
     totals = conversation_totals(study, conversations_counted(study, **work_filter), "ratings", "rated_at")
     return {"n": totals.n_ratings, "newest": totals.rated_at}

@@ -38,7 +38,7 @@ from webapp.studies.models import (
     StudyVersion,
     Task,
 )
-from webapp.studies.protocols.base import protocols
+from webapp.studies.protocols.base import get_protocol, protocols
 from webapp.studies.questions import Question
 from webapp.studies.settings import StudyValues
 from webapp.studies.sittings import DueSitting, Sitting, sitting_due
@@ -99,51 +99,10 @@ def task_for(participant_ids: Collection[UUID], public_id: UUID) -> Task | None:
     )
 
 
-def judges_items(study: Study) -> bool:
-    """Return True if participants judge the study's items, so that its ratings are of items."""
-    return study.protocol in protocols and protocols.get(study.protocol).gives == "items"
-
-
-def talks_to_bots(study: Study) -> bool:
-    """Return True if participants chat with the study's bots; else they judge items or stored conversations."""
-    return study.protocol not in protocols or protocols.get(study.protocol).gives == "bots"
-
-
-def chooses_things(study: Study) -> bool:
-    """Return True if participants choose from a list in the study, so that there are no bots to compare."""
-    return study.protocol in protocols and protocols.get(study.protocol).has_one_item
-
-
-def judges_conversations(study: Study) -> bool:
-    """Return True if participants judge stored conversations, or replies in them."""
-    return study.protocol in protocols and protocols.get(study.protocol).gives == "conversations"
-
-
-def marks_turns(study: Study) -> bool:
-    """Return True if participants label single replies of conversations, so that its ratings are of turns."""
-    known = protocols.get(study.protocol).settings if study.protocol in protocols else ()
-    return "marking" in known or "own_marking" in known
-
-
-def marks_own_chats(study: Study) -> bool:
-    """Return True if participants label the replies of their own chat."""
-    return study.protocol in protocols and "own_marking" in protocols.get(study.protocol).settings
-
-
-def marks_errors(study: Study) -> bool:
-    """Return True if participants mark errors in replies."""
-    return study.protocol in protocols and "errors" in protocols.get(study.protocol).results
-
-
 def labels_steps(study: Study) -> bool:
     """Return True if a version of the study has participants label the steps of replies."""
-    asks = study.protocol in protocols and "step_marking" in protocols.get(study.protocol).settings
-    return asks and any(version.values.step_marking.label_steps for version in study.versions.all())
-
-
-def compares_dialogues(study: Study) -> bool:
-    """Return True if participants compare stored conversations, so that its ratings are of pairs of them."""
-    return study.protocol in protocols and "dialogues" in protocols.get(study.protocol).settings
+    can_label = get_protocol(study).can_label_steps
+    return can_label and any(version.values.step_marking.label_steps for version in study.versions.all())
 
 
 def study_refusal(study: Study, participant: Participant | None, *, is_rehearsal: bool = False) -> Refused | None:
@@ -159,7 +118,7 @@ def study_refusal(study: Study, participant: Participant | None, *, is_rehearsal
     refusal = entry_refusal(study, participant, is_rehearsal=is_rehearsal, history=history)
     if refusal is not None:
         return refusal
-    if judges_items(study):
+    if get_protocol(study).judges_items:
         if participant is None:
             return None
         unseen = items_unseen(study, participant)
@@ -168,7 +127,7 @@ def study_refusal(study: Study, participant: Participant | None, *, is_rehearsal
         if not participant.is_synthetic and not items_lacking(study, unseen).exists():
             return Refused(StartRefusal.FULL, _("This study has all the participants it needs."))
         return None
-    if judges_conversations(study):
+    if get_protocol(study).judges_conversations:
         if participant is None or conversations_unseen(study, participant).exists():
             return None
         return Refused(StartRefusal.ALL_RATED, _("You have already rated everything."))
@@ -181,7 +140,7 @@ def study_refusal(study: Study, participant: Participant | None, *, is_rehearsal
 
 def bots_in_turn(study: Study) -> int:
     """Return the number of bots that each participant meets one after another."""
-    return study.values.assignment.bots_in_a_row if study.protocol == "chat" else 1
+    return study.values.assignment.bots_in_a_row if get_protocol(study).has_sequences else 1
 
 
 def entry_refusal(
@@ -346,7 +305,7 @@ def conversations_given(
     """
     values = values or study.values
     source_key, run = values.marking.conversations_of, values.marking.conversations_run
-    if compares_dialogues(study):
+    if get_protocol(study).compares_dialogues:
         source_key, run = values.dialogues.dialogues_of, values.dialogues.dialogues_run
     if run is not None:
         of_runs = apps.get_model("conversations", "Conversation").objects

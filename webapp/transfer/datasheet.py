@@ -22,18 +22,17 @@ from evaluation.number_format import share
 from webapp.conversations.models import Conversation
 from webapp.jobs.selectors.metrics import language_name, languages_named, study_languages
 from webapp.ratings.attention_results import own_of_questions, repeats_answered
-from webapp.ratings.paired_comparisons import compares_pairs
 from webapp.ratings.selectors import conversations_counted, ratings_counted, study_ratings
 from webapp.results.cache import DIRECT_RATINGS
 from webapp.results.item_results import study_pairs
 from webapp.search.index_statistics import rated_by_bot
 from webapp.studies.models import Item, Outcome, QuestionAnswers, Study, Task
-from webapp.studies.protocols.base import protocols
+from webapp.studies.protocols.base import get_protocol, protocols
 from webapp.studies.protocols.comparisons import BestWorstProtocol
 from webapp.studies.questions import Question
 from webapp.studies.recruitment.completion import pay_text
 from webapp.studies.rubrics import post_task_questions
-from webapp.studies.selectors import judges_items, marks_turns, questions_of_study
+from webapp.studies.selectors import questions_of_study
 from webapp.transfer.datasheet_questions import QUESTIONS, SECTIONS, VERSION, DatasheetQuestion, key_now, key_of
 from webapp.transfer.exporters.base import ExportOptions
 from webapp.transfer.exporters.participants import participants_included
@@ -148,7 +147,7 @@ def _of_study(study: Study) -> dict[str, str]:
 
 def _outputs(study: Study) -> dict[str, int]:
     """Return by bot the number of outputs that participants evaluated."""
-    if compares_pairs(study):
+    if get_protocol(study).compares_pairs:
         counts: Counter[str] = Counter()
         results = study_pairs(study).results
         for outcome in results.outcomes if results is not None else ():
@@ -158,9 +157,9 @@ def _outputs(study: Study) -> dict[str, int]:
         return dict(counts)
     ratings = ratings_counted(study).order_by()
     rows: Any
-    if judges_items(study):
+    if get_protocol(study).judges_items:
         rows = ratings.values_list("item__responses__0__model").annotate(n=Count("item", distinct=True))
-    elif marks_turns(study):
+    elif get_protocol(study).marks_turns:
         rows = ratings.values_list("turn__conversation__bot__bot_id").annotate(n=Count("turn", distinct=True))
     else:
         rows = rated_by_bot(study, conversations_counted(study)).items()
@@ -168,7 +167,7 @@ def _outputs(study: Study) -> dict[str, int]:
 
 
 def _selection(study: Study) -> str:
-    if judges_items(study):
+    if get_protocol(study).judges_items:
         is_drawn = study.items.filter(purpose=Item.Purpose.JUDGED).exclude(origin={}).exists()
         if is_drawn:
             return "Items were drawn from conversations at random, with the seed and filters stored in the study."
@@ -229,11 +228,11 @@ def _known(study: Study, people: Any) -> str:
 def _describe_page(study: Study) -> str:
     """Describe the parts of the page next to the questions."""
     content = "The conversation that the evaluator has just had"
-    if judges_items(study):
+    if get_protocol(study).judges_items:
         content = "The item: the context and the replies"
-    elif marks_turns(study):
+    elif get_protocol(study).marks_turns:
         content = "The conversation, reply by reply"
-    elif compares_pairs(study):
+    elif get_protocol(study).compares_pairs:
         content = "Both conversations or replies side by side"
     return (
         f"{content}, and the question with its labelled scale. The bot's identity is hidden. Instructions before: "
@@ -322,14 +321,14 @@ def _personal(study: Study) -> str:
 
 
 def _of_scale(study: Study, scale: Question) -> dict[str, str]:
-    relative = compares_pairs(study)
+    relative = get_protocol(study).compares_pairs
     points = range(scale.low, scale.high + 1)
     labels_text = "; ".join(f"{point} {scale.labels[point]}" for point in points if point in scale.labels)
     form = "Direct quality estimation."
     if relative:
         is_choice = study.protocol == BestWorstProtocol.name
         form = f"Relative quality estimation: {'best and worst of four' if is_choice else 'which of two is better'}."
-    elif marks_turns(study):
+    elif get_protocol(study).marks_turns:
         form = "Output labelling: raters tick what is true of a reply."
     aggregated = "Means of each bot's answers" if not relative else "Shares of wins, ties and losses"
     return {
@@ -366,7 +365,7 @@ def _significance(*, relative: bool) -> str:
 
 def _agreement(study: Study) -> dict[str, tuple[str, str]]:
     """Return by scale how agreement between evaluators was measured, and how high it is."""
-    if compares_pairs(study):
+    if get_protocol(study).compares_pairs:
         results = study_pairs(study).results
         return {
             kappa.question: ("The median of Cohen's kappa over all pairs of raters.", _value(kappa.found))

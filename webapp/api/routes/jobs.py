@@ -29,7 +29,8 @@ from webapp.jobs.services.jobs import job_cancel, job_create, job_restart, job_s
 from webapp.ratings.flag_selectors import without_read
 from webapp.ratings.services import flags_ensure
 from webapp.studies.models import Study
-from webapp.studies.selectors import judges_items, study_by_key
+from webapp.studies.protocols.base import get_protocol
+from webapp.studies.selectors import study_by_key
 
 router = Router(tags=["jobs"], auth=Token())
 TO_RUN = Token(Right.RUN)
@@ -245,7 +246,7 @@ def rehearsal(request: HttpRequest, key: str, params: AskRehearsal) -> Any:
 def items_draw(request: HttpRequest, key: str, params: AskItems) -> Any:
     """Draw items for a study from stored conversations or self-play; the bots that are named reply to them."""
     study = study_by_key(key)
-    if not judges_items(study):
+    if not get_protocol(study).judges_items:
         raise Refused("no_items", f"participants do not rate items in {key}")
     job = job_create(
         kind="items",

@@ -28,7 +28,6 @@ from webapp.dashboard.overview import study_action_items
 from webapp.dashboard.pipeline import pipeline_of
 from webapp.dashboard.selectors import bot_progress, study_cards
 from webapp.ratings.flag_selectors import without_read
-from webapp.ratings.paired_comparisons import rates_conversations
 from webapp.ratings.selectors import study_bots, study_conversations
 from webapp.results.cache import AnalysisKey, get_result
 from webapp.results.fingerprint import analysed_counts
@@ -37,6 +36,7 @@ from webapp.results.refresh import refresh_flags
 from webapp.search.index_statistics import VOTES_LEVEL, votes_of_bots, votes_ranked
 from webapp.studies.lifecycle import study_import
 from webapp.studies.models import Study
+from webapp.studies.protocols.base import get_protocol
 from webapp.studies.selectors import study_by_key
 from webapp.studies.study_file import StudyFile, study_file_of, without_codes
 
@@ -108,7 +108,7 @@ def overview(request: HttpRequest, key: str, include_synthetic: bool = False) ->
     study = study_by_key(key)
     progress = bot_progress(study, include_synthetic=include_synthetic)
     cards = study_cards(study, include_synthetic=include_synthetic)
-    is_rated_whole = rates_conversations(study)
+    is_rated_whole = get_protocol(study).rates_conversations
     needs = study_action_items(study, cards, progress, may_pay=Right.PAY in rights_of(request))
     return {
         "key": study.key,

@@ -13,13 +13,13 @@ from webapp.dashboard.report_paper import paper_report
 from webapp.dashboard.report_sections import pair_report, report_of, report_steps
 from webapp.jobs.kinds.base import JobKind, ShardPlan, ShardWork, register_kind
 from webapp.jobs.models import Job, State
-from webapp.ratings.paired_comparisons import compares_pairs
 from webapp.results.cache import AnalysisKey, ComputedResult, compute_now
 from webapp.results.compute import PARTS, parts_of
 from webapp.results.kinds.analysis import study_of_job
 from webapp.results.refresh import refresh_flags
 from webapp.results.study_data import read_once, study_frame
 from webapp.studies.models import Study
+from webapp.studies.protocols.base import get_protocol
 
 
 @register_kind
@@ -39,7 +39,7 @@ class ReportFile(JobKind[Job, ReportParams]):
         study = study_of_job(work.job, work.asked.study)
         if work.asked.without:
             refresh_flags(study, exact=True)
-        of_pairs = pair_report(study, **work.asked.counted_work) if compares_pairs(study) else None
+        of_pairs = pair_report(study, **work.asked.counted_work) if get_protocol(study).compares_pairs else None
         if of_pairs is not None:
             work.beat(len(PARTS), note="")
             return self._store_document(work, study, of_pairs)

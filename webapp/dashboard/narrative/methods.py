@@ -32,7 +32,7 @@ from webapp.ratings.flags.base import flag_kinds
 from webapp.ratings.selectors import study_conversations, title_as_given
 from webapp.results.study_data import StudyFrame
 from webapp.studies.assignment.capacity import keeps_always_valid
-from webapp.studies.selectors import judges_items
+from webapp.studies.protocols.base import get_protocol
 
 
 def hybrid_methods(fits: Sequence[HybridFit]) -> list[str]:
@@ -164,7 +164,7 @@ def _data_sentence(frame: StudyFrame) -> str:
     n_raters, study = frame.facts.n_raters, frame.study
     controls = [frame.title(bot) for bot in frame.controls]
     protocol = "import" if study.is_imported else f"{study.protocol}, bots {study.rule}"
-    rated = phrases.items_text if judges_items(study) else phrases.conversations_text
+    rated = phrases.items_text if get_protocol(study).judges_items else phrases.conversations_text
     sentence = (
         f"Study {study.key} (protocol {protocol}, rubric {study.rubric.name}, version {study.rubric.version}) has "
         f"{phrases.ratings_text(frame.facts.n_ratings)} of {rated(frame.facts.n_conversations)} with "

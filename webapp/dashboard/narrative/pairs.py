@@ -33,10 +33,10 @@ from webapp.dashboard.narrative.verdicts import (
     pair_counts_sentence,
     smallest_sentences,
 )
-from webapp.ratings.paired_comparisons import compares_pairs
 from webapp.ratings.selectors import BotInfo, study_bots
 from webapp.results.item_results import PairPage
 from webapp.studies.models import Study
+from webapp.studies.protocols.base import get_protocol
 
 Bots = Mapping[str, BotInfo]
 Titles = Mapping[str, str]
@@ -128,7 +128,9 @@ def protocols_section(study: Study, page: PairPage) -> Section | None:
     comparison, titles = page.compared, page.titles
     if comparison is None or page.compared_study is None:
         return None
-    one_turn, interactive = (study, page.compared_study) if compares_pairs(study) else (page.compared_study, study)
+    one_turn, interactive = (
+        (study, page.compared_study) if get_protocol(study).compares_pairs else (page.compared_study, study)
+    )
     bots = study_bots(interactive)
     section = Section("one-turn", "Single replies compared with interactive chats")
     section.lead.append(

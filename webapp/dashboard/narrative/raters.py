@@ -24,7 +24,7 @@ from webapp.dashboard.narrative.phrases import (
     reason_text,
 )
 from webapp.results.study_data import StudyFrame
-from webapp.studies.selectors import judges_items
+from webapp.studies.protocols.base import get_protocol
 
 _RULES = {
     "flat": "The same answer to all questions",
@@ -97,14 +97,14 @@ def answers_section(
 
 
 def _thing(frame: StudyFrame) -> str:
-    return "item" if judges_items(frame.study) else "conversation"
+    return "item" if get_protocol(frame.study).judges_items else "conversation"
 
 
 def agreement_table(frame: StudyFrame, agreement: RaterAgreement) -> NamedTable:
     """Return the applicable coefficients for each dimension, and reasons for the others."""
     titles = {dimension.key: dimension.title for dimension in frame.all_dimensions}
     note = "0 is chance agreement, 1 is full agreement. Gwet’s AC does not drop when nearly all answers are equal."
-    if not judges_items(frame.study):
+    if not get_protocol(frame.study).judges_items:
         note += (
             " Each rater had a different chat with the bot, so agreement about bots is lower than agreement about "
             "the same chat would be."

@@ -53,10 +53,10 @@ from webapp.jobs.selectors.metrics import (
 from webapp.jobs.services.fits import fit_create, metric_run_create
 from webapp.jobs.services.jobs import jobs_settle
 from webapp.ratings.flags.base import flag_kinds
-from webapp.ratings.paired_comparisons import rates_conversations
 from webapp.ratings.selectors import BotInfo, conversations_counted, study_bots
 from webapp.search.index_statistics import conversation_totals
 from webapp.studies.models import Study
+from webapp.studies.protocols.base import get_protocol
 
 _LISTED = 20
 MOST_FITS = 40
@@ -82,7 +82,7 @@ def prediction(request: HttpRequest, study: Study) -> HttpResponse:
     jobs_settle()
     context = _metrics_context(study)
     n_rated = 0
-    if rates_conversations(study):
+    if get_protocol(study).rates_conversations:
         context |= _fit_context(request, study, bots, excluded_flags) | _comparison_context(request, study, bots)
         n_rated = conversation_totals(study, conversations_counted(study), "ratings").n_rated
     runs, fit = study_runs(study), context.get("fit")
@@ -110,7 +110,7 @@ def prediction(request: HttpRequest, study: Study) -> HttpResponse:
         n_rated=n_rated,
         runs=runs,
         n_simulated=study.simulations.count(),
-        is_rated_whole=rates_conversations(study),
+        is_rated_whole=get_protocol(study).rates_conversations,
         status=400 if form.errors else 200,
         **context,
     )

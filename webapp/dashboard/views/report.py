@@ -42,11 +42,10 @@ from webapp.dashboard.views.jobs import job_context
 from webapp.dashboard.views.studies import kept_in_address, study_page, synthetic_asked
 from webapp.jobs.models import State
 from webapp.jobs.services.jobs import jobs_settle
-from webapp.ratings.paired_comparisons import compares_pairs
 from webapp.results.fingerprint import analysed_counts
 from webapp.studies.lifecycle import datasheet_store
 from webapp.studies.models import Study
-from webapp.studies.selectors import judges_items
+from webapp.studies.protocols.base import get_protocol
 from webapp.transfer.datasheet import datasheet_of
 from webapp.transfer.job_files import PACKAGE
 from webapp.transfer.report_links import (
@@ -236,7 +235,7 @@ def _page(
         known=", ".join(chapter.id for chapter in document.chapters) if document else "",
         sections=",".join(section_ids),
         like=like,
-        can_be_like=not (judges_items(study) or compares_pairs(study)),
+        can_be_like=not (get_protocol(study).judges_items or get_protocol(study).compares_pairs),
         own_address=here + kept_in_address(request),
         like_address=f"{here}{kept_in_address(request) or '?'}&like={LIKE[0]}".replace("?&", "?"),
         chosen=chosen,

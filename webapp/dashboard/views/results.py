@@ -48,13 +48,14 @@ from webapp.dashboard.views.studies import (
     study_page,
     synthetic_asked,
 )
-from webapp.ratings.paired_comparisons import compares_pairs, studies_beside
+from webapp.ratings.paired_comparisons import studies_beside
 from webapp.ratings.selectors import study_bots, study_conversations
 from webapp.results.bot_means import bot_summary
 from webapp.results.item_results import PairPage, study_pairs
 from webapp.results.study_data import StudyFrame
 from webapp.search.index_statistics import has_votes, votes_of_bots
 from webapp.studies.models import Study
+from webapp.studies.protocols.base import get_protocol
 
 _KEPT = ("failed", "synthetic", "without", "with", "level")
 """Parameters that folded sections keep."""
@@ -63,7 +64,7 @@ _KEPT = ("failed", "synthetic", "without", "with", "level")
 @read_view()
 def results(request: HttpRequest, study: Study) -> HttpResponse:
     """Show the leaderboard by one question, and two selected bots on all questions."""
-    context = _pairs(request, study) if compares_pairs(study) else _ratings(request, study)
+    context = _pairs(request, study) if get_protocol(study).compares_pairs else _ratings(request, study)
     part, folds = request.GET.get("part", ""), context.get("folds", [])
     if part and folds and part not in [fold.id for fold in folds]:
         raise Http404
@@ -84,7 +85,7 @@ def results(request: HttpRequest, study: Study) -> HttpResponse:
 @read_view()
 def picture(request: HttpRequest, study: Study, what: str, kind: str) -> HttpResponse:
     """Send the leaderboard, or the two bots, as a file; the page says why there is none."""
-    context = _pairs(request, study) if compares_pairs(study) else _ratings(request, study)
+    context = _pairs(request, study) if get_protocol(study).compares_pairs else _ratings(request, study)
     if what not in ("board", "against") or kind not in FORMATS:
         raise Http404
     shows = context.get(what)

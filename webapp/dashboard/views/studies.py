@@ -35,13 +35,12 @@ from webapp.dashboard.views.jobs import job_context, job_rows
 from webapp.jobs.models import State
 from webapp.jobs.services.fits import analysis_start
 from webapp.jobs.services.jobs import jobs_settle
-from webapp.ratings.paired_comparisons import answers_counted, compares_pairs, rates_conversations
+from webapp.ratings.paired_comparisons import answers_counted
 from webapp.results.cache import AnalysisKey, CurrentResult, get_result
 from webapp.results.study_data import StudyFrame, study_frame
 from webapp.studies.models import Study
 from webapp.studies.privacy.retention import clock_of
-from webapp.studies.protocols.base import protocols
-from webapp.studies.selectors import judges_items, talks_to_bots
+from webapp.studies.protocols.base import get_protocol, protocols
 
 
 def synthetic_asked(request: HttpRequest) -> bool:
@@ -93,8 +92,8 @@ def study_page(
         "with_scripts": kept_in_address(request, synthetic=True),
         "without_scripts": kept_in_address(request, synthetic=False) or "?",
         "people": exclusion_notice(request, study) if leaves_out else None,
-        "judges_items": judges_items(study),
-        "has_chats": talks_to_bots(study),
+        "judges_items": get_protocol(study).judges_items,
+        "has_chats": get_protocol(study).talks_to_bots,
         # Counted by the page that has no other result to show.
         "n_compared": lambda: _n_compared(request, study),
         **context,
@@ -104,7 +103,7 @@ def study_page(
 
 def _n_compared(request: HttpRequest, study: Study) -> int:
     """Return the number of paired comparisons; 0 if the study collects other ratings."""
-    if not compares_pairs(study):
+    if not get_protocol(study).compares_pairs:
         return 0
     return answers_counted(
         study, include_synthetic=synthetic_asked(request), without=apply_flag_filter(request, study)
@@ -327,11 +326,11 @@ def overview(request: HttpRequest, study: Study) -> HttpResponse:
     """Show the next step, findings and needs of a study, and its progress bot by bot."""
     synthetic = synthetic_asked(request)
     progress = selectors.bot_progress(study, include_synthetic=synthetic)
-    judges = judges_items(study)
-    serves = study.state == Study.State.COLLECTING and talks_to_bots(study)
+    judges = get_protocol(study).judges_items
+    serves = study.state == Study.State.COLLECTING and get_protocol(study).talks_to_bots
     own_bots = [bot for bot in progress if bot.bot_id in study.bots] if serves else []
     cards = selectors.study_cards(study, include_synthetic=synthetic)
-    is_rated_whole = rates_conversations(study)
+    is_rated_whole = get_protocol(study).rates_conversations
     pipeline = pipeline_of(study, cards, progress) if is_rated_whole else None
     running = pipeline.next.job if pipeline else None
     n_synthetic = synthetic_count(study)

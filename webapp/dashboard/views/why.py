@@ -39,7 +39,7 @@ from webapp.results.cache import AnalysisKey, result_at_hand
 from webapp.results.study_data import StudyFrame
 from webapp.studies.bot_columns import BotColumns, bot_columns_read
 from webapp.studies.models import Study
-from webapp.studies.selectors import judges_items, marks_errors, marks_turns
+from webapp.studies.protocols.base import get_protocol
 from webapp.studies.services import bot_columns_store
 
 _TITLES = {
@@ -61,10 +61,10 @@ def why_parts(study: Study) -> list[str]:
     Studies of chats have no items, unless errors are marked in their replies. Studies of items have no trajectories and
     no metrics; studies of single replies have no trajectories.
     """
-    absent = {"trajectories", "powered"} if judges_items(study) else {"items"}
-    if marks_turns(study):
+    absent = {"trajectories", "powered"} if get_protocol(study).judges_items else {"items"}
+    if get_protocol(study).marks_turns:
         absent.add("trajectories")
-    if marks_errors(study):
+    if get_protocol(study).marks_errors:
         absent.remove("items")
     return [name for name in _TITLES if name not in absent]
 
@@ -118,7 +118,7 @@ def _section(
     *,
     is_open: bool,
 ) -> FoldedSection:
-    title = "Errors" if name == "items" and marks_errors(first.study) else _TITLES[name]
+    title = "Errors" if name == "items" and get_protocol(first.study).marks_errors else _TITLES[name]
     build_fold = partial(FoldedSection, name, title, is_open=is_open, formula_form=formula if is_open else None)
     key = first.with_part(_result_of(name))
     if not is_open:

@@ -41,9 +41,9 @@ from webapp.ratings.services import (
 from webapp.ratings.turn_annotation import annotation_request
 from webapp.results.refresh import order_refresh_for_rule
 from webapp.studies.models import Participant, Slot
+from webapp.studies.protocols.base import get_protocol
 from webapp.studies.questions import Question
 from webapp.studies.rubrics import questions_not_asked
-from webapp.studies.selectors import marks_own_chats
 
 
 @register_step
@@ -55,7 +55,7 @@ class ChatStep(ConversationStep):
 
     def get(self) -> HttpResponse:
         conversation, visit, version = self.conversation, self.visit, self.standing.version
-        marked = marks_own_chats(self.standing.study)
+        marked = get_protocol(self.standing.study).marks_own_chats
         return self.render(
             condition=condition_lines(conversation),
             takes_images=takes_images(conversation),

@@ -30,7 +30,7 @@ from webapp.core.clock import database_now
 from webapp.core.errors import Refused
 from webapp.jobs.kinds.base import JobKind, ShardPlan, ShardWork, register_kind
 from webapp.jobs.models import UNFINISHED, Job, State
-from webapp.ratings.paired_comparisons import compares_pairs, study_judgements
+from webapp.ratings.paired_comparisons import study_judgements
 from webapp.ratings.selectors import study_ratings
 from webapp.ratings.services import flags_make
 from webapp.results.benchmark import (
@@ -49,6 +49,7 @@ from webapp.results.compute import PARTS
 from webapp.results.refresh import FLAGS_KIND, RANKING_KIND
 from webapp.results.study_data import study_read
 from webapp.studies.models import OrderState, Study
+from webapp.studies.protocols.base import get_protocol
 
 if TYPE_CHECKING:
     from evaluation.metric_agreement import JudgedReplies
@@ -311,7 +312,7 @@ class RankingJob(_StudyJob):
 
     def look(self, work: ShardWork[Job, StudyJobParams], study: Study) -> dict[str, Any]:
         progress: RankingProgress | PairRankingProgress
-        if compares_pairs(study):
+        if get_protocol(study).compares_pairs:
             judged = study_judgements(study)
             if judged is None or not len(judged):
                 return {"n_ratings": 0}

@@ -11,6 +11,7 @@ from chatbots import derive_seed
 from webapp.bots.selectors import bot_available_ids
 from webapp.studies.assignment.capacity import NO_TASKS, bot_loads, bots_beyond_cap, bots_full, bots_met, task_history
 from webapp.studies.models import Participant, Study
+from webapp.studies.protocols.base import get_protocol
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +29,7 @@ class BotChoice:
 
 def lets_choose(study: Study) -> bool:
     """Return True if participants choose their bot themselves."""
-    return study.protocol == "chat" and study.values.assignment.choice != "none"
+    return get_protocol(study).has_sequences and study.values.assignment.choice != "none"
 
 
 def choices_of(study: Study, participant: Participant | None, nonce: str) -> list[BotChoice]:

@@ -9,7 +9,14 @@ the study's values (`questions` before a task, `after` it), and the steps `quest
   step is the first one that is applicable and not completed. So
   a protocol lists `questions` even if only some studies ask any. A name may stand in several protocols, and
   once in each. The names there are: consent, instructions, quiz, questions, practice, chat, arena, judge, form, done.
-- `gives`: what people are given. A study opens when it has some of it.
+- `gives`: what people are given. A study opens when it has some of it. `judges_items`, `talks_to_bots` and
+  `judges_conversations` follow from it.
+- `compares_pairs`: whether participants compare two replies, chats or conversations; of stored conversations it is
+  `compares_dialogues`. `rates_conversations`: whether they rate whole conversations of their own instead.
+- `marks_turns`: whether single replies are labelled, so that ratings are of turns. `marks_own_chats`: those of the
+  participant's own chat; `marks_errors`: errors in them; `can_label_steps`: steps of their traces, too.
+- `bots_at_once`: number of bots that answer each message; `picks_replies`: whether one of their replies is picked.
+- `has_sequences`: whether a task may have several bots one after another, and participants may choose their bot.
 - `n_replies`: number of replies of an item that are shown, where that matters; `most_replies`: the most that an item
   may hold, where some of them are drawn.
 - `settings`: sections of a study's values (`SECTIONS`) that it reads beside those of every study (`texts`,
@@ -53,8 +60,9 @@ from django.utils.translation import gettext_lazy as _
 
 from chatbots import Identity
 from chatbots.registry import C, Registry
+from webapp.core.errors import Refused
 from webapp.studies.assignment.cells import DrawnBot
-from webapp.studies.models import Item, Rubric, StudyVersion
+from webapp.studies.models import Item, Rubric, Study, StudyVersion
 from webapp.studies.questions import Question
 from webapp.studies.settings import StudyValues
 
@@ -253,6 +261,15 @@ class StudyProtocol(Protocol):
     settings: tuple[str, ...]
     steps: tuple[Step, ...]
     page: JudgePage | None = None
+    compares_pairs: bool = False
+    compares_dialogues: bool = False
+    marks_turns: bool = False
+    marks_own_chats: bool = False
+    marks_errors: bool = False
+    can_label_steps: bool = False
+    bots_at_once: int = 1
+    picks_replies: bool = False
+    has_sequences: bool = False
     needs_checks: bool = False
     needs_reference: bool = False
     has_one_item: bool = False
@@ -276,6 +293,26 @@ class StudyProtocol(Protocol):
 
     @property
     def identity(self) -> Identity: ...
+
+    @property
+    def judges_items(self) -> bool:
+        """True if participants judge the study's items, so that its ratings are of items."""
+        return self.gives == "items"
+
+    @property
+    def talks_to_bots(self) -> bool:
+        """True if participants chat with the study's bots."""
+        return self.gives == "bots"
+
+    @property
+    def judges_conversations(self) -> bool:
+        """True if participants judge stored conversations, or replies in them."""
+        return self.gives == "conversations"
+
+    @property
+    def rates_conversations(self) -> bool:
+        """True if participants rate whole conversations of their own; a hybrid metric can be fitted to such ratings."""
+        return self.talks_to_bots and not self.compares_pairs
 
     def next_task(self, draw: Draw) -> TaskPlan:
         """Return the plan of the participant's next task.
@@ -334,6 +371,27 @@ def header_steps(steps: Sequence[Step]) -> list[HeaderStep]:
 
 
 protocols: Registry[StudyProtocol] = Registry("study protocol", "webapp.studies.protocols")
+
+
+class MissingProtocol(StudyProtocol):
+    """Stand-in for a protocol that is not installed: its study can be read, but gives no tasks."""
+
+    name = title = description = ""
+    gives: Gives = "bots"
+    settings = ()
+    steps = ()
+    identity = Identity("", "")
+
+    def next_task(self, draw: Draw) -> TaskPlan:
+        raise Refused("no_bot", "The study's protocol is not installed.")
+
+
+_MISSING = MissingProtocol()
+
+
+def get_protocol(study: Study) -> StudyProtocol:
+    """Return the study's protocol; a stand-in with the usual attributes if it is not installed."""
+    return protocols.get(study.protocol) if study.protocol in protocols else _MISSING
 
 
 def protocol_asks(name: str) -> tuple[Question, ...]:

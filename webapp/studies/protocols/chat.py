@@ -52,6 +52,7 @@ class ChatProtocol(StudyProtocol):
     )
     gives: Gives = "bots"
     settings = ("chat", "people", "pacing", "filtering", "typing")
+    has_sequences = True
     identity = Identity("chat", "1")
     steps = usual_steps(Step("chat", _("Chat")), Step("form", _("Rate")))
 
@@ -74,6 +75,8 @@ class ArenaProtocol(StudyProtocol):
     description = "Each person talks to two chatbots side by side and says which one is better."
     headline = "Talk to two chatbots at once"
     gives: Gives = "bots"
+    compares_pairs = True
+    bots_at_once = 2
     settings: tuple[str, ...] = ("chat", "arena", "pacing", "filtering", "typing")
     instructions = (
         "You write to two chatbots at once, and both answer.\n"
@@ -105,6 +108,7 @@ class PicksProtocol(ArenaProtocol):
         "Each person gets two replies to every message, picks the better one, and the chat goes on with that one."
     )
     headline = "Chat, and pick the better reply each time"
+    picks_replies = True
     settings = ("chat", "arena", "picking", "pacing", "filtering", "typing")
     instructions = (
         "You get two replies to each of your messages.\n"
@@ -144,6 +148,8 @@ class TurnsProtocol(StudyProtocol):
     description = "Each person reads conversations and ticks for the chatbot's replies what is true of them."
     headline = "Mark a chatbot’s replies"
     gives: Gives = "conversations"
+    marks_turns = True
+    can_label_steps = True
     settings: tuple[str, ...] = ("marking", "step_marking")
     identity = Identity("turns", "1")
     steps = usual_steps(Step("judge", _("Mark")))
@@ -172,6 +178,8 @@ class ErrorSpansProtocol(TurnsProtocol):
         "Each person reads conversations and marks the errors in the chatbot's replies, with kind and severity."
     )
     headline = "Mark the errors of a chatbot"
+    marks_errors = True
+    can_label_steps = False
     settings = ("marking", "error_marking")
     identity = Identity("error_spans", "1")
     asks = ready_questions("errors")
@@ -210,6 +218,8 @@ class MarkedChatProtocol(StudyProtocol):
     )
     headline = "Chat with a chatbot, then mark its replies"
     gives: Gives = "bots"
+    marks_turns = True
+    marks_own_chats = True
     settings: tuple[str, ...] = ("chat", "own_marking", "pacing", "filtering", "typing")
     identity = Identity("marked_chat", "1")
     steps = usual_steps(Step("chat", _("Chat")), Step("judge", _("Mark")))

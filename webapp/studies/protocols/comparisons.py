@@ -228,6 +228,7 @@ class PairwiseProtocol(StudyProtocol):
         "that they are the same."
     )
     gives: Gives = "items"
+    compares_pairs = True
     n_replies = 2
     instructions = (
         "Read what was said, then both replies.\n"
@@ -274,6 +275,7 @@ class BestWorstProtocol(StudyProtocol):
     )
     headline = "Find the best and the worst text"
     gives: Gives = "items"
+    compares_pairs = True
     n_replies = N_SHOWN
     most_replies = 8
     instructions = (
@@ -334,6 +336,8 @@ class DialoguesProtocol(StudyProtocol):
     title = "Compare two conversations"
     description = "Each person reads two stored conversations side by side, chooses one chatbot, and says why."
     gives: Gives = "conversations"
+    compares_pairs = True
+    compares_dialogues = True
     settings = ("dialogues",)
     identity = Identity("dialogues", "1", {"fewest_words": FEWEST_WORDS})
     steps = usual_steps(Step("judge", gettext_lazy("Compare")))

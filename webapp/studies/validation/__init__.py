@@ -12,17 +12,9 @@ from evaluation.analysis.error_spans import SCORE
 from webapp.bots.selectors import bots_unknown, bots_unpriced
 from webapp.studies.assignment.rules.base import rules
 from webapp.studies.models import AGREED_BY_PEOPLE, Item, Outcome, Rubric, Study
-from webapp.studies.protocols.base import StudyProtocol, asks_questions, protocols
+from webapp.studies.protocols.base import StudyProtocol, asks_questions, get_protocol, protocols
 from webapp.studies.rubrics import scales_of
-from webapp.studies.selectors import (
-    compares_dialogues,
-    conversations_given,
-    items_given,
-    items_judged,
-    marks_errors,
-    marks_own_chats,
-    marks_turns,
-)
+from webapp.studies.selectors import conversations_given, items_given, items_judged
 from webapp.studies.settings import StudyValues
 from webapp.studies.validation.sections import (
     SECTION_VALIDATORS,
@@ -189,9 +181,7 @@ def outcomes_possible(study: Study, values: StudyValues | None = None) -> list[O
         values: values that the study will have; None: its current ones.
     """
     closes = any(part.gap.most is not None for part in (values or study.values).sittings.parts)
-    known = study.protocol in protocols
-    without_bots = known and protocols.get(study.protocol).gives != "bots"
-    never = {Outcome.BOT_FAILED: without_bots, Outcome.LATE: not closes}
+    never = {Outcome.BOT_FAILED: not get_protocol(study).talks_to_bots, Outcome.LATE: not closes}
     return [outcome for outcome in Outcome if not never.get(outcome)]
 
 
@@ -206,13 +196,13 @@ def validate_opening(on: Checked) -> Errors:
     if protocol is not None and protocol.gives != "bots":
         if on.was_open:
             return {}
-        if marks_turns(study):
+        if protocol.marks_turns:
             return _validate_conversations(study, on.values)
-        if compares_dialogues(study):
+        if protocol.compares_dialogues:
             return _validate_dialogues(study, on.values)
         return {} if protocol.gives != "items" or protocol.has_one_item else _validate_items(study, protocol)
     bots = list(on.values.bots)
-    if protocol is not None and "arena" in protocol.settings and len(bots) == 1:
+    if protocol is not None and len(bots) == 1 < protocol.bots_at_once:
         return {
             "bots": f"The protocol “{protocol.title}” compares chatbots; the study has one ({bots[0]}). Add another."
         }
@@ -318,7 +308,7 @@ def validate_reference(on: Checked) -> Errors:
     names: Collection[str] = ()
     if on.protocol is not None and on.protocol.needs_reference:
         names = ("direction", "reference_score", "kept_both")
-    elif marks_errors(on.study):
+    elif get_protocol(on.study).marks_errors:
         names = (SCORE, "spans", "no_error")
     elif on.values.step_marking.label_steps:
         names = ("steps",)
@@ -346,7 +336,11 @@ def validate_questions(on: Checked) -> Errors:
 def validate_own_marking(on: Checked) -> Errors:
     """Check that nothing but labels is asked where replies are labelled during the chat."""
     other_questions = [question for question in on.values.after if not question.is_rated]
-    if not marks_own_chats(on.study) or on.values.own_marking.marked_when == "after" or not other_questions:
+    if (
+        not get_protocol(on.study).marks_own_chats
+        or on.values.own_marking.marked_when == "after"
+        or not other_questions
+    ):
         return {}
     title = other_questions[0].title
     words = f"When replies are labelled during the chat, no other question can be asked. Remove “{title}”."

@@ -238,7 +238,7 @@ def validate_conditions(on: Checked) -> Errors:
     if on.protocol is None or not any(question.show_when for question in on.values.after):
         return {}
     page = on.protocol.page
-    if (page is None or page.sheet == "scales") and "arena" not in on.protocol.settings:
+    if (page is None or page.sheet == "scales") and on.protocol.bots_at_once == 1:
         return {}
     words = f"The form of the protocol “{on.protocol.title}” always shows all questions. Remove show_when."
     return {"after": words}
@@ -282,7 +282,7 @@ def validate_images(on: Checked) -> Errors:
     """Check that a bot of the study takes the images that participants may send."""
     if not on.values.chat.images or on.protocol is None:
         return {}
-    if on.protocol.gives != "bots" or "arena" in on.protocol.settings:
+    if not on.protocol.talks_to_bots or on.protocol.bots_at_once > 1:
         return {"images": f"The protocol “{on.protocol.title}” does not support images. Switch them off."}
     if bots_taking_images(on.values.bots) or not on.values.bots:
         return {}
@@ -364,7 +364,7 @@ def validate_sittings(on: Checked) -> Errors:
     sittings, errors = on.values.sittings, Errors()
     if not sittings.parts:
         return errors
-    is_pair = on.protocol is not None and "arena" in on.protocol.settings
+    is_pair = on.protocol is not None and on.protocol.bots_at_once > 1
     for name in ("same_bot", "bots_remember"):
         if getattr(sittings, name) and on.protocol is not None and (is_pair or on.protocol.gives != "bots"):
             errors[name] = f"The protocol “{on.protocol.title}” has no chat with one chatbot. Switch this off."
@@ -391,7 +391,7 @@ def validate_cells(on: Checked) -> Errors:
     if not bots or conditions.n_combinations > MOST_COMBINATIONS:
         return errors
     bots_by_levels = {levels: bots_of(levels, bots) for levels in conditions.combinations()}
-    least = 2 if "arena" in (on.protocol.settings if on.protocol is not None else ()) else 1
+    least = on.protocol.bots_at_once if on.protocol is not None else 1
     empty = [
         " with ".join(f"“{level.key}”" for level in levels)
         for levels, with_it in bots_by_levels.items()

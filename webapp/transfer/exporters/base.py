@@ -22,8 +22,9 @@ from webapp.jobs.models import SelfPlayRun
 from webapp.ratings.flag_selectors import left_out
 from webapp.search.pagination import find_conversations
 from webapp.studies.models import Slot, Study
+from webapp.studies.protocols.base import get_protocol
 from webapp.studies.questions import BETWEEN_CHOICES, Question
-from webapp.studies.selectors import factors_of_study, judges_conversations, parts_of_study
+from webapp.studies.selectors import factors_of_study, parts_of_study
 from webapp.studies.sittings import SITTING
 
 ColumnType = Literal["text", "integer", "number", "boolean", "time", "json"]
@@ -258,7 +259,7 @@ def build_shown_filter(study: Source, options: ExportOptions, *, prefix: str = "
         prefix: as `included`.
     """
     condition = included(study, options, prefix=prefix)
-    if isinstance(study, SelfPlayRun) or not judges_conversations(study):
+    if isinstance(study, SelfPlayRun) or not get_protocol(study).judges_conversations:
         return condition
     judged = Slot.objects.filter(task__participant__study=study, conversation__isnull=False)
     if not options.include_synthetic:

@@ -20,7 +20,7 @@ from webapp.ratings.selectors import study_bots
 from webapp.results.refresh import refresh_flags
 from webapp.search.index_statistics import conversation_totals
 from webapp.studies.models import Study
-from webapp.studies.selectors import judges_conversations
+from webapp.studies.protocols.base import get_protocol
 from webapp.transfer.exporters.base import (
     CHUNK,
     SPEAKERS,
@@ -278,7 +278,7 @@ class MessagesTable:
         return (*_MESSAGES_COLUMNS, *condition_columns(study))
 
     def count(self, study: Study, options: ExportOptions) -> int:
-        if judges_conversations(study):  # perhaps some of another study
+        if get_protocol(study).judges_conversations:  # perhaps some of another study
             return Turn.objects.filter(build_shown_filter(study, options, prefix="conversation__")).count()
         return conversation_totals(study, included(study, options), "turns").n_turns
 

@@ -19,7 +19,8 @@ from webapp.ratings.selectors import study_ratings
 from webapp.search.models import Note
 from webapp.studies.models import Item, Study
 from webapp.studies.privacy import pseudonym
-from webapp.studies.selectors import items_judged, judges_items
+from webapp.studies.protocols.base import get_protocol
+from webapp.studies.selectors import items_judged
 from webapp.transfer.exporters.base import (
     CHUNK,
     CONVERSATION_COLUMNS,
@@ -163,7 +164,7 @@ class ItemMeansTable:
         return _ITEM_MEANS_COLUMNS
 
     def rows(self, study: Study, options: ExportOptions) -> Iterator[Sequence[Any]]:
-        if not judges_items(study):
+        if not get_protocol(study).judges_items:
             return
         ratings = study_ratings(
             study,

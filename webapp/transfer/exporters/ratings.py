@@ -15,11 +15,11 @@ from webapp.ratings.flag_selectors import left_out
 from webapp.ratings.models import Rating
 from webapp.search.index_statistics import conversation_totals
 from webapp.studies.models import Dimension, Item, Outcome, Slot, Study, Task
-from webapp.studies.protocols.base import protocols
+from webapp.studies.protocols.base import get_protocol, protocols
 from webapp.studies.protocols.comparisons import BEST, BETWEEN, WORST, BestWorstProtocol
 from webapp.studies.questions import Question
 from webapp.studies.recruitment.completion import completion_now
-from webapp.studies.selectors import labels_steps, marks_errors, other_questions_of_study
+from webapp.studies.selectors import labels_steps, other_questions_of_study
 from webapp.studies.sittings import SITTING
 from webapp.transfer.exporters.base import (
     CHUNK,
@@ -249,7 +249,7 @@ class ErrorSpansTable:
         return _ERROR_COLUMNS
 
     def rows(self, study: Study, options: ExportOptions) -> Iterator[Sequence[Any]]:
-        for rating, turn, reply_cells in _of_replies(study, options) if marks_errors(study) else ():
+        for rating, turn, reply_cells in _of_replies(study, options) if get_protocol(study).marks_errors else ():
             for span in spans_stored(rating):
                 yield [*reply_cells, *astuple(span), turn.text[span.start : span.end]]
 
@@ -321,7 +321,7 @@ def _dimensions_of(study: Study) -> list[Dimension]:
 
 def _related_columns(study: Study) -> tuple[ExportColumn, ...]:
     known = study.protocol in protocols
-    if marks_errors(study):
+    if get_protocol(study).marks_errors:
         return _SPANS
     if labels_steps(study):
         return _STEPS

@@ -22,7 +22,8 @@ from webapp.results.refresh import refresh_flags
 from webapp.studies.items import origin_of_file
 from webapp.studies.lifecycle import items_import
 from webapp.studies.models import Study
-from webapp.studies.selectors import judges_items, study_by_key
+from webapp.studies.protocols.base import get_protocol
+from webapp.studies.selectors import study_by_key
 from webapp.studies.study_file import FileItem, items_of_file
 from webapp.transfer.exporters.base import ExportOptions, exporter_get
 from webapp.transfer.import_file import ImportChoices, import_conversations
@@ -192,7 +193,7 @@ class ImportJob(JobKind[Job, ImportParams]):
             raise Refused("bad_key", "the study key must consist of letters, digits, - and _, at most 60 of them")
         if asked.items:
             study = Study.objects.filter(key=asked.study).first()
-            if study is None or not judges_items(study):
+            if study is None or not get_protocol(study).judges_items:
                 raise Refused("not_found", f"there is no study {quote(asked.study)} whose participants rate items")
         language_checked(asked.language)
         if len(asked.scale) not in (0, 2):

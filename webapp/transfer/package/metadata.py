@@ -24,10 +24,10 @@ from evaluation.package import ATTENTION_CHECK, LEFT_OUT
 from webapp.conversations.models import Conversation
 from webapp.jobs.selectors.metrics import versions_used
 from webapp.ratings.models import Rating
-from webapp.ratings.paired_comparisons import compares_pairs
 from webapp.results.fingerprint import Reads, data_state
 from webapp.studies.assignment.capacity import keeps_always_valid
 from webapp.studies.models import Study
+from webapp.studies.protocols.base import get_protocol
 from webapp.studies.rubrics import post_task_questions
 from webapp.transfer.exporters.base import ColumnQuestion, ExportColumn, ExportOptions, conversations_included
 from webapp.transfer.exporters.metrics import measured
@@ -45,7 +45,7 @@ CSV_HEADER = (
 def codebook_of(study: Study, tables: Iterable[WrittenTable]) -> Codebook:
     """Return the codebook: one entry for every column of the tables."""
     asking = _versions_asking(study)
-    compares = compares_pairs(study)
+    compares = get_protocol(study).compares_pairs
     return [
         _entry(written.table.name, column, asking, compares=compares)
         for written in sorted(tables, key=lambda written: written.table.name)

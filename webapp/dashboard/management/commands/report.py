@@ -22,7 +22,6 @@ from webapp.dashboard.report_paper import LIKE, paper_report
 from webapp.dashboard.report_sections import pair_report, report_of, report_steps
 from webapp.jobs.management.command_line import study_named
 from webapp.jobs.selectors.selfplay import run_by_id
-from webapp.ratings.paired_comparisons import compares_pairs
 from webapp.ratings.selectors import study_bots
 from webapp.ratings.services import without_argument, without_option
 from webapp.results.cache import AnalysisKey, stored_now
@@ -32,6 +31,7 @@ from webapp.results.item_results import study_pairs
 from webapp.results.study_data import study_data, study_frame
 from webapp.studies.bot_columns import bot_columns_read
 from webapp.studies.models import Study
+from webapp.studies.protocols.base import get_protocol
 
 
 class Command(ConfabCommand):
@@ -75,7 +75,7 @@ class Command(ConfabCommand):
             raise Usage("use --output FILE.html to write a page, or --json to print the results")
         if output is None and (options["like"] or options["sections"]):
             raise Usage("--like and --sections need a page; add --output FILE.html")
-        if options["formula"] and (options["like"] or compares_pairs(study)):
+        if options["formula"] and (options["like"] or get_protocol(study).compares_pairs):
             reason = "--like has its own tables" if options["like"] else f"study {study.key} compares pairs"
             raise Usage(f"--formula models ratings, and {reason}; remove it")
         if output is not None:
@@ -95,7 +95,7 @@ class Command(ConfabCommand):
             bot_table=bot_table,
             turned=[name.strip() for name in options["turned"].split(",") if name.strip()],
         )
-        if data is None and compares_pairs(study):
+        if data is None and get_protocol(study).compares_pairs:
             return self._of_pairs(study, output, counted_work, options["sections"])
         if data is None:
             raise LookupError(f"study {study.key} has no ratings yet, so there is nothing to report")

@@ -29,8 +29,8 @@ from webapp.jobs.services.jobs import job_create
 from webapp.studies.items import item_set_remove
 from webapp.studies.lifecycle import Imported, items_import, study_changes, study_import, study_read
 from webapp.studies.models import Study
-from webapp.studies.protocols.base import protocols
-from webapp.studies.selectors import judges_conversations, judges_items, study_found
+from webapp.studies.protocols.base import get_protocol, protocols
+from webapp.studies.selectors import study_found
 from webapp.studies.study_file import (
     FileItem,
     StudyFile,
@@ -151,10 +151,10 @@ def items_add(request: HttpRequest, study: Study) -> HttpResponse:
     if "_take_out" in request.POST:
         _take_out(request, study)
         return redirect("dashboard:study_build_step", study.key, "bots")
-    if judges_conversations(study):
+    if get_protocol(study).judges_conversations:
         _report_new(request, records_store(study=study, records=conversations_sample()).conversations)
         return redirect("dashboard:study_build_step", study.key, "bots")
-    if not judges_items(study):
+    if not get_protocol(study).judges_items:
         raise Http404(f"participants do not rate items in {study.key}")
     if "_sample" in request.POST:
         sample = [FileItem.model_validate(entry) for entry in items_sample(protocols.get(study.protocol))]
@@ -191,7 +191,7 @@ def _report_new(request: HttpRequest, n: int) -> None:
 
 
 def _take_out(request: HttpRequest, study: Study) -> None:
-    remove = imported_set_remove if judges_conversations(study) else item_set_remove
+    remove = imported_set_remove if get_protocol(study).judges_conversations else item_set_remove
     try:
         n, n_kept = remove(study=study, name=request.POST["_take_out"])
     except ValidationError as error:

@@ -20,14 +20,9 @@ from webapp.core.management.base import ConfabCommand, Usage
 from webapp.jobs.management.command_line import reply_bar, scoring_arguments, study_named
 from webapp.jobs.management.commands.selfplay import split_names
 from webapp.jobs.selectors.metrics import language_name
-from webapp.ratings.paired_comparisons import (
-    compares_pairs,
-    study_judged,
-    study_judgements,
-    study_pair_chats,
-    study_pair_items,
-)
+from webapp.ratings.paired_comparisons import study_judged, study_judgements, study_pair_chats, study_pair_items
 from webapp.ratings.services import without_argument, without_option
+from webapp.studies.protocols.base import get_protocol
 
 if TYPE_CHECKING:
     from evaluation.items import ChatPair, ReplyItem
@@ -89,7 +84,7 @@ class Command(ConfabCommand):
         metric_names = split_names(options["metrics"])
         if not metric_names:
             raise Usage("--metrics is empty; name at least one metric")
-        if options["study"] is not None and compares_pairs(study := study_named(options["study"])):
+        if options["study"] is not None and get_protocol(study := study_named(options["study"])).compares_pairs:
             if options["against"] or options["max_over_raters"]:
                 raise Usage("--against and --max-over-raters need scores of single replies; this study compares pairs")
             return self._compare_choices(study, metric_names, options)
