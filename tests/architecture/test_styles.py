@@ -6,8 +6,6 @@ from collections import Counter
 from tests.documents import ROOT
 
 RULE = re.compile(r"([^{}]+)\{([^{}]*)\}")
-ALONE = re.compile(r"^( *)((?:[^{};/]+,\n)*[^\n{};/]+) \{\n *([^\n{};]+;)\n *\}$", re.MULTILINE)
-LINE = 110
 COLOUR = re.compile(r"(--[\w-]+):[^;{}]*(?:#[0-9a-f]{3,8}\b|rgb\()")
 SCROLLS = re.compile(r"overflow(?:-[xy])?:\s*(?:auto|scroll)")
 
@@ -34,14 +32,3 @@ def test_every_colour_stands_once() -> None:
     )
     assert len(named) > 50
     assert [name for name, times in named.items() if times > 1] == []
-
-
-def test_rules_of_one_declaration_stand_on_one_line() -> None:
-    """Lists of selectors that would not fit on the line keep one selector or more a line."""
-    long = [
-        f"{sheet.name}: {' '.join(selectors.split())}"
-        for sheet in sorted(ROOT.glob("webapp/*/static/**/*.css"))
-        for indent, selectors, declaration in ALONE.findall(sheet.read_text(encoding="utf-8"))
-        if not selectors.startswith("@") and len(f"{indent}{' '.join(selectors.split())} {{ {declaration} }}") <= LINE
-    ]
-    assert not long, long

@@ -8,7 +8,7 @@ from django.core.management import call_command
 from django.test import Client
 
 from tests.outside.conftest import STUDIES, command
-from tests.outside.snapshots import compare, words_of
+from tests.outside.snapshots import compare, compare_parts, words_of
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("ids_by_seed_again")]
 OUTCOMES = ("rated", "bot_failed", "screened_out", "failed_check", "no_consent", "withdrawn")
@@ -80,9 +80,9 @@ def test_pages_of_participants(
 
 @pytest.mark.parametrize("key", STUDIES)
 def test_pages_of_a_study(studies: tuple[str, ...], staff: Client, key: str) -> None:
-    pages = [shown(staff, f"/dashboard/studies/{key}/{path}") for path in OF_A_STUDY]
-    compare(f"researchers/{key}.txt", "\n\n".join(pages))
+    pages = {path: shown(staff, f"/dashboard/studies/{key}/{path}") for path in OF_A_STUDY}
+    compare_parts(f"researchers/{key}", pages)
 
 
 def test_pages_of_the_server(studies: tuple[str, ...], staff: Client) -> None:
-    compare("researchers/server.txt", "\n\n".join(shown(staff, f"/dashboard/{path}") for path in OF_THE_SERVER))
+    compare_parts("researchers/server", {path: shown(staff, f"/dashboard/{path}") for path in OF_THE_SERVER})

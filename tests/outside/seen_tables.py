@@ -8,7 +8,7 @@ import pytest
 from django.core.management import CommandError, call_command
 
 from tests.outside.conftest import command, document
-from tests.outside.snapshots import as_text, compare, steady
+from tests.outside.snapshots import as_text, compare, compare_parts, steady
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("ids_by_seed_again")]
 TABLES = (
@@ -27,8 +27,9 @@ def in_order(text: str) -> str:
 
 @pytest.mark.parametrize("key", ["chats", "pairs"])
 def test_exported_tables(studies: tuple[str, ...], tmp_path: Path, key: str) -> None:
-    texts = []
+    parts = {}
     for table in TABLES:
+        texts = []
         for form in FORMATS:
             file = tmp_path / f"{table}.{form}"
             try:
@@ -48,7 +49,8 @@ def test_exported_tables(studies: tuple[str, ...], tmp_path: Path, key: str) -> 
                 schema = pyarrow.parquet.read_schema(file)
                 fields = ", ".join(f"{field.name} {field.type}" for field in schema)
                 texts.append(f"== {table} parquet: {fields}")
-    compare(f"tables/{key}.txt", "\n\n".join(texts))
+        parts[table] = "\n\n".join(texts)
+    compare_parts(f"tables/{key}", parts)
 
 
 @pytest.mark.parametrize("key", ["chats", "pairs"])

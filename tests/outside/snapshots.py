@@ -118,3 +118,33 @@ def compare(name: str, seen: str) -> None:
     if seen != kept and not (name.startswith("results/") and same_numbers(kept, seen)):
         lines = difflib.unified_diff(kept.splitlines(), seen.splitlines(), "stored", "seen", lineterm="", n=1)
         raise AssertionError(f"{name} has changed:\n" + "\n".join(list(lines)[:120]))
+
+
+def compare_parts(folder: str, parts: dict[str, str]) -> None:
+    """Compare texts with the snapshots of a folder, one file each; fail with all differences.
+
+    Args:
+        folder: folder of the snapshots. `SNAPSHOTS=write` deletes files that belong to no part.
+        parts: text of each part by its name: a page's address within its folder, or a table's name.
+    """
+    texts = {part_file_name(part): text for part, text in parts.items()}
+    assert len(texts) == len(parts), "two parts have the same file"
+    stale = {file.name for file in (FOLDER / folder).glob("*")} - set(texts)
+    differences = []
+    if os.environ.get("SNAPSHOTS") == "write":
+        for name in stale:
+            (FOLDER / folder / name).unlink()
+    else:
+        differences += [f"{folder}/{name} belongs to no part" for name in sorted(stale)]
+    for name, text in texts.items():
+        try:
+            compare(f"{folder}/{name}", text)
+        except AssertionError as difference:
+            differences.append(str(difference))
+    assert not differences, "\n\n".join(differences)
+
+
+def part_file_name(part: str) -> str:
+    """Return the file name of a part: `results_why_models.txt` for `results/why/?part=models`."""
+    words = re.findall(r"[\w.-]+", re.sub(r"\w+=", "", part))
+    return "_".join(words or ["start"]) + ".txt"
