@@ -17,6 +17,7 @@ from chatbots.bots.endpoint import EndpointBot
 from chatbots.endpoints import addresses, chat_completions
 from chatbots.endpoints.errors import retry_after_s
 from chatbots.endpoints.metering import MemoryMeter
+from chatbots.endpoints.options import KeyFilter
 from tests.chatbots.endpoint_server import SSE, Answer, Send, Server, chunk, counts, fails, hangs, pieces, says, serving
 
 pytestmark = pytest.mark.usefixtures("meter")
@@ -291,6 +292,12 @@ async def test_a_key_that_comes_back_is_cut_from_the_reply(size: int, monkeypatc
     async with serving(says(*parts)) as server:
         said = "".join(await pieces(server.bot(api_key_env="MY_TEST_KEY"), "hi"))
     assert said == f"Your key is [key], and sk-test-abc is none. {key[:-1]} [key]"
+
+
+@pytest.mark.parametrize(("key", "said"), [("abcdefgh", "say [key]"), ("abcdefg", "say abcdefg")])
+def test_keys_of_eight_characters_and_more_are_cut(key: str, said: str) -> None:
+    keys = KeyFilter([key])
+    assert keys.take(f"say {key}") + keys.end() == said
 
 
 async def test_a_placeholder_for_a_key_is_an_honest_word(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -228,6 +228,17 @@ def test_a_prediction_saves_ratings_of_further_bots_where_its_values_count() -> 
     assert prediction_worth(fit | {"ratings_worth": None}, ("quality",)) is None
 
 
+def test_the_ranking_has_every_question_once() -> None:
+    rows = [{"conversation": f"{n}", "bot": "ab"[n % 2], "quality": n, "fun": -n} for n in range(8)]
+    ratings = Ratings.from_frame(pd.DataFrame(rows), ["quality", "fun"], scale=(-10, 10))
+    by_fun = ranking_progress(replace(ratings, headline=("fun",)))
+    assert by_fun.compared.dimension.key == "fun"
+    assert list(by_fun.other_questions) == ["quality"]
+    assert by_fun.other_questions["quality"].means["a"].mean == 3
+    both = ranking_progress(replace(ratings, headline=("quality", "fun")))
+    assert list(both.other_questions) == ["quality", "fun"]
+
+
 @pytest.mark.parametrize("headline", [("quality",), ("quality", "fun")])
 def test_a_scale_read_off_the_answers_bounds_no_interval_while_a_study_collects(headline: tuple[str, ...]) -> None:
     rows = [

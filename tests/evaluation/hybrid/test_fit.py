@@ -297,6 +297,22 @@ def test_several_targets_and_further_dimensions():
     assert fluency.r == pytest.approx(np.corrcoef(expected, human.groupby("bot")["fluency"].mean())[0, 1])
 
 
+def test_baselines_of_self_play_use_the_bots_that_have_it():
+    human, played = study(), selfplay().assign(words_user=5.0, n_turns=10.0)
+    human["group"] = human["bot"].map(lambda bot: "x" if bot < "bot3" else "y")
+    human["is_y"] = (human["group"] == "y").astype(float)
+    found = fit_hybrid(human, features=FEATURES, intercept="fold", selfplay=played[played["bot"] != "bot5"])
+    means = human.groupby("bot")["quality"].mean().drop("bot5")
+    expected = []
+    for bot in means.index:
+        others = human[human["bot"] != bot]
+        slope, base = np.polyfit(others["is_y"], others["quality"], 1)
+        expected.append(base + slope * human.loc[human["bot"] == bot, "is_y"].mean())
+    group = found.selfplay.baselines["group"]["pearson"].correlation
+    assert group.r == pytest.approx(np.corrcoef(expected, means)[0, 1])
+    assert group.r != pytest.approx(found.baselines["group"]["pearson"].correlation.r)
+
+
 def test_the_group_indicator_is_a_baseline():
     human = study()
     human["group"] = human["bot"].map(lambda b: "x" if b < "bot3" else "y")

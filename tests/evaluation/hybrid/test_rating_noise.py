@@ -414,6 +414,15 @@ def test_conversations_drawn_again_spread_predictions_as_the_closed_form_says() 
     assert added[0] == pytest.approx(drawn.var(), rel=0.03)
 
 
+def test_weights_of_the_grid_are_defined_for_ratings_far_from_it() -> None:
+    """Their logarithms are below −1000 there, and the exponential of each is 0."""
+    means = bots()
+    far = means.rating * 1e3
+    weights = BotGaussianProcess(means, BLOCKS).posterior(far[None]).weights
+    assert np.isfinite(weights).all()
+    assert weights.sum(axis=(0, 2)) == pytest.approx(1)
+
+
 def noise_of(values, rows, codes, raters=None):
     values, rows = np.array(values, dtype=float), np.array(rows)
     raters = np.full(len(values), -1) if raters is None else np.array(raters)

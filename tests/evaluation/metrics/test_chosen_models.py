@@ -152,6 +152,13 @@ def test_coherence_is_of_message_and_reply():
     np.testing.assert_allclose(found.turns.loc["c", "coherence_user_bot"], [np.nan, 1 / 4, np.nan, np.nan])
 
 
+def test_coherence_names_blank_texts_only_where_there_are_some():
+    blank = Conversation.from_texts(["ab", "cd", "", "a"], id="c")
+    whole = Conversation.from_texts(["ab", "cd", "b", "a"], id="d")
+    assert "blank" in Coherence(classifier=Letters()).compute([blank]).reasons["coherence_user_bot"]
+    assert "blank" not in Coherence(classifier=Letters()).compute([whole]).reasons["coherence_user_bot"]
+
+
 def test_models_that_do_not_fit_are_explained(gpt2, bert, tmp_path):
     assert "did you mean Contradiction" in LocalClassifier(str(bert), "contradicts").unavailable_reason()
     assert "no folder" in LocalLanguageModel(str(tmp_path / "none")).unavailable_reason()

@@ -74,6 +74,19 @@ def test_hardly_any_variation():
     assert verdict.reasons == (f"answers vary by {spread:.1%} of the scale (standard deviation)",)
 
 
+def test_variation_is_a_fraction_of_the_scale_wherever_the_scale_begins():
+    found = study()
+    for bot in BOTS:
+        add(found, "narrow", bot, [50, 52, 49, 51])
+    shifted = found | {"values": [row + 100 for row in found["values"]]}
+    [verdict] = [v for v in screen_raters(**shifted, scale=(100, 200), turned=TURNED) if v.rater == "narrow"]
+    [spread, before] = [
+        next(finding.value for finding in v.findings if finding.rule == "narrow")
+        for v in (verdict, screen(found)["narrow"])
+    ]
+    assert spread == pytest.approx(before)
+
+
 def test_opposite_view():
     found = study()
     for bot, quality in zip(BOTS, QUALITY, strict=True):

@@ -47,6 +47,13 @@ def test_a_visit_is_approved_once(paid: Study, visit: Make) -> None:
     assert set(Decision.objects.values_list("decided_by", flat=True)) == {user.pk}
 
 
+def test_visits_of_one_person_are_found_among_all(paid: Study, visit: Make) -> None:
+    keys = [visit("rated", "a"), visit("rated", "b")]
+    visits = submissions_of(paid)
+    assert [[one.key for one in visits.get_visits(key.participant)] for key in keys] == [[key] for key in keys]
+    assert visits.get_visits(uuid.uuid4()) == []
+
+
 def test_nobody_is_approved_who_is_not_in_the_study_or_still_at_it(paid: Study, visit: Make) -> None:
     a, inside = visit("rated", "a"), visit("inside", "b")
     other = make_study("other")

@@ -12,6 +12,7 @@ from tests.builders import FACTORS, fail_reply, make_conversation, make_particip
 from webapp.conversations.services import conversation_swap, conversation_withdraw
 from webapp.core.errors import Refused
 from webapp.studies.assignment.capacity import bot_loads, bots_refusal, is_collecting
+from webapp.studies.assignment.cells import BotLoads, CellDraw
 from webapp.studies.conditions import condition_key
 from webapp.studies.models import Participant, Slot, Study, Task, TaskCount
 from webapp.studies.privacy import participants_erase
@@ -67,6 +68,18 @@ def test_who_comes_again_stays_between_and_goes_through_the_levels_within() -> N
         assert Counter(one["scenario"] for one in had) == {"trip": 2, "refund": 2}
         assert {had[0]["scenario"], had[1]["scenario"]} == {"trip", "refund"}, "in rounds"
     assert set(cells(study).values()) == {1}
+
+
+def test_a_pair_of_bots_shares_the_conditions_that_both_have_room_for() -> None:
+    conditions = make_study(factors=[FACTORS[0]], n_each_cell=1).values.conditions
+    loads = BotLoads(["eliza", "parrot"])
+    draw = CellDraw(conditions, loads)
+    trip, refund = [option.key for option in draw.options(["eliza"])]
+    assert [option.key for option in draw.shared("eliza", "parrot")] == [trip, refund]
+    loads.add("parrot", trip, 1)
+    assert [(option.bot_id, option.key) for option in draw.shared("eliza", "parrot")] == [("eliza", refund)]
+    loads.add("eliza", refund, 1)
+    assert draw.shared("eliza", "parrot") == []
 
 
 def test_bots_in_a_row_go_through_the_levels_within() -> None:

@@ -20,7 +20,7 @@ from webapp.pay.models import Decision
 from webapp.pay.submissions import submissions_of
 from webapp.ratings.models import Rating
 from webapp.studies.models import Erasure, Participant, PlatformIds, Study, Task
-from webapp.studies.privacy.retention import clock_of, ids_due, retention_due, retention_run
+from webapp.studies.privacy.retention import clock_of, ids_due, retention_due, retention_run, texts_are_due
 from webapp.studies.versions import study_edit
 
 pytestmark = pytest.mark.django_db
@@ -68,6 +68,15 @@ def test_ids_go_when_their_time_has_come_and_the_work_stays() -> None:
     assert "Recruitment ids are erased on" in said
     assert "Backups and log files are not erased." in said
     assert "Recruitment ids, by the clock (1 participant)" in said
+
+
+def test_ids_and_texts_are_due_at_the_very_moment() -> None:
+    study = closed(10, ids_kept_days=10, texts_kept_days=10)
+    assert study.ended_at is not None
+    moment = study.ended_at + timedelta(days=10)
+    for now, is_due in ((moment - timedelta(microseconds=1), False), (moment, True)):
+        assert ids_due(study, now).exists() is is_due
+        assert texts_are_due(study, now) is is_due
 
 
 def test_texts_go_and_ratings_stay() -> None:
