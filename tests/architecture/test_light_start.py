@@ -101,7 +101,7 @@ from webapp.bots.selectors import bot_entry_list
 demo_study_ensure()
 user = get_user_model().objects.create_superuser("admin", password="x")
 person, staff = Client(), Client()
-staff.force_login(user, backend="django.contrib.auth.backends.ModelBackend")
+staff.force_login(user, backend="webapp.core.rights.ProjectBackend")
 host = dict(secure=True, SERVER_NAME="confab.example")
 assert person.get("/s/demo/", **host).status_code == 200
 started = person.post("/s/demo/start/", {"consent": "on"}, **host)

@@ -42,6 +42,7 @@ from webapp.core.health import redis_errors
 from webapp.core.logs import route_of
 from webapp.core.middleware import UNSTORABLE_MESSAGE
 from webapp.core.models import ApiToken
+from webapp.core.project_scope import enter_project
 from webapp.core.rights import Right
 from webapp.core.thread_pool import RETRY_AFTER_S
 
@@ -64,6 +65,7 @@ class Token(HttpBearer):
     def authenticate(self, request: HttpRequest, token: str) -> ApiToken:
         api_token = token_find(token)
         request.user = api_token.user
+        enter_project(api_token.project_id)
         demand(api_token, *self.rights)
         return api_token
 

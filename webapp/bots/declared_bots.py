@@ -39,6 +39,7 @@ from webapp.bots.models import BotHealth, DeclaredBot, Secret
 from webapp.bots.services import bot_put_back
 from webapp.core.clock import database_now
 from webapp.core.errors import Refused
+from webapp.core.project_scope import active_project
 
 if TYPE_CHECKING:
     from cryptography.fernet import MultiFernet
@@ -293,7 +294,7 @@ def declared_bot_save(
     if row is None:
         declared_discover()
         if bot_id in registry:
-            raise ValuesError([Mistake("id", f"there is already a bot {quote(bot_id)}; choose another id")])
+            raise ValuesError([Mistake("id", f"the id {quote(bot_id)} is not available; choose another one")])
         row = DeclaredBot(bot_id=bot_id, revision=0)
     before = registry.get(bot_id).identity.key if bot_id in registry else ""
     row.kind, row.title, row.params, row.secret = kind, title or bot_id, dict(params), secret
@@ -305,7 +306,7 @@ def declared_bot_save(
                 bot_put_back(bot_id=bot_id)
                 BotHealth.objects.filter(bot_id=bot_id).delete()
     except IntegrityError:
-        raise ValuesError([Mistake("id", f"an earlier bot was called {quote(bot_id)}; choose another id")]) from None
+        raise ValuesError([Mistake("id", f"the id {quote(bot_id)} is not available; choose another one")]) from None
     declared_discover()
     return row
 
@@ -321,8 +322,16 @@ def declared_bot_archive(*, row: DeclaredBot, is_archived: bool) -> None:
 _lock = threading.RLock()
 _is_discovering = False
 _registered: dict[str, int] = {}
+_projects: dict[str, str | None] = {}
+"""Project of each declared bot; None for a bot that all projects share."""
 broken: dict[str, tuple[str, str, str]] = {}
 """Rows that make no bot here: title, kind and the reason, by id."""
+
+
+def is_visible(bot_id: str) -> bool:
+    """Return True if the active project can use the bot: its own, a shared one, or one that is not declared here."""
+    project = active_project()
+    return project is None or bot_id not in _registered or _projects.get(bot_id) in (None, project)
 
 
 def is_declared(bot_id: str) -> bool:
@@ -359,11 +368,16 @@ def declared_discover() -> None:
 
 
 def _discover() -> None:
-    rows = dict(DeclaredBot.objects.filter(archived_at=None).values_list("bot_id", "revision"))
+    rows = {}
+    for bot_id, revision, project, is_shared in DeclaredBot.everywhere.filter(archived_at=None).values_list(
+        "bot_id", "revision", "project", "is_shared"
+    ):
+        rows[bot_id] = revision
+        _projects[bot_id] = None if is_shared else project
     for bot_id in _registered.keys() - rows.keys():
         _forget(bot_id)
     changed = [bot_id for bot_id, revision in rows.items() if _registered.get(bot_id) != revision]
-    for row in DeclaredBot.objects.filter(bot_id__in=changed).select_related("secret") if changed else ():
+    for row in DeclaredBot.everywhere.filter(bot_id__in=changed).select_related("secret") if changed else ():
         _register(row)
 
 

@@ -56,6 +56,9 @@ class DeclaredBot(TimeStamped, OfProject):
         default=1, help_text=_("Increased by every change, so that other processes notice it.")
     )
     archived_at = models.DateTimeField(null=True, blank=True)
+    is_shared = models.BooleanField(default=False, help_text=_("All projects can use the bot."))
+
+    shared_rows = Q(is_shared=True)
 
     class Meta:
         ordering = ["bot_id"]

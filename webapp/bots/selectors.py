@@ -23,12 +23,13 @@ from chatbots.endpoints.metering import PaidBot
 from chatbots.installation import TEXT_STORE_PATH
 from chatbots.registry import UnknownName, bot_get, bot_list
 from chatbots.registry import bots as registry
-from chatbots.text import sanitise
+from chatbots.text import nearest_names, quote, sanitise
 from chatbots.yaml_registry import ConfiguredBot, EntriesError, configured_bots
 from webapp.bots.declared_bots import broken as declared_broken
-from webapp.bots.declared_bots import declared_discover, is_declared
+from webapp.bots.declared_bots import declared_discover, is_declared, is_visible
 from webapp.bots.models import Alert, BotAside, BotHealth, Spending
 from webapp.core.clock import database_now
+from webapp.core.project_scope import active_project
 
 if TYPE_CHECKING:
     from chatbots.encoders.cache import TextStore
@@ -169,10 +170,13 @@ def bots_broken_warn() -> None:
 
 
 def bot_entry_list() -> list[BotEntry]:
-    """Return every registered bot, by name, and the broken entries of `bots.yaml`, which are never available."""
+    """Return the bots of the active project and the broken entries of `bots.yaml`, by id.
+
+    Broken entries are never available.
+    """
     bots_discover()
     healths = {health.bot_id: health for health in BotHealth.objects.all()}
-    entries = [bot_entry(bot, healths.get(bot.name)) for bot in bot_list()]
+    entries = [bot_entry(bot, healths.get(bot.name)) for bot in bot_list() if is_visible(bot.name)]
     known_ids = {entry.id for entry in entries}
     for broken in configured_bots.broken:
         # A broken entry without an id, or with that of another bot, is named by its number.
@@ -180,6 +184,8 @@ def bot_entry_list() -> list[BotEntry]:
         known_ids.add(name)
         entries.append(BotEntry(name, name, broken.kind, False, available=False, reason=str(broken), params={}))
     for bot_id, (title, kind, reason) in declared_broken.items():
+        if not is_visible(bot_id):
+            continue
         entries.append(BotEntry(bot_id, title, kind, False, available=False, reason=reason, params={}))
     return sorted(entries, key=lambda entry: entry.id)
 
@@ -245,7 +251,7 @@ def bots_aside(bot_ids: Collection[str] | None = None) -> dict[str, BotAside]:
     rows = BotAside.objects.filter(ended_at=None)
     if bot_ids is not None:
         rows = rows.filter(bot_id__in=list(bot_ids))
-    return {aside.bot_id: aside for aside in rows}
+    return {aside.bot_id: aside for aside in rows if is_visible(aside.bot_id)}
 
 
 def alerts_of(asides: Collection[BotAside]) -> dict[int, list[Alert]]:
@@ -306,7 +312,7 @@ def spending_by_key(kind: str, keys: Collection[str] | None = None) -> dict[str,
 
 def bot_name(bot_id: str) -> str:
     """Return the bot's title, or its id once it is no longer registered."""
-    return registry.get(bot_id).title if bot_id in registry else bot_id
+    return registry.get(bot_id).title if bot_id in registry and is_visible(bot_id) else bot_id
 
 
 def bot_find(bot_id: str) -> Bot:
@@ -330,7 +336,7 @@ def bots_find(bot_ids: Collection[str]) -> dict[str, Bot]:
 
 def _bot_known(bot_id: str) -> Bot:
     try:
-        return bot_get(bot_id)
+        return _get_visible_bot(bot_id)
     except UnknownName:
         if bot_id in declared_broken:
             raise UnknownName(f"{bot_id} cannot be used: {declared_broken[bot_id][2]}") from None
@@ -338,6 +344,20 @@ def _bot_known(bot_id: str) -> Bot:
             if broken.id == bot_id:
                 raise UnknownName(str(broken)) from None
         raise
+
+
+def _get_visible_bot(bot_id: str) -> Bot:
+    """Return a bot of the active project; a bot of another project is unknown, and never suggested."""
+    try:
+        bot = bot_get(bot_id)
+        if is_visible(bot_id):
+            return bot
+    except UnknownName:
+        if active_project() is None:
+            raise
+    near = nearest_names(bot_id, [bot.name for bot in bot_list() if is_visible(bot.name)])
+    hint = f"; did you mean {' or '.join(near)}?" if near else ""
+    raise UnknownName(f"there is no bot called {quote(bot_id)}{hint}")
 
 
 def bots_unknown(bot_ids: Collection[str]) -> list[str]:

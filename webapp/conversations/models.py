@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from typing import ClassVar
 
 from django.conf import settings
 from django.db import models
@@ -12,6 +13,7 @@ from django.utils.translation import gettext_lazy as _
 from chatbots.endpoints.metering import ReplyCost
 from webapp.bots.models import BotVersion
 from webapp.core.models import DatabaseTimeField, TimeStamped
+from webapp.core.project_scope import ProjectManager
 from webapp.studies.models import Item, Participant, Slot, Study, StudyVersion, Task
 
 
@@ -190,6 +192,10 @@ class Conversation(TimeStamped):
         blank=True,
         help_text=_("Since when the due reply has been ready, while it waits for the other reply of its pair."),
     )
+
+    project_paths = ("study", "selfplay__run")
+
+    objects: ClassVar[ProjectManager[Conversation]] = ProjectManager()
 
     class Meta:
         indexes = [

@@ -19,8 +19,10 @@ class CoreConfig(AppConfig):
         And name settings that are misspelt, for these would be left out without a word.
         """
         from django.contrib.auth.signals import user_logged_in
+        from django.core.signals import request_finished, request_started
 
         from webapp.core.authentication import note_sign_in
+        from webapp.core.project_scope import leave_project
         from webapp.core.rights import groups_ensure, project_ensure
 
         for name, meant in settings.CONFAB_MISSPELT.items():
@@ -29,3 +31,5 @@ class CoreConfig(AppConfig):
         # Django's own receiver, which makes the permissions, was connected before.
         post_migrate.connect(groups_ensure, sender=self)
         user_logged_in.connect(note_sign_in)
+        request_started.connect(leave_project)
+        request_finished.connect(leave_project)

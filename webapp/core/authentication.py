@@ -32,7 +32,8 @@ from chatbots.text import is_blank
 from webapp.core.clock import database_now
 from webapp.core.errors import Refused
 from webapp.core.models import ApiToken
-from webapp.core.rights import Right, may
+from webapp.core.project_scope import in_project, project_of_new_rows
+from webapp.core.rights import Right, may, may_in
 
 if TYPE_CHECKING:
     from django.contrib.auth.models import User
@@ -64,7 +65,8 @@ def token_make(*, user: User, name: str, rights: Sequence[str], days: int | None
                 _("There is no right “{right}”. Use one of: {known}.").format(right=right, known=", ".join(known)),
             )
     granted = [right for right in Right if right.value in {*rights, Right.READ.value}]
-    if lacking := [right.value for right in granted if not may(user, right)]:
+    project = project_of_new_rows()
+    if lacking := [right.value for right in granted if not may_in(user, project, right)]:
         raise Refused(
             "bad_token",
             _("{user} does not have the right {right}, so a token cannot have it either.").format(
@@ -97,7 +99,7 @@ def token_find(text: str) -> ApiToken:
     Raises:
         Refused: `no_token`, with why it opens nothing.
     """
-    token = ApiToken.objects.select_related("user").filter(digest=_digest(text)).first()
+    token = ApiToken.everywhere.select_related("user").filter(digest=_digest(text)).first()
     now = database_now()
     if token is None:
         raise Refused("no_token", _("This server does not know the token. Create a new one and use that."))
@@ -114,15 +116,18 @@ def token_find(text: str) -> ApiToken:
     if not may(token.user):
         raise Refused("no_token", _("The user who made this token is no longer on the staff."))
     not_noted = Q(last_used_at=None) | Q(last_used_at__lt=now - _USE_NOTED_EVERY)
-    ApiToken.objects.filter(not_noted, pk=token.pk).update(last_used_at=now)
+    ApiToken.everywhere.filter(not_noted, pk=token.pk).update(last_used_at=now)
     return token
 
 
 def token_lacks(token: ApiToken, rights: Collection[Right]) -> list[Right]:
-    """Return those of the rights that the token was not given, or that its person has not (any more)."""
-    return [
-        right for right in Right if right in rights and (right.value not in token.rights or not may(token.user, right))
-    ]
+    """Return those of the rights that the token was not given, or that its user lacks in the token's project."""
+    with in_project(token.project_id):
+        return [
+            right
+            for right in Right
+            if right in rights and (right.value not in token.rights or not may(token.user, right))
+        ]
 
 
 def tokens_of(user: User) -> QuerySet[ApiToken]:

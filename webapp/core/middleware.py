@@ -33,6 +33,7 @@ from django.conf import settings
 from django.contrib.auth import get_user
 from django.core.exceptions import RequestDataTooBig
 from django.http import HttpRequest, HttpResponse, HttpResponseBadRequest, JsonResponse, UnreadablePostError
+from django.shortcuts import render
 from structlog.contextvars import bind_contextvars, clear_contextvars
 
 from chatbots.text import are_sanitised
@@ -42,7 +43,9 @@ from webapp.core.errors import Refused, api_error_body, is_api_path
 from webapp.core.health import REQUESTS
 from webapp.core.logs import request_id_new, route_of
 from webapp.core.pages import not_found
-from webapp.core.rights import Right, may
+from webapp.core.project_scope import UNDECIDED, enter_project
+from webapp.core.projects import may_open_admin
+from webapp.core.rights import Right, may_somewhere
 
 logger = logging.getLogger(__name__)
 
@@ -221,7 +224,7 @@ def _may(scope: dict[str, Any], *rights: Right) -> bool:
     morsel = cookies.get(settings.SESSION_COOKIE_NAME)
     request = HttpRequest()
     request.session = import_module(settings.SESSION_ENGINE).SessionStore(morsel.value if morsel else None)
-    return may(get_user(request), *rights)
+    return may_somewhere(get_user(request), *rights)
 
 
 UNSTORABLE_MESSAGE = (
@@ -305,6 +308,30 @@ def _refuse(request: HttpRequest, *, is_address: bool = False) -> HttpResponse:
     if is_api_path(request.path_info):
         return JsonResponse(api_error_body("bad_text", UNSTORABLE_MESSAGE), status=400)
     return not_found(request) if is_address else HttpResponseBadRequest(UNSTORABLE_MESSAGE, "text/plain")
+
+
+class ProjectMiddleware:
+    """Middleware: staff routes see no rows before their rights are checked.
+
+    The admin shows the records of all projects, so on a server with several projects only superusers can open it.
+    """
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        return self.get_response(request)
+
+    def process_view(self, request: HttpRequest, _view: Any, _args: Any, _kwargs: Any) -> HttpResponse | None:
+        """Forbid queries until a project is entered, or refuse the admin, by the namespace of the route."""
+        match = request.resolver_match
+        namespace = match.namespaces[0] if match is not None and match.namespaces else ""
+        if namespace in ("dashboard", "api"):
+            enter_project(UNDECIDED)
+        elif namespace == "admin" and request.user.is_authenticated and not may_open_admin(request.user):
+            context = {"missing": ["Superuser, as this server has several projects"], "is_staff": True}
+            return render(request, "core/forbidden.html", context, status=403)
+        return None
 
 
 REQUEST_ID_HEADER = "X-Request-ID"

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 from django.conf import settings
+from django.contrib.auth.models import Group
 from django.db import models
 from django.utils.translation import gettext_lazy as _
 
 from webapp.core.clock import database_now
+from webapp.core.project_scope import ProjectManager, project_of_new_rows
 from webapp.core.rights import Right
 
 
@@ -38,17 +40,21 @@ class TimeStamped(models.Model):
         abstract = True
 
 
-USUAL_PROJECT = "default"
-
-
 class Project(TimeStamped):
-    """Owner of studies, bots and secrets; every installation has the usual one."""
+    """Owner of studies, bots and secrets; every installation has the usual one.
+
+    Attributes:
+        disk_quota_mb: megabytes that its stored files can take; None for no limit.
+        money_quota: sum that its bots and studies can spend, in the currency of the prices; None for no limit.
+    """
 
     is_ready_made = True
     """A database with nothing else is empty."""
 
     key = models.SlugField(max_length=60, primary_key=True)
     name = models.CharField(max_length=200)
+    disk_quota_mb = models.PositiveIntegerField(null=True, blank=True)
+    money_quota = models.DecimalField(max_digits=12, decimal_places=2, null=True, blank=True)
 
     class Meta:
         ordering = ["key"]
@@ -57,10 +63,33 @@ class Project(TimeStamped):
         return self.name
 
 
+class ProjectRole(models.Model):
+    """Role of a project: a group whose rights hold in that project only.
+
+    A group without a row here is a role of the usual project. Members of the group have the role.
+    """
+
+    project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="roles")
+    name = models.CharField(max_length=60)
+    group = models.OneToOneField(Group, on_delete=models.CASCADE, related_name="project_role")
+
+    class Meta:
+        ordering = ["project", "pk"]
+        constraints = [models.UniqueConstraint(fields=["project", "name"], name="project_role_name_unique")]
+
+    def __str__(self) -> str:
+        return f"{self.project_id}: {self.name}"
+
+
 class OfProject(models.Model):
     """A row that belongs to a project."""
 
-    project = models.ForeignKey(Project, on_delete=models.PROTECT, default=USUAL_PROJECT, editable=False)
+    project = models.ForeignKey(Project, on_delete=models.PROTECT, default=project_of_new_rows, editable=False)
+
+    project_paths = ("project",)
+
+    objects: ClassVar[ProjectManager[Any]] = ProjectManager()
+    everywhere: ClassVar[models.Manager[Any]] = models.Manager()
 
     class Meta:
         abstract = True
@@ -80,8 +109,11 @@ class StaffRights(models.Model):
         return "rights of staff"
 
 
-class ApiToken(TimeStamped):
-    """Token of an API client that acts for a member of staff, with some of their rights; only its digest is kept."""
+class ApiToken(TimeStamped, OfProject):
+    """Token of an API client that acts for a member of staff in one project; only its digest is kept.
+
+    It has some of their rights there.
+    """
 
     user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="api_tokens")
     name = models.CharField(max_length=100, help_text=_("Purpose of the token."))

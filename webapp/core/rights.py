@@ -1,4 +1,7 @@
-"""Rights of staff: six Django permissions, ready groups, the admin; and accounts of staff.
+"""Rights of staff: six Django permissions, held by role in a project; ready groups, the admin, accounts of staff.
+
+A role is a group. Its rights hold in the role's project; a group without a project is a role of the usual project,
+whose administrators also run the server.
 
 The right to read underlies the others: no page of the dashboard opens without it. Superusers have all six. In the
 stock admin, too, these rights decide, and not the permissions of single models.
@@ -14,7 +17,8 @@ from typing import Any
 
 from django.apps import apps as installed
 from django.apps.registry import Apps
-from django.contrib.auth.models import Group, User
+from django.contrib.auth.backends import ModelBackend
+from django.contrib.auth.models import Group, Permission, User
 from django.contrib.auth.tokens import default_token_generator
 from django.db import models, transaction
 from django.db.models import QuerySet
@@ -25,6 +29,7 @@ from django.utils.http import urlsafe_base64_encode
 from django.utils.translation import gettext_lazy as _
 
 from webapp.core.errors import Refused
+from webapp.core.project_scope import USUAL_PROJECT, in_project, project_of_new_rows
 
 
 class Right(models.TextChoices):
@@ -51,9 +56,56 @@ def may(user: Any, *rights: Right) -> bool:
     return bool(user.is_active and user.is_staff) and all(user.has_perm(f"core.{right.value}") for right in rights)
 
 
+def may_somewhere(user: Any, *rights: Right) -> bool:
+    """Return True if this user has all of the rights in one project at least."""
+    if not (user.is_active and user.is_staff):
+        return False
+    return may(user, *rights) or any(may_in(user, project, *rights) for project in permissions_by_project(user))
+
+
+def may_in(user: Any, project: str, *rights: Right) -> bool:
+    """Return True if this user has all of the rights in this project."""
+    with in_project(project):
+        return may(user, *rights)
+
+
 def may_see_codes(user: Any) -> bool:
     """Return True if this user may read completion codes: staff who pay and staff who set them."""
     return may(user, Right.PAY) or may(user, Right.ADMINISTER)
+
+
+class ProjectBackend(ModelBackend):
+    """Authentication by password; permissions of the active project, or of the usual one where none is active."""
+
+    def get_user_permissions(self, user_obj: Any, obj: Any = None) -> set[str]:
+        """Return the permissions that the user has without a group; they hold in the usual project."""
+        return super().get_user_permissions(user_obj, obj) if project_of_new_rows() == USUAL_PROJECT else set()
+
+    def get_group_permissions(self, user_obj: Any, obj: Any = None) -> set[str]:
+        """Return the permissions of the user's roles in the project."""
+        if not user_obj.is_active or user_obj.is_anonymous or obj is not None:
+            return set()
+        if user_obj.is_superuser:
+            return super().get_group_permissions(user_obj, obj)
+        return permissions_by_project(user_obj).get(project_of_new_rows(), set())
+
+    def get_all_permissions(self, user_obj: Any, obj: Any = None) -> set[str]:
+        """Return the permissions of the user in the project."""
+        return {*self.get_user_permissions(user_obj, obj), *self.get_group_permissions(user_obj, obj)}
+
+
+def permissions_by_project(user: Any) -> dict[str, set[str]]:
+    """Return the permissions that a user's roles give, by the key of the project; read once for each user object."""
+    cached: dict[str, set[str]] | None = user.__dict__.get("_confab_permissions")
+    if cached is None:
+        cached = {}
+        rows = Permission.objects.filter(group__user=user).values_list(
+            "group__project_role__project", "content_type__app_label", "codename"
+        )
+        for project, app, codename in rows.order_by():
+            cached.setdefault(project or USUAL_PROJECT, set()).add(f"{app}.{codename}")
+        user.__dict__["_confab_permissions"] = cached
+    return cached
 
 
 def project_ensure(using: str, apps: Apps = installed, **_kwargs: Any) -> None:
@@ -62,7 +114,7 @@ def project_ensure(using: str, apps: Apps = installed, **_kwargs: Any) -> None:
         projects = apps.get_model("core", "Project").objects.using(using)
     except LookupError:  # an earlier state of the database
         return
-    projects.get_or_create(key="default", defaults={"name": "Everything"})
+    projects.get_or_create(key=USUAL_PROJECT, defaults={"name": "Everything"})
 
 
 def groups_ensure(using: str, apps: Apps = installed, **_kwargs: Any) -> None:
@@ -121,26 +173,46 @@ def private_search(request: HttpRequest, fields: Sequence[str], *private: str) -
 
 
 def accounts() -> QuerySet[User]:
-    """Return the accounts of staff, active ones first."""
-    return User.objects.filter(is_staff=True).prefetch_related("groups").order_by("-is_active", "username")
+    """Return the members of the active project, active accounts first; in the usual project all accounts of staff."""
+    staff = User.objects.filter(is_staff=True)
+    if (project := project_of_new_rows()) != USUAL_PROJECT:
+        staff = staff.filter(groups__project_role__project=project).distinct()
+    return staff.prefetch_related("groups__project_role").order_by("-is_active", "username")
 
 
 def account_groups(numbers: Collection[str] | None = None) -> QuerySet[Group]:
-    """Return the groups with their rights; those with these numbers, as a form sends them, or all."""
-    groups = Group.objects.order_by("name").prefetch_related("permissions")
+    """Return the roles of the active project with their rights.
+
+    Args:
+        numbers: primary keys of groups, as a form sends them; None returns all roles.
+    """
+    project = project_of_new_rows()
+    belongs = models.Q(project_role__project=project)
+    if project == USUAL_PROJECT:
+        belongs |= models.Q(project_role=None)
+    groups = Group.objects.filter(belongs).order_by("project_role__pk", "name").select_related("project_role")
+    groups = groups.prefetch_related("permissions")
     if numbers is None:
         return groups
     return groups.filter(pk__in=[int(number[:9]) for number in numbers if number.isascii() and number.isdigit()])
 
 
 def account_add(*, actor: User, username: str, email: str, groups: Collection[Group]) -> User:
-    """Make an account without a password.
+    """Create an account without a password, with these roles of the active project.
+
+    In a project other than the usual one, an existing account with this name becomes a member instead.
 
     Raises:
-        Refused: `rights`: a group has rights that the person who adds it lacks.
+        Refused: `rights`: a role has rights that the actor lacks. `own`: it is the actor's own account.
     """
     _refuse_more_rights(actor, groups)
     with transaction.atomic():
+        existing = User.objects.filter(username=username, is_staff=True).first()
+        if existing is not None and project_of_new_rows() != USUAL_PROJECT:
+            if existing.pk == actor.pk:
+                raise Refused("own", "You are a member of this project already.")
+            existing.groups.add(*groups)
+            return existing
         user = User(username=username, email=email, is_staff=True)
         user.set_unusable_password()
         user.save()
@@ -149,7 +221,7 @@ def account_add(*, actor: User, username: str, email: str, groups: Collection[Gr
 
 
 def account_groups_set(*, actor: User, user: User, groups: Collection[Group]) -> None:
-    """Put an account into these groups and no others.
+    """Give an account exactly these roles of the active project; its roles in other projects stay.
 
     Raises:
         Refused: as the module says.
@@ -157,7 +229,8 @@ def account_groups_set(*, actor: User, user: User, groups: Collection[Group]) ->
     with transaction.atomic():
         _lock(actor, user)
         _refuse_more_rights(actor, groups)
-        user.groups.set(groups)
+        user.groups.remove(*account_groups())
+        user.groups.add(*groups)
 
 
 def account_activate(*, actor: User, user: User, is_active: bool) -> None:
@@ -166,6 +239,7 @@ def account_activate(*, actor: User, user: User, is_active: bool) -> None:
     Raises:
         Refused: as the module says.
     """
+    _refuse_outside_server()
     with transaction.atomic():
         _lock(actor, user)
         User.objects.filter(pk=user.pk).update(is_active=is_active)
@@ -177,6 +251,7 @@ def account_delete(*, actor: User, user: User) -> None:
     Raises:
         Refused: `active`, or as the module says.
     """
+    _refuse_outside_server()
     with transaction.atomic():
         _lock(actor, user)
         if User.objects.get(pk=user.pk).is_active:
@@ -188,8 +263,12 @@ def password_path(*, actor: User, user: User) -> str:
     """Return the path of a page on which the person sets a password, once and within three days.
 
     Raises:
-        Refused: as the module says.
+        Refused: `server`: the account has been used, or belongs to another project, too. Or as the module says.
     """
+    is_elsewhere = user.groups.exclude(pk__in=account_groups().order_by().values("pk")).exists()
+    is_new = user.last_login is None and not is_elsewhere
+    if not is_new:
+        _refuse_outside_server()
     with transaction.atomic():
         _lock(actor, user)
     uid = urlsafe_base64_encode(force_bytes(user.pk))
@@ -211,6 +290,11 @@ def _lock(actor: User, user: User) -> None:
     active = User(pk=user.pk, is_active=True)  # what a deactivated account may do once it is active again
     if not active.get_all_permissions() <= locked[actor.pk].get_all_permissions():
         raise Refused("rights", "This account has rights that you do not have.")
+
+
+def _refuse_outside_server() -> None:
+    if project_of_new_rows() != USUAL_PROJECT:
+        raise Refused("server", "Only administrators of the server can change accounts. Ask one of them.")
 
 
 def _refuse_more_rights(actor: User, groups: Collection[Group]) -> None:

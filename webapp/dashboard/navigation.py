@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,6 +22,8 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 from chatbots.bots.person import staff_among
 from evaluation.plots.svg import FORMATS, Plot
 from webapp.core.pages import staff_refusal
+from webapp.core.project_scope import USUAL_PROJECT, active_project, enter_project
+from webapp.core.projects import candidate_projects, projects_of
 from webapp.core.rights import Right, may
 from webapp.dashboard.charts.figure import FIGURE_PARAM, figures_in
 from webapp.studies.models import Study
@@ -43,13 +45,15 @@ def study_of(key: str) -> Study:
         raise Http404(f"no study {key}") from None
 
 
-def requires(*rights: Right, to_post: Sequence[Right] = ()) -> Callable[[View], View]:
-    """Declare the rights of a view beside `Right.READ`, which every view needs.
+def requires(*rights: Right, to_post: Sequence[Right] = (), on_server: bool = False) -> Callable[[View], View]:
+    """Declare the rights of a view in addition to `Right.READ`, which every view needs.
 
-    A view that takes a `study` gets the one whose key is in the address.
+    The view works in one project: the one of the session, or, if the page is not found there, another project in
+    which the user has the rights. A view that takes a `study` gets the one whose key is in the address.
 
     Args:
-        to_post: needed besides for a POST.
+        to_post: additional rights for a POST.
+        on_server: the page is about the server, and is open to members of the usual project only.
     """
     always = (Right.READ, *rights)
     posting = (*always, *to_post)
@@ -57,47 +61,83 @@ def requires(*rights: Right, to_post: Sequence[Right] = ()) -> Callable[[View], 
     def declare(view: View) -> View:
         takes_study = "study" in inspect.signature(view).parameters
 
-        def refused(request: HttpRequest) -> HttpResponseBase | None:
-            return staff_refusal(request, *(posting if request.method == "POST" else always))
+        def candidates(request: HttpRequest) -> Iterator[str]:
+            return (
+                iter([USUAL_PROJECT]) if on_server or not request.user.is_authenticated else candidate_projects(request)
+            )
+
+        def enter(request: HttpRequest, project: str, kwargs: dict[str, Any]) -> HttpResponseBase | dict[str, Any]:
+            """Enter the project; return a refusal, or the arguments of the view."""
+            enter_project(project)
+            if (refusal := staff_refusal(request, *(posting if request.method == "POST" else always))) is not None:
+                return refusal
+            if not takes_study:
+                return kwargs
+            return {
+                **{name: value for name, value in kwargs.items() if name != "key"},
+                "study": study_of(kwargs["key"]),
+            }
 
         if inspect.iscoroutinefunction(view):
 
             @functools.wraps(view)
             async def asynchronous(request: HttpRequest, *args: Any, **kwargs: Any) -> Any:
                 request.user = await request.auser()  # type: ignore[assignment]
-                return await sync_to_async(refused)(request) or await view(request, *args, **kwargs)
+                error: Http404 | None = None
+                for project in await sync_to_async(lambda: list(candidates(request)))():
+                    enter_project(project)
+                    try:
+                        entered = await sync_to_async(enter)(request, project, kwargs)
+                        if isinstance(entered, dict):
+                            return await view(request, *args, **entered)
+                    except Http404 as missing:
+                        error = error or missing
+                        continue
+                    if error is None:
+                        return entered
+                raise error or Http404
 
             guarded: View = asynchronous
         else:
 
             @functools.wraps(view)
             def synchronous(request: HttpRequest, *args: Any, **kwargs: Any) -> Any:
-                if (answer := refused(request)) is not None:
-                    return answer
-                if takes_study:
-                    kwargs["study"] = study_of(kwargs.pop("key"))
-                return view(request, *args, **kwargs)
+                error: Http404 | None = None
+                for project in candidates(request):
+                    try:
+                        entered = enter(request, project, kwargs)
+                        if isinstance(entered, dict):
+                            return view(request, *args, **entered)
+                    except Http404 as missing:
+                        error = error or missing
+                        continue
+                    if error is None:
+                        return entered
+                raise error or Http404
 
             guarded = synchronous
         guarded.rights = {"GET": always, "POST": posting}  # type: ignore[attr-defined]
+        guarded.on_server = on_server  # type: ignore[attr-defined]
         return guarded
 
     return declare
 
 
-def read_view(*rights: Right) -> Callable[[View], View]:
+def read_view(*rights: Right, on_server: bool = False) -> Callable[[View], View]:
     """Declare a view that only shows, and its rights."""
-    return lambda view: require_safe(requires(*rights)(view))
+    return lambda view: require_safe(requires(*rights, on_server=on_server)(view))
 
 
-def post_view(*rights: Right, to_post: Sequence[Right] = ()) -> Callable[[View], View]:
+def post_view(*rights: Right, to_post: Sequence[Right] = (), on_server: bool = False) -> Callable[[View], View]:
     """Declare a view that takes a POST alone, and its rights as `requires` does."""
-    return lambda view: require_POST(requires(*rights, to_post=to_post)(view))
+    return lambda view: require_POST(requires(*rights, to_post=to_post, on_server=on_server)(view))
 
 
-def form_view(*rights: Right, to_post: Sequence[Right] = ()) -> Callable[[View], View]:
+def form_view(*rights: Right, to_post: Sequence[Right] = (), on_server: bool = False) -> Callable[[View], View]:
     """Declare a view that shows a form and takes its POST, and its rights as `requires` does."""
-    return lambda view: require_http_methods(["GET", "HEAD", "POST"])(requires(*rights, to_post=to_post)(view))
+    return lambda view: require_http_methods(["GET", "HEAD", "POST"])(
+        requires(*rights, to_post=to_post, on_server=on_server)(view)
+    )
 
 
 _NEXT_THEME = {"": "light", "light": "dark", "dark": "system"}
@@ -127,7 +167,15 @@ def navigation() -> list[NavItem]:
 def page(request: HttpRequest, template: str, section: str, status: int = 200, **context: Any) -> HttpResponse:
     """Render a dashboard page with its navigation."""
     theme = request.COOKIES.get("theme", "")
-    context = {"section": section, "navigation": navigation(), "theme_next": _NEXT_THEME.get(theme, "light"), **context}
+    projects = projects_of(request.user)
+    context = {
+        "section": section,
+        "navigation": navigation(),
+        "theme_next": _NEXT_THEME.get(theme, "light"),
+        "projects": projects,
+        "project": next((project for project in projects if project.key == active_project()), None),
+        **context,
+    }
     if figure_name := request.GET.get(FIGURE_PARAM):
         return _figure_file(context, *figure_name.rpartition(".")[::2])
     return render(request, f"dashboard/{template}", context, status=status)

@@ -10,6 +10,7 @@ from django.utils.translation import gettext_lazy as _
 
 if TYPE_CHECKING:
     from webapp.bots.models import BotAside
+    from webapp.studies.models import Study
 
 
 class RunsConfig(AppConfig):
@@ -24,13 +25,23 @@ class RunsConfig(AppConfig):
         from webapp.jobs.models import MetricResult, SelfPlayRun
         from webapp.jobs.services.simulation import simulation_deleted, simulations_erase
         from webapp.studies.privacy import erasure_follow, erasure_kind, rows_of
+        from webapp.studies.project_moves import study_moved
 
         erasure_kind("metric_results", _("results of metrics"), rows_of(MetricResult, "conversation__participant"))
         erasure_follow(_forget_errors)
         erasure_follow(simulations_erase)
         pre_delete.connect(simulation_deleted, sender=SelfPlayRun, dispatch_uid="simulation_deleted")
         bot_set_aside.connect(_tell_set_aside)
+        study_moved.connect(_move_jobs)
         bot_came_back.connect(_tell_came_back)
+
+
+def _move_jobs(study: Study, **_kwargs: Any) -> None:
+    """Move the jobs of a study to its new project."""
+    from webapp.jobs.models import HybridFit, Job, MetricRun, SelfPlayRun
+
+    for model in (HybridFit, Job, MetricRun, SelfPlayRun):
+        model.everywhere.filter(study=study).update(project=study.project_id)
 
 
 def _forget_errors(studies: Collection[int]) -> None:

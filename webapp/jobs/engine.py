@@ -19,6 +19,7 @@ from django.db import DatabaseError, OperationalError, connection
 from structlog.contextvars import bound_contextvars
 
 from chatbots.text import error_text
+from webapp.core.project_scope import in_project
 from webapp.jobs import queue
 from webapp.jobs.kinds.base import JobKind, ShardWork, kind_of
 from webapp.jobs.models import JobBase, Shard
@@ -97,7 +98,8 @@ def run_job_for(job: JobBase, *, follow: Follow | None = None) -> Sliced:
     job = job_read(job)
     if job.is_over:
         return Sliced(worked=False, has_more=False)
-    with bound_contextvars(job_id=f"{job.kind} {job.pk}"):
+    project = None if kind_of(job).is_server_wide else job.project_id
+    with bound_contextvars(job_id=f"{job.kind} {job.pk}"), in_project(project):
         return _sliced(job, follow)
 
 

@@ -10,7 +10,7 @@ from django.utils.translation import gettext_lazy as _
 
 from webapp.bots.models import BotVersion
 from webapp.conversations.models import Conversation
-from webapp.core.models import TimeStamped
+from webapp.core.models import OfProject, TimeStamped
 from webapp.studies.models import Study
 
 
@@ -41,7 +41,7 @@ class Held(models.Model):
         abstract = True
 
 
-class JobBase(Held, TimeStamped):
+class JobBase(Held, TimeStamped, OfProject):
     """Long work of any kind: what was asked, its state and how far it is.
 
     Workers hold its shards; the job itself is held only while it is planned and while it is finished.
@@ -70,6 +70,13 @@ class JobBase(Held, TimeStamped):
 
     class Meta:
         abstract = True
+
+    def save(self, *args: Any, **kwargs: Any) -> None:
+        """Store the job; a new job of a study belongs to the study's project."""
+        study: Study | None = getattr(self, "study", None)
+        if self._state.adding and study is not None:
+            self.project_id = study.project_id
+        super().save(*args, **kwargs)
 
     @property
     def is_over(self) -> bool:
@@ -107,7 +114,9 @@ class Job(JobBase):
     class Meta:
         ordering = ["-id"]
         constraints = [
-            models.UniqueConstraint(fields=["kind", "key"], condition=~models.Q(key=""), name="job_key_unique")
+            models.UniqueConstraint(
+                fields=["project", "kind", "key"], condition=~models.Q(key=""), name="job_key_unique"
+            )
         ]
 
     def __str__(self) -> str:

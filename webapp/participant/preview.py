@@ -26,6 +26,8 @@ from django.views.decorators.http import require_safe
 
 from webapp.core.language import LANGUAGES, locale_of
 from webapp.core.pages import not_found, staff_refusal
+from webapp.core.project_scope import enter_project
+from webapp.core.projects import candidate_projects
 from webapp.core.rights import Right, may_see_codes
 from webapp.participant.access import ParticipantRequest, with_policy
 from webapp.participant.entry import EntryRequest
@@ -37,7 +39,7 @@ from webapp.studies.conditions import condition_texts
 from webapp.studies.languages import version_speak
 from webapp.studies.models import Outcome, Study
 from webapp.studies.protocols.base import protocols
-from webapp.studies.selectors import participant_token, steps_asked, study_by_key
+from webapp.studies.selectors import participant_token, project_of_study, steps_asked, study_by_key
 
 BEFORE_TASKS = ("consent", "instructions")
 """Steps on the study's first page, which asks for no participant."""
@@ -198,6 +200,10 @@ def preview(request: HttpRequest, study_key: str, step: str) -> HttpResponseBase
 
     A step of the protocol for which the study has nothing leads to its first page.
     """
+    if request.user.is_authenticated:
+        keys = list(candidate_projects(request))
+        owner = project_of_study(study_key)
+        enter_project(owner if owner in keys else keys[0])
     refused = staff_refusal(request, Right.READ)
     if refused is None and step == "done" and not may_see_codes(request.user):
         refused = staff_refusal(request, Right.PAY)

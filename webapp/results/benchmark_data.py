@@ -26,6 +26,7 @@ from evaluation.items import ChatPair, ReplyItem, judged_read
 from evaluation.llm_judge import judged_file_read
 from webapp.bots.selectors import text_store
 from webapp.core.errors import Refused
+from webapp.core.project_scope import USUAL_PROJECT, active_project
 from webapp.core.whole_files import whole_file
 from webapp.ratings.paired_comparisons import study_judgements, study_pair_chats, study_pair_items
 from webapp.studies.models import Study
@@ -38,8 +39,10 @@ OF_JUDGE = ".csv"
 
 
 def benchmark_folder() -> Path:
-    """Return the folder of uploaded files, made for its owner alone if need be."""
+    """Return the folder of the active project's uploaded files, readable only by Confab's system user."""
     folder = Path(settings.DATA_DIR) / "benchmarks"
+    if (project := active_project() or USUAL_PROJECT) != USUAL_PROJECT:
+        folder /= project
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     return folder
 

@@ -6,6 +6,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from django.conf import settings
 from django.contrib.postgres.indexes import GinIndex
 from django.contrib.postgres.search import SearchVectorField
@@ -13,6 +15,7 @@ from django.db import models
 
 from webapp.conversations.models import Conversation
 from webapp.core.models import DatabaseTimeField
+from webapp.core.project_scope import ProjectManager
 from webapp.jobs.models import SelfPlayRun
 from webapp.studies.models import Study
 
@@ -126,6 +129,10 @@ class SavedSearch(models.Model):
     line = models.CharField(max_length=1000)
     columns = models.CharField(max_length=500, blank=True)
     created_at = DatabaseTimeField(auto_now_add=True)
+
+    project_paths = ("study", "run")
+
+    objects: ClassVar[ProjectManager[SavedSearch]] = ProjectManager()
 
     class Meta:
         ordering = ["pk"]

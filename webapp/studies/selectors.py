@@ -75,6 +75,11 @@ def level_agreed(study: Study) -> float | None:
     return (first or study).values.quotas.level
 
 
+def project_of_study(key: str) -> str | None:
+    """Return the key of the project that a study belongs to, whatever the active project; None if there is no study."""
+    return Study.everywhere.filter(key=key).values_list("project_id", flat=True).first()
+
+
 def study_found(key: str) -> Study | None:
     """Return the study with this key, if there is one."""
     return Study.objects.filter(key=key).first()

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from django.conf import settings
 from django.db import models
 from django.utils.translation import gettext_lazy as _
 
 from webapp.core.models import TimeStamped
+from webapp.core.project_scope import ProjectManager
 from webapp.studies.models import Study
 
 
@@ -28,6 +31,10 @@ class SharedReport(TimeStamped):
     expires_at = models.DateTimeField(null=True, blank=True)
     ended_at = models.DateTimeField(null=True, blank=True)
     ended = models.CharField(max_length=10, choices=Ended, blank=True)
+
+    project_paths = ("study",)
+
+    objects: ClassVar[ProjectManager[SharedReport]] = ProjectManager()
 
     class Meta:
         ordering = ["-id"]

@@ -77,7 +77,7 @@ def test_a_row_is_a_bot_of_every_process_and_a_change_another_identity() -> None
     declared_bot_archive(row=row, is_archived=True)
     with pytest.raises(UnknownName):
         bot_find("lab")
-    with pytest.raises(ValuesError, match="an earlier bot was called 'lab'"):
+    with pytest.raises(ValuesError, match="the id 'lab' is not available"):
         declared_bot_save(**entry())
     declared_bot_archive(row=row, is_archived=False)
     assert "lab" in {one.id for one in bot_entry_list()}
@@ -96,7 +96,7 @@ def test_all_mistakes_are_told_at_once_each_with_its_place(settings: Any, tmp_pa
     assert paths(params={"model": "m" * 60_000}) == ["params"]
     declared_bot_save(**entry())
     for taken in ("lab", "eliza"):
-        with pytest.raises(ValuesError, match=f"there is already a bot '{taken}'"):
+        with pytest.raises(ValuesError, match=f"the id '{taken}' is not available"):
             declared_bot_save(**{**entry(), "bot_id": taken})
 
 

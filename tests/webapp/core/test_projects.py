@@ -5,7 +5,8 @@ from django.db.models import ProtectedError
 
 from tests.builders import make_study
 from webapp.bots.models import DeclaredBot, Secret
-from webapp.core.models import USUAL_PROJECT, Project
+from webapp.core.models import Project
+from webapp.core.project_scope import USUAL_PROJECT
 
 pytestmark = pytest.mark.django_db
 

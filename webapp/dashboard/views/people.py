@@ -6,7 +6,7 @@ from typing import Any
 
 from django import forms
 from django.contrib import messages
-from django.contrib.auth.models import User
+from django.contrib.auth.models import Group, User
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect
 from django.views.decorators.cache import never_cache
@@ -23,6 +23,8 @@ from webapp.bots.declared_bots import (
 )
 from webapp.bots.models import Secret
 from webapp.core.errors import Refused
+from webapp.core.project_scope import USUAL_PROJECT, project_of_new_rows
+from webapp.core.projects import role_name
 from webapp.core.rights import (
     Right,
     account_activate,
@@ -41,7 +43,7 @@ class AccountForm(forms.ModelForm):
     """A new account of staff."""
 
     groups = forms.ModelMultipleChoiceField(
-        account_groups(), label="Groups", required=False, widget=forms.CheckboxSelectMultiple
+        Group.objects.none(), label="Roles", required=False, widget=forms.CheckboxSelectMultiple
     )
 
     class Meta:
@@ -53,6 +55,19 @@ class AccountForm(forms.ModelForm):
         for name in ("username", "email"):
             self.fields[name].widget.attrs.update({"class": "input", "autocomplete": "off"})
         self.fields["username"].help_text = "Used to sign in."
+        roles: Any = self.fields["groups"]
+        roles.queryset, roles.label_from_instance = account_groups(), role_name
+        roles.required = not self.is_on_server
+
+    @property
+    def is_on_server(self) -> bool:
+        """True in the usual project, whose administrators manage all accounts."""
+        return project_of_new_rows() == USUAL_PROJECT
+
+    def validate_unique(self) -> None:
+        """Accept an existing account, which becomes a member, unless the form is about all accounts."""
+        if self.is_on_server:
+            super().validate_unique()
 
 
 @never_cache
@@ -68,7 +83,10 @@ def people(request: HttpRequest) -> HttpResponse:
         except Refused as error:
             form.add_error("groups", error.message)
         else:
-            return _people(request, AccountForm(), added=user)
+            if user.last_login is None:
+                return _people(request, AccountForm(), added=user)
+            messages.success(request, f"{user.get_username()} is a member of this project now.")
+            return redirect("dashboard:people")
     return _people(request, form)
 
 
@@ -77,6 +95,9 @@ def _people(request: HttpRequest, form: AccountForm, added: User | None = None) 
     if added is not None:
         acting_user: Any = request.user
         link = request.build_absolute_uri(password_path(actor=acting_user, user=added))
+    roles = list(account_groups())
+    for role in roles:
+        role.title = role_name(role)
     return page_of_settings(
         request,
         "people.html",
@@ -84,7 +105,9 @@ def _people(request: HttpRequest, form: AccountForm, added: User | None = None) 
         status=400 if form.errors else 200,
         form=form,
         people=accounts(),
-        groups=account_groups(),
+        groups=roles,
+        is_on_server=form.is_on_server,
+        rights=list(Right),
         link=link,
         added=added,
     )
@@ -100,7 +123,7 @@ def person_change(request: HttpRequest, pk: int) -> HttpResponse:
     try:
         if action == "groups":
             account_groups_set(actor=acting_user, user=user, groups=account_groups(request.POST.getlist("groups")))
-            messages.success(request, f"The groups of {name} were saved.")
+            messages.success(request, f"The roles of {name} were saved.")
         elif action == "link":
             return _people(request, AccountForm(), added=user)
         elif action in ("activate", "deactivate"):

@@ -15,6 +15,7 @@ from django.views.decorators.cache import never_cache
 from webapp.core.authentication import token_make, token_revoke, tokens_of
 from webapp.core.clock import database_now
 from webapp.core.errors import Refused
+from webapp.core.project_scope import USUAL_PROJECT, active_project
 from webapp.core.rights import Right, may
 from webapp.dashboard.bots import troubled_bots
 from webapp.dashboard.forms import TokenForm
@@ -26,6 +27,7 @@ from webapp.transfer.job_files import EXPORTS_KEPT, UPLOADS_KEPT
 
 SETTINGS = (
     ("People and rights", "people", (Right.ADMINISTER,)),
+    ("Projects", "projects", ()),
     ("Tokens", "tokens", ()),
     ("Alerts", "alerts", ()),
     ("Retention", "retention", ()),
@@ -33,6 +35,8 @@ SETTINGS = (
     ("System", "system", ()),
 )
 """Pages of the settings: title, route, and rights beside reading."""
+_ON_SERVER = ("alerts", "retention", "system")
+"""Pages about the server, which only the usual project has."""
 
 
 def page_of_settings(
@@ -42,7 +46,7 @@ def page_of_settings(
     links = [
         Link(title, reverse(f"dashboard:{page_route}"), page_route == route)
         for title, page_route, rights in SETTINGS
-        if may(request.user, *rights)
+        if may(request.user, *rights) and (page_route not in _ON_SERVER or active_project() == USUAL_PROJECT)
     ]
     title = next(str(link.title) for link in links if link.is_open)
     return page(request, template, "settings", status, settings_pages=links, page_title=title, **context)
@@ -54,13 +58,13 @@ def settings_page(request: HttpRequest) -> HttpResponse:
     return redirect(next(f"dashboard:{route}" for _title, route, rights in SETTINGS if may(request.user, *rights)))
 
 
-@read_view()
+@read_view(on_server=True)
 def system(request: HttpRequest) -> HttpResponse:
     """Show the state of the installation; the part that changes is requested again every few seconds."""
     return page_of_settings(request, "system.html", "system", **_state())
 
 
-@read_view()
+@read_view(on_server=True)
 def system_live(request: HttpRequest) -> HttpResponse:
     """Send the part of the page that changes, for polling."""
     response = render(request, "dashboard/_system_live.html", _state())
@@ -75,7 +79,7 @@ def _state() -> dict[str, Any]:
         return {"state": None, "error": type(error).__name__}
 
 
-@read_view()
+@read_view(on_server=True)
 def alerts(request: HttpRequest) -> HttpResponse:
     """Show where alerts go, and the latest ones."""
     return page_of_settings(
@@ -88,7 +92,7 @@ def alerts(request: HttpRequest) -> HttpResponse:
     )
 
 
-@read_view()
+@read_view(on_server=True)
 def alerts_live(request: HttpRequest) -> HttpResponse:
     """Send the latest alerts, for polling."""
     response = render(request, "dashboard/_alerts_live.html", {"alerts": alert_rows()})
@@ -96,7 +100,7 @@ def alerts_live(request: HttpRequest) -> HttpResponse:
     return response
 
 
-@read_view()
+@read_view(on_server=True)
 def retention(request: HttpRequest) -> HttpResponse:
     """Show what is erased when, study by study and for the server's own files."""
     return page_of_settings(
@@ -110,7 +114,7 @@ def retention(request: HttpRequest) -> HttpResponse:
     )
 
 
-@post_view(to_post=[Right.ADMINISTER])
+@post_view(to_post=[Right.ADMINISTER], on_server=True)
 def alert_test(request: HttpRequest) -> HttpResponse:
     """Send an alert that says that it is a test."""
     if alert_try():

@@ -16,6 +16,7 @@ class AlertJob(JobKind[Job, InputModel]):
 
     name = KIND
     title = _("Alerts")
+    is_server_wide = True
 
     def slice(self, work: ShardWork[Job, InputModel]) -> dict[str, int]:
         waiting = list(alerts_waiting().select_related("aside"))

@@ -71,6 +71,7 @@ class JobKind(Generic[J, P]):
             statistics, else "default".
         Payload: the model of what may be asked: a mistyped name or value is refused before there is a job.
         model: the table of its jobs; `Job` unless rows of its own are pointed to by others.
+        is_server_wide: its jobs see all projects; other jobs see the one that they belong to.
     """
 
     name: ClassVar[str]
@@ -78,6 +79,7 @@ class JobKind(Generic[J, P]):
     queue: ClassVar[Queue] = "default"
     Payload: ClassVar[type[InputModel]] = InputModel
     model: ClassVar[type[JobBase]] = Job
+    is_server_wide: ClassVar[bool] = False
 
     def job_title(self, job: J) -> str:
         """Return the job's title on pages."""

@@ -5,13 +5,15 @@ from __future__ import annotations
 import uuid
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
+from typing import ClassVar
 
 from django.core.validators import RegexValidator
 from django.db import models
 from django.db.models import F, Q
 from django.utils.translation import gettext_lazy as _
 
-from webapp.core.models import DatabaseTimeField, OfProject, TimeStamped
+from webapp.core.models import DatabaseTimeField, OfProject, Project, TimeStamped
+from webapp.core.project_scope import ProjectManager
 from webapp.studies.models.participants import (
     Breakage,
     Erasure,
@@ -149,8 +151,15 @@ class StudyVersion(models.Model):
         return str(self.number)
 
 
-class StudyManager(models.Manager["Study"]):
-    """Reads every study with its newest version, in one query."""
+class StudyBaseManager(models.Manager["Study"]):
+    """Manager that returns studies of all projects, each with its newest version, in one query."""
+
+    def get_queryset(self) -> models.QuerySet[Study]:
+        return super().get_queryset().select_related("version__rubric")
+
+
+class StudyManager(ProjectManager["Study"]):
+    """Manager that returns the studies of the active project, each with its newest version, in one query."""
 
     def get_queryset(self) -> models.QuerySet[Study]:
         return super().get_queryset().select_related("version__rubric")
@@ -207,12 +216,23 @@ class Study(TimeStamped, OfProject):
         help_text=_("Researchers' answers in the human evaluation datasheet, by question number."),
     )
 
-    objects = StudyManager()
+    offered_to = models.ForeignKey(
+        Project,
+        null=True,
+        blank=True,
+        editable=False,
+        on_delete=models.SET_NULL,
+        related_name="+",
+        help_text=_("Project that the study moves to as soon as an administrator there accepts it."),
+    )
+
+    objects: ClassVar[StudyManager] = StudyManager()
+    everywhere: ClassVar[StudyBaseManager] = StudyBaseManager()
 
     class Meta:
         verbose_name_plural = "studies"
         ordering = ["-created_at"]
-        base_manager_name = "objects"
+        base_manager_name = "everywhere"
 
     def __str__(self) -> str:
         return self.key
@@ -296,6 +316,10 @@ class Participant(TimeStamped):
     n_new_answers = models.PositiveIntegerField(
         default=0, editable=False, help_text=_("Number of unread answers from the researchers.")
     )
+
+    project_paths = ("study",)
+
+    objects: ClassVar[ProjectManager[Participant]] = ProjectManager()
 
     class Meta:
         constraints = [

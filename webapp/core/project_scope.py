@@ -1,0 +1,105 @@
+"""Active project of a request, job or command, and the managers that show only its rows.
+
+A staff request, an API call and a job have an active project: their queries return nothing else. Participants' pages,
+commands and the server's own work have none and see every project.
+
+A page of the dashboard begins undecided (`UNDECIDED`). If it queries before its rights are checked, the query raises
+`ProjectUndecided`, so a route that forgets the check fails instead of showing another project's rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from functools import reduce
+from operator import or_
+from typing import Any, TypeVar
+
+from django.db import models
+from django.db.models import Exists, OuterRef, Q, QuerySet
+
+USUAL_PROJECT = "default"
+"""Key of the project that every installation has."""
+UNDECIDED = ""
+
+_active: ContextVar[str | None] = ContextVar("confab_project", default=None)
+
+M = TypeVar("M", bound=models.Model)
+
+
+class ProjectUndecided(RuntimeError):
+    """Exception: a staff route queried before its rights were checked."""
+
+
+def active_project() -> str | None:
+    """Return the key of the active project; None if all projects are visible.
+
+    Raises:
+        ProjectUndecided: this is a staff route whose rights have not been checked.
+    """
+    key = _active.get()
+    if key == UNDECIDED:
+        raise ProjectUndecided("check the rights of this route first (webapp/dashboard/navigation.py: requires)")
+    return key
+
+
+def project_of_new_rows() -> str:
+    """Return the key of the project that new rows belong to."""
+    return _active.get() or USUAL_PROJECT
+
+
+def enter_project(key: str | None) -> None:
+    """Make this the active project until the request ends, or until another one is entered."""
+    _active.set(key)
+
+
+def leave_project(**_kwargs: Any) -> None:
+    """Make all projects visible again (receiver of `request_started` and `request_finished`)."""
+    _active.set(None)
+
+
+@contextmanager
+def in_project(key: str | None) -> Iterator[None]:
+    """Make this the active project within the block; None shows all projects."""
+    token = _active.set(key)
+    try:
+        yield
+    finally:
+        _active.reset(token)
+
+
+class ProjectManager(models.Manager[M]):
+    """Manager that returns the rows of the active project, or all rows if there is none.
+
+    The model's `project_paths` name its owner: `project` for a row with its own foreign key, else foreign keys to
+    models with one, such as `study` or `selfplay__run`. Several are alternatives. `shared_rows`, if the model has it,
+    is the condition of rows that every project sees. (A related manager is built without arguments, so both are
+    attributes of the model.) `_base_manager` and `everywhere` of a model are not restricted.
+    """
+
+    def get_queryset(self) -> QuerySet[M]:
+        rows = super().get_queryset()
+        key = active_project()
+        return rows if key is None else rows.filter(self._belongs_to(key))
+
+    def _belongs_to(self, key: str) -> Q:
+        """Return the condition without joins: a joined row would be locked by `select_for_update`, too."""
+        model: Any = self.model
+        conditions = [model.shared_rows] if hasattr(model, "shared_rows") else []
+        for path in model.project_paths:
+            first, _, rest = path.partition("__")
+            if first == "project":
+                conditions.append(Q(project=key))
+                continue
+            field = model._meta.get_field(first)
+            owner: Any = field.related_model
+            if not rest:
+                owned = owner._base_manager.filter(project=key)
+                conditions.append(Q(**{f"{first}__in": owned.values("pk")}))
+            else:  # a reverse relation, whose rows are too many for a list
+                through = owner._base_manager.filter(
+                    **{field.remote_field.name: OuterRef("pk"), f"{rest}__project": key}  # type: ignore[union-attr]
+                )
+                conditions.append(Q(Exists(through)))
+        return reduce(or_, conditions)

@@ -1,0 +1,192 @@
+"""Projects: whose members someone is, the project of a request, roles, moves of studies between projects."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from typing import Any
+
+from django.contrib.auth.models import Group, Permission, User
+from django.db import transaction
+from django.db.models import QuerySet
+from django.http import HttpRequest
+
+from chatbots.text import is_blank, quote
+from webapp.core.errors import Refused
+from webapp.core.models import Project, ProjectRole
+from webapp.core.project_scope import USUAL_PROJECT, in_project
+from webapp.core.rights import Right, account_groups, may_in, permissions_by_project
+
+SESSION_KEY = "project"
+"""Key of the session's project, which the switcher sets."""
+SUGGESTED_ROLES = {
+    "Owner": tuple(Right),
+    "Researcher": (Right.READ, Right.RUN, Right.BOTS),
+    "Reader": (Right.READ,),
+    "Payer": (Right.READ, Right.PRIVATE, Right.PAY),
+}
+LONGEST_ROLE_NAME = 60
+
+
+def project_by_key(key: str) -> Project | None:
+    """Return the project with this key, if there is one."""
+    return Project.objects.filter(key=key).first()
+
+
+def projects_of(user: Any) -> list[Project]:
+    """Return the projects that the user can read, the usual one first; all projects for a superuser."""
+    projects = Project.objects.all()
+    if not user.is_superuser:
+        projects = projects.filter(key__in=readable_projects(user))
+    return sorted(projects, key=lambda project: (project.key != USUAL_PROJECT, project.name))
+
+
+def candidate_projects(request: HttpRequest) -> Iterator[str]:
+    """Yield the keys of the projects that a staff request may work in, the preferred one first.
+
+    The preferred project is the one that the session names, else the usual one, else the first one of the user. At
+    least one key is yielded.
+    """
+    user: Any = request.user
+    chosen = request.session.get(SESSION_KEY, USUAL_PROJECT)
+    if user.is_superuser:
+        yield chosen
+        yield from Project.objects.exclude(key=chosen).values_list("key", flat=True)
+        return
+    keys = readable_projects(user)
+    yield from sorted(keys, key=lambda key: (key != chosen, key != USUAL_PROJECT, key)) or [USUAL_PROJECT]
+
+
+def readable_projects(user: Any) -> list[str]:
+    """Return the keys of the projects that the user's roles let them read; a superuser's roles only."""
+    return [key for key in {USUAL_PROJECT, *permissions_by_project(user)} if may_in(user, key, Right.READ)]
+
+
+def project_choose(*, request: HttpRequest, key: str) -> Project:
+    """Make this the project of the session.
+
+    Raises:
+        Refused: `no_project`: it does not exist, or the user is not a member.
+    """
+    project = next((project for project in projects_of(request.user) if project.key == key), None)
+    if project is None:
+        raise Refused("no_project", f"You are not a member of a project {quote(key)}.")
+    request.session[SESSION_KEY] = project.key
+    return project
+
+
+def project_create(*, actor: User, key: str, name: str) -> Project:
+    """Create a project with the suggested roles; the actor becomes its owner.
+
+    Raises:
+        Refused: `rights`: the actor does not administer the server. `bad_project`: the name is blank. `taken`.
+    """
+    if not may_in(actor, USUAL_PROJECT, Right.ADMINISTER):
+        raise Refused("rights", "Only administrators of the server can create projects.")
+    if is_blank(name):
+        raise Refused("bad_project", "A project needs a name.")
+    with transaction.atomic():
+        project, is_new = Project.objects.get_or_create(key=key, defaults={"name": name.strip()})
+        if not is_new:
+            raise Refused("taken", f"The key {quote(key)} is not available. Choose another one.")
+        for role_name, rights in SUGGESTED_ROLES.items():
+            _add_role(project, role_name, rights)
+        actor.groups.add(Group.objects.get(project_role__project=project, project_role__name="Owner"))
+    return project
+
+
+def project_rename(*, actor: User, project: Project, name: str) -> None:
+    """Rename a project.
+
+    Raises:
+        Refused: `rights` or `bad_project`.
+    """
+    _demand_administrator(actor, project.key)
+    if is_blank(name) or len(name) > 200:
+        raise Refused("bad_project", "A project needs a name of 1 to 200 characters.")
+    Project.objects.filter(pk=project.pk).update(name=name.strip())
+
+
+def project_roles(key: str) -> QuerySet[Group]:
+    """Return the roles of a project as groups, each with its rights."""
+    with in_project(key):
+        return account_groups()
+
+
+def role_name(group: Group) -> str:
+    """Return the name of a role within its project."""
+    role: ProjectRole | None = getattr(group, "project_role", None)
+    return role.name if role is not None else group.name
+
+
+def role_save(*, actor: User, key: str, name: str, rights: Sequence[str], group: Group | None = None) -> Group:
+    """Add a role to a project, or change the rights of one.
+
+    Args:
+        rights: values of `Right`; reading is always among them.
+        group: role to change; None adds one.
+
+    Raises:
+        Refused: `rights`: the actor does not administer the project, or would grant a right that they lack.
+            `bad_role`: the name is blank, too long or taken, or a right is unknown.
+    """
+    _demand_administrator(actor, key)
+    known = {right.value: right for right in Right}
+    if unknown := [right for right in rights if right not in known]:
+        raise Refused("bad_role", f"There is no right {quote(unknown[0])}. Use: {', '.join(known)}.")
+    granted = [right for right in Right if right.value in {*rights, Right.READ.value}]
+    if lacking := [right.value for right in granted if not may_in(actor, key, right)]:
+        raise Refused("rights", f"You cannot grant rights that you do not have: {', '.join(lacking)}.")
+    if group is not None:
+        before = {permission.codename for permission in group.permissions.filter(content_type__app_label="core")}
+        if (
+            before == {right.value for right in Right}
+            and len(granted) < len(Right)
+            and not _has_other_owner(key, group)
+        ):
+            raise Refused("last_owner", "Somebody must keep all rights in this project. Give another role all rights.")
+        group.permissions.set(_permissions(granted))
+        return group
+    name = name.strip()
+    if is_blank(name) or len(name) > LONGEST_ROLE_NAME:
+        raise Refused("bad_role", f"A role needs a name of 1 to {LONGEST_ROLE_NAME} characters.")
+    project = Project.objects.get(pk=key)
+    if project.roles.filter(name__iexact=name).exists():
+        raise Refused("bad_role", f"This project already has a role {quote(name)}.")
+    with transaction.atomic():
+        return _add_role(project, name, granted)
+
+
+def has_several_projects() -> bool:
+    """Return True if there is a project besides the usual one."""
+    return Project.objects.exclude(key=USUAL_PROJECT).exists()
+
+
+def may_open_admin(user: Any) -> bool:
+    """Return True if the user may open Django's admin, which shows the records of all projects."""
+    return bool(user.is_superuser) or not has_several_projects()
+
+
+def _demand_administrator(actor: User, key: str) -> None:
+    if not may_in(actor, key, Right.ADMINISTER):
+        raise Refused("rights", "You do not administer this project.")
+
+
+def _has_other_owner(key: str, group: Group) -> bool:
+    """Return True if an active member has all rights in the project by another role."""
+    names = [right.value for right in Right]
+    for other in project_roles(key).exclude(pk=group.pk):
+        granted = {permission.codename for permission in other.permissions.all()}
+        if granted.issuperset(names) and other.user_set.filter(is_active=True, is_staff=True).exists():
+            return True
+    return False
+
+
+def _add_role(project: Project, name: str, rights: Collection[Right]) -> Group:
+    group = Group.objects.create(name=f"{project.key}: {name}")
+    group.permissions.set(_permissions(rights))
+    ProjectRole.objects.create(project=project, name=name, group=group)
+    return group
+
+
+def _permissions(rights: Collection[Right]) -> QuerySet[Permission]:
+    return Permission.objects.filter(content_type__app_label="core", codename__in=[right.value for right in rights])

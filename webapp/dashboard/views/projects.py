@@ -1,0 +1,124 @@
+"""Projects: the switcher, the page of all projects, roles of a project, and moves of studies."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django import forms
+from django.contrib import messages
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect
+from django.urls import reverse
+from django.utils.http import url_has_allowed_host_and_scheme
+
+from webapp.core.errors import Refused
+from webapp.core.project_scope import USUAL_PROJECT, project_of_new_rows
+from webapp.core.projects import (
+    LONGEST_ROLE_NAME,
+    has_several_projects,
+    project_choose,
+    project_create,
+    project_rename,
+    projects_of,
+    role_save,
+)
+from webapp.core.rights import Right, account_groups, may, may_in
+from webapp.dashboard.navigation import form_view, post_view
+from webapp.dashboard.views.system import page_of_settings
+from webapp.studies.project_moves import offers_to, studies_by_name, study_accept, study_decline, study_offer
+
+
+class ProjectForm(forms.Form):
+    """A new project."""
+
+    name = forms.CharField(label="Name", max_length=200, help_text="Shown in the switcher, such as “Speech group”.")
+    key = forms.SlugField(
+        label="Key", max_length=60, help_text="Short name for commands: letters, digits, hyphens and underscores."
+    )
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **{"label_suffix": "", **kwargs})
+        for field in self.fields.values():
+            field.widget.attrs["class"] = "input"
+
+
+@post_view()
+def choose(request: HttpRequest) -> HttpResponse:
+    """Switch to another project, and go back to the page if it is about the server or about no project."""
+    try:
+        project_choose(request=request, key=request.POST.get("project", ""))
+    except Refused as error:
+        messages.error(request, error.message)
+    back = request.POST.get("next", "")
+    if not url_has_allowed_host_and_scheme(back, {request.get_host()}):
+        back = reverse("dashboard:home")
+    return redirect(back)
+
+
+@form_view(to_post=[Right.ADMINISTER])
+def projects(request: HttpRequest) -> HttpResponse:
+    """Show the user's projects and the studies offered to this one; create a project."""
+    actor: Any = request.user
+    form = ProjectForm(request.POST if request.method == "POST" else None)
+    if request.method == "POST" and form.is_valid():
+        try:
+            project = project_create(actor=actor, **form.cleaned_data)
+        except Refused as error:
+            form.add_error(None if error.code == "rights" else "key", error.message)
+        else:
+            project_choose(request=request, key=project.key)
+            messages.success(request, f"{project.name} was created. Add its members here.")
+            return redirect("dashboard:people")
+    studies = studies_by_name()
+    return page_of_settings(
+        request,
+        "projects.html",
+        "projects",
+        status=400 if form.errors else 200,
+        form=form,
+        mine=projects_of(actor),
+        may_create=may_in(actor, USUAL_PROJECT, Right.ADMINISTER),
+        may_administer=may(actor, Right.ADMINISTER),
+        is_shared_server=has_several_projects(),
+        offers=offers_to(project_of_new_rows()),
+        studies=studies.filter(offered_to=None),
+        offered=studies.exclude(offered_to=None),
+    )
+
+
+@post_view(to_post=[Right.ADMINISTER])
+def project_change(request: HttpRequest) -> HttpResponse:
+    """Rename the project, save a role, or offer, accept or decline a study, by the button that was pressed."""
+    actor: Any = request.user
+    key, action = project_of_new_rows(), request.POST.get("action", "")
+    try:
+        if action == "rename":
+            project = next(project for project in projects_of(actor) if project.key == key)
+            project_rename(actor=actor, project=project, name=request.POST.get("name", ""))
+            messages.success(request, "The project was renamed.")
+        elif action == "role":
+            role_save(
+                actor=actor,
+                key=key,
+                name=request.POST.get("name", "")[: LONGEST_ROLE_NAME + 1],
+                rights=request.POST.getlist("rights"),
+                group=account_groups([number]).first() if (number := request.POST.get("role", "")) else None,
+            )
+            messages.success(request, "The role was saved.")
+            return redirect("dashboard:people")
+        elif action == "offer":
+            study = get_object_or_404(studies_by_name(), key=request.POST.get("study", ""))
+            study_offer(study=study, key=request.POST.get("to", "").strip())
+            messages.success(request, f"{study.name} was offered. It moves as soon as that project accepts it.")
+        elif action == "withdraw":
+            study_decline(study=get_object_or_404(studies_by_name(), key=request.POST.get("study", "")))
+            messages.success(request, "The offer was withdrawn.")
+        elif action in ("accept", "decline"):
+            study = get_object_or_404(offers_to(key), key=request.POST.get("study", ""))
+            (study_accept if action == "accept" else study_decline)(study=study)
+            messages.success(request, f"{study.name} was {'accepted' if action == 'accept' else 'declined'}.")
+        else:
+            raise Http404
+    except Refused as error:
+        messages.error(request, error.message)
+    return redirect("dashboard:projects")

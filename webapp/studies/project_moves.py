@@ -1,0 +1,66 @@
+"""Moves of studies between projects: one side offers, the other accepts."""
+
+from __future__ import annotations
+
+from django.db import transaction
+from django.db.models import QuerySet
+from django.dispatch import Signal
+
+from chatbots.text import quote
+from webapp.bots.selectors import bots_unknown
+from webapp.core.errors import Refused
+from webapp.core.project_scope import in_project
+from webapp.core.projects import project_by_key
+from webapp.studies.models import Study
+
+study_moved = Signal()
+"""Sent with `study` in the transaction that moves it, so that higher apps move what they keep of it."""
+
+
+def studies_by_name() -> QuerySet[Study]:
+    """Return the studies of the active project that are not archived, by name."""
+    return Study.objects.filter(archived_at=None).order_by("name")
+
+
+def offers_to(key: str) -> QuerySet[Study]:
+    """Return the studies that other projects offer to this one."""
+    return Study.everywhere.filter(offered_to=key).exclude(project=key).order_by("name")
+
+
+def study_offer(*, study: Study, key: str) -> None:
+    """Offer a study to another project; nothing moves before that project accepts.
+
+    Raises:
+        Refused: `no_project`: there is no other project with this key.
+    """
+    project = project_by_key(key)
+    if project is None or project.key == study.project_id:
+        raise Refused("no_project", f"The project {quote(key)} is not available. Enter the key of another project.")
+    Study.objects.filter(pk=study.pk).update(offered_to=project)
+
+
+def study_decline(*, study: Study) -> None:
+    """Decline or withdraw the offer of a study."""
+    Study.everywhere.filter(pk=study.pk).update(offered_to=None)
+
+
+def study_accept(*, study: Study) -> None:
+    """Move a study to the project that it was offered to, with its jobs, fits and simulated runs.
+
+    Raises:
+        Refused: `no_offer`: the offer was withdrawn. `bots`: the study uses bots that the new project cannot use.
+    """
+    with transaction.atomic():
+        locked = Study.everywhere.select_for_update(of=("self",)).get(pk=study.pk)
+        if locked.offered_to_id is None:
+            raise Refused("no_offer", "This study is no longer offered.")
+        with in_project(locked.offered_to_id):
+            if bots_unknown(locked.bots):
+                raise Refused(
+                    "bots",
+                    "The study uses bots that this project does not have. Ask the other project to share them, or an "
+                    "administrator of the server.",
+                )
+        locked.project_id, locked.offered_to_id = locked.offered_to_id, None
+        locked.save(update_fields=["project", "offered_to", "updated_at"])
+        study_moved.send(sender=Study, study=locked)
