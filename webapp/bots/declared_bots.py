@@ -344,6 +344,20 @@ def declared_bot_of(bot_id: str) -> DeclaredBot | None:
     return DeclaredBot.objects.filter(bot_id=bot_id).first()
 
 
+def own_declared_bot(bot_id: str) -> DeclaredBot | None:
+    """Return the row of a bot that the active project owns, also of one in the archive; a shared bot is not its own."""
+    row = declared_bot_of(bot_id)
+    return row if row is not None and active_project() in (None, row.project_id) else None
+
+
+def declared_bot_share(*, row: DeclaredBot, is_shared: bool) -> None:
+    """Let all projects use a bot, or only the one that owns it."""
+    row.is_shared = is_shared
+    row.revision += 1
+    row.save(update_fields=["is_shared", "revision", "updated_at"])
+    declared_discover()
+
+
 def declared_bots_archived() -> QuerySet[DeclaredBot]:
     """Return the bots in the archive."""
     return DeclaredBot.objects.exclude(archived_at=None)

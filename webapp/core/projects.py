@@ -32,6 +32,11 @@ def project_by_key(key: str) -> Project | None:
     return Project.objects.filter(key=key).first()
 
 
+def projects_all() -> QuerySet[Project]:
+    """Return all projects of the server, by key."""
+    return Project.objects.order_by("key")
+
+
 def projects_of(user: Any) -> list[Project]:
     """Return the projects that the user can read, the usual one first; all projects for a superuser."""
     projects = Project.objects.all()

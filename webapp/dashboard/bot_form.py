@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from django import forms
@@ -15,10 +15,11 @@ from chatbots.bots.base import Bot
 from chatbots.registry import bots as registry
 from chatbots.validation import Mistake, ValuesError
 from chatbots.yaml_registry import ConfiguredBot, bot_kinds
-from webapp.bots.declared_bots import can_store_secrets, declared_bot_make, declared_bot_save, secret_store
+from webapp.bots.declared_bots import can_store_secrets, declared_bot_make, declared_bot_save, is_visible, secret_store
 from webapp.bots.models import DeclaredBot, Secret
 from webapp.core.errors import Refused
 from webapp.core.plain_yaml import NotPlain, plain_read, plain_text
+from webapp.core.project_scope import active_project
 from webapp.studies.models import Study
 
 _SAMPLING = ("system_prompt", "temperature", "top_p", "max_new_tokens", "window")
@@ -39,16 +40,28 @@ _WHOLE = re.compile(r"[+-]?[0-9]{1,18}")
 
 
 def studies_collecting_with(bot_id: str) -> list[Study]:
-    """Return the studies that give this bot to participants now."""
-    return [study for study in Study.objects.filter(state=Study.State.COLLECTING) if bot_id in study.bots]
+    """Return the studies that give this bot to participants now, also those of other projects if it is shared."""
+    return [study for study in Study.everywhere.filter(state=Study.State.COLLECTING) if bot_id in study.bots]
+
+
+def studies_named(studies: Collection[Study]) -> str:
+    """Return the names of studies for a message, without those of other projects."""
+    project = active_project()
+    own = [f"“{study.name}”" for study in studies if project in (None, study.project_id)]
+    n_elsewhere = len(studies) - len(own)
+    if n_elsewhere:
+        own.append("a study of another project" if n_elsewhere == 1 else f"{n_elsewhere} studies of other projects")
+    return ", ".join(own)
 
 
 def bot_entry_of(bot_id: str) -> dict[str, Any] | None:
     """Return kind, params, title and secret of a bot, to edit or copy; None for one that no form describes."""
     row = DeclaredBot.objects.select_related("secret").filter(bot_id=bot_id).first()
     if row is not None:
+        if active_project() not in (None, row.project_id):  # shared, but its secret is not
+            return None
         return {"kind": row.kind, "params": row.params, "title": row.title, "secret": row.secret}
-    bot = registry.get(bot_id) if bot_id in registry else None
+    bot = registry.get(bot_id) if bot_id in registry and is_visible(bot_id) else None
     if not isinstance(bot, ConfiguredBot) or bot.kind not in FIELDS or not hasattr(bot, "options"):
         return None
     params = bot.options.model_dump(mode="json", exclude_unset=True)

@@ -116,6 +116,7 @@ urlpatterns = [
     path("bots/<str:bot_id>/", bots.bot, name="bot"),
     path("bots/<str:bot_id>/edit/", bot_forms.bot_edit, name="bot_edit"),
     path("bots/<str:bot_id>/archive/", bot_forms.bot_archive, name="bot_archive"),
+    path("bots/<str:bot_id>/share/", bot_forms.bot_share, name="bot_share"),
     path("bots/<str:bot_id>/reply/", bots.bot_reply, name="bot_reply"),
     path("bots/<str:bot_id>/try/", bots.bot_try, name="bot_try"),
     path("bots/<str:bot_id>/back/", bots.bot_back, name="bot_back"),

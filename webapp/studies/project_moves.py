@@ -17,9 +17,10 @@ study_moved = Signal()
 """Sent with `study` in the transaction that moves it, so that higher apps move what they keep of it."""
 
 
-def studies_by_name() -> QuerySet[Study]:
-    """Return the studies of the active project that are not archived, by name."""
-    return Study.objects.filter(archived_at=None).order_by("name")
+def studies_by_name(*, is_offered: bool | None = None) -> QuerySet[Study]:
+    """Return the studies of the active project that are not archived, by name; those offered or not, or all."""
+    studies = Study.objects.filter(archived_at=None).order_by("name")
+    return studies if is_offered is None else studies.filter(offered_to__isnull=not is_offered)
 
 
 def offers_to(key: str) -> QuerySet[Study]:

@@ -88,7 +88,7 @@ def study_found(key: str) -> Study | None:
 def study_key_free(name: str, reserved: Collection[str] = ()) -> str:
     """Return a key like the name that no study has, and that is none of the reserved ones."""
     slug = slugify(name)[:54] or "study"
-    existing_keys = set(Study.objects.filter(key__startswith=slug).values_list("key", flat=True))
+    existing_keys = set(Study.everywhere.filter(key__startswith=slug).values_list("key", flat=True))
     existing_keys.update(reserved)
     if slug not in existing_keys:
         return slug

@@ -21,6 +21,7 @@ from django.core.exceptions import ValidationError
 from django.db import transaction
 from pydantic import ValidationError as WrongValues
 
+from chatbots.text import quote
 from chatbots.validation import mistakes_of
 from webapp.core.clock import database_now
 from webapp.studies.items import question_item_ensure
@@ -300,6 +301,8 @@ def study_store(*, study: Study, values: StudyValues, rubric: Rubric | None = No
         current = _current(before)
         separate_rubric = _choose_separate_rubric(values, rubric, current)
         study.full_clean(exclude=["version"])
+        if before is None and Study.everywhere.filter(key=study.key).exists():  # in another project
+            raise ValidationError({"key": f"The key {quote(study.key)} is not available. Choose another one."})
         if errors := study_errors(before=before, study=study, values=values, rubric=separate_rubric):
             raise ValidationError(errors)  # type: ignore[arg-type]
         if study.state != Study.State.ENDED:

@@ -21,18 +21,18 @@ from tests.webapp.dashboard.test_rights import VALUES
 from webapp.bots.declared_bots import declared_bot_save, origin_of
 from webapp.bots.models import BotAside, BotHealth, DeclaredBot, Secret
 from webapp.bots.services import bot_version_record_imported
-from webapp.conversations.models import Conversation
+from webapp.conversations.models import Conversation, Turn
 from webapp.core.authentication import token_make
 from webapp.core.models import ApiToken, Project
 from webapp.core.project_scope import in_project
 from webapp.core.projects import SUGGESTED_ROLES, project_create, project_roles, role_name
 from webapp.core.rights import Right
 from webapp.dashboard.urls import urlpatterns
-from webapp.jobs.models import HybridFit, Job, MetricRun, SelfPlayConversation, SelfPlayRun
+from webapp.jobs.models import HybridFit, Job, MetricResult, MetricRun, SelfPlayConversation, SelfPlayRun
 from webapp.ratings.models import Rating
 from webapp.results.benchmark_data import benchmark_folder
 from webapp.search.models import Note, SavedSearch
-from webapp.studies.models import Participant, Study
+from webapp.studies.models import Participant, Study, Task
 from webapp.transfer.models import SharedReport
 
 pytestmark = pytest.mark.django_db
@@ -41,7 +41,7 @@ MARK = "Quetzalcoatl"
 """Word in every text of the hidden project."""
 OWNED = (
     *(Study, Participant, Conversation, Rating, Job, SelfPlayRun, MetricRun, HybridFit, Note, SavedSearch),
-    *(SharedReport, DeclaredBot, Secret, ApiToken, Project),
+    *(SharedReport, DeclaredBot, Secret, ApiToken, Project, BotHealth, BotAside, Task, Turn, MetricResult),
 )
 
 

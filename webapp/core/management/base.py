@@ -17,6 +17,8 @@ from chatbots.installation import release
 from chatbots.text import quote
 from webapp.core.database import database_complaint, is_new_embedded_database
 from webapp.core.errors import Refused
+from webapp.core.project_scope import in_project
+from webapp.core.projects import project_by_key, projects_all
 
 T = TypeVar("T")
 
@@ -37,6 +39,7 @@ class ConfabCommand(BaseCommand):
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("--json", action="store_true", help="print one JSON document")
+        parser.add_argument("--project", metavar="KEY", help="project to work in (default: all projects)")
         self.add_own_arguments(parser)
 
     def add_own_arguments(self, parser: ArgumentParser) -> None:
@@ -69,13 +72,21 @@ class ConfabCommand(BaseCommand):
     def _run(self, options: dict[str, Any]) -> Any:
         """Run the command; where the embedded database is not there yet, create it first."""
         try:
-            return self.run(**options)
+            return self._run_in_project(options)
         except (OperationalError, ProgrammingError):
             if not is_new_embedded_database():
                 raise
         self.note("Creating the database (only once) …")
         call_command("migrate", verbosity=0, interactive=False)
-        return self.run(**options)
+        return self._run_in_project(options)
+
+    def _run_in_project(self, options: dict[str, Any]) -> Any:
+        key = options.pop("project", None)
+        if key is not None and project_by_key(key) is None:
+            known = ", ".join(project.key for project in projects_all())
+            raise LookupError(f"there is no project {quote(key)}; use one of: {known}")
+        with in_project(key):
+            return self.run(**options)
 
     def note(self, text: str) -> None:
         """Tell a person something without touching standard output."""

@@ -12,19 +12,19 @@ from django.conf import settings
 from django.contrib import messages
 from django.core import signing
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
-from django.shortcuts import get_object_or_404, redirect
+from django.shortcuts import redirect
 from django.views.decorators.debug import sensitive_post_parameters
 
 from chatbots import Conversation
 from chatbots.bots.base import Bot, BotError, StreamBot, set_deadline
 from chatbots.text import error_text
-from webapp.bots.declared_bots import declared_bot_archive, declared_bot_of
-from webapp.bots.models import DeclaredBot
+from webapp.bots.declared_bots import declared_bot_archive, declared_bot_of, declared_bot_share, own_declared_bot
 from webapp.bots.selectors import bots_discover
 from webapp.bots.services import bot_answered
 from webapp.conversations.reply_pipeline import TEST_MESSAGE
-from webapp.core.rights import Right
-from webapp.dashboard.bot_form import FIELDS, KIND_TITLES, BotForm, bot_entry_of, studies_collecting_with
+from webapp.core.project_scope import USUAL_PROJECT
+from webapp.core.rights import Right, may_in
+from webapp.dashboard.bot_form import FIELDS, KIND_TITLES, BotForm, bot_entry_of, studies_collecting_with, studies_named
 from webapp.dashboard.navigation import form_view, page, post_view
 
 _log = logging.getLogger("webapp.dashboard")
@@ -52,7 +52,9 @@ def bot_new(request: HttpRequest) -> HttpResponse:
 @sensitive_post_parameters("new_key")
 def bot_edit(request: HttpRequest, bot_id: str) -> HttpResponse:
     """Show the form of a bot that was added here, and store what it says."""
-    row = get_object_or_404(DeclaredBot, bot_id=bot_id, archived_at=None)
+    row = own_declared_bot(bot_id)
+    if row is None or row.archived_at is not None:
+        raise Http404
     bots_discover()
     entry = bot_entry_of(bot_id)
     form = BotForm(request.POST if request.method == "POST" else None, kind=row.kind, entry=entry, row=row)
@@ -131,14 +133,34 @@ def _bot_of_form(request: HttpRequest) -> tuple[StreamBot | None, str]:
 @post_view(to_post=[Right.BOTS])
 def bot_archive(request: HttpRequest, bot_id: str) -> HttpResponse:
     """Take a bot out of every list, or put it back."""
-    row = get_object_or_404(DeclaredBot, bot_id=bot_id)
+    row = own_declared_bot(bot_id)
+    if row is None:
+        raise Http404
     is_archived = request.POST.get("archived") == "1"
     if is_archived and (using := studies_collecting_with(bot_id)):
-        names = ", ".join(f"“{study.name}”" for study in using)
-        messages.error(request, f"{names} is collecting with {row.title}. Pause the study first.")
+        messages.error(request, f"{studies_named(using)} is collecting with {row.title}. Pause the study first.")
         return redirect("dashboard:bot", bot_id)
     declared_bot_archive(row=row, is_archived=is_archived)
     messages.success(
         request, f"{row.title} was {'archived' if is_archived else 'restored'}. Its conversations are unchanged."
     )
     return redirect("dashboard:bots")
+
+
+@post_view(to_post=[Right.BOTS])
+def bot_share(request: HttpRequest, bot_id: str) -> HttpResponse:
+    """Share a bot with all projects, or take it back; administrators of the server alone may do so."""
+    row = own_declared_bot(bot_id)
+    if row is None:
+        raise Http404
+    is_shared = request.POST.get("shared") == "1"
+    elsewhere = [study for study in studies_collecting_with(bot_id) if study.project_id != row.project_id]
+    if not may_in(request.user, USUAL_PROJECT, Right.ADMINISTER):
+        messages.error(request, "Only administrators of the server can share bots with other projects.")
+    elif elsewhere and not is_shared:
+        messages.error(request, f"{studies_named(elsewhere)} is collecting with {row.title}. Pause the study first.")
+    else:
+        declared_bot_share(row=row, is_shared=is_shared)
+        users = "All projects" if is_shared else "Only this project"
+        messages.success(request, f"{users} can use {row.title} now.")
+    return redirect("dashboard:bot", bot_id)

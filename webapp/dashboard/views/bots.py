@@ -18,13 +18,15 @@ from chatbots.registry import UnknownName
 from chatbots.remote_models import remote_get, remote_list
 from chatbots.text import is_blank
 from chatbots.validation import ValuesError
-from webapp.bots.declared_bots import declared_bot_of, declared_bot_save, declared_bots_archived
-from webapp.bots.selectors import BotEntry, bot_entry_list, bot_name, bot_tries_itself, bots_aside
+from webapp.bots.declared_bots import declared_bot_save, declared_bots_archived, is_visible, own_declared_bot
+from webapp.bots.selectors import BotEntry, bot_entry_list, bot_name, bot_tries_itself, bots_aside, bots_discover
 from webapp.bots.services import SET_ASIDE_CHATS, bot_put_back
 from webapp.conversations import events
 from webapp.conversations.heartbeats import heartbeat_ages_s, heartbeat_bots
 from webapp.conversations.reply_pipeline import TEST_MESSAGE
-from webapp.core.rights import Right
+from webapp.core.project_scope import USUAL_PROJECT
+from webapp.core.projects import has_several_projects
+from webapp.core.rights import Right, may_in
 from webapp.dashboard.bot_form import bot_entry_of
 from webapp.dashboard.bots import BotState, bot_state, bots_spent, roles_of_bot
 from webapp.dashboard.data_quality import marks_of_bots
@@ -78,6 +80,7 @@ def bot(request: HttpRequest, bot_id: str) -> HttpResponse:
     entry = next((entry for entry in bot_entry_list() if entry.id == bot_id), None)
     if entry is None:
         raise Http404
+    own_row = own_declared_bot(bot_id)
     return page(
         request,
         "bot.html",
@@ -95,7 +98,10 @@ def bot(request: HttpRequest, bot_id: str) -> HttpResponse:
         named=marks_of_bots([bot_id]).get(bot_id),
         bot_id=bot_id,
         roles=roles_of_bot(bot_id),
-        is_declared=declared_bot_of(bot_id) is not None,
+        own_row=own_row,
+        may_share=own_row is not None
+        and has_several_projects()
+        and may_in(request.user, USUAL_PROJECT, Right.ADMINISTER),
         can_copy=bot_entry_of(bot_id) is not None,
     )
 
@@ -164,7 +170,8 @@ async def bot_try(request: HttpRequest, bot_id: str) -> HttpResponse:
 @post_view(to_post=[Right.RUN])
 def bot_back(request: HttpRequest, bot_id: str) -> HttpResponse:
     """Put a bot back that was set aside: people are given it again."""
-    if bot_put_back(bot_id=bot_id, user=request.user):  # type: ignore[arg-type]
+    bots_discover()
+    if is_visible(bot_id) and bot_put_back(bot_id=bot_id, user=request.user):  # type: ignore[arg-type]
         messages.success(
             request, (f"{bot_name(bot_id)} is offered to participants again. Earlier failures no longer count.")
         )
@@ -182,10 +189,17 @@ async def _ask(bot_id: str, turns: list[dict[str, str]], seed: int = 0) -> str:
     Raises:
         BotError: with the reason; at once where no bot host has given a sign of life of late.
     """
+    if not await sync_to_async(_can_be_asked)(bot_id):
+        raise BotError(f"there is no bot called {bot_id}")
     ages = await sync_to_async(heartbeat_ages_s)()
     if min(ages.values(), default=math.inf) > SILENT_S:
         raise BotError("no bot host is running")
     return await events.tryout_reply(bot_id, turns, seed)
+
+
+def _can_be_asked(bot_id: str) -> bool:
+    bots_discover()
+    return is_visible(bot_id)
 
 
 def _shortened(text: str) -> str:

@@ -6,7 +6,7 @@ from typing import Any
 
 from django import forms
 from django.contrib import messages
-from django.contrib.auth.models import Group, User
+from django.contrib.auth.models import User
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect
 from django.views.decorators.cache import never_cache
@@ -43,7 +43,7 @@ class AccountForm(forms.ModelForm):
     """A new account of staff."""
 
     groups = forms.ModelMultipleChoiceField(
-        Group.objects.none(), label="Roles", required=False, widget=forms.CheckboxSelectMultiple
+        account_groups(), label="Roles", required=False, widget=forms.CheckboxSelectMultiple
     )
 
     class Meta:

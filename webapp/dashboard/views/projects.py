@@ -69,7 +69,6 @@ def projects(request: HttpRequest) -> HttpResponse:
             project_choose(request=request, key=project.key)
             messages.success(request, f"{project.name} was created. Add its members here.")
             return redirect("dashboard:people")
-    studies = studies_by_name()
     return page_of_settings(
         request,
         "projects.html",
@@ -81,8 +80,8 @@ def projects(request: HttpRequest) -> HttpResponse:
         may_administer=may(actor, Right.ADMINISTER),
         is_shared_server=has_several_projects(),
         offers=offers_to(project_of_new_rows()),
-        studies=studies.filter(offered_to=None),
-        offered=studies.exclude(offered_to=None),
+        studies=studies_by_name(is_offered=False),
+        offered=studies_by_name(is_offered=True),
     )
 
 

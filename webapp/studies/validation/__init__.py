@@ -104,11 +104,12 @@ def validate_earlier_studies(on: Checked) -> Errors:
     errors = Errors()
     for name in ("only_after_studies", "never_after_studies"):
         keys = set(getattr(on.values.recruitment, name).split())
-        known = set(Study.objects.filter(key__in=keys).values_list("key", flat=True)) if keys else set()
+        studies = Study.everywhere.filter(key__in=keys, project=on.study.project_id)
+        known = set(studies.values_list("key", flat=True)) if keys else set()
         if on.study.key in keys:
             errors[name] = f"“{on.study.key}” is this study itself. Remove it; the study's own limits already apply."
         elif missing := sorted(keys - known):
-            errors[name] = f"There is no study “{missing[0]}”. Enter keys of studies on this server."
+            errors[name] = f"There is no study “{missing[0]}”. Enter keys of studies in this project."
     return errors
 
 
