@@ -41,20 +41,13 @@ class TimeStamped(models.Model):
 
 
 class Project(TimeStamped):
-    """Owner of studies, bots and secrets; every installation has the usual one.
-
-    Attributes:
-        disk_quota_mb: megabytes that its stored files can take; None for no limit.
-        money_quota: sum that its bots and studies can spend, in the currency of the prices; None for no limit.
-    """
+    """Owner of studies, bots, secrets, jobs and tokens; every installation has the usual one."""
 
     is_ready_made = True
     """A database with nothing else is empty."""
 
     key = models.SlugField(max_length=60, primary_key=True)
     name = models.CharField(max_length=200)
-    disk_quota_mb = models.PositiveIntegerField(null=True, blank=True)
-    money_quota = models.DecimalField(max_digits=12, decimal_places=2, null=True, blank=True)
 
     class Meta:
         ordering = ["key"]

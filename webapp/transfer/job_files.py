@@ -132,7 +132,7 @@ def is_unfinished(file: Path) -> bool:
 
 def files_expire() -> int:
     """Remove old exports, uploads that no job waits for, and what killed processes left. Returns how many."""
-    waiting = Job.objects.filter(kind="import", state__in=(*UNFINISHED, State.INTERRUPTED))
+    waiting = Job.everywhere.filter(kind="import", state__in=(*UNFINISHED, State.INTERRUPTED))
     awaited_files = set(waiting.values_list("payload__file", flat=True))
     n_removed = 0
     for folder, lifetime in ((export_folder(), EXPORTS_KEPT), (upload_folder(), UPLOADS_KEPT)):

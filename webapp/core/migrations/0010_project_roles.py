@@ -18,16 +18,6 @@ class Migration(migrations.Migration):
             name='project',
             field=models.ForeignKey(default=webapp.core.project_scope.project_of_new_rows, editable=False, on_delete=django.db.models.deletion.PROTECT, to='core.project'),
         ),
-        migrations.AddField(
-            model_name='project',
-            name='disk_quota_mb',
-            field=models.PositiveIntegerField(blank=True, null=True),
-        ),
-        migrations.AddField(
-            model_name='project',
-            name='money_quota',
-            field=models.DecimalField(blank=True, decimal_places=2, max_digits=12, null=True),
-        ),
         migrations.CreateModel(
             name='ProjectRole',
             fields=[

@@ -255,7 +255,7 @@ def _sentence(text: str) -> str:
 
 def _arguments(command: BaseCommand, name: str) -> list[str]:
     """Return the usage of each argument of Confab's own, those that are needed first."""
-    of_django = {"json"}
+    of_django = {"json", "project"}
     for base in type(command).__mro__:
         if base.__module__.startswith("django.core.management"):
             of_django |= {action.dest for action in base().create_parser("", name)._actions}
