@@ -1,1 +1,1 @@
-"""The front end for programs: HTTP with tokens, described by OpenAPI."""
+"""HTTP API for programs, with token authentication and an OpenAPI description."""

@@ -1,5 +1,3 @@
-"""App configuration."""
-
 from django.apps import AppConfig
 
 

@@ -1,12 +1,11 @@
-"""Authorisation of calls, and errors in one shape with a fitting status.
+"""Authorisation of API calls, and error responses in one shape.
 
-The shape is `{"error": {"code", "message", "mistakes"}}`. 400 cannot be done as requested, 401 no valid token, 403
-a missing right, 404 not found, 413 too large, 415 a body of another type, 422 invalid values with every mistake,
-429 too many calls, 500 a fault of Confab, 503 it is busy or without its database.
+The shape is `{"error": {"code", "message", "mistakes"}}`. Status codes: 400 cannot be done as requested, 401 no valid
+token, 403 missing right, 404 not found, 413 too large, 415 wrong content type, 422 invalid values (all mistakes are
+listed), 429 too many calls, 500 error in Confab, 503 busy or database unavailable.
 
-A body is parsed only if its type is the one that the route takes. `JsonErrorMiddleware` gives the same shape to
-Django's own error responses, outside the routes: an address without a route, a method that a route does not take, a
-host that is not this server's, and any failure in the middleware.
+A body is parsed only if it has the content type that the route expects. `JsonErrorMiddleware` gives the same shape to
+Django's own error responses: unknown path, wrong method, wrong host, and failures in the middleware.
 """
 
 from __future__ import annotations
@@ -48,7 +47,7 @@ from webapp.core.thread_pool import RETRY_AFTER_S
 
 
 class Lacks(Exception):
-    """The token has not all the rights that a call needs."""
+    """Error of a token without all rights that a call needs."""
 
     def __init__(self, rights: list[Right]) -> None:
         super().__init__(", ".join(right.value for right in rights))
@@ -56,7 +55,7 @@ class Lacks(Exception):
 
 
 class Token(HttpBearer):
-    """Token authentication that requires these rights besides `Right.READ`."""
+    """Token authentication that requires these rights in addition to `Right.READ`."""
 
     def __init__(self, *rights: Right) -> None:
         super().__init__()
@@ -74,24 +73,23 @@ def demand(token: ApiToken, *rights: Right) -> None:
     """Check that a token has these rights.
 
     Raises:
-        Lacks: it has not all of them.
+        Lacks: a right is missing.
     """
     if lacking := token_lacks(token, rights):
         raise Lacks(lacking)
 
 
 def rights_of(request: HttpRequest) -> list[Right]:
-    """Return the rights that a call's token has now."""
+    """Return the current rights of a call's token."""
     token: ApiToken = request.auth  # type: ignore[attr-defined]
     lacking = token_lacks(token, Right)
     return [right for right in Right if right not in lacking]
 
 
 class PerToken(threading.local, SimpleRateThrottle):
-    """So many calls of one token in a time, by the setting `CONFAB_API_RATE`; where there is Redis, of all web
-    processes.
+    """Rate limit per token, set by `CONFAB_API_RATE`; with Redis it is shared by all web processes.
 
-    The library's throttle keeps the request at hand in itself: each thread has one of its own.
+    Each thread has its own instance, because the library's throttle stores the current request in itself.
     """
 
     cache = ConnectionProxy(caches, "shared")  # type: ignore[assignment]
@@ -108,7 +106,7 @@ class PerToken(threading.local, SimpleRateThrottle):
         try:
             return bool(super().allow_request(request))
         except redis_errors() as error:
-            log.warning("an API call was not counted: %s", error)
+            log.warning("an API call was not counted for the rate limit: %s", error)
             return True
 
 
@@ -117,18 +115,18 @@ FORM_TYPE = "multipart/form-data"
 
 
 class WrongType(Exception):
-    """A body is of another type than the call takes."""
+    """Error of a body with the wrong content type."""
 
 
 class Bodies(Parser):
-    """The library's parser, which reads a body only if its header says that it is what the call takes."""
+    """Parser that reads a body only if its header names the expected content type."""
 
     def parse_body(self, request: HttpRequest) -> Any:
         """Return the content of a JSON body.
 
         Raises:
-            WrongType: its header names another type.
-            ValueError: it is no JSON.
+            WrongType: the header names another type.
+            ValueError: the body is not JSON.
         """
         _demand(request, JSON_TYPE, "curl --json")
         return super().parse_body(request)
@@ -136,10 +134,10 @@ class Bodies(Parser):
     def parse_querydict(
         self, data: MultiValueDict[str, Any], list_fields: list[str], request: HttpRequest
     ) -> dict[str, Any]:
-        """Return the values of an address or of a form.
+        """Return the values of a query string or form.
 
         Raises:
-            WrongType: they are a form's, and the header names another type.
+            WrongType: the header of a form names another type.
             Refused: `bad_text`.
         """
         if data is not request.GET:
@@ -150,16 +148,18 @@ class Bodies(Parser):
 
 
 def _demand(request: HttpRequest, expected_type: str, example_command: str) -> None:
-    """Check the type that the header of a body names; a program that names none is believed to send the right one."""
+    """Check the content type of a body; a missing header counts as the right type."""
     content_type = request.content_type
     if content_type and content_type != expected_type:
-        raise WrongType(f"The body is {content_type}; this call needs {expected_type}, as sent by `{example_command}`")
+        raise WrongType(
+            f"The body is {content_type}; this call expects {expected_type}, as sent by `{example_command}`"
+        )
 
 
 log = logging.getLogger(__name__)
 
 _STATUS = {"no_token": 401, "too_large": 413, "disk_full": 507}
-"""Of refusals by their code; of all others 400."""
+"""Status of each refusal code; all others are 400."""
 
 
 class ErrorOut(Schema):
@@ -171,19 +171,19 @@ class ErrorOut(Schema):
 
 
 class Failed(Schema):
-    """The answer of a call that failed."""
+    """Response of a call that failed."""
 
     error: ErrorOut
 
 
 FAILURES: dict[int, Any] = dict.fromkeys((400, 401, 403, 404, 422, 429, 500, 503), Failed)
-"""What every call may answer besides what it is for."""
+"""Errors that every call can return."""
 BODY_FAILURES: dict[int, Any] = {**FAILURES, 413: Failed, 415: Failed}
-"""What one that takes a body may answer."""
+"""Errors that a call with a body can return."""
 
 
 def handlers_add(api: NinjaAPI) -> None:
-    """Make every failure of this API's calls an answer in the one shape."""
+    """Register handlers that give every error of this API the same shape."""
 
     def answer(
         request: HttpRequest, status: int, code: str, message: str, mistakes: list[dict[str, str]] | None = None
@@ -264,14 +264,14 @@ def handlers_add(api: NinjaAPI) -> None:
     @api.exception_handler(Exception)
     def fault(request: HttpRequest, error: Exception) -> HttpResponse:
         log.exception("An API call failed: %s %s", request.method, route_of(request))
-        return answer(request, 500, "fault", "Confab failed to process the call; the reason is in its log.")
+        return answer(request, 500, "fault", "Confab failed to process the call; see its log for the reason.")
 
 
 class Api(NinjaAPI):
-    """The library's API, whose refusals of values are worded as everywhere in Confab."""
+    """Ninja API whose validation errors use Confab's own wording."""
 
     def validation_error_from_error_contexts(self, error_contexts: list[ValidationErrorContext[Any]]) -> Any:
-        """Return the error to raise for values that a call's models refuse: all mistakes of all of them."""
+        """Return one error with the mistakes of all of a call's models."""
         mistakes: list[Mistake] = []
         for context in error_contexts:
             model = type(context.model) if not isinstance(context.model, type) else context.model
@@ -281,7 +281,7 @@ class Api(NinjaAPI):
 
 
 def _without_parameter(mistake: Mistake, model: Any) -> Mistake:
-    """Return the mistake with the path that the caller knows: a body has no name of its own."""
+    """Return the mistake without the body's parameter name, which callers do not know."""
     name, dot, rest = mistake.path.partition(".")
     field = model.model_fields.get(name)
     if not dot or field is None or not hasattr(field.annotation, "model_fields"):
@@ -293,7 +293,7 @@ GetResponse = Callable[[HttpRequest], HttpResponse]
 
 
 class JsonErrorMiddleware:
-    """Middleware that leaves pages alone and gives errors of calls their shape, with the headers that they had."""
+    """Middleware that turns error pages of API calls into JSON and keeps their headers."""
 
     def __init__(self, get_response: GetResponse) -> None:
         self.get_response = get_response
@@ -303,7 +303,7 @@ class JsonErrorMiddleware:
         if response.status_code < 400 or not is_api_path(request.path_info):
             return response
         if not response.get("Content-Type", "").startswith("application/json"):
-            # The same answer with other words: Django has noted at it whether it was logged.
+            # Change the response in place: Django has marked it as logged or not.
             response.content = json.dumps(api_error_body(*_describe_error(request, response)))
             response["Content-Type"] = "application/json; charset=utf-8"
             response["Content-Length"] = str(len(response.content))
@@ -311,7 +311,7 @@ class JsonErrorMiddleware:
 
 
 def _describe_error(request: HttpRequest, response: HttpResponse) -> tuple[str, str]:
-    """Return the code and the message of an error that Django made."""
+    """Return the code and message of an error response made by Django."""
     status = response.status_code
     if status == 404:
         return "not_found", _describe_missing_route(request)
@@ -321,12 +321,12 @@ def _describe_error(request: HttpRequest, response: HttpResponse) -> tuple[str, 
     if status == 503:
         return "away", "The server cannot respond now; retry after the time in the header Retry-After"
     if status >= 500:
-        return "fault", "Confab failed to process the call; the reason is in its log."
+        return "fault", "Confab failed to process the call; see its log for the reason."
     return "bad_request", f"{response.reason_phrase}: the call was rejected before it was read"
 
 
 def _describe_missing_route(request: HttpRequest) -> str:
-    """Say that there is no such call, and which is meant where only a slash is too many."""
+    """Return the message for a missing route, with a hint if only a slash is too many."""
     shorter = request.path_info.rstrip("/")
     try:
         match = resolve(shorter)
@@ -334,4 +334,4 @@ def _describe_missing_route(request: HttpRequest) -> str:
         match = None
     if match is not None and shorter != request.path_info and match.url_name != "api-root":
         return f"Remove the slash at the end: {request.path.rstrip('/')}"
-    return f"There is no call {request.path}; see {reverse('api:openapi-json')} for all calls"
+    return f"There is no route {request.path}; see {reverse('api:openapi-json')} for all routes"

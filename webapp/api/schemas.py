@@ -1,6 +1,6 @@
 """Schemas of requests and responses that several routes share.
 
-Also pages of lists by `limit` and `offset`, responses that are files, and the search line and columns of a call.
+Also pagination by `limit` and `offset`, file responses, and the search query and columns of a call.
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ from webapp.transfer.exporters.base import ExportOptions, Source, search_check
 Name = str
 Names = Many[Name]
 Words = Annotated[str, BeforeValidator(str)]
-"""Text that the domain has as a lazy translation."""
+"""Text that may be a lazy translation."""
 
 
 def fields_of(schema: type[Schema], record: Any, **overrides: Any) -> dict[str, Any]:
-    """Return an object's fields as a schema reads them.
+    """Return an object's fields for a schema.
 
     Args:
-        overrides: fields that the object has under another name or in another form.
+        overrides: fields with another name or form in the object.
     """
     return {name: getattr(record, name) for name in schema.model_fields if name not in overrides} | overrides
 
 
 class Me(Schema):
-    """Whose token this is, and what it may do."""
+    """User and rights of this token."""
 
     token: str
     user: str
@@ -48,7 +48,7 @@ class Me(Schema):
 
 
 class StudyOut(Schema):
-    """A study in a line."""
+    """Study in a list."""
 
     key: str
     name: str
@@ -65,7 +65,7 @@ class StudyOut(Schema):
 
 
 class StudyDetail(StudyOut):
-    """A study with how much there is to analyse."""
+    """Study with counts of its data."""
 
     n_ratings: int
     n_measured: int
@@ -82,7 +82,7 @@ class StudyMade(Schema):
 
 
 class MetricOut(Schema):
-    """A metric that this server has."""
+    """Metric of this server."""
 
     name: str
     title: str
@@ -92,7 +92,7 @@ class MetricOut(Schema):
 
 
 class TableOut(Schema):
-    """A table that can be downloaded."""
+    """Table that can be downloaded."""
 
     name: str
     title: Words
@@ -100,7 +100,7 @@ class TableOut(Schema):
 
 
 class JobOut(Schema):
-    """Work of the server's workers, and how far it is; `n_skipped` rows of a file were left out by one that is done."""
+    """Job with its progress; `n_skipped` counts skipped rows of an imported file."""
 
     kind: str
     id: int = Field(alias="pk")
@@ -133,9 +133,9 @@ class JobOut(Schema):
 
 
 class FitOut(Schema):
-    """A hybrid fit: what was asked, and once it is done the document that `fit_hybrid --json` prints.
+    """Hybrid fit with its parameters and, when done, the document that `fit_hybrid --json` prints.
 
-    `has_file` tells whether the fit alone was kept, which can be applied to other data.
+    `has_file` is true if the fit itself was stored and can be applied to other data.
     """
 
     id: int = Field(alias="pk")
@@ -147,10 +147,10 @@ class FitOut(Schema):
 
 
 class ResultOut(Schema):
-    """A part of a study's analysis.
+    """Part of a study's analysis.
 
-    `document` is what `report --json` prints of this part, of `n_ratings` ratings at `made_at`; where the data have
-    changed since, `job` makes the new one.
+    `document` is what `report --json` prints of this part, based on `n_ratings` ratings at `made_at`. If data have
+    changed since, `job` computes the new one.
     """
 
     part: str
@@ -161,7 +161,7 @@ class ResultOut(Schema):
 
 
 class AskRun(InputModel):
-    """Conversations of bots with themselves, or with each other."""
+    """Conversations of bots with themselves or each other."""
 
     bots: Many[Name] = Field(min_length=1)
     pairs: Literal["self", "all"] = "self"
@@ -175,7 +175,7 @@ class AskRun(InputModel):
 
 
 class RealismOut(Schema):
-    """Comparison of simulated participants with people, of `made_at`; `job` makes that of the present data."""
+    """Comparison of simulated with real participants, computed at `made_at`; `job` computes the current one."""
 
     run: int
     participant: str
@@ -185,7 +185,7 @@ class RealismOut(Schema):
 
 
 class AskProfile(InputModel):
-    """Character of simulated participants; what is empty is left to them."""
+    """Profile of simulated participants; empty fields are up to the model."""
 
     persona: str = Field("", max_length=5000)
     goal: str = Field("", max_length=5000)
@@ -193,7 +193,10 @@ class AskProfile(InputModel):
 
 
 class AskSimulation(InputModel):
-    """Chats of simulated participants with a study's bots. Without `exchanges` people's lengths hold."""
+    """Chats of simulated participants with a study's bots.
+
+    Without `exchanges`, chats are as long as those of real participants.
+    """
 
     participants: Many[Name] = Field(("retrieval",), min_length=1)
     bots: Names = Field((), description="None uses the study's bots.")
@@ -208,13 +211,13 @@ class AskSimulation(InputModel):
 
 
 class AskMetrics(InputModel):
-    """Metrics of a study's or a run's conversations; none named: those computed by default."""
+    """Metrics of a study's or run's conversations; none selects those computed by default."""
 
     metrics: Names = ()
 
 
 class AskFit(InputModel):
-    """A leave-bot-out fit of the hybrid metric."""
+    """Leave-one-bot-out fit of the hybrid metric."""
 
     targets: Many[Name] | None = None
     preset: str = "strong"
@@ -224,7 +227,7 @@ class AskFit(InputModel):
     exclude_bots: Names = ()
     with_people: bool = False
     include_synthetic: bool = False
-    without: Names = Field((), description="Flags; participants with any of them are excluded, with all of their work.")
+    without: Names = Field((), description="Flags; participants with any of them are excluded with all their work.")
     condition: Names = Field(
         (), description="Levels of factors, such as `scenario=trip`; only conversations with these levels are used."
     )
@@ -232,28 +235,28 @@ class AskFit(InputModel):
 
 
 class AskAnalysis(InputModel):
-    """Metrics of a study and, with enough rated bots, its hybrid fit; before them self-play on request."""
+    """Metrics of a study and, with enough rated bots, its hybrid fit; optionally self-play first."""
 
     selfplay: bool = False
 
 
 class AskRehearsal(InputModel):
-    """Scripted participants who go through a study's pages."""
+    """Scripted participants that go through a study's pages."""
 
     people: int = Field(12, ge=1, le=200)
     seed: int = Field(0, ge=-(2**63), lt=2**63)
 
 
 class AskReport(InputModel):
-    """A report of a study: in its own order, or laid out like a paper; and whom it counts."""
+    """Report of a study in its default or a paper's layout, and the participants to include."""
 
     like: Literal["", "ghandeharioun2019"] = ""
     include_synthetic: bool = False
-    without: Names = Field((), description="Flags; participants with any of them are excluded, with all of their work.")
+    without: Names = Field((), description="Flags; participants with any of them are excluded with all their work.")
 
 
 class AskItems(InputModel):
-    """Items drawn from a study's conversations, or from a self-play run's; `bots` reply to them where any are named."""
+    """Items drawn from conversations of a study or self-play run; `bots` reply to them."""
 
     of_study: str = ""
     run: int | None = Field(None, ge=1, le=2**62)
@@ -265,9 +268,9 @@ class AskItems(InputModel):
 
 
 class AskImport(Schema):
-    """Facts about a file of conversations; both ends of the scale, or none."""
+    """Facts about a file of conversations; set both ends of the scale or neither."""
 
-    # A form has no null: what is not sent is None.
+    # Forms have no null: a missing field is None.
     low: float = Field(None, description="Lowest possible rating.")  # type: ignore[assignment]
     high: float = Field(None, description="Highest possible rating.")  # type: ignore[assignment]
     scales: list[str] = Field(default_factory=list, description="Scales of single questions, such as fun=0:1.")
@@ -275,24 +278,24 @@ class AskImport(Schema):
 
 
 class Part(Schema):
-    """Part of a list."""
+    """One page of a list."""
 
     limit: int = Field(100, ge=1, le=1000)
     offset: int = Field(0, ge=0, le=2**31)
 
 
 class Pages(LimitOffsetPagination):
-    """The library's pages, within these limits."""
+    """Limit-and-offset pagination with Confab's limits."""
 
     class Input(Part):
-        """Parameters of a list call."""
+        """Query parameters of a list."""
 
 
 _BYTES = {"schema": {"type": "string", "format": "binary"}}
 
 
 def file_described(description: str, *kinds: str) -> dict[str, Any]:
-    """Return the OpenAPI description of a call whose response is a file of one of these types."""
+    """Return the OpenAPI description of a call that returns a file of one of these types."""
     content = dict.fromkeys(kinds or ("application/octet-stream",), _BYTES)
     return {"responses": {200: {"description": description, "content": content}}}
 
@@ -301,16 +304,16 @@ Line = Annotated[str, Field(max_length=LONGEST, description="Search query, as in
 
 
 class SearchedTable(Schema):
-    """Query of the conversations of a table."""
+    """Query that filters a table of conversations."""
 
     q: Line = ""
 
 
 def table_line(source: Source, table: str, q: str) -> str:
-    """Return the query that filters a table of a study or run, once it is known that it can.
+    """Validate and return the query that filters a table of a study or run.
 
     Raises:
-        ValuesError: it cannot be read, or the table is not of conversations alone; with what would work.
+        ValuesError: the query is invalid, or the table is not of conversations; with an alternative.
     """
     line = " ".join(q.split())
     with query_errors(line):
@@ -320,10 +323,10 @@ def table_line(source: Source, table: str, q: str) -> str:
 
 @contextmanager
 def query_errors(line: str) -> Iterator[None]:
-    """Make of what is wrong with a line a mistake of the call.
+    """Turn errors of a query into mistakes of the call.
 
     Raises:
-        ValuesError: the line cannot be read or used.
+        ValuesError: the query is invalid.
     """
     if "\x00" in line:
         raise ValuesError([Mistake("q", "q contains a NUL character, which is not allowed in text")])
@@ -337,10 +340,10 @@ def query_errors(line: str) -> Iterator[None]:
 
 
 def columns_read(names: str, numbers: Numbers) -> list[Number]:
-    """Return the numbers that a call names by commas.
+    """Return the numbers named in a comma-separated list.
 
     Raises:
-        ValuesError: one is no number here, with the nearest name.
+        ValuesError: an unknown name, with the nearest one.
     """
     selected_numbers: list[Number] = []
     for name in filter(None, names.split(",")):

@@ -19,7 +19,7 @@ Key = Field("", max_length=200, description="`after` of the previous page; empty
 
 
 class Searched(Schema):
-    """Query of conversations: filter, order, and number per page."""
+    """Query of conversations: filter, order and page size."""
 
     q: Line = ""
     columns: str = Field("", max_length=1000, description="Comma-separated names of numbers to return.")
@@ -30,10 +30,10 @@ class Searched(Schema):
 
 
 class ConversationRow(Schema):
-    """A conversation of a list.
+    """Conversation in a list.
 
-    `excerpt` is where the words were found, or how it begins; `figures` has the columns that were asked for, and
-    `condition` the level of each factor of the study; `sitting` is the key of the study's part.
+    `excerpt` shows the match or the beginning. `figures` has the requested columns, `condition` the level of each
+    factor, `sitting` the key of the study's part.
     """
 
     id: UUID
@@ -53,7 +53,7 @@ class ConversationRow(Schema):
 
 
 class ConversationPage(Schema):
-    """A page of conversations: `count` in all, and `after`, which the next page begins after; empty on the last one."""
+    """Page of conversations: total `count`, and `after` for the next page, empty on the last one."""
 
     items: list[ConversationRow]
     count: int
@@ -61,7 +61,7 @@ class ConversationPage(Schema):
 
 
 class ImageOut(Schema):
-    """Image of a message; `url` shows it for ten minutes."""
+    """Image of a message; `url` is valid for ten minutes."""
 
     url: str
     description: str
@@ -71,13 +71,12 @@ class ImageOut(Schema):
 
 
 class TurnOut(Schema):
-    """An utterance.
+    """Turn of a conversation.
 
-    `reported` has what people reported and filters found, in words; `withheld_text` what a filter kept from people;
-    `trace` the reasoning and tool calls before a reply;
-    `goes_on` whether the chat went on with this one of two replies;
-    `is_refused` whether a content filter refused the message; `rejected_params` fields of the request that the model
-    rejected.
+    `reported` lists participants' reports and filters' labels. `withheld_text` is a reply that a filter blocked,
+    `trace` the reasoning and tool calls before a reply. `goes_on` is true for the one of two replies that the chat
+    continued with. `is_refused` is true if a content filter refused the message. `rejected_params` lists request fields
+    that the model rejected.
     """
 
     index: int
@@ -97,7 +96,7 @@ class TurnOut(Schema):
 
 
 class RatingOut(Schema):
-    """One rater's answers, as they were given."""
+    """One rater's answers."""
 
     rater: str | None
     answers: dict[str, float | None]
@@ -118,7 +117,7 @@ class MetricValuesOut(Schema):
 
 
 class NoteOut(Schema):
-    """A tag or a note that a reader left; by its id it is removed."""
+    """Tag or note of a reader; `id` is used to remove it."""
 
     id: int = Field(alias="pk")
     text: str
@@ -131,7 +130,7 @@ class NoteOut(Schema):
 
 
 class NotesOut(Schema):
-    """Star, tags and notes of readers at a conversation."""
+    """Star, tags and notes of a conversation."""
 
     is_starred: bool
     tags: list[NoteOut]
@@ -139,7 +138,7 @@ class NotesOut(Schema):
 
 
 class ConversationOut(NotesOut):
-    """A conversation with everything that its reader sees."""
+    """Conversation with all data shown to researchers."""
 
     id: UUID
     study: str | None
@@ -162,19 +161,19 @@ class ConversationOut(NotesOut):
 
 
 class AskTag(InputModel):
-    """A tag: lower case, without commas and quotation marks."""
+    """Tag in lower case, without commas or quotation marks."""
 
     text: str = Field(max_length=200)
 
 
 class AskNote(InputModel):
-    """A note in words."""
+    """Text of a note."""
 
     text: str = Field(max_length=2 * Note.LONGEST)
 
 
 class AskSearch(InputModel):
-    """A search line to keep by name, with the numbers that its list shows, by commas."""
+    """Search to save under a name, with its comma-separated columns."""
 
     name: str = Field(min_length=1, max_length=80)
     q: Line = Field(min_length=1)
@@ -182,7 +181,7 @@ class AskSearch(InputModel):
 
 
 class SearchOut(Schema):
-    """Search that a user keeps by name; `why` explains the part of it that cannot be read any more."""
+    """Saved search of a user; `why` explains the part that is no longer valid."""
 
     name: str = Field(alias="search.name")
     q: str = Field(alias="search.line")
@@ -191,9 +190,9 @@ class SearchOut(Schema):
 
 
 class RunOut(Schema):
-    """A run: its plan, and how its job stands. `n_conversations` are those of each bot, or of each pair.
+    """Run with its plan and job; `n_conversations` counts per bot or pair.
 
-    It is self-play where `participants`, those simulated, are empty.
+    It is self-play if `participants` (simulated) is empty.
     """
 
     id: int
@@ -209,14 +208,14 @@ class RunOut(Schema):
 
 
 class RunPage(Schema):
-    """A part of all runs, of which there are `count`."""
+    """Page of runs out of `count`."""
 
     items: list[RunOut]
     count: int
 
 
 class PairOut(Schema):
-    """Bot that began, bot that replied, and the number of their conversations."""
+    """First and second bot of a pair, and the number of their conversations."""
 
     first: str
     bot: str
@@ -225,7 +224,7 @@ class PairOut(Schema):
 
 
 class FailuresOut(Schema):
-    """Reason why conversations of a pair failed."""
+    """Failure reason of a pair's conversations."""
 
     first: str = Field(alias="pair.first")
     bot: str = Field(alias="pair.bot_id")
@@ -234,7 +233,7 @@ class FailuresOut(Schema):
 
 
 class RunDetail(RunOut):
-    """A run pair by pair. `max_cost` caps the cost of simulated chats, of which `spent` is so far."""
+    """Run with its pairs; `max_cost` limits the cost of simulated chats, `spent` is the cost so far."""
 
     openers: list[str]
     max_cost: float | None
@@ -246,7 +245,7 @@ class RunDetail(RunOut):
 
 
 class ComparedRuns(Schema):
-    """Runs, bots and columns of metrics to compare."""
+    """Runs, bots and metric columns to compare."""
 
     runs: str = Field(
         "",
@@ -262,9 +261,9 @@ class ComparedRuns(Schema):
 
 
 class RunSettings(Schema):
-    """Parameters of a run, as starting one takes them.
+    """Parameters to start a run.
 
-    `study` is the study whose filters label the replies.
+    `study` is the study whose reply filters label the replies.
     """
 
     seed: int
@@ -276,7 +275,7 @@ class RunSettings(Schema):
 
 
 class ComparedRunOut(Schema):
-    """A run that is compared."""
+    """Run in a comparison."""
 
     id: int = Field(alias="pk")
     name: str
@@ -290,7 +289,7 @@ class ComparedRunOut(Schema):
 
 
 class MeasureOut(Schema):
-    """A column of a metric."""
+    """Column of a metric."""
 
     name: str
     title: str
@@ -299,9 +298,9 @@ class MeasureOut(Schema):
 
 
 class RunMeanOut(Schema):
-    """A mean over `n` conversations that have a value, of `n_measured` that the metric was computed for.
+    """Mean over `n` conversations with a value, of `n_measured` computed ones.
 
-    `reason` says why there is no mean, or none of its ends.
+    `reason` explains a missing mean or interval.
     """
 
     column: str
@@ -314,7 +313,7 @@ class RunMeanOut(Schema):
 
 
 class SideOut(Schema):
-    """A bot in a run: `n` conversations with itself came to their end; `version` is the key of its identity."""
+    """Bot in a run: `n` completed conversations with itself; `version` is the key of its identity."""
 
     run: int
     bot: str
@@ -325,11 +324,10 @@ class SideOut(Schema):
 
 
 class RunsComparedOut(Schema):
-    """Runs compared, bot by bot; intervals have this level, and conversations as units.
+    """Comparison of runs by bot, with intervals of this level over conversations.
 
-    `differ` names the settings in which the runs differ, `versions_differ` the bots that are not the same in all of
-    them,
-    and `repeated` deterministic bots whose conversations in two of the runs are the same. Nothing is tested.
+    `differ` names settings that differ between the runs, `versions_differ` bots whose versions differ, and `repeated`
+    deterministic bots with equal conversations in two runs. No significance test is done.
     """
 
     level: float

@@ -17,9 +17,9 @@ from webapp.dashboard.report_document import Headline, ReportPart
 
 
 class CardsOut(Schema):
-    """Numbers of participants, conversations and ratings; null where there is none to give.
+    """Counts of participants, conversations and ratings; null if not applicable.
 
-    `n_completed` counts chats with bots, or tasks where participants rate items or stored conversations.
+    `n_completed` counts chats with bots, or tasks if participants rate items or stored conversations.
     """
 
     n_completed: int
@@ -35,7 +35,7 @@ class CardsOut(Schema):
 
 
 class BotProgressOut(Schema):
-    """A bot's conversations by state; `reason` says why it is not offered, or what is wrong with it all the same."""
+    """Bot's conversations by state; `reason` explains why it is not assigned, or its problem."""
 
     bot_id: str
     title: str
@@ -50,7 +50,7 @@ class BotProgressOut(Schema):
 
 
 class StageOut(Schema):
-    """A stage of the line: done, now (next), running, bad (failed) or later; `href` is its page."""
+    """Stage of a study: done, now (next), running, bad (failed) or later; `href` is its page."""
 
     title: str
     tone: Literal["done", "now", "running", "bad", "later"]
@@ -72,14 +72,14 @@ class NextOut(Schema):
 
 
 class PipelineOut(Schema):
-    """The line from collecting to the report."""
+    """Stages from data collection to the report."""
 
     stages: list[StageOut]
     next: NextOut
 
 
 class NeedOut(Schema):
-    """Something that needs a researcher: bad, warn, info or wait; `href` is where it is done."""
+    """Notice for researchers: bad, warn, info or wait; `href` is the page to act on it."""
 
     tone: str
     lead: str
@@ -89,7 +89,7 @@ class NeedOut(Schema):
 
 
 class OverviewOut(Schema):
-    """Progress of a study; `pipeline` is null where items, finished conversations or pairs are rated."""
+    """Progress of a study; `pipeline` is null if items, finished conversations or pairs are rated."""
 
     key: str
     state: str
@@ -101,7 +101,7 @@ class OverviewOut(Schema):
 
 
 class MetricProgressOut(Schema):
-    """Progress of a metric: finished conversations measured in its present version, and in older ones."""
+    """Progress of a metric: finished conversations with values of its current and of older versions."""
 
     name: str
     title: str
@@ -114,7 +114,7 @@ class MetricProgressOut(Schema):
 
 
 class LeaderboardEntryOut(Schema):
-    """A bot: the best and the worst rank that the tests leave open (null for a control), and its mean with interval."""
+    """Bot with the best and worst rank that the tests allow (null for a control), and its mean with interval."""
 
     bot: str
     ranks: tuple[int, int] | None
@@ -127,7 +127,7 @@ class LeaderboardEntryOut(Schema):
 
 
 class LeaderboardOut(Schema):
-    """Leaderboard by one question; bots of one of the `groups` do not differ significantly."""
+    """Leaderboard by one question; bots in the same group do not differ significantly."""
 
     dimension: str
     level: float
@@ -140,7 +140,10 @@ class LeaderboardOut(Schema):
 
 
 class StudyLeaderboard(Schema):
-    """The leaderboard of `n_ratings` ratings at `made_at`; where data have changed since, `job` makes the new one."""
+    """Leaderboard of `n_ratings` ratings at `made_at`.
+
+    If data have changed since, `job` computes the new one.
+    """
 
     questions: list[str]
     made_at: datetime | None
@@ -150,7 +153,7 @@ class StudyLeaderboard(Schema):
 
 
 class PairsOut(Schema):
-    """Results of paired comparisons; null without any.
+    """Results of paired comparisons; null without comparisons.
 
     `document` and `one_turn` are as `report --json` prints them.
     """
@@ -163,7 +166,10 @@ class PairsOut(Schema):
 
 
 class LiveStageOut(Schema):
-    """A stage of the way through a study; `share` of those who left among those who went on or left, with interval."""
+    """Stage of participants' flow through a study.
+
+    `share` of those who left among those who went on or left, with interval.
+    """
 
     name: str
     title: Words
@@ -178,7 +184,7 @@ class LiveStageOut(Schema):
 
 
 class LiveBotOut(Schema):
-    """A bot in the last hour: seconds until a reply stood there in the middle and in 95 % of cases, and what failed."""
+    """Bot in the last hour: median and 95th percentile of reply time in seconds, and failures."""
 
     id: str = Field(alias="info.bot_id")
     title: str = Field(alias="info.title")
@@ -201,7 +207,7 @@ class LiveBotOut(Schema):
 
 
 class MoneyOut(Schema):
-    """Money paid to participants and charged by bots so far; `planned` for all; null where it is not known."""
+    """Money paid to participants and charged by bots so far; `planned` in total; null if unknown."""
 
     currency: str = Field(alias="planned.currency")
     people: float | None
@@ -212,7 +218,7 @@ class MoneyOut(Schema):
 class OrderOut(Schema):
     """State of the sequential ranking by a question.
 
-    It counts the pairs that differ significantly (anytime-valid), of those that could be tested.
+    Counts pairs that differ significantly (anytime-valid) among those that can be tested.
     """
 
     key: str
@@ -230,7 +236,7 @@ class OrderOut(Schema):
 
 
 class ThingOut(Schema):
-    """Something that needs a researcher now."""
+    """Notice that needs a researcher now."""
 
     lead: str
     rest: str
@@ -239,10 +245,10 @@ class ThingOut(Schema):
 
 
 class LiveOut(Schema):
-    """The live room at one moment; `hours_left` until the wanted ones are there, as it went in the last two hours.
+    """State of the live page; `hours_left` until the target, at the pace of the last two hours.
 
-    `n_opened` counts openings of the link, not people. `refused` counts visits that could not start, by reason.
-    The first stage counts openings, too, so its `left` is null.
+    `n_opened` counts openings of the link, not people. `refused` counts visits that could not start, by reason. The
+    first stage counts openings too, so its `left` is null.
     """
 
     state: str
@@ -265,7 +271,7 @@ class LiveOut(Schema):
 
 
 class SheetAnswerOut(Schema):
-    """A question of the human evaluation datasheet with its answers."""
+    """Question of the human evaluation datasheet with its answers."""
 
     number: str
     criterion: str | None
@@ -276,7 +282,7 @@ class SheetAnswerOut(Schema):
 
 
 class DatasheetOut(Schema):
-    """The human evaluation datasheet of a study."""
+    """Human evaluation datasheet of a study."""
 
     heds: str
     study: str
@@ -284,7 +290,7 @@ class DatasheetOut(Schema):
 
 
 class HeadlineOut(Schema):
-    """A number that stands above a report; `why` says why it or its interval is missing."""
+    """Headline number of a report; `why` explains a missing number or interval."""
 
     key: str
     what: str
@@ -301,9 +307,9 @@ class HeadlineOut(Schema):
 
 
 class BotVotesOut(Schema):
-    """The votes on a bot's replies: up, down, of how many conversations, and the share that is up with its interval.
+    """Votes on a bot's replies: up, down, number of conversations, and share of upvotes with interval.
 
-    Without a vote there is no share.
+    The share is null without votes.
     """
 
     bot: str
@@ -318,9 +324,9 @@ class BotVotesOut(Schema):
 
 
 class VotesOut(Schema):
-    """The votes on single replies, bot by bot; the interval has this level, conversations being clusters.
+    """Votes on single replies by bot; intervals of this level, clustered by conversation.
 
-    There are no ranks: people vote when they like, so nothing is tested.
+    There are no ranks or tests, because participants vote only when they like.
     """
 
     level: float
@@ -329,9 +335,9 @@ class VotesOut(Schema):
 
 
 class FlagKindOut(Schema):
-    """A kind of flag: the number of participants with it, and of tasks with it, of those that could have it.
+    """Kind of flag: number of participants and tasks with it, out of those checked.
 
-    `why_none` explains why it could not be looked for; then the counts mean nothing.
+    `why_none` explains why it could not be checked; ignore the counts in this case.
     """
 
     name: str
@@ -344,11 +350,10 @@ class FlagKindOut(Schema):
 
 
 class FlagsOut(Schema):
-    """Counts of the flags of a study's participants; null before they are first made, which `job` does.
+    """Counts of participants with flags; null until `job` has computed them.
 
-    `n_people` did `n_tasks` tasks to their end, and `n_flagged` of them have a flag. Where `is_current` is false, work
-    has
-    come in since.
+    `n_people` participants completed `n_tasks` tasks; `n_flagged` participants have a flag. `is_current` is false if
+    there is newer work.
     """
 
     made_at: datetime | None
@@ -361,7 +366,7 @@ class FlagsOut(Schema):
 
 
 class ReportCellOut(Schema):
-    """A cell as it is printed; `raw` has the numbers in it with all digits, `why` the reason that there is none."""
+    """Printed cell; `raw` has its numbers in full precision, `why` the reason of a missing one."""
 
     text: str
     raw: list[float | None]
@@ -373,7 +378,7 @@ class ReportCellOut(Schema):
 
 
 class ReportPartOut(Schema):
-    """A figure's or table's numbers with what is to be minded."""
+    """Numbers of a figure or table, with notes."""
 
     id: str
     label: str
@@ -390,7 +395,7 @@ class ReportPartOut(Schema):
 
 
 class ChapterOut(Schema):
-    """A section of a report."""
+    """Section of a report."""
 
     id: str
     title: str
@@ -402,7 +407,7 @@ class ChapterOut(Schema):
 
 
 class ReportOut(Schema):
-    """The newest report; `is_current` is true if it is of the present data."""
+    """Newest report; `is_current` is true if data have not changed since."""
 
     study: str
     name: str

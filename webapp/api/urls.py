@@ -1,4 +1,4 @@
-"""Addresses of the API: its calls, and `openapi.json`, which describes them."""
+"""URLs of the API: routes, and `openapi.json`, which describes them."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ api = Api(
         "the header `Allow`)."
     ),
     urls_namespace="api",
-    docs_url=None,  # its page loads scripts from elsewhere
+    docs_url=None,  # its page would load scripts from another server
     throttle=[PerToken()],
     parser=Bodies(),
 )
 handlers_add(api)
-# The pages come before the results: of two addresses that fit, the first one is called.
+# Pages precede results: the first of two matching paths is called.
 for router in (
     studies.router,
     conversations.router,

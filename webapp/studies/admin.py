@@ -28,7 +28,7 @@ class StudyAdmin(ReadOnlyAdminMixin, admin.ModelAdmin):
 
     @admin.display(description=_("study file"))
     def file(self, study: Study) -> str:
-        """Show the study's file, without items, completion codes and the links that may hold them."""
+        """Show the study's file without items, completion codes and links that may contain codes."""
         file = without_codes(study_file_of(study), links=True).model_copy(update={"items": ()})
         return format_html("<pre>{}</pre>", study_file_text(file))
 
@@ -50,7 +50,7 @@ class DimensionInline(ReadOnlyAdminMixin, admin.TabularInline):
 
 @admin.register(Rubric)
 class RubricAdmin(ReadOnlyAdminMixin, admin.ModelAdmin):
-    """Rubrics, read-only: they are made of the questions of studies and imports."""
+    """Rubrics, read-only: they are created from the questions of studies and imports."""
 
     right_to_delete = None
     list_display = ("__str__", "low", "high", "questions", "frozen_at")
@@ -80,7 +80,7 @@ class ConsentTextAdmin(ReadOnlyAdminMixin, admin.ModelAdmin):
 
     @admin.display(description=_("title"))
     def title(self, text: ConsentText) -> str:
-        """Return the study's title for participants at that time."""
+        """Return the study's title for participants at the time of consent."""
         return text.texts.get("title", "")
 
     @admin.display(description=_("people"), ordering="n")
@@ -90,7 +90,7 @@ class ConsentTextAdmin(ReadOnlyAdminMixin, admin.ModelAdmin):
 
     @admin.display(description=_("agreed to"))
     def agreed_to(self, text: ConsentText) -> str:
-        """Show every field with its text, as it was."""
+        """Show the exact text of every field."""
         return format_html_join(
             "",
             "<p><strong>{}</strong></p><pre>{}</pre>",
@@ -125,7 +125,7 @@ class ParticipantAdmin(ReadOnlyAdminMixin, admin.ModelAdmin):
 
 @admin.register(Item)
 class ItemAdmin(ReadOnlyAdminMixin, admin.ModelAdmin):
-    """Items that participants judge, read-only: `import_items` stores them, and judged ones are kept."""
+    """Items to rate, read-only: `import_items` stores them, and rated ones are kept."""
 
     right_to_delete = None
     list_display = ("key", "study", "models", "begins", "n_given", "created_at")
@@ -144,12 +144,12 @@ class ItemAdmin(ReadOnlyAdminMixin, admin.ModelAdmin):
 
     @admin.display(description=_("first reply"))
     def begins(self, item: Item) -> str:
-        """Return the beginning of its first reply."""
+        """Return the beginning of the first reply."""
         return Truncator(item.responses[0]["text"]).chars(80)
 
     @admin.display(description=_("given"), ordering="n")
     def n_given(self, item: Item) -> int:
-        """Return in how many tasks it is."""
+        """Return the number of tasks with the item."""
         return item.n  # type: ignore[attr-defined]
 
 
@@ -183,12 +183,12 @@ class TaskAdmin(ReadOnlyAdminMixin, admin.ModelAdmin):
         return tasks_with_endings(super().get_queryset(request)).prefetch_related("slots")
 
     def get_search_fields(self, request: HttpRequest) -> list[str]:
-        """Search also by the participant's id on a platform, for those who may see it."""
+        """Add the participant's platform id to the search for users who may see it."""
         return private_search(request, self.search_fields, "participant__platform_ids__external_id")
 
     @admin.display(description=_("code shown"))
     def code_shown(self, task: Task) -> str:
-        """Return the code that the participant is shown: the platform's own, if it has one."""
+        """Return the completion code shown to the participant; the platform's own, if it has one."""
         ending = ending_of(task)
         return ending.code if ending else ""
 
@@ -199,5 +199,5 @@ class TaskAdmin(ReadOnlyAdminMixin, admin.ModelAdmin):
 
     @admin.display(description=_("bots"))
     def bots(self, task: Task) -> str:
-        """Return the bots that conversations are made with."""
+        """Return the bots that the task's conversations use."""
         return ", ".join(task.bot_ids)

@@ -28,10 +28,10 @@ class StudiesConfig(AppConfig):
         erasure_kind("platform_ids", _("ids on recruitment platforms"), rows_of(PlatformIds), for_pay=True)
         erasure_kind("tasks", _("tasks, with their completion codes"), rows_of(Task), for_pay=True)
         erasure_kind("breakages", _("pages that our server could not make"), rows_of(Breakage), for_pay=True)
-        erasure_kind("whereabouts", _("the step that was reached"), rows_of(Whereabouts, "task__participant"))
+        erasure_kind("whereabouts", _("current step of the task"), rows_of(Whereabouts, "task__participant"))
         erasure_kind("question_answers", _("answers to the questions before the task"), rows_of(QuestionAnswers))
-        erasure_kind("quiz_attempts", _("answers about the instructions"), rows_of(QuizAttempt))
-        erasure_kind("training_answers", _("answers given in practice"), rows_of(TrainingAnswer))
+        erasure_kind("quiz_attempts", _("quiz answers about the instructions"), rows_of(QuizAttempt))
+        erasure_kind("training_answers", _("practice answers"), rows_of(TrainingAnswer))
         erasure_kind("messages", _("messages to the researchers"), rows_of(ParticipantMessage))
         own_texts()
         for column in ("text", "answer"):

@@ -114,7 +114,7 @@ class Attention(InputModel):
 
 
 def answers_beyond(expected: Mapping[str, Sequence[float]], scales: Mapping[str, tuple[float, float]]) -> str:
-    """Return an error message if expected answers do not fit the study's questions; else an empty string.
+    """Return an error message if expected answers do not fit the study's questions, else an empty string.
 
     Args:
         expected: the answers by the question's key.
@@ -122,7 +122,7 @@ def answers_beyond(expected: Mapping[str, Sequence[float]], scales: Mapping[str,
     """
     for key, passing in expected.items():
         if key not in scales:
-            return f"“{key}” has an expected answer but is none of {', '.join(scales)}."
+            return f"“{key}” has an expected answer but is not a question; the questions are {', '.join(scales)}."
         low, high = scales[key]
         beyond = [answer for answer in passing if not low <= answer <= high]
         if beyond:
@@ -166,8 +166,8 @@ class QuizQuestion(InputModel):
             raise ValueError(f"right is {quote(self.right)}; it must be one of the options")
         if not self.point and not self.why:
             raise ValueError(
-                "why is empty and point is 0; a participant who misses the question needs an explanation or a point "
-                "of the instructions"
+                "why is empty and point is 0; participants who give a wrong answer need an explanation or a point of "
+                "the instructions"
             )
         return self
 
@@ -177,26 +177,26 @@ class QuizQuestion(InputModel):
 
 
 def quiz_digest(questions: Sequence[QuizQuestion]) -> str:
-    """Return a digest of a quiz: equal questions have an equal digest in every version of a study."""
+    """Return a digest of a quiz, equal for equal questions in all versions of a study."""
     parts = [[question.question, list(question.options), question.right] for question in questions]
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:32]
 
 
 class ChatCheck(InputModel):
-    """A short question that is asked in the middle of a chat, by the researchers and not by the chatbot."""
+    """Short question that the researchers ask in the middle of a chat."""
 
     after: int = Field(
         default=3,
         ge=1,
         le=1000,
         title="Messages before the check",
-        description="The check is asked once this many have been answered.",
+        description="The check is shown after this many replies.",
     )
     question: str = Field(
         min_length=1,
         max_length=300,
         title="Question",
-        description="Says what to answer: “please choose Blue”, “please write the word yes”.",
+        description="Tells participants what to answer: “please choose Blue”, “please write the word yes”.",
     )
     options: Annotated[Many[Option], Field(max_length=20)] = Field(
         default=(),

@@ -1,9 +1,9 @@
-"""A researcher's table of bots: perplexities, factors of the design, and control bots.
+"""Researchers' table of bots: metrics, factors and control bots.
 
-A CSV with a row for each bot: `bot,perplexity,architecture,corpus,ei,control`. Columns of numbers are shown next to
-the metrics computed here; columns of words are factors of the analysis of variance; `control` (yes or no)
-marks bots made to be bad, which no ranking counts; `group` (words) names each bot's family, for the check that
-the hybrid metric distinguishes more than families.
+A CSV with a row for each bot: `bot,perplexity,architecture,corpus,ei,control`. Columns of numbers are shown next to the
+metrics computed here; columns of words are factors of the analysis of variance; `control` (yes or no) marks bots made
+to be bad, which are excluded from rankings; `group` (words) names each bot's family, for the check that the hybrid
+metric distinguishes more than families.
 """
 
 from __future__ import annotations
@@ -102,10 +102,10 @@ def bot_columns_read(content: bytes, bots: Collection[str], source: str = "") ->
             hint = f"did you mean {' or '.join(near)}?" if near else f"it has {_few(bots)}"
             raise _bad(f"line {line}: the study has no bot {quote(bot)}; {hint}")
         if bot in seen:
-            raise _bad(f"line {line}: bot {quote(bot)} stands twice; each bot has one row")
+            raise _bad(f"line {line}: bot {quote(bot)} is listed twice; use one row per bot")
         seen[bot] = {**row, "": str(line)}
     if not seen:
-        raise _bad("there is no row below the header; a row for each bot is needed")
+        raise _bad("there is no row below the header; add one row per bot")
     metrics: dict[str, dict[str, float]] = {}
     factors: dict[str, dict[str, str]] = {}
     control: frozenset[str] = frozenset()
@@ -123,7 +123,7 @@ def bot_columns_read(content: bytes, bots: Collection[str], source: str = "") ->
         for bot, (line, cell) in cells.items():
             if cell and numbers[bot] is None:
                 raise _bad(
-                    f"line {line}: {name} of {bot} is {quote(cell)}, where other bots have numbers; write a finite "
+                    f"line {line}: {name} of {bot} is {quote(cell)}, but other bots have numbers; enter a finite "
                     "number or leave the cell empty"
                 )
         metrics[name] = {bot: value for bot, value in numbers.items() if value is not None}
@@ -133,13 +133,13 @@ def bot_columns_read(content: bytes, bots: Collection[str], source: str = "") ->
 def _rows(content: bytes) -> tuple[list[str], list[tuple[int, dict[str, str]]]]:
     """Return the header and (line number, row) of every row that is not blank."""
     if len(content) > LIMIT_BYTES:
-        raise _bad(f"the file has {len(content):,} bytes; a table of bots has at most {LIMIT_BYTES:,}")
+        raise _bad(f"the file has {len(content):,} bytes; the limit is {LIMIT_BYTES:,}")
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise _bad(f"the file is not UTF-8 (byte {error.start}); save it as CSV UTF-8") from None
     if "\x00" in text:
-        raise _bad("the file is no text; save the table as CSV UTF-8")
+        raise _bad("the file is not text; save the table as CSV UTF-8")
     reader = csv.reader(io.StringIO(text, newline=""), strict=True)
     rows: list[tuple[int, list[str]]] = []
     try:
@@ -156,11 +156,11 @@ def _rows(content: bytes) -> tuple[list[str], list[tuple[int, dict[str, str]]]]:
         raise _bad(f"the header is {quote(','.join(header))}; one column must be called {quote(BOT)}{hint}")
     twice = next((name for name in header if name and header.count(name) > 1), None)
     if twice is not None:
-        raise _bad(f"column {quote(twice)} stands twice in the header")
+        raise _bad(f"column {quote(twice)} is listed twice in the header")
     if "" in header:
         raise _bad(f"column {header.index('') + 1} has no name in the header")
     if len(header) == 1:
-        raise _bad("the only column is 'bot'; add at least one column with what is known of the bots")
+        raise _bad("the only column is 'bot'; add at least one column with data about the bots")
     for line, cells in rows[1:]:
         if len(cells) != len(header):
             raise _bad(f"line {line} has {len(cells)} cells; the header has {len(header)}")

@@ -37,7 +37,7 @@ from webapp.studies.protocol_settings import LongText
 Condition = Mapping[str, str]
 
 MOST_COMBINATIONS = 500
-"""Greatest number of conditions in one study: every draw looks at each with each bot."""
+"""Maximum number of conditions per study: every draw checks each condition with each bot."""
 
 TAKEN_FACTOR_KEYS = frozenset(
     {
@@ -62,7 +62,7 @@ TAKEN_FACTOR_KEYS = frozenset(
         *("tokens_estimated", "tokens_in", "tokens_out", "trace", "turn", "turns", "version", "vote", "withheld"),
     }
 )
-"""Names of columns in exported tables of chats and ratings, which no factor may have."""
+"""Reserved column names of exported chats and ratings, which no factor may use."""
 
 
 def _single_line(text: str) -> str:
@@ -135,9 +135,7 @@ class Level(InputModel):
         default="", title="Disclosure", description="For example “You talk with a computer program.”"
     )
     instructions: ConditionText = Field(default="", title="Instructions", description="One point per line.")
-    is_control: bool = Field(
-        default=False, title="Control", description="The level has no text: participants see nothing."
-    )
+    is_control: bool = Field(default=False, title="Control", description="No text: participants see nothing")
     bots: Many[str] = Field(
         default=(), title="Only with these chatbots", description="Select none to cross the level with all chatbots."
     )
@@ -227,12 +225,12 @@ class HasConditions(Protocol):
 
 
 def bots_of(levels: Sequence[Level], bots: Collection[str]) -> list[str]:
-    """Return those of the bots that these levels together allow."""
+    """Return the bots that all of these levels allow."""
     return [bot_id for bot_id in bots if all(not level.bots or bot_id in level.bots for level in levels)]
 
 
 def condition_key(condition: Condition) -> str:
-    """Return a short name of a condition, by which its cells are counted; empty without factors."""
+    """Return a short key of a condition for counting its cells; empty without factors."""
     if not condition:
         return ""
     text = "\n".join(f"{factor}={level}" for factor, level in sorted(condition.items()))
@@ -240,7 +238,7 @@ def condition_key(condition: Condition) -> str:
 
 
 def condition_texts(values: HasConditions, condition: Condition) -> ConditionTexts:
-    """Return the texts of a condition; where several levels have one, they stand one below the other."""
+    """Return the texts of a condition; texts of several levels are shown one below the other."""
     levels = [factor.level(condition.get(factor.key, "")) for factor in values.conditions.factors]
     known_levels = [level for level in levels if level is not None]
     return ConditionTexts(

@@ -1,4 +1,4 @@
-"""Writes of the items that participants judge, one by one or from a file, and their sets by source."""
+"""Storage of items to rate, single or from a file, and their sets by source."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ def item_add(
     task: str = "",
     panel: Mapping[str, Any] | None = None,
 ) -> Item:
-    """Store an item for participants to judge.
+    """Store an item for participants to rate.
 
     Args:
         key: its name in the study.
         context: utterances, oldest first.
-        responses: the replies to judge, each with its `text` and the `model` it is from.
+        responses: the replies to rate, each with its `text` and the `model` it is from.
         reference: a reply written by a person; None if there is none.
         reference_score: earlier rating of the reference.
         task: kind of conversation that it is from.
@@ -69,13 +69,13 @@ def item_add(
 
 @dataclass(frozen=True, slots=True)
 class SampledItem:
-    """An item that was drawn from a conversation.
+    """Item drawn from a conversation.
 
     Attributes:
-        key: names its place and bots, so that it is the same one when it is drawn again.
+        key: contains its position and bots, so that drawing it again gives the same item.
         responses: bot and text of each reply.
         origin: how it was drawn.
-        more_chats: the conversations after the first, where each response is a whole one.
+        more_chats: the conversations after the first, if each response is a whole conversation.
     """
 
     key: str
@@ -87,12 +87,12 @@ class SampledItem:
 
     @property
     def name(self) -> str:
-        """The key, shortened where bots have long names."""
+        """Return the key, shortened for long bot names."""
         return self.key if len(self.key) <= 200 else f"{self.key[:167]}#{self.digest_of(self.key)}"
 
     @property
     def digest(self) -> str:
-        """The same for two items with the same texts, whichever reply comes first."""
+        """Return a digest, equal for items with the same texts in any order."""
         texts = [*self.context, "\0", *sorted(text for _bot, text in self.responses)]
         return self.digest_of("\0".join(texts))
 
@@ -103,9 +103,9 @@ class SampledItem:
 
 
 def items_store(*, study: Study, sampled: Sequence[SampledItem]) -> dict[str, int]:
-    """Store items that were drawn; done twice it changes nothing.
+    """Store drawn items; idempotent.
 
-    Those with the texts of another item are left out, and pairs of the same reply twice.
+    Items with the same texts as another one, and pairs of identical replies, are skipped.
 
     Returns:
         How many are new (`items`), were there (`unchanged`), are like another one (`alike`), or hold the same
@@ -147,7 +147,7 @@ def _item_made(study: Study, sampled: SampledItem) -> Item:
 
 
 def items_copy(*, items: QuerySet[Item], study: Study) -> int:
-    """Give a study items like these. Returns how many there are."""
+    """Copy these items into a study; return their number."""
     n, batch = 0, []
     for item in items.order_by("pk").iterator(chunk_size=_BATCH):
         item.pk, item.study = None, study
@@ -162,7 +162,7 @@ def items_copy(*, items: QuerySet[Item], study: Study) -> int:
 def origin_of_file(study: Study, name: str, path: Path) -> dict[str, str]:
     """Return the origin that a file's items store: the file's name and the digest of its content.
 
-    Another file of a name that the study has already is another set of items: `items.jsonl (2)`.
+    A different file with an existing name becomes a separate set: `items.jsonl (2)`.
 
     Raises:
         OSError: the file cannot be read.
@@ -180,17 +180,16 @@ def origin_of_file(study: Study, name: str, path: Path) -> dict[str, str]:
 
 
 def gold_fields(gold: Mapping[str, Sequence[int]]) -> dict[str, Any]:
-    """Return the fields of an item whose right answers are these; of one without any, none."""
+    """Return the fields of a gold item with these right answers; empty without answers."""
     if not gold:
         return {}
     return {"purpose": Item.Purpose.GOLD, "expected": {key: list(passing) for key, passing in gold.items()}}
 
 
 def study_item_sets(study: Study) -> dict[str, str]:
-    """Return the set of each of a study's items, by the item's name; of those without one, nothing.
+    """Return the set of each of a study's items by item name, without items that have none.
 
-    Items of a file are of the data set that they name, else of the file; those that were drawn, of the study or run
-    they come from.
+    Items of a file belong to the data set that they name, otherwise to the file; drawn items to their study or run.
     """
     set_by_item = {}
     rows = study.items.filter(purpose=Item.Purpose.JUDGED).values_list("key", "origin")
@@ -258,10 +257,10 @@ def _again(item: Item) -> Item:
 
 
 def gold_store(*, item: Item, expected: Mapping[str, Sequence[float]]) -> Item:
-    """Store the right answers to an item, which makes it a gold item; without answers it is a normal item.
+    """Store the right answers to an item, which makes it a gold item; without answers it becomes a normal one.
 
     Raises:
-        ValidationError: if participants were given the item: their ratings are already counted, or excluded.
+        ValidationError: if the item was shown to participants: their ratings are already counted or excluded.
     """
     is_gold = item.purpose == Item.Purpose.GOLD
     if is_gold != bool(expected) and item.slots.filter(task__participant__is_synthetic=False).exists():
@@ -288,7 +287,7 @@ _SHOWN = 5
 
 @dataclass(frozen=True, slots=True)
 class ItemSet:
-    """One set.
+    """Set of items with a common source.
 
     Attributes:
         name: `sample`, `file:NAME` for items of a file by the data set that they name, else by the file's name (`file`
@@ -315,7 +314,7 @@ class ItemSet:
 
     @property
     def n_free(self) -> int:
-        """Number of items that can be removed: not given to anybody, and nothing else depends on them."""
+        """Number of items that can be removed: never assigned, and nothing depends on them."""
         return self.n - self.n_given
 
 
@@ -335,7 +334,7 @@ def item_sets(study: Study) -> list[ItemSet]:
 
 
 def item_set_remove(*, study: Study, name: str) -> tuple[int, int]:
-    """Remove a set, except for items given to participants; rehearsals that judged the others are deleted, too.
+    """Remove a set except for items shown to participants, and delete rehearsals that rated the rest.
 
     Returns:
         The number of removed items, and of those that stay.
@@ -344,7 +343,7 @@ def item_set_remove(*, study: Study, name: str) -> tuple[int, int]:
         ValidationError: if the study is open, so that its items are given now, or has no such set.
     """
     with transaction.atomic():
-        # Items are given with this row locked, so no participant gets one that is being removed.
+        # Assigning items locks this row too, so no participant gets an item that is being removed.
         locked = Study.objects.select_for_update(of=("self",), no_key=True).get(pk=study.pk)
         if locked.state == Study.State.COLLECTING:
             raise ValidationError("The study is collecting with these items. Pause the study first.")
@@ -361,7 +360,7 @@ def item_set_remove(*, study: Study, name: str) -> tuple[int, int]:
 
 
 def _in_sets(study: Study) -> Any:
-    """Return the study's items with the name of their set; those that stand for others are left out."""
+    """Return the study's items annotated with their set, without checks and repeats."""
     kinds = (Item.Purpose.JUDGED, Item.Purpose.GOLD)
     items = Item.objects.filter(study=study, purpose__in=kinds)
     return items.annotate(
@@ -387,6 +386,6 @@ def _joined(kind: str, suffix: Any) -> Concat:
 
 
 def _is_given() -> Exists:
-    """Tell of an item whether it, or one like it, was given to anybody but a rehearsal."""
+    """Return a condition: the item or one like it was assigned to a participant outside rehearsals."""
     slots = Slot.objects.filter(task__participant__is_synthetic=False)
     return Exists(slots.filter(Q(item=OuterRef("pk")) | Q(item__original=OuterRef("pk"))))

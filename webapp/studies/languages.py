@@ -1,7 +1,7 @@
-"""Languages of one study: what participants read follows the one they chose.
+"""Languages of a study: participants read all texts in the language they chose.
 
-Lines that Confab worded are translated by Confab, a study's own lines by the study (`texts.translations`). A line
-without a translation stays as it is written. Answers to choose from are shown translated and stored as written.
+Confab translates its default texts; a study translates its own (`texts.translations`). A line without a translation is
+shown as written. Options are shown translated and stored as written.
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ from webapp.studies.settings import SECTIONS, StudyValues
 from webapp.studies.study_file import default_lines
 
 LEVEL_TEXTS = tuple(name for name in TEXT_NAMES if name != "bot_prompt")
-"""Texts of a condition that participants read; the prompt of the bots stays as written."""
+"""Condition texts for participants; the bot's prompt is not translated."""
 
 
 def translate_values(values: StudyValues, before: str) -> StudyValues:
-    """Return the values with every line that Confab worded in the language that they name.
+    """Return the values with all default texts translated into the study's language.
 
     Args:
-        before: the language that they were in.
+        before: the previous language.
     """
     translations = _translations(before, values.texts.language)
     return StudyValues.model_validate(each_text(values.to_json(), lambda line: translations.get(line, line)))
 
 
 def values_in(values: StudyValues, language: str) -> StudyValues:
-    """Return the values as participants of this language read them; unchanged if the study does not offer it."""
+    """Return the values in a participant's language; unchanged if the study does not offer it."""
     if language == values.texts.language or language not in values.texts.languages:
         return values
     translations = _lines_told(values, language)
@@ -66,7 +66,7 @@ def _conditions_in(conditions: Conditions, translations: Mapping[str, str]) -> C
 
 
 def own_lines(version: StudyVersion) -> list[str]:
-    """Return the lines for participants that Confab does not translate, each once and in order."""
+    """Return the study's own lines for participants, without duplicates, in order."""
     values = version.values
     texts = [text for section in _section_texts(values).values() for text in section.values()]
     levels = [level for factor in values.conditions.factors for level in factor.levels]
@@ -85,7 +85,7 @@ def own_lines(version: StudyVersion) -> list[str]:
 
 
 def lines_untranslated(version: StudyVersion) -> dict[str, list[str]]:
-    """Return by offered language the study's own lines that it does not translate; complete languages are left out."""
+    """Return the missing translations of the study's own lines by offered language."""
     study_lines, texts = own_lines(version), version.values.texts
     lacking = {
         language: [line for line in study_lines if line not in texts.translations.get(language, {})]
@@ -95,7 +95,7 @@ def lines_untranslated(version: StudyVersion) -> dict[str, list[str]]:
 
 
 def version_speak(version: StudyVersion, language: str) -> None:
-    """Make this instance of a version, which is not saved, speak a participant's language if the study offers it."""
+    """Set the language of this unsaved version to a participant's, if the study offers it."""
     before = version.values
     version.values = values_in(before, language)
     if version.values is not before:
@@ -103,12 +103,12 @@ def version_speak(version: StudyVersion, language: str) -> None:
 
 
 def text_told(text: str, version: StudyVersion) -> str:
-    """Return a text in the language that the version speaks."""
+    """Return a text in the version's current language."""
     return _translated(text, version.lines_told)
 
 
 def question_told(question: Question, version: StudyVersion) -> Question:
-    """Return a question with title, help and labels in the language that the version speaks."""
+    """Return a question with title, help and labels in the version's current language."""
     translations = version.lines_told
     if not translations:
         return question
@@ -120,7 +120,7 @@ def question_told(question: Question, version: StudyVersion) -> Question:
 
 
 def languages_read(study: Study) -> set[str]:
-    """Return the languages in which participants read the study; its own one before there are any."""
+    """Return the languages in which participants read the study; without participants, its own language."""
     default_language, people = study.values.texts.language, study.participants.filter(consented_at__isnull=False)
     return {code or default_language for code in people.order_by().values_list("language", flat=True).distinct()} or {
         default_language
@@ -128,7 +128,7 @@ def languages_read(study: Study) -> set[str]:
 
 
 def language_store(*, participant: Participant, language: str) -> None:
-    """Store the language that a participant reads; the one in which they agreed stays."""
+    """Store the language that a participant reads; the language of their consent does not change."""
     if Participant.objects.filter(pk=participant.pk, consented_at=None).update(language=language):
         participant.language = language
 
@@ -139,7 +139,7 @@ def _translated(text: str, translations: Mapping[str, str]) -> str:
 
 
 def _lines_told(values: StudyValues, language: str) -> Mapping[str, str]:
-    """Return the translations into a language: Confab's, and over them the study's."""
+    """Return the translations into a language; the study's own override Confab's."""
     study_translations = values.texts.translations.get(language, {})
     return {**_translations(values.texts.language, language), **study_translations}
 
@@ -151,9 +151,9 @@ def _translations(before: str, after: str) -> Mapping[str, str]:
 
 @cache
 def _lines_in(language: str) -> tuple[str, ...]:
-    """Return the lines that Confab brings in a language, in an order that is the same for all.
+    """Return Confab's default lines in a language, in an order that is equal for all languages.
 
-    They are those that a new study may begin with, and those of the ready-made sets of questions.
+    They include the defaults of new studies and the ready-made sets of questions.
     """
     ready = [question.to_plain() for question_set in QUESTION_SETS for question in question_set.questions]
     lines = default_lines() | set(texts_said(ready))

@@ -45,9 +45,9 @@ _DEMO_TALKER = "smollm2"
 
 
 def demo_study_ensure() -> Study:
-    """Make the study `demo` of the bots that every installation has, and of the pretrained talker if it is here.
+    """Create the study `demo` with the bots of every installation, and the pretrained talker if installed.
 
-    A study that is there already stays as it is, whatever has been installed since.
+    An existing study is left unchanged.
     """
     study = Study.objects.filter(key="demo").first()
     return study or study_create(
@@ -67,10 +67,9 @@ _PAPER_BOTS = [f"{model}{ei}-demo" for model in ("hred", "vhred", "vhcr") for ei
 
 
 def demo_paper_study_ensure() -> Study:
-    """Make the study `demo-paper`: three architectures, each plain and with EI, as in the main paper.
+    """Create the study `demo-paper`: three architectures, each plain and with EI, as in the main paper.
 
-    It is a draft while none of its bots is installed, and begins to collect with the first. If a researcher has
-    changed its state since, that state stays.
+    It stays a draft until one of its bots is installed, then starts collecting. A state set by a researcher is kept.
     """
     study = Study.objects.filter(key=DEMO_PAPER_KEY).first() or study_create(
         key=DEMO_PAPER_KEY,
@@ -82,7 +81,7 @@ def demo_paper_study_ensure() -> Study:
         organisation="the administrator of this server",
     )
     if study.state == Study.State.DRAFT and bot_available_ids(study.bots):
-        # With those that are here: an edit would be refused for the others.
+        # Use installed bots only: an edit would be refused for the others.
         study.state = Study.State.COLLECTING
         study.save(update_fields=["state", "updated_at"])
     return study
@@ -97,10 +96,10 @@ class DeletedData:
 
 
 def study_archive(*, study: Study, is_archived: bool) -> Study:
-    """Leave a study out of lists, or bring it back; it stays as it is.
+    """Archive a study (hide it from lists) or restore it; its data do not change.
 
     Raises:
-        ValidationError: it collects.
+        ValidationError: the study is collecting.
     """
     if is_archived and study.state == Study.State.COLLECTING:
         raise ValidationError("The study is open to participants. Pause or close it first.")
@@ -110,12 +109,12 @@ def study_archive(*, study: Study, is_archived: bool) -> Study:
 
 
 def study_participants(study: Study) -> Any:
-    """Return those of its participants who are no scripted ones."""
+    """Return the study's participants, without scripted ones."""
     return study.participants.filter(is_synthetic=False)
 
 
 def study_loss(study: Study) -> list[DeletedData]:
-    """Return the rows that would be deleted with the study, counted by kind; kinds without rows are left out."""
+    """Return the number of rows by kind that deleting the study would delete, without empty kinds."""
     kinds = erasure_kinds()
     counts = erasure_counts(Participant.objects.filter(study=study))
     losses = [DeletedData(str(kinds[table].title), n) for table, n in counts.items()]
@@ -149,12 +148,12 @@ MOST_DATASHEET_CHARS = 5000
 
 
 def datasheet_store(*, study: Study, answers: Mapping[str, str]) -> Study:
-    """Store answers by question; an empty one deletes the former answer. Others stay unchanged."""
+    """Store answers by question; an empty one deletes the earlier answer, others stay unchanged."""
     with transaction.atomic():
         current = Study.objects.select_for_update(of=("self",)).get(pk=study.pk)
         datasheet = {**current.datasheet, **{key: text.strip()[:MOST_DATASHEET_CHARS] for key, text in answers.items()}}
         datasheet = {key: datasheet[key] for key in sorted(datasheet) if datasheet[key]}
-        # Not by save(): the data are unchanged, so no result is computed again.
+        # Not by save(): data did not change, so no result must be recomputed.
         Study.objects.filter(pk=study.pk).update(datasheet=datasheet)
     study.datasheet = datasheet
     return study
@@ -255,7 +254,7 @@ def study_changes(study: Study, file: StudyFile) -> list[SettingChange]:
 
 
 def _values(study: Study, file: StudyFile) -> StudyValues:
-    """Return the values to store: a study that asks its rubric, and the same as the file, goes on asking that."""
+    """Return the values to store; a study whose rubric equals the file's keeps it."""
     values = file.values
     version = study.version
     if version is None or version.values.after or post_task_questions(version) != values.after:
@@ -284,7 +283,7 @@ def _wrong_as_whole(before: Study | None, file: StudyFile, opens: bool, unread: 
 def _stored(study: Study, file: StudyFile, author: str) -> Study:
     values = _values(study, file)
     rubric = None
-    if study.version is None and not values.after:  # questions that are not in the file are not asked
+    if study.version is None and not values.after:  # questions missing in the file are not asked
         rubric = rubric_create(name=file.key, dimensions=[])
     try:
         return study_store(study=study, values=values, rubric=rubric, author=author)
@@ -299,7 +298,7 @@ def _items(study: Study, file: StudyFile, folder: Path | None) -> Iterable[tuple
     name = file.items
     is_there = folder is not None and Path(name).name == name and (folder / name).is_file()
     if not is_there and name == items_name(study) and study.items.exists():
-        return ()  # its own, which are here already
+        return ()  # its own, already stored here
     if folder is None:
         raise _items_wrong(f"names the file {quote(name)}, which cannot be read here; write the items into this file")
     if Path(name).name != name:
@@ -336,7 +335,7 @@ class ItemsReport:
 def items_import(
     *, study: Study, lines: Iterable[tuple[int, FileItem] | Skipped], origin: Mapping[str, str] | None = None
 ) -> ItemsReport:
-    """Store the items that the study does not have yet; done twice it changes nothing.
+    """Store the items that the study does not have yet; idempotent.
 
     Stored items never change: an item of the same name with other texts is skipped and reported, since participants
     may have judged it.

@@ -16,7 +16,7 @@ from webapp.core.errors import Refused
 from webapp.studies.models import Participant, ParticipantMessage
 
 MOST_WAITING = 10
-"""Messages of one participant that may wait for an answer."""
+"""Maximum number of unanswered messages per participant."""
 
 
 def _checked(text: str) -> str:
@@ -27,13 +27,13 @@ def _checked(text: str) -> str:
 
 
 def _locked(participant_id: UUID) -> bool:
-    """Lock the participant, as an erasure does first; False if they are erased."""
+    """Lock the participant's row, as an erasure does first; return False if they are erased."""
     people = Participant.objects.select_for_update(of=("self",)).filter(pk=participant_id)
     return people.first() is not None
 
 
 def message_send(*, participant: Participant, text: str) -> ParticipantMessage:
-    """Store a message; one that waits for its answer with the same text is not stored twice.
+    """Store a message; an unanswered one with the same text is not stored twice.
 
     Raises:
         Refused: `bad_text`, `too_many` while many messages wait, or `erased`.
@@ -55,7 +55,7 @@ def message_answer(*, message: ParticipantMessage, text: str, username: str) -> 
     """Store the answer, which the participant sees on their next page.
 
     Raises:
-        Refused: `bad_text`, or `answered` where another answer was faster.
+        Refused: `bad_text`, or `answered` if someone else has already answered.
     """
     answer = {"answer": _checked(text), "answered_by": username[:150], "answered_at": database_now()}
     with transaction.atomic():
@@ -66,6 +66,6 @@ def message_answer(*, message: ParticipantMessage, text: str, username: str) -> 
 
 
 def messages_waiting(among: Q, *, column: str) -> dict[Any, int]:
-    """Return numbers of messages without an answer, by a column."""
+    """Return the numbers of unanswered messages, grouped by a column."""
     rows = ParticipantMessage.objects.filter(among, answered_at=None).order_by().values_list(column)
     return dict(rows.annotate(n=Count("pk")))

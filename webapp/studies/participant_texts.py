@@ -27,16 +27,16 @@ TEXTS = frozenset(
 
 
 def texts_in(plain: Any, language: str) -> Any:
-    """Return a study's values, or some of them, as JSON has them with every text in this language.
+    """Return a study's values (or some of them) as JSON, with all texts in this language.
 
-    A line without a translation stays as it is.
+    A line without a translation stays unchanged.
     """
     with translation.override(locale_of(language)):
         return each_text(plain, gettext)
 
 
 def texts_said(plain: Any) -> Iterator[str]:
-    """Return the lines of all texts in a study's values, or in some of them."""
+    """Yield the lines of all texts in a study's values."""
     lines: list[str] = []
 
     def keep(line: str) -> str:
@@ -48,7 +48,7 @@ def texts_said(plain: Any) -> Iterator[str]:
 
 
 def each_text(plain: Any, change: Callable[[str], str], *, is_text: bool = False) -> Any:
-    """Return a study's values, or some of them, as JSON has them with every line of their texts changed."""
+    """Return a study's values as JSON, with every line of their texts changed by `change`."""
     match plain:
         case dict():
             return {name: each_text(value, change, is_text=is_text or name in TEXTS) for name, value in plain.items()}

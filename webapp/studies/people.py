@@ -1,4 +1,4 @@
-"""Settings of chats between people: what participants are told of it, and what happens where nobody comes."""
+"""Settings of chats between people: disclosure, waiting time, and what happens if no partner comes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from webapp.studies.protocol_settings import LongText
 
 
 class People(InputModel):
-    """Settings for chats with a person in the place of a chatbot."""
+    """Settings for chats with a person instead of a chatbot."""
 
     disclosure: Literal["none", "before", "afterwards"] = Field(
         default="none",

@@ -1,6 +1,6 @@
 """Steps before a task: questions, the quiz, and practice.
 
-Reads of the attempt that is due, and writes of its answers.
+Returns the attempt that is due, and stores its answers.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from webapp.studies.services import task_end
 def _lock_participant(task: Task) -> Participant:
     """Return the participant of an open task, locked.
 
-    Whoever withdraws or erases this person waits, and then finds the answers; as they do, this locks no task.
+    A concurrent withdrawal or erasure waits, and then finds the answers. Like those, this locks no task.
 
     Raises:
         Refused: `closed` if the task is over or its participant erased.
@@ -36,7 +36,7 @@ def _lock_participant(task: Task) -> Participant:
 
 
 def question_answers_store(*, task: Task, answers: Mapping[str, Any]) -> QuestionAnswers:
-    """Store the participant's answers to the questions of the task's version. Sent again, the first answers stay.
+    """Store the participant's answers to the questions of the task's version. A repeated submission changes nothing.
 
     Args:
         answers: a text or a list of options by the question's key.
@@ -66,13 +66,13 @@ def task_admits(task: Task) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class DueQuiz:
-    """The quiz as it is due for a participant.
+    """Quiz that is due for a participant.
 
     Attributes:
         quiz: digest of its questions.
         attempt: 1, or 2 after a wrong answer.
-        before: answers of the first attempt, by place; empty at the first attempt.
-        right: places of the questions that were right then; they are not asked again.
+        before: answers of the first attempt by question index; empty at the first attempt.
+        right: indices of questions that were right then; they are not asked again.
     """
 
     questions: Sequence[QuizQuestion]
@@ -83,7 +83,7 @@ class DueQuiz:
 
 
 def quiz_due(participant: Participant, version: StudyVersion) -> DueQuiz | None:
-    """Return the participant's due quiz; None once it is passed or missed twice, or if there is none."""
+    """Return the participant's due quiz; None if it is passed, failed or not part of the study."""
     questions = version.values.checking.quiz_questions
     if not questions:
         return None
@@ -99,7 +99,7 @@ def quiz_due(participant: Participant, version: StudyVersion) -> DueQuiz | None:
 
 
 def quiz_attempt_store(*, task: Task, quiz: str, attempt: int, answers: Sequence[str]) -> bool:
-    """Store an attempt of the task's participant. Sent again it changes nothing.
+    """Store a quiz attempt; a repeated submission changes nothing.
 
     Args:
         quiz: digest of the questions that the page showed.
@@ -140,10 +140,10 @@ def quiz_attempt_store(*, task: Task, quiz: str, attempt: int, answers: Sequence
 
 @dataclass(frozen=True, slots=True)
 class DuePractice:
-    """The practice pair that is due for a participant.
+    """Practice pair that is due for a participant.
 
     Attributes:
-        place: its number among all, from 1.
+        place: number of the pair, from 1.
         attempt: 1, or 2 after a wrong answer.
         before: answers of the first attempt; None at the first attempt.
     """
@@ -156,7 +156,7 @@ class DuePractice:
 
 
 def practice_due(participant: Participant, version: StudyVersion) -> DuePractice | None:
-    """Return the participant's next practice pair; None once all pairs were right, or if there are none."""
+    """Return the participant's next practice pair; None if all were right or there are none."""
     pairs = version.values.training.training_pairs
     if not pairs:
         return None
@@ -174,9 +174,9 @@ def practice_due(participant: Participant, version: StudyVersion) -> DuePractice
 
 
 def practice_answer(*, task: Task, attempt: int, pair: str, answers: Mapping[str, float]) -> bool:
-    """Store the participant's answers about a practice pair; the second miss ends the task as screened out.
+    """Store answers about a practice pair; a second wrong answer screens the participant out.
 
-    Sent again it changes nothing.
+    A repeated submission changes nothing.
 
     Args:
         attempt: attempt that the page was for, so that a form sent twice is no second attempt.

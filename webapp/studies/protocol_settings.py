@@ -225,12 +225,12 @@ class Training(InputModel):
     training_pairs: Annotated[Many[TrainingPair], Field(max_length=50)] = Field(
         default=(),
         title="Practice pairs",
-        description="Pairs with known answers. A participant who gets one wrong twice is screened out.",
+        description="Practice pairs with known answers. A participant who gets one wrong twice is screened out.",
     )
 
 
 def text_lines(text: str) -> str:
-    """End lines by a line feed alone: a browser's form ends them in another way, and that makes no other text."""
+    """Normalise line ends to line feeds: forms of browsers send others, which would make another text."""
     return text.replace("\r\n", "\n")
 
 
@@ -256,7 +256,7 @@ TextLine = Annotated[str, Field(min_length=1, max_length=4000), AfterValidator(_
 
 
 def is_of_lines(info: FieldInfo) -> bool:
-    """Return True if a value is a text of several lines."""
+    """Return True if the value is a text of several lines."""
     return any(getattr(each, "func", None) is text_lines for each in info.metadata)
 
 
@@ -308,16 +308,16 @@ class Typing(InputModel):
 
     @property
     def is_agreed_to(self) -> bool:
-        """True if typing is counted, which requires a notice in the consent."""
+        """Return True if typing is recorded, which requires a consent point."""
         return self.counts_typing and bool(self.typing_notice.strip())
 
 
 LONGEST_PACED_REPLY_S = 45.0
-"""No word is held back until later than this after its message: whatever is left of a reply is shown then."""
+"""Latest delay of any word after its message; the rest of the reply is shown then."""
 
 
 class Pacing(InputModel):
-    """Settings for the pace at which replies appear."""
+    """Settings for the pace of replies."""
 
     paces_alike: bool = Field(
         default=False,
@@ -359,11 +359,11 @@ class Pacing(InputModel):
 
 @dataclass(frozen=True, slots=True)
 class ReplyPace:
-    """When the words of one reply are shown, in seconds after the message that it answers.
+    """Display times of one reply, in seconds after the message.
 
     Attributes:
-        first_s: when its first word is.
-        words_per_s: how many follow in a second.
+        first_s: time to the first word.
+        words_per_s: speed of the following words.
     """
 
     first_s: float
@@ -374,7 +374,7 @@ FilterAction = Literal["mark", "withhold"]
 
 
 def _by_filter(form_value: object) -> object:
-    """Read lines “filter: mark” of a form; return a value that is no text unchanged."""
+    """Parse lines “filter: mark” of a form; values that are not text are returned unchanged."""
     if not isinstance(form_value, str):
         return form_value
     action_by_filter: dict[str, str] = {}

@@ -34,13 +34,13 @@ from chatbots.validation import InputModel, Many, Mistake
 from webapp.studies.participant_texts import texts_in
 
 MOST_CHARS = 1000
-"""The longest text that is taken as an answer."""
+"""Maximum length of a written answer."""
 BETWEEN_CHOICES = "; "
-"""Stands between several choices in exports, and so in no option."""
+"""Separator of several choices in exports; not allowed in options."""
 MOST_POINTS_IN_A_ROW = 11
-"""More points than this do not fit side by side on a phone: such a scale gets a number box."""
+"""Maximum number of points that fit side by side on a phone; longer scales get a number box."""
 TAKEN_KEYS = ("comments", "csrfmiddlewaretoken")
-"""Names that the rating form's own fields have."""
+"""Names that the rating form uses itself."""
 
 Kind = Literal["scale", "choice", "choices", "text"]
 Order = Literal["fixed", "shuffled"]
@@ -55,7 +55,7 @@ def _one_line(text: str) -> str:
 
 
 def _point(key: Any) -> Any:
-    """Read a point that JSON wrote as a text, as its keys always are."""
+    """Parse a scale point, since JSON stores keys as strings."""
     try:
         return int(key) if isinstance(key, str) else key
     except ValueError:
@@ -79,7 +79,7 @@ Words = Annotated[str, Field(min_length=1, max_length=60)]
 
 
 class ShowWhen(InputModel):
-    """Condition on which a question is shown: an answer to a question before it; of several choices one is enough."""
+    """Condition on which a question is shown: one of these answers to an earlier question."""
 
     key: Key = Field(title="Key of the other question")
     answers: Annotated[Many[Passing], Field(min_length=1, max_length=200)] = Field(title="Its answers")
@@ -136,11 +136,11 @@ class Question(InputModel):
     only_with_goal: bool = Field(
         default=False,
         title="Shown only if the condition has a goal",
-        description="Not asked after a chat under a condition without a goal.",
+        description="Not asked in conditions without a goal.",
     )
 
     _options_shown: dict[str, str] = PrivateAttr(default_factory=dict)
-    """Options as a participant reads them, where that is another language (`languages.question_told`)."""
+    """Translated options (`languages.question_told`)."""
 
     @model_validator(mode="before")
     @classmethod
@@ -158,7 +158,7 @@ class Question(InputModel):
 
     @property
     def options_shown(self) -> list[tuple[str, str]]:
-        """The options as they are stored, each with the words that the participant reads."""
+        """Return the stored options, each with the words shown to the participant."""
         return [(option, self._options_shown.get(option, option)) for option in self.options]
 
     @model_validator(mode="after")
@@ -186,13 +186,13 @@ class Question(InputModel):
 
     @property
     def possible(self) -> list[str]:
-        """The answers that can be chosen."""
+        """Return the answers that can be chosen."""
         if self.kind == "scale":
             return [str(point) for point in range(self.low, self.high + 1)]
         return list(self.options)
 
     def _admits_wrong(self) -> str:
-        """Return an error message about the answers that admit; empty if there is none."""
+        """Return an error message about the admitting answers; empty if they are valid."""
         if not self.admits:
             return ""
         if self.kind == "text":
@@ -209,7 +209,7 @@ class Question(InputModel):
         return ""
 
     def _expected_wrong(self) -> str:
-        """Return an error message about the answers that pass; empty if there is none or this is no check."""
+        """Return an error message about the passing answers; empty if they are valid or this is no check."""
         if not self.expected:
             return ""
         if not self.required:
@@ -228,16 +228,16 @@ class Question(InputModel):
 
     @property
     def is_check(self) -> bool:
-        """True if the question only checks attention."""
+        """Return True if the question only checks attention."""
         return bool(self.expected)
 
     @property
     def is_rated(self) -> bool:
-        """True if the question is a scale on which bots are rated."""
+        """Return True if bots are rated on the question's scale."""
         return self.kind == "scale" and not self.expected
 
     def passes(self, answer: Any) -> bool:
-        """Return True if an answer passes the check: of several choices exactly the expected ones."""
+        """Return True if an answer passes the check; with several choices, exactly the expected ones are needed."""
         if self.kind == "choices":
             return set(answer or ()) == set(self.expected)
         text = "" if answer is None else str(answer)
@@ -246,13 +246,13 @@ class Question(InputModel):
         return text in self.expected
 
     def lets_in(self, answer: Any) -> bool:
-        """Return True if an answer admits its participant; of several choices one that does is enough."""
+        """Return True if an answer admits the participant; of several choices, one is enough."""
         chosen = answer if isinstance(answer, list) else [answer]
         return not self.admits or any(str(option) in self.admits for option in chosen)
 
     @property
     def column(self) -> str:
-        """The name of its column in exports and of its field in the form, where it is asked before the task."""
+        """Name of the column in exports and of the form field before the task."""
         return f"question_{self.key}"
 
     @property
@@ -267,7 +267,7 @@ class Question(InputModel):
 
     @property
     def points(self) -> list[tuple[int, str]]:
-        """The points of a row, each with its words, which may be empty."""
+        """Points of a row with their labels, which may be empty."""
         if not self.is_row:
             return []
         return [(point, self.labels.get(point, "")) for point in range(self.low, self.high + 1)]
@@ -304,7 +304,7 @@ _OF_SCALES: dict[str, Any] = {"low": 1, "high": 7, "labels": {}, "reversed": Non
 
 
 def first_duplicate(names: Sequence[str]) -> str:
-    """Return the first name that stands there a second time; empty where none does."""
+    """Return the first name that is repeated; empty if there is none."""
     return next((name for i, name in enumerate(names) if name in names[:i]), "")
 
 
@@ -315,17 +315,17 @@ def is_same_text(first: str, second: str) -> bool:
 
 
 def translate_questions(questions: Sequence[Question], language: str) -> tuple[Question, ...]:
-    """Return questions that come with Confab in a language; of their keys and scales nothing changes."""
+    """Translate Confab's default questions; their keys and scales do not change."""
     plain = texts_in([question.to_plain() for question in questions], language)
     return tuple(Question.model_validate(plain_question) for plain_question in plain)
 
 
 def validate_keys(questions: Sequence[Question], list_path: str, reserved: Sequence[str] = ()) -> list[Mistake]:
-    """Return each key that a question before has too, or that is taken.
+    """Return mistakes for keys that are duplicated or reserved.
 
     Args:
-        list_path: the path of the list.
-        reserved: keys that none may have.
+        list_path: path of the list.
+        reserved: keys that no question may have.
     """
     first: dict[str, int] = {}
     mistakes = []
@@ -333,7 +333,7 @@ def validate_keys(questions: Sequence[Question], list_path: str, reserved: Seque
         path = f"{list_path}[{i}].key"
         before = first.setdefault(question.key, i)
         if before != i:
-            as_before = f"the same as {list_path}[{before}].key; choose another key"
+            as_before = f"is the same as {list_path}[{before}].key; choose another key"
             mistakes.append(Mistake(path, f"{path} is {quote(question.key)}, {as_before}"))
         elif question.key in reserved:
             message = f"{path} is {quote(question.key)}, a name that the form itself uses; choose another"
@@ -342,7 +342,7 @@ def validate_keys(questions: Sequence[Question], list_path: str, reserved: Seque
 
 
 def validate_no_screening(questions: Sequence[Question], list_path: str) -> list[Mistake]:
-    """Return each question that screens; after the task it is too late for that."""
+    """Return a mistake for each screening question after the task, where it is too late."""
     paths = [f"{list_path}[{i}].admits" for i, question in enumerate(questions) if question.admits]
     return [
         Mistake(path, f"{path} must be left out: only questions before the task can screen participants")
@@ -351,7 +351,7 @@ def validate_no_screening(questions: Sequence[Question], list_path: str) -> list
 
 
 def validate_show_when(questions: Sequence[Question], list_path: str) -> list[Mistake]:
-    """Return each condition that names no question before it, or an answer that cannot be chosen there."""
+    """Return a mistake for each condition without a matching earlier question or answer."""
     before: dict[str, Question] = {}
     mistakes = []
     for i, question in enumerate(questions):
@@ -377,7 +377,7 @@ def validate_show_when(questions: Sequence[Question], list_path: str) -> list[Mi
 
 
 def _is_shown(question: Question, questions: Mapping[str, Question], answers: Mapping[str, Any]) -> bool:
-    """Return True if a question's condition holds, and that of the question that it depends on."""
+    """Return True if a question's condition holds, and that of the question it depends on."""
     if (when := question.show_when) is None:
         return True
     condition_question, answer = questions.get(when.key), answers.get(when.key)
@@ -392,7 +392,7 @@ def _is_shown(question: Question, questions: Mapping[str, Question], answers: Ma
 def answers_read(questions: Sequence[Question], answers: Mapping[str, Any]) -> tuple[Answers, dict[str, str]]:
     """Return the valid answers, and an error message for each question with an invalid one, both by key.
 
-    A question that its condition hides is not required, and an answer to it is left out.
+    Hidden questions are not required, and answers to them are dropped.
 
     Args:
         answers: a text, a number or a list of options by key; keys of no question are left out.

@@ -1,6 +1,6 @@
-"""Ready-made questions, checks and talks, read from `ready_made.yaml`.
+"""Ready-made questions, checks and topics, read from `ready_made.yaml`.
 
-The questions are those of the papers, to add and change: their subjects and scales; the wording is ours.
+The questions cover the subjects and scales of the papers; the wording is ours.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from chatbots.validation import yaml_read
 from webapp.studies.questions import Question
 
 STUDIES = {path.stem: path for path in sorted(Path(__file__).with_name("examples").glob("*.yaml"))}
-"""Files of ready-made studies by name, beside the example of every protocol."""
+"""Files of ready-made studies by name, in addition to the example of each protocol."""
 READY_MADE: dict[str, Any] = yaml_read(Path(__file__).with_name("ready_made.yaml"))
 
 
@@ -46,7 +46,7 @@ def _questions(plain_set: Mapping[str, Any]) -> tuple[Question, ...]:
     shared = {"kind": "scale", **plain_set.get("each", {})}
     questions = [{**shared, **question} for question in plain_set["questions"]]
     for question in questions:
-        # Points of a comparison of two replies are no better or worse.
+        # Points of a comparison of two replies have no good or bad direction.
         if question["kind"] == "scale" and question.get("low", 1) >= 0 and not question.get("expected"):
             question.setdefault("reversed", False)
     return tuple(map(Question.model_validate, questions))
@@ -66,15 +66,15 @@ QUESTION_SETS = tuple(
 
 
 def question_set(name: str) -> QuestionSet | None:
-    """Return the set of this name, if there is one."""
+    """Return the set with this name, or None."""
     return next((candidate for candidate in QUESTION_SETS if candidate.name == name), None)
 
 
 def ready_questions(name: str) -> tuple[Question, ...]:
-    """Return the questions that new studies of a protocol begin with, or those of a set.
+    """Return the default questions of a protocol, or those of a set.
 
     Raises:
-        KeyError: there are none of this name.
+        KeyError: no such name.
     """
     return _questions(READY_MADE["protocols"].get(name) or READY_MADE["sets"][name])
 

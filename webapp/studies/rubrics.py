@@ -1,8 +1,7 @@
-"""Rubrics: the rows of the scales that a version asks after its tasks, by which ratings are stored and analysed.
+"""Rubrics: stored scales of the questions after tasks.
 
-A version whose values have questions after the task (`StudyValues.after`) gets a rubric made from them when the
-values are stored. Older versions and imports have the rubric only; `post_task_questions`
-returns the questions in both cases.
+A version whose values have questions after the task (`StudyValues.after`) gets a rubric created from them. Older
+versions and imports have the rubric only; `post_task_questions` returns the questions in both cases.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ DEFAULT_RUBRIC_NAME = "Conversation quality"
 def rubric_create(
     *, name: str, dimensions: Sequence[Dimension], low: float = 1, high: float = 7, scale_inferred: bool = False
 ) -> Rubric:
-    """Make the next version of the rubric called `name` with these (unsaved) dimensions."""
+    """Create the next version of the rubric `name` with these unsaved dimensions."""
     with transaction.atomic():
         newest = Rubric.objects.filter(name=name).order_by("-version").first()
         rubric = Rubric.objects.create(
@@ -39,7 +38,7 @@ def rubric_create(
 
 
 def rubric_default() -> Rubric:
-    """Return the rubric whose rows are `DEFAULT_QUESTIONS`, made on first use and whenever they have changed."""
+    """Return the rubric with `DEFAULT_QUESTIONS`, created on first use and after they change."""
     rows = tuple(map(_as_row, DEFAULT_QUESTIONS))
     stored = Rubric.objects.filter(name=DEFAULT_RUBRIC_NAME).order_by("-version")
     rubric = next((candidate for candidate in stored if questions_of(candidate) == rows), None)
@@ -47,23 +46,23 @@ def rubric_default() -> Rubric:
 
 
 def rubric_directions_store(*, rubric: Rubric, reversed_keys: Collection[str], higher_keys: Collection[str]) -> None:
-    """Store on which questions a high answer is a bad one, or a good one; answers stay as they were given."""
+    """Store the questions whose high answers are bad or good; stored answers do not change."""
     for dimension in rubric.dimensions.all():
         dimension.reversed = True if dimension.key in reversed_keys else False if dimension.key in higher_keys else None
         dimension.save(update_fields=["reversed"])
 
 
 def rubric_freeze(*, rubric_id: int) -> None:
-    """Mark as answered; safe to repeat."""
+    """Mark the rubric as answered; idempotent."""
     Rubric.objects.filter(pk=rubric_id, frozen_at=None).update(frozen_at=database_now())
 
 
 def rubric_store(*, study: Study, questions: Sequence[Question], known: Rubric | None) -> Rubric:
-    """Return a rubric whose rows are the scales among the questions that a version of the study asks after a task.
+    """Return a rubric with the scales that a version of the study asks after a task.
 
     Args:
-        known: rubric to use unchanged if its rows are equal, and to change if no participant has answered it or is
-            about to; else another one is made.
+        known: rubric to keep if its rows are equal, and to change if no participant has answered it or is about to;
+            otherwise a new one is created.
     """
     scales = [question for question in questions if question.is_rated]
     if known is not None and questions_of(known) == tuple(map(_as_row, scales)):
@@ -89,7 +88,7 @@ def post_task_questions(version: StudyVersion) -> tuple[Question, ...]:
 def questions_not_asked(version: StudyVersion, condition: Condition) -> frozenset[str]:
     """Return the keys of questions that are not asked after a chat under this condition.
 
-    Without a goal these are the questions about it, and those that depend on them.
+    Without a goal, these are the questions about it and those that depend on them.
     """
     hidden: set[str] = set()
     is_asked = any(question.only_with_goal for question in version.values.after)
@@ -101,7 +100,7 @@ def questions_not_asked(version: StudyVersion, condition: Condition) -> frozense
 
 
 def questions_of(rubric: Rubric) -> tuple[Question, ...]:
-    """Return the rows of a rubric as questions. Answers are whole numbers, so its scales go from one to another."""
+    """Return the rows of a rubric as questions with integer scales."""
     return tuple(_question(dimension) for dimension in rubric.dimensions.all())
 
 
@@ -109,7 +108,7 @@ def scales_of(values: StudyValues, rubric: Rubric | None) -> Scales:
     """Return the scale of each question on which bots are rated.
 
     Args:
-        rubric: the questions if the values have none; None: no questions then.
+        rubric: its questions are used if the values have none; None: no questions then.
     """
     if values.after:
         return {q.key: (float(q.low), float(q.high)) for q in values.after if q.is_rated}
@@ -136,7 +135,7 @@ def _question(dimension: Dimension) -> Question:
 
 
 def _as_row(question: Question) -> Question:
-    """Return a question as a rubric's row stores it: without its help."""
+    """Return a question as a rubric's row, without its help."""
     return question.model_copy(update={"name": question.short, "help": ""})
 
 
@@ -168,7 +167,7 @@ def _dimensions_store(rubric: Rubric, dimensions: Sequence[Dimension]) -> None:
 
 
 def _is_own(study: Study, rubric: Rubric) -> bool:
-    """Return True if the rubric may be changed: only the study's newest version has it, and is not frozen."""
+    """Return True if the rubric can be changed: unfrozen, and used only by the study's newest version."""
     other_versions = StudyVersion.objects.filter(rubric=OuterRef("pk")).exclude(Q(study=study, frozen_at=None))
     own_rubrics = Rubric.objects.filter(pk=rubric.pk, name=study.key, frozen_at=None)
     return own_rubrics.exclude(Exists(other_versions)).exists()

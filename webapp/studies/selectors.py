@@ -1,4 +1,4 @@
-"""Reads of studies: permission to take part, bots and items a participant has had, signed tokens."""
+"""Queries of studies: admission, assigned bots and items, and facts about protocols."""
 
 from __future__ import annotations
 
@@ -50,10 +50,10 @@ _ENDS_FOR_GOOD = (Outcome.SCREENED_OUT, Outcome.FAILED_CHECK, Outcome.LATE)
 
 
 def study_by_key(key: str) -> Study:
-    """Return the study with its newest version and the rubric of that.
+    """Return the study with its newest version and rubric.
 
     Raises:
-        Study.DoesNotExist: with the key that no study has.
+        Study.DoesNotExist: no such study; names the key.
     """
     study = study_found(key)
     if study is None:
@@ -64,13 +64,13 @@ def study_by_key(key: str) -> Study:
 def smallest_difference_agreed(study: Study) -> float | None:
     """Return the smallest difference of interest that was set when the first participant agreed, before any data.
 
-    None where none was named: a tenth of the scale then. Without participants it is today's.
+    None if none was set: a tenth of the scale is used. Without participants, the current one.
     """
     return study.agreed_values.quotas.smallest_difference
 
 
 def level_agreed(study: Study) -> float | None:
-    """Return the level that was set when the first participant agreed; without participants it is today's."""
+    """Return the confidence level set when the first participant agreed; without participants, the current one."""
     first = study.versions.filter(frozen_at__isnull=False).order_by("number").first()
     return (first or study).values.quotas.level
 
@@ -81,12 +81,12 @@ def project_of_study(key: str) -> str | None:
 
 
 def study_found(key: str) -> Study | None:
-    """Return the study with this key, if there is one."""
+    """Return the study with this key, or None."""
     return Study.objects.filter(key=key).first()
 
 
 def study_key_free(name: str, reserved: Collection[str] = ()) -> str:
-    """Return a key like the name that no study has, and that is none of the reserved ones."""
+    """Return an unused key similar to the name, and not one of the reserved keys."""
     slug = slugify(name)[:54] or "study"
     existing_keys = set(Study.everywhere.filter(key__startswith=slug).values_list("key", flat=True))
     existing_keys.update(reserved)
@@ -96,7 +96,7 @@ def study_key_free(name: str, reserved: Collection[str] = ()) -> str:
 
 
 def task_for(participant_ids: Collection[UUID], public_id: UUID) -> Task | None:
-    """Return the task with this address, if one of these participants took it on."""
+    """Return the task with this public id, if it belongs to one of these participants."""
     return (
         Task.objects.filter(public_id=public_id, participant__in=list(participant_ids))
         .select_related("participant__study__version", "version__rubric")
@@ -111,7 +111,7 @@ def labels_steps(study: Study) -> bool:
 
 
 def study_refusal(study: Study, participant: Participant | None, *, is_rehearsal: bool = False) -> Refused | None:
-    """Return the reason why nobody, or this participant, can start a new task now; None if they can.
+    """Return the reason why nobody, or this participant, can start a task now; None if they can.
 
     Args:
         is_rehearsal: as `entry_refusal`.
@@ -119,7 +119,7 @@ def study_refusal(study: Study, participant: Participant | None, *, is_rehearsal
     synthetic = is_rehearsal or (participant is not None and participant.is_synthetic)
     history = task_history(participant) if participant is not None else None
     if history is not None and history.open_task is not None:
-        return None  # a participant with an open task may finish, whatever the study's state
+        return None  # a participant with an open task may finish in any state of the study
     refusal = entry_refusal(study, participant, is_rehearsal=is_rehearsal, history=history)
     if refusal is not None:
         return refusal
@@ -138,7 +138,7 @@ def study_refusal(study: Study, participant: Participant | None, *, is_rehearsal
         return Refused(StartRefusal.ALL_RATED, _("You have already rated everything."))
     n = bots_in_turn(study)
     met = bots_met(participant, history, n) if participant is not None else ()
-    if history is not None and history.completed_parts:  # bots come again, and a place among them is kept
+    if history is not None and history.completed_parts:  # bots are repeated, and participants' places are reserved
         met, synthetic = (), True
     return bots_refusal(study, met=met, synthetic=synthetic, n=n)
 
@@ -185,7 +185,7 @@ def entry_refusal(
 
 
 def sitting_next(study: Study, participant: Participant, history: TaskHistory | None = None) -> DueSitting | None:
-    """Return the participant's next part; None if the study has no parts, or they have done all of them."""
+    """Return the participant's next part; None without parts or after the last one."""
     if not study.values.sittings.parts:
         return None
     history = history or task_history(participant)
@@ -207,7 +207,7 @@ def _sitting_refusal(study: Study, participant: Participant, history: TaskHistor
 
 
 def earlier_studies_refusal(study: Study, platform: str, external_id: str) -> Refused | None:
-    """Return the reason why somebody with this recruitment id is not among those whom the study wants, or None."""
+    """Return the reason why earlier studies exclude this recruitment id, or None."""
     recruitment = study.values.recruitment
     only, never = recruitment.only_after_studies.split(), recruitment.never_after_studies.split()
     if not (only or never):
@@ -228,7 +228,7 @@ def earlier_studies_refusal(study: Study, platform: str, external_id: str) -> Re
 
 
 def state_refusal(study: Study) -> Refused | None:
-    """Return the reason why a study that is not open admits nobody new; None if it is open."""
+    """Return the reason why a study that is not open admits nobody; None if it is open."""
     if study.state == Study.State.PAUSED:
         return Refused(StartRefusal.PAUSED, _("This study is paused."))
     if study.state == Study.State.DRAFT:
@@ -246,21 +246,21 @@ def questions_answered(participant: Participant, version: StudyVersion) -> bool:
 
 
 def questions_of_study(study: Study) -> list[Question]:
-    """Return every question that a version asks before its tasks, one for each key, as the newest asks it."""
+    """Return all questions asked before tasks in any version, one per key, in the newest wording."""
     versions = study.versions.order_by("number")
     questions = {question.key: question for version in versions for question in version.values.questions}
     return list(questions.values())
 
 
 def other_questions_of_study(study: Study) -> list[Question]:
-    """Return every question besides scales that a version asks after its tasks, as `questions_of_study`."""
+    """Return all questions after tasks other than scales, like `questions_of_study`."""
     versions = study.versions.order_by("number")
     questions = {question.key: question for version in versions for question in version.values.after}
     return [question for question in questions.values() if not question.is_rated]
 
 
 def factors_of_study(study: Study) -> list[Factor]:
-    """Return every factor that a version varies, one for each key, with the levels of all versions."""
+    """Return all factors of any version, one per key, with the levels of all versions."""
     factors: dict[str, Factor] = {}
     for version in study.versions.order_by("number"):
         for factor in version.values.conditions.factors:
@@ -271,25 +271,25 @@ def factors_of_study(study: Study) -> list[Factor]:
 
 
 def condition_names(study: Study) -> list[str]:
-    """Return every level of every factor as searches and fits name it: `scenario=trip`."""
+    """Return all levels of all factors as named in searches and fits: `scenario=trip`."""
     return [f"{factor.key}={level.key}" for factor in factors_of_study(study) for level in factor.levels]
 
 
 def in_condition(levels: Mapping[str, str]) -> Q:
-    """Return the condition on conversations that they were held under these levels of factors."""
+    """Return the condition on conversations with these levels of factors."""
     text = Cast("condition", TextField())
-    # As the text that both databases print: keys that are numbers would be places in a list.
+    # As the text that both databases print: numeric keys would be list indices.
     return Q(*(Contains(text, f'"{factor}": "{level}"') for factor, level in levels.items()))
 
 
 def parts_of_study(study: Study) -> list[Sitting]:
-    """Return every part that a version has, one for each key, as the newest names it."""
+    """Return all parts of any version, one per key, in the newest wording."""
     versions = study.versions.order_by("number")
     return list({part.key: part for version in versions for part in version.values.sittings.parts}.values())
 
 
 def condition_said(study: Study | None, condition: Condition) -> list[tuple[str, str]]:
-    """Return the names of the factors and levels of a conversation; the keys of those that are none any more."""
+    """Return the names of a conversation's factors and levels; keys if they no longer exist."""
     factors = {} if study is None else {factor.key: factor for factor in study.values.conditions.factors}
     labels = []
     for key, name in condition.items():
@@ -338,7 +338,7 @@ def replies_of(study: Study, conversations: Sequence[str], *, is_rehearsal: bool
 
 
 def conversations_unseen(study: Study, participant: Participant) -> QuerySet[Any]:
-    """Return the study's completed conversations of others that this participant was not shown."""
+    """Return the study's completed conversations of others that this participant has not seen."""
     seen = Slot.objects.filter(task__participant=participant, conversation__isnull=False)
     source_conversations = conversations_given(study, is_rehearsal=participant.is_synthetic)
     conversations = source_conversations.exclude(participant=participant)
@@ -351,7 +351,7 @@ def items_judged(study: Study) -> QuerySet[Item]:
 
 
 def steps_asked(study: Study) -> list[str]:
-    """Return the steps of its protocol that participants reach: without those that are empty in this study."""
+    """Return the protocol's steps that participants reach, without those empty in this study."""
     values = study.values
     empty = {
         "quiz": not values.checking.quiz_questions,
@@ -362,7 +362,7 @@ def steps_asked(study: Study) -> list[str]:
 
 
 def items_given(study: Study) -> QuerySet[Item]:
-    """Return those that its protocol can give: for some they need a scored reference."""
+    """Return the items that the protocol can use; some need a scored reference."""
     items = items_judged(study)
     if study.protocol not in protocols:
         return items

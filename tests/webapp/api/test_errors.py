@@ -41,10 +41,10 @@ def error_of(answer: Any, status: int) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("path", "words"),
     [
-        ("/api/v1/studys", "There is no call /api/v1/studys; see /api/v1/openapi.json for all calls"),
-        ("/api/v1/", "There is no call /api/v1/;"),
-        ("/api/", "There is no call /api/;"),
-        ("/api/v2/studies", "There is no call /api/v2/studies;"),
+        ("/api/v1/studys", "There is no route /api/v1/studys; see /api/v1/openapi.json for all routes"),
+        ("/api/v1/", "There is no route /api/v1/;"),
+        ("/api/", "There is no route /api/;"),
+        ("/api/v2/studies", "There is no route /api/v2/studies;"),
         ("/api/v1/studies/", "Remove the slash at the end: /api/v1/studies"),
         ("/api/v1/studies/none", "there is no study 'none'"),
     ],
@@ -78,7 +78,9 @@ def test_bodies_of_another_type(program: Client) -> None:
     asked = json.dumps({"bots": ["eliza"]})
     for given in ("text/plain", "application/xml", "application/x-www-form-urlencoded"):
         error = error_of(program.post("/api/v1/runs", asked, content_type=given), 415)
-        assert error["message"] == (f"The body is {given}; this call needs application/json, as sent by `curl --json`")
+        assert error["message"] == (
+            f"The body is {given}; this call expects application/json, as sent by `curl --json`"
+        )
     make_study("s")
     bring = "/api/v1/studies/s/conversations"
     error = error_of(program.post(bring, asked, content_type="application/json"), 415)

@@ -98,7 +98,7 @@ def test_a_page_of_conversations_takes_as_many_queries_however_many_there_are(st
         ({"q": "qualty>3"}, "q", "Did you mean"),
         ({"q": "quality>"}, "q", "For example:"),
         ({"columns": "qualty"}, "columns", "did you mean quality?"),
-        ({"after": "yesterday"}, "after", "which is not from an earlier page"),
+        ({"after": "yesterday"}, "after", "which is not a value from a previous page"),
         ({"limit": 0}, "limit", "limit is '0'; it must be a whole number from 1 to 500"),
     ],
 )

@@ -307,5 +307,5 @@ def test_the_command_writes_a_list(closed_study: Study, tmp_path: Path, capsys: 
         call_command("make_links", *asked, "--number", "0")
     with pytest.raises(CommandError, match="no study 'none'"):
         call_command("make_links", "--study", "none", "--number", "1", "--output", str(path))
-    with pytest.raises(Refused, match="no time for a link"):
+    with pytest.raises(Refused, match="cannot be valid for"):
         links_make(study=closed_study, n=1, days=0)

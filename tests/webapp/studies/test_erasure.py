@@ -167,7 +167,7 @@ def test_the_command_names_whom_it_does_not_find() -> None:
     other = make_study("other")
     for who, said in [
         (("--participant", str(uuid.uuid4())), "study 's' has no participant with the id"),
-        (("--external-id", "nobody"), "with the platform id 'nobody'"),
+        (("--external-id", "nobody"), "with the recruitment id 'nobody'"),
     ]:
         with pytest.raises(CommandError, match=said) as error:
             erase("s", *who)

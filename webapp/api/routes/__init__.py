@@ -1,1 +1,1 @@
-"""The calls, a module for each kind of thing."""
+"""API routes, one module per subject."""

@@ -1,6 +1,6 @@
-"""Conversations, found by the workbench's search line and read one by one; notes and saved searches.
+"""Routes of conversations: search, reading, notes and saved searches.
 
-Calls about notes can be repeated without further effect, and need the right to read and no more, as on the pages.
+Calls about notes are idempotent and need only the right to read, as on the pages.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ router = Router(tags=["conversations"], auth=Token())
 
 @router.get("/studies/{key}/conversations", response={200: ConversationPage, **FAILURES}, operation_id="conversations")
 def conversations(request: HttpRequest, key: str, searched: Query[Searched]) -> Any:
-    """Find a study's conversations by the workbench's search line, such as `bot:eliza quality<4 sort:quality`."""
+    """Search a study's conversations, for example with `bot:eliza quality<4 sort:quality`."""
     study = study_by_key(key)
     numbers = Numbers(study_dimensions(study))
     return conversation_page(
@@ -79,13 +79,13 @@ def conversations(request: HttpRequest, key: str, searched: Query[Searched]) -> 
     operation_id="conversations_bring",
 )
 def conversations_bring(request: HttpRequest, key: str, file: File[UploadedFile], params: Form[AskImport]) -> Any:
-    """Import a file of conversations and ratings into a study, which is made if there is none.
+    """Import a file of conversations and ratings into a study; a new key creates the study.
 
-    The job's result says what was stored and which lines were left out; sent twice, nothing doubles.
+    The job's result counts what was stored and lists skipped lines. Importing a file again creates no duplicates.
     """
     low, high = params.low, params.high
     if (low is None) != (high is None):
-        raise ValuesError("give both low and high, or neither")
+        raise ValuesError("set both low and high, or neither")
     try:
         scales = FileScales.parse(params.scales)
         if low is not None and high is not None:
@@ -132,10 +132,10 @@ def conversation_page(
     bots: Collection[str],
     study: Study | None = None,
 ) -> dict[str, Any]:
-    """Return a page of the conversations that a call asks for.
+    """Return one page of the conversations that match a query.
 
     Raises:
-        ValuesError: a part of what is asked cannot be read, with one that could be.
+        ValuesError: the query is invalid; the message includes a valid example.
     """
     with query_errors(searched.q):
         query = parse_query(searched.q, numbers, bots=tuple(bots), study=study)
@@ -166,12 +166,12 @@ def _is_finite(position: float | datetime | None) -> bool:
 
 
 def _after(text: str) -> str:
-    """Return the key of a page, once it is known to be one."""
+    """Validate and return the key of a page."""
     if text:
         key = PageKey.read(text)
         is_valid = key is not None and not timezone.is_naive(key.created_at)
         if key is None or not is_valid or not _is_finite(key.sort_value):
-            raise ValuesError([Mistake("after", f"after is {quote(text)}, which is not from an earlier page")])
+            raise ValuesError([Mistake("after", f"after is {quote(text)}, which is not a value from a previous page")])
     return text
 
 
@@ -213,19 +213,19 @@ KEPT: dict[int, Any] = {200: list[SearchOut], **BODY_FAILURES}
 
 @router.put("/conversations/{id}/star", response=LEFT, operation_id="star")
 def star(request: HttpRequest, id: UUID) -> Any:
-    """Star a conversation, for everybody who reads it."""
+    """Star a conversation, visible to all readers."""
     return _set_star(request, id, True)
 
 
 @router.delete("/conversations/{id}/star", response=LEFT, operation_id="star_remove")
 def star_remove(request: HttpRequest, id: UUID) -> Any:
-    """Take the star of a conversation away."""
+    """Remove the star of a conversation."""
     return _set_star(request, id, False)
 
 
 @router.post("/conversations/{id}/tags", response={200: NotesOut, **BODY_FAILURES}, operation_id="tag_add")
 def tag_add(request: HttpRequest, id: UUID, params: AskTag) -> Any:
-    """Tag a conversation; a tag that it has already stands there once."""
+    """Tag a conversation; an existing tag is not added again."""
     row = _get_conversation(id)
     services.tag_add(conversation=row, text=params.text, author=request.user)
     return notes_of(row)
@@ -233,7 +233,7 @@ def tag_add(request: HttpRequest, id: UUID, params: AskTag) -> Any:
 
 @router.delete("/conversations/{id}/tags", response=LEFT, operation_id="tag_remove")
 def tag_remove(request: HttpRequest, id: UUID, text: str) -> Any:
-    """Take the tag `text` away from a conversation; one that is gone already is no error."""
+    """Remove the tag `text` from a conversation; a missing tag is not an error."""
     row = _get_conversation(id)
     services.tag_remove(conversation=row, text=text)
     return notes_of(row)
@@ -241,7 +241,7 @@ def tag_remove(request: HttpRequest, id: UUID, text: str) -> Any:
 
 @router.post("/conversations/{id}/notes", response={200: NotesOut, **BODY_FAILURES}, operation_id="note_add")
 def note_add(request: HttpRequest, id: UUID, params: AskNote) -> Any:
-    """Write a note at a conversation; the same words again of the same person stay one note."""
+    """Add a note to a conversation; the same text by the same user is stored once."""
     row = _get_conversation(id)
     services.note_add(conversation=row, text=params.text, author=request.user)
     return notes_of(row)
@@ -249,7 +249,7 @@ def note_add(request: HttpRequest, id: UUID, params: AskNote) -> Any:
 
 @router.delete("/conversations/{id}/notes/{note}", response=LEFT, operation_id="note_remove")
 def note_remove(request: HttpRequest, id: UUID, note: int) -> Any:
-    """Remove a note or a tag of a conversation by its own id; one that is gone already is no error."""
+    """Remove a note or tag of a conversation by id; a missing one is not an error."""
     row = _get_conversation(id)
     services.note_remove(conversation=row, pk=note)
     return notes_of(row)
@@ -257,37 +257,37 @@ def note_remove(request: HttpRequest, id: UUID, note: int) -> Any:
 
 @router.get("/studies/{key}/searches", response={200: list[SearchOut], **FAILURES}, operation_id="searches")
 def searches(request: HttpRequest, key: str) -> Any:
-    """List the searches of a study that the token's person keeps."""
+    """List the user's saved searches of a study."""
     return _list_searches(request, _search_study(key))
 
 
 @router.post("/studies/{key}/searches", response=KEPT, operation_id="search_keep")
 def search_keep(request: HttpRequest, key: str, params: AskSearch) -> Any:
-    """Keep a search line by name for the token's person; the same name again takes the place of the one before."""
+    """Save a search under a name; an existing one with this name is replaced."""
     return _keep_search(request, _search_study(key), params)
 
 
 @router.delete("/studies/{key}/searches", response={200: list[SearchOut], **FAILURES}, operation_id="search_forget")
 def search_forget(request: HttpRequest, key: str, name: str) -> Any:
-    """Forget the search that the token's person keeps by this name; one that is gone already is no error."""
+    """Delete a saved search; a missing one is not an error."""
     return _forget_search(request, _search_study(key), name)
 
 
 @router.get("/runs/{id}/searches", response={200: list[SearchOut], **FAILURES}, operation_id="run_searches")
 def run_searches(request: HttpRequest, id: int) -> Any:
-    """List the searches of a self-play run that the token's person keeps."""
+    """List the user's saved searches of a self-play run."""
     return _list_searches(request, _search_run(id))
 
 
 @router.post("/runs/{id}/searches", response=KEPT, operation_id="run_search_keep")
 def run_search_keep(request: HttpRequest, id: int, params: AskSearch) -> Any:
-    """Keep a search line of a self-play run by name, as of a study."""
+    """Save a search of a self-play run under a name; an existing one is replaced."""
     return _keep_search(request, _search_run(id), params)
 
 
 @router.delete("/runs/{id}/searches", response={200: list[SearchOut], **FAILURES}, operation_id="run_search_forget")
 def run_search_forget(request: HttpRequest, id: int, name: str) -> Any:
-    """Forget a search of a self-play run by its name, as of a study."""
+    """Delete a saved search of a self-play run; a missing one is not an error."""
     return _forget_search(request, _search_run(id), name)
 
 
@@ -303,7 +303,7 @@ def _get_conversation(id: UUID) -> Conversation:
 
 @dataclass(frozen=True, slots=True)
 class _Searched:
-    """Source of a search: a study or run, its numbers and its bots."""
+    """Source of a search: a study or run, with its numbers and bots."""
 
     source: Source
     numbers: Numbers
@@ -311,7 +311,7 @@ class _Searched:
 
     @property
     def study(self) -> Study | None:
-        """The study, where it is one."""
+        """Return the study, or None for a run."""
         return self.source if isinstance(self.source, Study) else None
 
 

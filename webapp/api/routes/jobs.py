@@ -1,6 +1,6 @@
 """Routes of jobs: list, progress, cancel, resume, and start.
 
-Here start hybrid fits, metrics of conversations, analyses, rehearsals and the drawing of items to rate.
+Also start hybrid fits, metrics of conversations, analyses, rehearsals and item sampling.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ def get_job(kind: str, pk: int) -> JobBase:
     """Return a job.
 
     Raises:
-        Http404: there is none.
+        Http404: no such job.
     """
     if kind not in kinds:
-        raise Http404(f"there is no job kind {quote(kind)}; there are {', '.join(kinds.names())}")
+        raise Http404(f"there is no job kind {quote(kind)}; the kinds are {', '.join(kinds.names())}")
     job = kinds.get(kind).model._default_manager.filter(pk=pk).first()
     if job is None or job.kind != kind:
         raise Http404(f"there is no job {pk} of kind {kind}")
@@ -53,7 +53,7 @@ def get_job(kind: str, pk: int) -> JobBase:
 
 @router.get("/jobs", response={200: list[JobOut], **FAILURES}, operation_id="jobs")
 def jobs(request: HttpRequest, unfinished: bool = False) -> Any:
-    """List the newest jobs of every kind, at most 100; results are left out."""
+    """List the newest jobs of all kinds, at most 100, without their results."""
     jobs_settle()
     listed_jobs: list[JobBase] = []
     for model in job_models():
@@ -66,31 +66,31 @@ def jobs(request: HttpRequest, unfinished: bool = False) -> Any:
     newest = sorted(listed_jobs, key=lambda job: job.created_at, reverse=True)[:_LISTED]
     for job in newest:
         if isinstance(job, Job):
-            job.result = None  # was not read
+            job.result = None  # not loaded
     return newest
 
 
 @router.get("/jobs/{kind}/{id}", response={200: JobOut, **FAILURES}, operation_id="job")
 def job(request: HttpRequest, kind: str, id: int) -> Any:
-    """Return a job, and its result where it has one of its own."""
+    """Return a job, with its result if it has one."""
     return get_job(kind, id)
 
 
 @router.post("/jobs/{kind}/{id}/stop", auth=TO_RUN, response={200: JobOut, **FAILURES}, operation_id="job_stop")
 def job_stop(request: HttpRequest, kind: str, id: int) -> Any:
-    """Ask a job to stop; what it made stays."""
+    """Request a job to stop; what it has stored so far is kept."""
     return job_cancel(job=get_job(kind, id))
 
 
 @router.post("/jobs/{kind}/{id}/go-on", auth=TO_RUN, response={200: JobOut, **FAILURES}, operation_id="job_go_on")
 def job_go_on(request: HttpRequest, kind: str, id: int) -> Any:
-    """Go on with a job that failed, was stopped or lost its process."""
+    """Resume a job that failed, was stopped or lost its process."""
     return job_restart(job=get_job(kind, id), enqueue=True)
 
 
 @router.post("/studies/{key}/fits", auth=TO_RUN, response={202: JobOut, **BODY_FAILURES}, operation_id="fit_start")
 def fit_start(request: HttpRequest, key: str, params: AskFit) -> Any:
-    """Fit the hybrid metric to a study's ratings, leaving one bot out at a time."""
+    """Fit the hybrid metric to a study's ratings with leave-one-bot-out folds."""
     study = study_by_key(key)
     excluded_flags = without_read(",".join(params.without))
     if excluded_flags:
@@ -118,13 +118,13 @@ def fits(request: HttpRequest, key: str) -> Any:
     """List a study's newest hybrid fits, at most 100, without their documents."""
     newest_fits = list(_annotate_fits(study_by_key(key).hybrid_fits.order_by("-pk")).defer("result")[:_LISTED])
     for fit in newest_fits:
-        fit.result = None  # was not read
+        fit.result = None  # not loaded
     return newest_fits
 
 
 @router.get("/fits/{id}", response={200: FitOut, **FAILURES}, operation_id="fit")
 def fit(request: HttpRequest, id: int) -> Any:
-    """Return a hybrid fit with the document that `fit_hybrid --json` prints and its page shows."""
+    """Return a hybrid fit with the document that `fit_hybrid --json` prints."""
     selected_fit = _annotate_fits(HybridFit.objects.filter(pk=id)).first()
     if selected_fit is None:
         raise Http404(f"there is no fit {id}")
@@ -133,7 +133,7 @@ def fit(request: HttpRequest, id: int) -> Any:
 
 @router.get("/fits/{id}/file", response={200: dict[str, Any], **FAILURES}, operation_id="fit_file")
 def fit_file(request: HttpRequest, id: int) -> Any:
-    """Return the fit alone, as its page downloads it and `fit_hybrid --output` writes it; `--fit` applies it."""
+    """Download a fit as `fit_hybrid --output` writes it; apply it with `--fit`."""
     fit_document = HybridFit.objects.filter(pk=id).values_list("kept", flat=True).first()
     if not fit_document:
         raise Http404(f"there is no stored fit {id}")
@@ -141,7 +141,7 @@ def fit_file(request: HttpRequest, id: int) -> Any:
 
 
 def _annotate_fits(rows: QuerySet[HybridFit]) -> QuerySet[HybridFit]:
-    """Return fits without what is large and not told."""
+    """Return fits without large columns that no response contains."""
     has_file = ExpressionWrapper(Q(kept__isnull=False), BooleanField())
     return rows.defer("kept", "predictions").annotate(has_file=has_file)
 
@@ -150,7 +150,7 @@ def get_run(pk: int) -> SelfPlayRun:
     """Return a self-play run.
 
     Raises:
-        Http404: there is none.
+        Http404: no such run.
     """
     run = SelfPlayRun.objects.filter(pk=pk).first()
     if run is None:
@@ -165,7 +165,7 @@ metrics_router = Router(tags=["metrics"], auth=Token())
     "/studies/{key}/metrics", response={200: list[MetricProgressOut], **FAILURES}, operation_id="study_metrics"
 )
 def study_metrics(request: HttpRequest, key: str) -> Any:
-    """Return each metric's progress over a study's finished conversations."""
+    """Return the progress of each metric over a study's finished conversations."""
     return metrics_progress(study_by_key(key))
 
 
@@ -201,9 +201,9 @@ analyses_router = Router(tags=["jobs"], auth=Token(Right.RUN))
 
 @analyses_router.post("/studies/{key}/analysis", response={202: JobOut, **BODY_FAILURES}, operation_id="analysis_start")
 def analysis(request: HttpRequest, key: str, params: AskAnalysis) -> Any:
-    """Compute a study's metrics and fit the hybrid metric, after self-play of its bots on request.
+    """Compute a study's metrics and fit the hybrid metric, optionally after self-play of its bots.
 
-    Answers the first job; the others follow by themselves, and `GET /jobs` lists them.
+    Returns the first job; the others start when it is done and appear in `GET /jobs`.
     """
     study = study_by_key(key)
     bots = selfplay_bots(study) if params.selfplay else []
@@ -224,7 +224,7 @@ def analysis(request: HttpRequest, key: str, params: AskAnalysis) -> Any:
     "/studies/{key}/rehearsals", response={202: JobOut, **BODY_FAILURES}, operation_id="rehearsal_start"
 )
 def rehearsal(request: HttpRequest, key: str, params: AskRehearsal) -> Any:
-    """Send scripted participants through a study's pages; they are marked synthetic and count nowhere."""
+    """Run scripted participants through a study's pages; they are marked synthetic and excluded from results."""
     study = study_by_key(key)
     if study.is_imported:
         raise Http404(f"{key} is imported, so it has no participant link")
@@ -244,7 +244,7 @@ def rehearsal(request: HttpRequest, key: str, params: AskRehearsal) -> Any:
     operation_id="items_draw",
 )
 def items_draw(request: HttpRequest, key: str, params: AskItems) -> Any:
-    """Draw items for a study from stored conversations or self-play; the bots that are named reply to them."""
+    """Draw items for a study from stored conversations or self-play; the listed bots reply to them."""
     study = study_by_key(key)
     if not get_protocol(study).judges_items:
         raise Refused("no_items", f"participants do not rate items in {key}")

@@ -1,6 +1,6 @@
 """Routes of results: tables, data package, analysis, report and datasheet.
 
-The list of metrics, and the rights of the token, are here too.
+Also the list of metrics and the rights of the token.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ router = Router(tags=["results"], auth=Token())
 
 
 class Included(Schema):
-    """Options of the work of a study to count or export."""
+    """Options that select the work to count or export."""
 
     include_synthetic: bool = False
     include_failed: bool = False
@@ -67,7 +67,7 @@ class Included(Schema):
     without: str = ""
 
     def options(self) -> ExportOptions:
-        """Return it as exporters have it."""
+        """Return these options as exporters expect them."""
         return ExportOptions(
             self.include_synthetic,
             self.include_failed,
@@ -79,7 +79,7 @@ class Included(Schema):
 
 @router.get("/me", response={200: Me, **FAILURES}, operation_id="me")
 def me(request: HttpRequest) -> Any:
-    """Return whose token this is and what it may do."""
+    """Return the token's user and rights."""
     token = request.auth  # type: ignore[attr-defined]
     return Me(token=token.name, user=request.user.get_username(), rights=token.rights, confab=release())
 
@@ -93,7 +93,7 @@ def metrics(request: HttpRequest) -> Any:
             title=str(metric.title),
             is_default=getattr(metric, "default", True),
             unavailable=metric.unavailable_reason(),
-            # A name may stand at both levels, of turns and of conversations.
+            # A metric name can exist at both levels, turns and conversations.
             columns=list(dict.fromkeys(column.name for column in metric.columns)),
         )
         for metric in metric_list()
@@ -117,12 +117,12 @@ def table(
     searched: Query[SearchedTable],
     format: Format = "jsonl",
 ) -> HttpResponseBase:
-    """Send a table as CSV, JSON Lines or Parquet while it is read, of any size: the bytes that `export` writes.
+    """Stream a table as CSV, JSON Lines or Parquet; the same bytes as `export`, of any size.
 
-    `q` narrows tables of conversations alone to those that it finds, as `export --search` does.
+    `q` filters tables of conversations, as `export --search` does.
     """
     if table not in exporters:
-        raise Http404(f"there is no table {quote(table)}; there are {', '.join(exporters.names())}")
+        raise Http404(f"there is no table {quote(table)}; the tables are {', '.join(exporters.names())}")
     study = study_by_key(key)
     options = replace(included.options(), search=table_line(study, table, searched.q))
     demand(request.auth, *export_rights(table, options))  # type: ignore[attr-defined]
@@ -137,9 +137,9 @@ def table(
     "/studies/{key}/package", response=FAILURES, operation_id="package", openapi_extra=file_described("The zip")
 )
 def package(request: HttpRequest, key: str, included: Query[Included]) -> HttpResponseBase:
-    """Send a study's data package, a zip.
+    """Stream a study's data package as a zip.
 
-    It leaves out tables whose right the token lacks, and says so.
+    Tables that the token may not read are left out, and the package lists them.
     """
     study, options = study_by_key(key), included.options()
     rights = rights_of(request)
@@ -153,9 +153,9 @@ def package(request: HttpRequest, key: str, included: Query[Included]) -> HttpRe
 
 @router.get("/studies/{key}/results/realism", response={200: RealismOut, **FAILURES}, operation_id="realism")
 def realism(request: HttpRequest, key: str, run: int, participant: str = "") -> Any:
-    """Return the comparison of a run's participants with people; a worker makes it where that is to be done.
+    """Return the comparison of simulated participants with real ones; a missing one is computed by a worker.
 
-    Without `participant` it is the run's first.
+    Without `participant`, the run's first simulated participant is compared.
     """
     study = study_by_key(key)
     simulation = study.simulations.filter(pk=run).first()
@@ -195,10 +195,10 @@ def result(
     formula: str = "",
     kind: Kind = "linear",
 ) -> Any:
-    """Return a part of a study's analysis, the one that its pages show; a worker computes a missing one.
+    """Return one part of a study's analysis, as shown on its pages; a missing one is computed by a worker.
 
-    `formula` and `kind` are of the part `formula`, as `y ~ bot * scenario + (1|rater)`; without one it is the model
-    that suits the study.
+    `formula` and `kind` belong to the part `formula`, for example `y ~ bot * scenario + (1|rater)`. Without a formula,
+    the study's default model is used.
     """
     study = study_by_key(key)
     if formula and part != "formula":
@@ -229,9 +229,9 @@ Like = Literal["", "ghandeharioun2019"]
 def report(
     request: HttpRequest, key: str, participant_filter: Query[Counted], like: Like = "", sections: str = ""
 ) -> Any:
-    """Return the newest report that was made of a study: its words, headline numbers and tables.
+    """Return a study's newest report: texts, headline numbers and tables.
 
-    `sections` chooses some by their ids, with commas. A POST makes a report of the data as they are now.
+    `sections` selects sections by comma-separated ids. Send a POST to create a report of the current data.
     """
     study = study_by_key(key)
     job, document = _get_newest_report(study, participant_filter, like, sections)
@@ -251,7 +251,7 @@ def report(
 def report_page(
     request: HttpRequest, key: str, participant_filter: Query[Counted], like: Like = "", sections: str = ""
 ) -> HttpResponse:
-    """Send the newest report as one self-contained page, as `report --output` writes it."""
+    """Download the newest report as one self-contained page, as `report --output` writes it."""
     study = study_by_key(key)
     _job, document = _get_newest_report(study, participant_filter, like, sections)
     return HttpResponse(
@@ -266,9 +266,9 @@ def report_page(
 
 @reports_router.post("/studies/{key}/report", response={202: JobOut, **BODY_FAILURES}, operation_id="report_make")
 def report_make(request: HttpRequest, response: HttpResponse, key: str, params: AskReport) -> Any:
-    """Let a worker make the report of the present data; the right to read suffices, as on its page.
+    """Create a report of the current data in a worker; the right to read is enough, as on its page.
 
-    `Location` is the address at which a GET finds this report once it is made.
+    `Location` is the path to GET the finished report.
     """
     study = study_by_key(key)
     excluded_flags = without_read(",".join(params.without))
@@ -287,7 +287,7 @@ def report_make(request: HttpRequest, response: HttpResponse, key: str, params: 
 
 @reports_router.get("/studies/{key}/datasheet", response={200: DatasheetOut, **FAILURES}, operation_id="datasheet")
 def datasheet(request: HttpRequest, key: str) -> Any:
-    """Return a study's human evaluation datasheet, with what the study answers and what its researchers wrote."""
+    """Return a study's human evaluation datasheet, with computed and researchers' answers."""
     study = study_by_key(key)
     return json.loads(datasheet_json(study, datasheet_of(study)))
 
@@ -299,7 +299,7 @@ def datasheet(request: HttpRequest, key: str) -> Any:
     openapi_extra=file_described("The datasheet", "text/markdown"),
 )
 def datasheet_text(request: HttpRequest, key: str) -> HttpResponse:
-    """Send the datasheet as Markdown."""
+    """Download the datasheet as Markdown."""
     study = study_by_key(key)
     text = datasheet_md(study, datasheet_of(study))
     return HttpResponse(text, content_type="text/markdown; charset=utf-8")
@@ -309,7 +309,7 @@ def _get_newest_report(study: Study, participant_filter: Counted, like: str, sec
     """Return the newest report of these participants, with the requested sections.
 
     Raises:
-        Http404: none was made yet, or it has no such section.
+        Http404: there is no report yet, or no such section.
     """
     newest_job = report_newest(
         study,
@@ -334,7 +334,7 @@ def _get_newest_report(study: Study, participant_filter: Counted, like: str, sec
 
 
 def _build_report_address(study: Study, job: Job) -> str:
-    """Build the address at which a GET finds the report of a job."""
+    """Build the path to GET the report of a job."""
     params = ReportParams.model_validate(job.payload)
     parameters = {
         "include_synthetic": "true" if params.include_synthetic else "",

@@ -1,4 +1,4 @@
-"""Self-play runs and what was said in them."""
+"""Routes of self-play runs and their conversations."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ router = Router(tags=["runs"], auth=Token())
 
 @router.get("/runs", response={200: RunPage, **FAILURES}, operation_id="runs")
 def runs(request: HttpRequest, part: Query[Part]) -> Any:
-    """List runs of self-play and of simulated participants, the newest first."""
+    """List runs of self-play and of simulated participants, newest first."""
     jobs_settle()
     listed_runs = list(SelfPlayRun.objects.all()[part.offset : part.offset + part.limit])
     failed = selfplay_failed_counts(listed_runs)
@@ -60,7 +60,7 @@ def runs(request: HttpRequest, part: Query[Part]) -> Any:
 
 @router.post("/runs", auth=TO_RUN, response={202: JobOut, **BODY_FAILURES}, operation_id="run_start")
 def run_start(request: HttpRequest, params: AskRun) -> Any:
-    """Let bots converse with themselves or each other."""
+    """Start a run in which bots converse with themselves or each other."""
     run = run_create(
         bots=params.bots,
         pairs=params.pairs,
@@ -80,7 +80,7 @@ def run_start(request: HttpRequest, params: AskRun) -> Any:
     "/studies/{key}/simulations", auth=TO_RUN, response={202: JobOut, **BODY_FAILURES}, operation_id="simulation_start"
 )
 def simulation_start(request: HttpRequest, key: str, params: AskSimulation) -> Any:
-    """Let simulated participants chat with the bots of a study."""
+    """Start chats of simulated participants with a study's bots."""
     run = simulation_create(
         study=study_by_key(key),
         participants=params.participants,
@@ -100,7 +100,7 @@ def simulation_start(request: HttpRequest, key: str, params: AskSimulation) -> A
 
 @router.get("/runs/compare", response={200: RunsComparedOut, **FAILURES}, operation_id="runs_compare")
 def runs_compare(request: HttpRequest, compared: Query[ComparedRuns]) -> Any:
-    """Compare runs: the means of metrics over each bot's conversations with itself, with intervals."""
+    """Compare runs by mean metrics of each bot's conversations with itself, with intervals."""
     jobs_settle()
     comparison = runs_compared(
         RunComparisonParams(*(_split_names(part) for part in (compared.runs, compared.bots, compared.columns)))
@@ -120,7 +120,7 @@ def runs_compare(request: HttpRequest, compared: Query[ComparedRuns]) -> Any:
 
 @router.get("/runs/{id}", response={200: RunDetail, **FAILURES}, operation_id="run")
 def run(request: HttpRequest, id: int) -> Any:
-    """Return a self-play run: its plan, how far each pair of bots is, and why conversations failed."""
+    """Return a self-play run: plan, progress of each pair of bots, and reasons of failures."""
     selected_run = job_settle(job=get_run(id))
     counts = selfplay_counts(selected_run)
     measured = metric_run_of(selected_run)
@@ -142,7 +142,7 @@ def run(request: HttpRequest, id: int) -> Any:
 
 @router.get("/runs/{id}/conversations", response={200: ConversationPage, **FAILURES}, operation_id="run_conversations")
 def run_conversations(request: HttpRequest, id: int, searched: Query[Searched]) -> Any:
-    """Find a run's conversations by the workbench's search line, such as `bot:eliza sort:-repetition`."""
+    """Search a run's conversations, for example with `bot:eliza sort:-repetition`."""
     selected_run = get_run(id)
     return conversation_page(
         conversations_of_run(selected_run), searched, Numbers([]), bots=tuple(selected_run.plan.get("bots", []))
@@ -166,9 +166,9 @@ def run_table(
     include_failed: bool = False,
     format: Format = "jsonl",
 ) -> HttpResponseBase:
-    """Send a table of a run while it is read, of any size: the bytes that `export --run` writes.
+    """Stream a table of a run, of any size; the same bytes as `export --run`.
 
-    `q` narrows tables of conversations alone to those that it finds, as `export --search` does.
+    `q` filters tables of conversations, as `export --search` does.
     """
     selected_run, options = get_run(id), ExportOptions(include_failed=include_failed)
     try:

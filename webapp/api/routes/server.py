@@ -1,4 +1,4 @@
-"""The installation: its state, its bots with their health and cards, and the benchmark of metrics."""
+"""Routes of the installation: state, bots with health and model cards, and the benchmark of metrics."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from webapp.studies.selectors import study_by_key
 
 
 class HealthOut(Schema):
-    """Health of a bot: its latest replies to participants and its failures."""
+    """Health of a bot: newest replies to participants, and failures."""
 
     answered_at: datetime | None
     failed_at: datetime | None
@@ -50,7 +50,7 @@ class HealthOut(Schema):
 
 
 class BotOut(Schema):
-    """Bot of this server: whether it can be loaded, whether participants get it, and its problem."""
+    """Bot of this server: whether it is available, assigned to participants, and its problem."""
 
     id: str
     name: str
@@ -74,7 +74,7 @@ class BotDetail(BotOut):
 
 
 class TroubleOut(Schema):
-    """One thing that is wrong with the installation."""
+    """Problem of the installation."""
 
     kind: str
     subject: str
@@ -83,7 +83,7 @@ class TroubleOut(Schema):
 
 
 class QueueOut(Schema):
-    """A queue: how many wait in it, how many are being done, and for how long the first has waited."""
+    """Queue: waiting and running jobs, and the waiting time of the oldest."""
 
     name: str = Field(alias="queue.name")
     title: str
@@ -116,7 +116,7 @@ class RoomOut(Schema):
 
 
 class AlertOut(Schema):
-    """An alert and how sending it went."""
+    """Alert, and whether it was sent."""
 
     title: str
     event: str = Field(alias="alert.event")
@@ -127,7 +127,7 @@ class AlertOut(Schema):
 
 
 class SystemOut(Schema):
-    """The state of the installation."""
+    """State of the installation."""
 
     troubles: list[TroubleOut]
     notes: list[str]
@@ -145,7 +145,7 @@ class PublishedOut(Schema):
 
 
 class CellOut(Schema):
-    """A metric on a data set; without a number `reason` says why."""
+    """Result of a metric on a data set; `reason` explains a missing number."""
 
     set: str
     r: float | None
@@ -158,7 +158,7 @@ class CellOut(Schema):
 
 
 class SetOut(Schema):
-    """Data set of the benchmark; `target` is the dimension that is compared, empty where it has no ratings."""
+    """Data set of the benchmark; `target` is the compared dimension, empty if it has no ratings."""
 
     name: str
     job: int = Field(alias="job.pk")
@@ -170,7 +170,7 @@ class SetOut(Schema):
 
 
 class MetricRowOut(Schema):
-    """A metric with a cell for every data set; `rank` is the mean of its places."""
+    """Metric with one cell per data set; `rank` is its mean rank."""
 
     name: str
     title: str
@@ -181,7 +181,7 @@ class MetricRowOut(Schema):
 
 
 class StaleOut(Schema):
-    """A comparison that would come out otherwise today, and why."""
+    """Comparison whose result would differ today, and why."""
 
     job: int = Field(alias="job.pk")
     said_more: bool
@@ -191,7 +191,7 @@ class StaleOut(Schema):
 
 
 class BenchmarkOut(Schema):
-    """Metrics against ratings of single replies; `pairs` against choices of two."""
+    """Metrics compared with ratings of single replies; `pairs` compares them with pairwise choices."""
 
     method: Literal["spearman", "pearson", "kendall"]
     sets: list[SetOut]
@@ -204,7 +204,7 @@ class BenchmarkOut(Schema):
 
 
 class AskBenchmark(InputModel):
-    """Study with ratings of single replies, or of pairs, and the metrics to compare with them."""
+    """Study with ratings of single replies or pairs, and the metrics to compare with them."""
 
     study: str = Field(min_length=1)
     metrics: Many[Name] = Field((), description="None selects the usual ones.")
@@ -223,7 +223,7 @@ def bots(request: HttpRequest) -> Any:
 
 @router.get("/bots/{id}", response={200: BotDetail, **FAILURES}, operation_id="bot")
 def bot(request: HttpRequest, id: str) -> Any:
-    """Return a bot with its health, its settings and its model card."""
+    """Return a bot with health, settings and model card."""
     entry = next((bot_entry for bot_entry in bot_entry_list() if bot_entry.id == id), None)
     if entry is None:
         raise Http404(f"there is no bot {quote(id)}")
@@ -242,7 +242,7 @@ def bot(request: HttpRequest, id: str) -> Any:
 
 @router.get("/system", response={200: SystemOut, **FAILURES}, operation_id="system")
 def system(request: HttpRequest) -> Any:
-    """Return the state of the installation: problems, processes, queues, free disk space, and alerts."""
+    """Return the state of the installation: problems, processes, queues, disk space and alerts."""
     return fields_of(SystemOut, system_now(), alerts=alert_rows())
 
 
@@ -250,10 +250,10 @@ def system(request: HttpRequest) -> Any:
 def benchmark(
     request: HttpRequest, by: Method = "spearman", target: str = "", language: str = "", sort: str = ""
 ) -> Any:
-    """Return the table of the page Benchmark: metrics against ratings of single replies.
+    """Return the benchmark table: metrics against ratings of single replies.
 
-    `target` chooses the dimension, `language` the data sets, `sort` is a data set's name, `rank`, `name`, or empty for
-    the mean correlation.
+    `target` selects the dimension, `language` the data sets. `sort` is the name of a data set, `rank`, `name`, or empty
+    for the mean correlation.
     """
     jobs_settle()
     jobs = benchmarks_newest()
@@ -283,7 +283,7 @@ def benchmark_start(request: HttpRequest, params: AskBenchmark) -> Any:
 
 @router.post("/benchmark/files", auth=TO_RUN, response={202: JobOut, **BODY_FAILURES}, operation_id="benchmark_file")
 def benchmark_file(request: HttpRequest, file: File[UploadedFile], metrics: Form[str] = "") -> Any:
-    """Compare metrics, named by commas, with a file of rated replies as `export --what judged` writes it."""
+    """Compare comma-separated metrics with a file of rated replies, as written by `export --what judged`."""
     job = benchmark_ask(
         file=benchmark_upload_keep(file),
         title=file.name or "",
@@ -295,7 +295,7 @@ def benchmark_file(request: HttpRequest, file: File[UploadedFile], metrics: Form
 
 @router.post("/benchmark/{id}/again", auth=TO_RUN, response={202: JobOut, **FAILURES}, operation_id="benchmark_again")
 def benchmark_renew(request: HttpRequest, id: int) -> Any:
-    """Compute a comparison again, of the data and by the metrics as they are now; `id` is its job's."""
+    """Repeat a comparison with the current data and metrics; `id` is the id of its job."""
     job = benchmark_done(id)
     if job is None:
         raise Http404(f"there is no finished comparison {id}")
@@ -304,14 +304,14 @@ def benchmark_renew(request: HttpRequest, id: int) -> Any:
 
 @router.get("/judges", response={200: list[JobOut], **FAILURES}, operation_id="judges")
 def judges(request: HttpRequest) -> Any:
-    """List the newest comparisons of judges with people, at most 30, with their results."""
+    """List the newest 30 comparisons of judges with raters, with their results."""
     jobs_settle()
     return judges_newest()
 
 
 @router.post("/judges", auth=TO_RUN, response={202: JobOut, **BODY_FAILURES}, operation_id="judges_ask")
 def judges_start(request: HttpRequest, params: JudgesParams) -> Any:
-    """Compare language models as judges with the people who rated a study's conversations or replies."""
+    """Compare language models as judges with the raters of a study's conversations or replies."""
     return Status(202, judges_ask(params=params, created_by=request.user))  # type: ignore[arg-type]
 
 

@@ -1,7 +1,6 @@
-"""Routes of studies, and of a study's pages.
+"""Routes of studies and their pages.
 
-A study is read, or created from a file. Pages are overview, live page, leaderboard, votes, flags and paired
-comparisons.
+Read studies or create one from a file. Pages: overview, live page, leaderboard, votes, flags and paired comparisons.
 """
 
 from __future__ import annotations
@@ -46,13 +45,13 @@ router = Router(tags=["studies"], auth=Token())
 @router.get("/studies", response={200: list[StudyOut], **FAILURES}, operation_id="studies")
 @paginate(Pages)
 def studies(request: HttpRequest) -> Any:
-    """List studies, the newest first, archived ones too."""
+    """List all studies including archived ones, newest first."""
     return Study.objects.order_by("-created_at", "-pk")
 
 
 @router.get("/studies/{key}", response={200: StudyDetail, **FAILURES}, operation_id="study")
 def study(request: HttpRequest, key: str) -> Any:
-    """Return a study and how much there is to analyse."""
+    """Return a study with counts of its data."""
     selected_study = study_by_key(key)
     counts = analysed_counts(selected_study)
     for name in ("n_ratings", "n_measured", "n_fits"):
@@ -62,9 +61,9 @@ def study(request: HttpRequest, key: str) -> Any:
 
 @router.get("/studies/{key}/file", response={200: dict[str, Any], **FAILURES}, operation_id="study_file")
 def study_file(request: HttpRequest, key: str) -> Any:
-    """Return a study as its file has it: what `import_study` and a POST of studies read.
+    """Download a study's file, which `import_study` and `POST /studies` read.
 
-    Its completion codes are in it for a token with the right to pay or to administer.
+    Completion codes are included only if the token may pay or administer.
     """
     file = study_file_of(study_by_key(key))
     sees_codes = {Right.PAY, Right.ADMINISTER} & set(rights_of(request))
@@ -75,9 +74,9 @@ def study_file(request: HttpRequest, key: str) -> Any:
     "/studies", auth=Token(Right.ADMINISTER), response={200: StudyMade, **BODY_FAILURES}, operation_id="study_make"
 )
 def study_make(request: HttpRequest, file: StudyFile, opens: bool = False) -> Any:
-    """Make a study of a study's file, or a new version of the one with its key; `opens` lets it collect.
+    """Create a study from a file, or a new version of an existing one; `opens` starts data collection.
 
-    All mistakes come at once, each with its path.
+    All mistakes are returned at once, each with its path.
     """
     imported = study_import(file=file, opens=opens, author=request.user.get_username())
     return StudyMade(
@@ -89,13 +88,13 @@ pages_router = Router(tags=["pages"], auth=Token())
 
 
 class Counted(Schema):
-    """Whose conversations are counted."""
+    """Options that select the participants to count."""
 
     include_synthetic: bool = False
     without: str = Field("", max_length=500, description="Comma-separated flags.")
 
     def flags(self, study: Study) -> tuple[str, ...]:
-        """Return the flags whose participants are left out, once the study's flags are made."""
+        """Return the flags that exclude participants, and refresh the study's flags first."""
         flags = without_read(self.without)
         if flags:
             refresh_flags(study)
@@ -104,7 +103,7 @@ class Counted(Schema):
 
 @pages_router.get("/studies/{key}/overview", response={200: OverviewOut, **FAILURES}, operation_id="overview")
 def overview(request: HttpRequest, key: str, include_synthetic: bool = False) -> Any:
-    """Return a study's progress: its stages with the next step, its bots, and what needs a researcher."""
+    """Return a study's progress: stages, next step, bots, and what needs attention."""
     study = study_by_key(key)
     progress = bot_progress(study, include_synthetic=include_synthetic)
     cards = study_cards(study, include_synthetic=include_synthetic)
@@ -123,7 +122,7 @@ def overview(request: HttpRequest, key: str, include_synthetic: bool = False) ->
 
 @pages_router.get("/studies/{key}/live", response={200: LiveOut, **FAILURES}, operation_id="live")
 def live(request: HttpRequest, key: str, include_synthetic: bool = False) -> Any:
-    """Return the live room of a study that collects: who is where, how its bots reply, pace, cost and order."""
+    """Return the live page of a collecting study: current participants, replies, pace, cost and ranking."""
     study = study_by_key(key)
     if study.is_imported:
         raise Http404(f"{key} is imported, so it has no participants")
@@ -138,9 +137,9 @@ def live(request: HttpRequest, key: str, include_synthetic: bool = False) -> Any
 def study_leaderboard(
     request: HttpRequest, key: str, participant_filter: Query[Counted], by: str = "", include_failed: bool = False
 ) -> Any:
-    """Return the leaderboard by a question, with ranks as ranges.
+    """Return the leaderboard by a question, with ranges of ranks.
 
-    Without `by` it is the leaderboard by the measure that bots are ranked by.
+    Without `by`, the study's default ranking measure is used.
     """
     study = study_by_key(key)
     analysis_filter = (participant_filter.include_synthetic, include_failed, participant_filter.flags(study))
@@ -155,7 +154,7 @@ def study_leaderboard(
         raise ValuesError([Mistake("by", message)])
     compared = result.compared
     if by and by != questions[0]:
-        # What bots are ranked by is read from one result alone, so that its count is the pages'.
+        # Read the ranking measure from this result only, so that counts equal those of the page.
         result_key = AnalysisKey(study, "dimensions", *analysis_filter)
         answer = get_result(result_key, created_by=request.user)  # type: ignore[arg-type]
         compared = None if answer.computed_result is None else answer.computed_result.result.compared.get(by)
@@ -171,7 +170,7 @@ def study_leaderboard(
 
 @pages_router.get("/studies/{key}/votes", response={200: VotesOut, **FAILURES}, operation_id="votes")
 def votes(request: HttpRequest, key: str, participant_filter: Query[Counted], include_failed: bool = False) -> Any:
-    """Return the votes on single replies bot by bot, the highest share of votes up first."""
+    """Return votes on single replies by bot, highest share of upvotes first."""
     study = study_by_key(key)
     chats = study_conversations(
         study,
@@ -199,7 +198,7 @@ def votes(request: HttpRequest, key: str, participant_filter: Query[Counted], in
 
 @pages_router.get("/studies/{key}/flags", response={200: FlagsOut, **FAILURES}, operation_id="flags")
 def flags(request: HttpRequest, key: str) -> Any:
-    """Count the participants whose work has flags, kind by kind, as the page Quality does; no names."""
+    """Count participants with flags by kind, as on the page Quality, without ids."""
     study = study_by_key(key)
     now = refresh_flags(study)
     state = now.state
@@ -219,7 +218,7 @@ def flags(request: HttpRequest, key: str) -> Any:
 def pairs(request: HttpRequest, key: str, participant_filter: Query[Counted], beside: str = "") -> Any:
     """Return the results of paired comparisons.
 
-    `beside` is the key of a study of the other protocol, for comparison.
+    `beside` is the key of a study with the other protocol, for comparison.
     """
     study = study_by_key(key)
     pair_results = study_pairs(

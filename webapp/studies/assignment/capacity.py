@@ -30,7 +30,7 @@ from webapp.studies.start_refusals import StartRefusal
 
 
 def study_group(study: Study) -> list[int]:
-    """Return the ids of the studies in this one's group, itself included: in it, no participant gets a bot twice."""
+    """Return the ids of all studies in this study's group; within a group no participant gets a bot twice."""
     name = study.values.assignment.study_group
     if not name:
         return [study.pk]
@@ -39,7 +39,7 @@ def study_group(study: Study) -> list[int]:
 
 
 def same_person(participant: Participant) -> QuerySet[Participant]:
-    """Return the participant, and the same person in the study's group if a platform's id identifies them."""
+    """Return the participant and, if identified by a platform id, their records in the study's group."""
     group = study_group(participant.study)
     if len(group) == 1 or not participant.external_id:
         return Participant.objects.filter(pk=participant.pk)
@@ -119,13 +119,13 @@ def task_history(participant: Participant) -> TaskHistory:
 
 
 def bots_met(participant: Participant, history: TaskHistory | None = None, n: int = 1) -> Set[str]:
-    """Return the bots that the participant has had here or in the study's group, rated, failed or left.
+    """Return the bots that the participant has already been assigned here or in the study's group.
 
-    In a study with parts bots come again: those are left out that they had more often than the `n` they had least.
+    In a study with parts, bots are assigned repeatedly; bots used more often than the `n` least-used ones are excluded.
 
     Args:
-        history: their tasks here, if they have been read already.
-        n: number of different bots that they need.
+        history: the participant's tasks here, if already loaded.
+        n: number of different bots needed.
     """
     if participant.study.values.sittings.parts:
         times = Counter(bot_id for bot_id, _key in (history or task_history(participant)).cell_counts.elements())
@@ -138,11 +138,11 @@ def bots_met(participant: Participant, history: TaskHistory | None = None, n: in
 
 
 def bots_beyond_cap(study: Study) -> dict[str, str]:
-    """Return bots of the study for whose next reply its cap leaves too little, with the reason."""
+    """Return bots of the study whose cost limit is too close for another reply, with the reason."""
     if study.values.quotas.max_cost is None:
         return {}
     spent = spending_spent(Spending.Of.STUDY, str(study.pk))
-    reason = _("the study's cap of {cap} is reached: {spent} is spent").format(
+    reason = _("the study's cost limit of {cap} is reached ({spent} spent)").format(
         cap=f"{study.values.quotas.max_cost:g}", spent=f"{spent:.6g}"
     )
     return {
@@ -153,7 +153,7 @@ def bots_beyond_cap(study: Study) -> dict[str, str]:
 
 
 def bots_full(study: Study, loads: BotLoads) -> set[str]:
-    """Return the bots whose quotas, or those of all their cells, are filled by conversations or held places.
+    """Return the bots whose quotas (or those of all their cells) are filled by conversations and reservations.
 
     Args:
         loads: loads by participants, as `bot_loads` returns them.
@@ -166,15 +166,15 @@ def bots_full(study: Study, loads: BotLoads) -> set[str]:
 def bots_refusal(
     study: Study, *, met: Collection[str], loads: BotLoads | None = None, synthetic: bool = False, n: int = 1
 ) -> Refused | None:
-    """Return the reason why the study has no bot left for a participant; None if it has one.
+    """Return the reason why no bot is left for a participant, or None if there is one.
 
-    A bot that is unavailable at the moment still counts as one.
+    A bot that is temporarily unavailable counts as left.
 
     Args:
-        met: bots that the participant has had.
-        loads: number of participants by bot, if they have been counted already.
+        met: bots that the participant has already had.
+        loads: number of participants by bot, if already counted.
         synthetic: True for a scripted participant, who does not count towards quotas.
-        n: number of different bots that they need.
+        n: number of different bots needed.
     """
     remaining = [bot_id for bot_id in study.bots if bot_id not in met]
     if not study.bots:
@@ -208,11 +208,11 @@ AND (SELECT person.study_id FROM studies_participant person
      WHERE person.id = task.participant_id AND person.is_synthetic = %s LIMIT 1) = %s
 GROUP BY slot.bot_id, slot.condition
 """
-"""Counts as `TaskCount` and `slots_held`, in SQL: every draw runs it, and Django takes 14 times as long."""
+"""Same counts as `TaskCount` and `slots_held` in raw SQL: it runs on every draw, and the ORM takes 14 times as long."""
 
 
 def bot_loads(study: Study, bot_ids: Collection[str], *, synthetic: bool) -> BotLoads:
-    """Count each bot's and each cell's rated tasks and held places, in one query.
+    """Count rated tasks and reservations of each bot and cell, in one query.
 
     Args:
         synthetic: True for scripted participants only, who are balanced separately; else real ones only.
@@ -241,9 +241,9 @@ def with_loads(
 
 
 def n_tasks_taken(study: Study) -> int:
-    """Return the number of participants' tasks that are rated or hold a place.
+    """Return the number of participants' tasks that are rated or reserved.
 
-    In a study with parts each person who has begun counts for all of them: their place is kept.
+    In a study with parts, everyone who has started counts for all parts, because their places are reserved.
     """
     if n_parts := len(study.values.sittings.parts):
         is_counted = Q(state=Task.State.OPEN, created_at__gte=_places_since(study)) | Q(outcome=Outcome.RATED)
@@ -255,15 +255,15 @@ def n_tasks_taken(study: Study) -> int:
 
 
 def is_collecting(study: Study) -> bool:
-    """Return True if ratings planned for the study are still to come, so that results are interim ones."""
+    """Return True if ratings planned for the study are still to come, so that results are interim."""
     return study.state in (Study.State.COLLECTING, Study.State.PAUSED) and not has_planned_number(study)
 
 
 def keeps_always_valid(study: Study) -> bool:
-    """Return True if the always-valid test decides about the study's bots.
+    """Return True if the study's bots are compared with the anytime-valid test.
 
-    It does from the opening on, so that closing changes no verdict, unless the study has the number of people that it
-    was opened with. Imported studies were never open.
+    This is decided when the study opens, so that closing changes no verdict, unless the study has reached the number of
+    participants that it was opened with. Imported studies were never open.
     """
     if not (study.is_sequential or study.state in (Study.State.COLLECTING, Study.State.PAUSED)):
         return False
@@ -277,7 +277,7 @@ def _planned_numbers(values: StudyValues) -> tuple[Any, ...]:
 
 
 def has_planned_number(study: Study) -> bool:
-    """Return True if all conversations that the study plans are completed; False without a planned number."""
+    """Return True if all planned conversations are completed; False without a planned number."""
     counts = TaskCount.objects.filter(study=study, is_synthetic=False, conversation=None, item=None)
     done, in_cells = Counter[str](), Counter[tuple[str, str]]()
     for bot_id, cell, n in counts.values_list("bot_id", "cell", "n_completed"):
@@ -297,10 +297,10 @@ def has_planned_number(study: Study) -> bool:
 
 
 def open_tasks(study: Study, *, synthetic: bool) -> QuerySet[Task]:
-    """Return the open tasks that still hold their place.
+    """Return the open tasks whose reservation has not expired.
 
-    The participant of each of these few is looked up by key. With a join, PostgreSQL scans all participants of a
-    study for each task until its statistics know that the study has any.
+    The participant of each of these few tasks is looked up by key. With a join, PostgreSQL would scan all participants
+    of a study for each task until its statistics include the study.
     """
     people = Participant.objects.filter(pk=OuterRef("participant"), is_synthetic=synthetic)
     return Task.objects.alias(of_study=Subquery(people.values("study")[:1])).filter(
@@ -309,11 +309,11 @@ def open_tasks(study: Study, *, synthetic: bool) -> QuerySet[Task]:
 
 
 def _places_since(study: Study) -> datetime:
-    """Return when a task was begun at the earliest that still holds its place."""
+    """Return the earliest start of a task whose reservation is still valid."""
     return database_now() - study.values.assignment.place_held_for
 
 
 def slots_held(study: Study, *, synthetic: bool) -> QuerySet[Slot]:
-    """Return the slots of open tasks that hold a place; a chat whose bot failed holds none."""
+    """Return the slots of open tasks with a reservation; a chat whose bot failed has none."""
     slots = Slot.objects.filter(task__in=open_tasks(study, synthetic=synthetic))
     return slots.exclude(chat__state="failed")

@@ -1,4 +1,4 @@
-"""Cases of rules that look at the participant: read from the database, and decided candidate by candidate."""
+"""Input of assignment rules that depend on the participant, read from the database."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from webapp.studies.models import Participant, QuestionAnswers, Study, Task
 
 
 def assignment_case(study: Study, participant: Participant) -> AssignmentCase:
-    """Read what a rule may look at, without candidates."""
+    """Read the input of an assignment rule, without candidates."""
     answers: dict[str, Any] = {}
     for stored in QuestionAnswers.objects.filter(participant=participant).order_by("pk"):
         answers |= stored.answers
@@ -33,7 +33,7 @@ def assignment_case(study: Study, participant: Participant) -> AssignmentCase:
 def places_for(
     case: AssignmentCase, candidates: Sequence[Candidate], n: int, choose: Callable[[AssignmentCase], int]
 ) -> list[int]:
-    """Return the places of `n` different candidates in the order in which the rule chose them."""
+    """Return the indices of `n` different candidates in the order chosen by the rule."""
     remaining, places, drawn_places = list(candidates), list(range(len(candidates))), list[int]()
     for _number in range(n):
         index = choose(replace(case, candidates=tuple(remaining)))

@@ -1,8 +1,8 @@
 """Cells of a study, each a bot with a condition, and the draw of a participant's cells.
 
-The study's rule draws cells in place of bots: those with the fewest completed and open tasks come first. Of equal
-ones first those whose bot, and then whose levels, have the fewest. Levels that vary within participants come in
-rounds: none comes again before the others have come. Levels that vary between participants stay.
+The study's rule draws cells instead of bots, fewest completed and open tasks first. Ties are resolved by the tasks of
+the bot, then of the levels. Levels that vary within participants come in rounds: all are used once before any is
+repeated. Levels that vary between participants stay the same.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from webapp.studies.conditions import Condition, Conditions, bots_of, condition_
 
 
 class BotLoads(dict[str, int]):
-    """Number of tasks of each bot; `cells` has them by bot and by key of the condition."""
+    """Number of tasks of each bot; `cells` has them by bot and condition key."""
 
     def __init__(self, bot_ids: Iterable[str]) -> None:
         super().__init__(dict.fromkeys(bot_ids, 0))
         self.cells: Counter[tuple[str, str]] = Counter()
 
     def add(self, bot_id: str, key: str, n: int) -> None:
-        """Count more tasks of a bot, unless it is none of those to count."""
+        """Count more tasks of a bot; bots that are not counted are ignored."""
         if bot_id in self:
             self[bot_id] += n
             self.cells[bot_id, key] += n
@@ -30,7 +30,7 @@ class BotLoads(dict[str, int]):
 
 @dataclass(frozen=True, slots=True)
 class DrawnBot:
-    """A bot with the condition that was drawn with it; the condition is empty in a study that varies nothing."""
+    """Bot with its drawn condition, which is empty in a study without factors."""
 
     bot_id: str
     condition: Condition = field(default_factory=dict)
@@ -38,7 +38,7 @@ class DrawnBot:
 
 @dataclass(frozen=True, slots=True)
 class BotCell:
-    """A bot with a condition, and the condition's key."""
+    """Bot with a condition and the condition's key."""
 
     bot_id: str
     condition: Condition
@@ -46,7 +46,7 @@ class BotCell:
 
 
 def cells_of(conditions: Conditions, bots: Collection[str]) -> list[BotCell]:
-    """Return the cells of the design with these bots."""
+    """Return the cells of the design for these bots."""
     cells = []
     for levels in conditions.combinations():
         condition = conditions.build_condition(levels)
@@ -65,7 +65,7 @@ def bots_without_room(conditions: Conditions, loads: BotLoads) -> set[str]:
 
 @dataclass
 class CellDraw:
-    """Cells that one participant may get, and the number of times that they had each level.
+    """Cells available to one participant, with counts of their earlier levels.
 
     Attributes:
         loads: tasks of the study's bots and cells.
@@ -98,16 +98,16 @@ class CellDraw:
         return [cell for cell in cells if len(bots_at[self._levels(cell.condition, "between")]) >= n]
 
     def shared(self, first: str, second: str) -> list[BotCell]:
-        """Return the cells of the first bot whose conditions the second can have, too."""
+        """Return the cells of the first bot with conditions that the second bot can have too."""
         cells = self.options((first, second))
         keys = {cell.key for cell in cells if cell.bot_id == second}
         return [cell for cell in cells if cell.bot_id == first and cell.key in keys]
 
     def ranked(self, cells: Sequence[BotCell], partner: str = "") -> list[tuple[int, BotCell]]:
-        """Return the cells that the participant had least, and of these whose levels, with ranks by load from 0.
+        """Return the participant's least-used cells (then levels), with ranks by load from 0.
 
         Args:
-            partner: a bot that gets the same condition; its load counts, too.
+            partner: a bot that gets the same condition; its load counts too.
         """
         fewest = min(self._count_earlier(cell) for cell in cells)
         fresh = [cell for cell in cells if self._count_earlier(cell) == fewest]
@@ -130,7 +130,7 @@ class CellDraw:
         )
 
     def take(self, cell: BotCell) -> DrawnBot:
-        """Return the drawn bot, and count its condition among those that the participant had."""
+        """Return the drawn bot, and add its condition to the participant's history."""
         self.earlier_conditions.append(cell.condition)
         return DrawnBot(cell.bot_id, cell.condition)
 
@@ -138,7 +138,7 @@ class CellDraw:
         return tuple(condition.get(factor.key) for factor in self.conditions.factors if factor.varies == varies)
 
     def _stays(self, condition: Condition) -> bool:
-        """Return True if the participant stays at their levels of factors that vary between participants."""
+        """Return True if the condition keeps the participant's levels of between-participant factors."""
         for factor in self.conditions.factors:
             levels = {earlier.get(factor.key) for earlier in self.earlier_conditions} & {
                 level.key for level in factor.levels
@@ -148,7 +148,7 @@ class CellDraw:
         return True
 
     def _count_earlier(self, cell: BotCell) -> tuple[int, int, int]:
-        """Return the number of times that the participant had the cell, its levels together, and each of them."""
+        """Return how often the participant had the cell, its combination of levels, and each level."""
         now = self._levels(cell.condition, "within")
         earlier_levels = [self._levels(condition_before, "within") for condition_before in self.earlier_conditions]
         times = self.times[cell.bot_id, cell.key]

@@ -1,4 +1,4 @@
-"""Bots that participants choose themselves where a study allows it, by names that do not reveal them."""
+"""Bots that participants choose themselves, under neutral names."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from webapp.studies.protocols.base import get_protocol
 
 @dataclass(frozen=True, slots=True)
 class BotChoice:
-    """One bot to choose.
+    """Bot to choose.
 
     Attributes:
-        number: its place among the study's shuffled bots, from 1; the page contains no other id.
+        number: position among the study's shuffled bots, from 1; the page contains no other id.
         name: neutral, or the study's own name for it.
     """
 
@@ -33,7 +33,7 @@ def lets_choose(study: Study) -> bool:
 
 
 def choices_of(study: Study, participant: Participant | None, nonce: str) -> list[BotChoice]:
-    """Return the bots that the participant may choose from now, shuffled by the entry form's nonce.
+    """Return the bots that the participant may choose from, shuffled by the entry form's nonce.
 
     Args:
         participant: None for a new visitor.
@@ -60,7 +60,7 @@ def choices_of(study: Study, participant: Participant | None, nonce: str) -> lis
 
 
 def bot_chosen(study: Study, nonce: str, number: str) -> str:
-    """Return the bot with this number on an entry form; empty if none was chosen, or choosing is not allowed."""
+    """Return the bot with this number on an entry form; empty without a choice."""
     if not lets_choose(study) or not number.isascii() or not number.isdigit():
         return ""
     bots = _shuffled(study, nonce)

@@ -1,8 +1,8 @@
-"""Counterbalancing: orders of bots, sides of pairs, and counts of completed work.
+"""Counterbalancing of bot orders and sides of pairs, from counts of completed work.
 
-For k bots a balanced Latin square (Williams, 1949, Australian Journal of Scientific Research A 2) has k orders, or 2
-k where k is odd: in all of them together each bot stands in each position equally often, and follows each other bot
-equally often. Participants are given the order that the fewest have completed.
+For k bots a balanced Latin square (Williams, 1949, Australian Journal of Scientific Research A 2) has k orders, or 2 k
+where k is odd: across all of them, each bot is in each position equally often, and follows each other bot equally
+often. Participants get the order that the fewest have completed.
 
 Draws and quotas read counts of completed work, and not all tasks. A task that ended early because a bot failed is
 paid, so it counts as a task of the study; its conversation was not rated, so it does not count for the bot.
@@ -27,9 +27,9 @@ from webapp.studies.models import Item, Outcome, Participant, SequenceCount, Slo
 
 
 def slots_grouped(slots: Iterable[Slot]) -> list[tuple[Slot, ...]]:
-    """Return the slots in their order: two in a row with sides in order as a pair, any other one alone.
+    """Group slots: two consecutive slots with opposite sides form a pair, others stay single.
 
-    A half whose other half was deleted stays alone: its neighbour is of another pair.
+    A half without its other half (deleted) stays single, because its neighbour belongs to another pair.
     """
     remaining = list(slots)
     groups: list[tuple[Slot, ...]] = []
@@ -44,24 +44,24 @@ def slots_grouped(slots: Iterable[Slot]) -> list[tuple[Slot, ...]]:
 
 
 def slots_judged(slots: Iterable[Slot]) -> list[tuple[Slot, ...]]:
-    """Return the slots grouped, without halves of pairs whose other half was deleted."""
+    """Return the slots grouped, without incomplete pairs."""
     return [group for group in slots_grouped(slots) if len(group) == 2 or not group[0].side]
 
 
 def slots_kept(slots: QuerySet[Slot]) -> QuerySet[Slot]:
-    """Return the slots except those of chats whose bot failed, and of pairs that were abandoned for such a chat."""
+    """Return the slots without failed chats and the pairs abandoned because of them."""
     return slots.exclude(Q(chat__state="failed") | ~Q(side="") & Q(chat__state="ended"))
 
 
 def pairs_compared(participant: Participant) -> set[frozenset[str]]:
-    """Return the pairs of bots that the participant was given in this study, judged or not."""
+    """Return the pairs of bots that the participant was assigned in this study, rated or not."""
     slots = Slot.objects.filter(task__participant=participant).exclude(bot_id="").exclude(side="")
     groups = slots_grouped(slots.order_by("task", "order"))
     return {frozenset(slot.bot_id for slot in group) for group in groups if len(group) == 2}
 
 
 def pair_of_slot(slot: Slot) -> tuple[Slot, Slot] | None:
-    """Return the pair that the slot is one half of, in its order; None if it stands alone."""
+    """Return the pair that contains the slot, in order; None for a single slot."""
     if not slot.side:
         return None
     slots = Slot.objects.filter(task=slot.task_id).order_by("order")
@@ -72,7 +72,7 @@ def pair_of_slot(slot: Slot) -> tuple[Slot, Slot] | None:
 
 @dataclass(frozen=True, slots=True)
 class PairBegun:
-    """Two conversations that were side by side already.
+    """Pair of conversations that participants have already compared.
 
     Attributes:
         n_raters: number of participants who have or had them.
@@ -85,7 +85,7 @@ class PairBegun:
     n_first: int
 
     def order_sides(self, rng: random.Random) -> tuple[str, str]:
-        """Return both with the one first that was A less often; drawn where neither was."""
+        """Return both sides for the pair, with A for the one that was A less often; ties are drawn."""
         ahead = 2 * self.n_first - self.n_raters
         is_first = ahead < 0 or (ahead == 0 and rng.random() < 0.5)
         return (self.first, self.second) if is_first else (self.second, self.first)
@@ -93,16 +93,16 @@ class PairBegun:
 
 @dataclass
 class DialogueHistory:
-    """Counts of how often each bot's conversations were shown, by bot and side."""
+    """Counts of each bot's shown conversations, by bot and side."""
 
     n: Counter[tuple[str, str]] = field(default_factory=Counter)
 
     def load(self, bot_id: str) -> int:
-        """Return the number of times that the bot's conversations were given."""
+        """Return how often the bot's conversations were assigned."""
         return self.n[bot_id, "A"] + self.n[bot_id, "B"]
 
     def sides(self, first: str, second: str, rng: random.Random) -> tuple[str, str]:
-        """Return both bots with the one first that was A less often than B, compared with the other."""
+        """Return both bots, first the one that was A less often compared with the other."""
         ahead = [self.n[bot_id, "A"] - self.n[bot_id, "B"] for bot_id in (first, second)]
         is_first = ahead[0] < ahead[1] or (ahead[0] == ahead[1] and rng.random() < 0.5)
         return (first, second) if is_first else (second, first)
@@ -113,16 +113,16 @@ class DialogueHistory:
 
 
 def dialogue_history(study: Study, *, synthetic: bool) -> DialogueHistory:
-    """Count the conversations that the study's participants had, by bot and side, in one query."""
+    """Count the conversations shown to the study's participants by bot and side, in one query."""
     rows = _slots_on_sides(study, synthetic=synthetic).values_list("conversation__bot__bot_id", "side")
     return DialogueHistory(Counter({(bot, side): n for bot, side, n in rows.annotate(n=Count("pk"))}))
 
 
 def pairs_begun(study: Study, unseen: QuerySet[Any], raters_wanted: int, *, synthetic: bool) -> list[PairBegun]:
-    """Return the pairs of unseen conversations that still lack raters, in a stable order.
+    """Return the pairs of unseen conversations that still need raters, in a stable order.
 
     Args:
-        unseen: conversations that the participant may be given.
+        unseen: conversations that the participant may be assigned.
         raters_wanted: number of raters that each pair should have.
     """
     partner = Slot.objects.filter(task=OuterRef("task"), order=OuterRef("order") + 1, side="B")
@@ -143,7 +143,7 @@ def pairs_begun(study: Study, unseen: QuerySet[Any], raters_wanted: int, *, synt
 
 
 def _slots_on_sides(study: Study, *, synthetic: bool) -> QuerySet[Slot]:
-    """Return the slots of the study that hold a side of a pair; places that were lost are given again."""
+    """Return the study's slots with a side of a pair, without those of expired reservations."""
     slots = Slot.objects.filter(
         task__participant__study=study, task__participant__is_synthetic=synthetic, conversation__isnull=False
     ).exclude(side="")
@@ -151,13 +151,13 @@ def _slots_on_sides(study: Study, *, synthetic: bool) -> QuerySet[Slot]:
 
 
 def slots_with(items: Sequence[str], *, synthetic: bool) -> QuerySet[Slot]:
-    """Return the slots with these items; places that were lost are given again, as they were shown."""
+    """Return the slots with these items, without those of expired reservations."""
     slots = Slot.objects.filter(item__in=[int(item) for item in items], task__participant__is_synthetic=synthetic)
     return slots.exclude(task__state__in=[Task.State.EXPIRED, Task.State.WITHDRAWN]).order_by()
 
 
 def replies_given(items: Sequence[str], *, synthetic: bool) -> dict[str, tuple[int, list[Sequence[int]]]]:
-    """Return for each item its number of replies, and those that each rater was shown, in two queries."""
+    """Return each item's number of replies and the replies shown to each rater, in two queries."""
     stored = Item.objects.filter(pk__in=[int(item) for item in items]).values_list("pk", "responses")
     replies_by_item: dict[str, tuple[int, list[Sequence[int]]]] = {
         str(pk): (len(replies), []) for pk, replies in stored
@@ -168,13 +168,13 @@ def replies_given(items: Sequence[str], *, synthetic: bool) -> dict[str, tuple[i
 
 
 def replies_balanced(n_held: int, shown_before: Sequence[Sequence[int]], n: int, rng: random.Random) -> list[int]:
-    """Return the numbers of `n` of an item's replies, in the order in which they are shown.
+    """Return the indices of `n` replies of an item in display order, balanced over raters.
 
-    The replies that were shown least often, with those that they were shown least often with; then the order in which
-    each stands where it stood least often. Ties are drawn.
+    First the replies shown least often, then those shown least often together; then the order in which each reply has a
+    position it had least often. Ties are drawn.
 
     Args:
-        shown_before: what was shown before, in that order.
+        shown_before: indices shown to earlier raters, in display order.
     """
     times = Counter(reply for numbers in shown_before for reply in numbers)
     together = Counter(frozenset(pair) for numbers in shown_before for pair in combinations(numbers, 2))
@@ -205,12 +205,12 @@ def williams(bots: Sequence[str]) -> list[BotOrder]:
 
 
 def sequence_key(order: BotOrder) -> str:
-    """Return a short name of an order, by which it is counted."""
+    """Return a short key of an order, used for counting."""
     return hashlib.sha256("\n".join(order).encode()).hexdigest()[:16]
 
 
 def order_drawn(study: Study, bots: Sequence[str], rng: random.Random, *, synthetic: bool) -> tuple[BotOrder, str]:
-    """Return the order with the fewest participants, completed or open, ties drawn, and its key.
+    """Return the order with the fewest participants, completed or open, and its key; ties are drawn.
 
     Args:
         synthetic: True to count scripted participants only, who are balanced separately; else real ones only.
@@ -228,7 +228,7 @@ def order_drawn(study: Study, bots: Sequence[str], rng: random.Random, *, synthe
 
 
 def sequence_counted(*, task: Task) -> None:
-    """Count the order of a completed task, if it was rated to its end; in the same transaction."""
+    """Count the order of a completed task with all ratings; call it in the same transaction."""
     key = task.payload.get("sequence")
     if not key or not Task.objects.filter(pk=task.pk, outcome=Outcome.RATED).exists():
         return
@@ -239,7 +239,7 @@ def sequence_counted(*, task: Task) -> None:
 
 
 def sequences_count_anew(*, study_id: int) -> None:
-    """Count all orders of a study again, after an erasure of participants."""
+    """Recount all orders of a study after participants were erased."""
     SequenceCount.objects.filter(study=study_id).delete()
     done = Task.objects.filter(participant__study=study_id, outcome=Outcome.RATED, payload__has_key="sequence")
     counts: dict[tuple[bool, str], int] = {}
@@ -253,13 +253,13 @@ def sequences_count_anew(*, study_id: int) -> None:
 
 
 _ALL = ("", "", None, None)
-"""Stands for no bot, conversation or item: the tasks themselves."""
+"""Key of the count of tasks themselves, without a bot, conversation or item."""
 _COUNTED = Q(chat__state="completed") | Q(task__outcome=Outcome.RATED, chat=None)
-"""What is counted of a completed task: chats that were rated, and in a task that was rated what was judged there."""
+"""Counts of a completed task: its rated chats and, if the task was rated, the rated items."""
 
 
 def task_counted(*, task: Task) -> None:
-    """Count a task that has just been completed, and what is in its slots; in the same transaction."""
+    """Count a newly completed task and its slots; call it in the same transaction."""
     person = task.participant
     scope = {"study_id": person.study_id, "is_synthetic": person.is_synthetic}
     slot_rows = Slot.objects.filter(_COUNTED, task=task).values_list(
@@ -267,9 +267,9 @@ def task_counted(*, task: Task) -> None:
     )
     slots = [(bot_id, condition_key(condition), chat, item) for bot_id, condition, chat, item in slot_rows]
     rows = [TaskCount(**scope, **_target(*target)) for target in dict.fromkeys([_ALL, *slots])]
-    TaskCount.objects.bulk_create(rows, ignore_conflicts=True)  # those that there are not yet
+    TaskCount.objects.bulk_create(rows, ignore_conflicts=True)  # those without a row yet
     counts = TaskCount.objects.filter(**scope)
-    # The task itself first: other transactions that count in the study wait there, so there is no deadlock.
+    # The task's row first: other transactions that count in the study wait for it, so there is no deadlock.
     counts.filter(bot_id="", conversation=None, item=None).update(n_completed=F("n_completed") + 1)
     bots, _cells, chats, items = ({slot[i] for slot in slots if slot[i]} for i in range(4))
     of_slots = Q(conversation__in=chats) | Q(item__in=items)
@@ -280,7 +280,7 @@ def task_counted(*, task: Task) -> None:
 
 
 def study_count_anew(*, study_id: int) -> None:
-    """Count all completed tasks of a study again, after some of them are gone."""
+    """Recount all completed tasks of a study after some were deleted."""
     with transaction.atomic():
         TaskCount.objects.filter(study=study_id).delete()
         sequences_count_anew(study_id=study_id)

@@ -51,7 +51,7 @@ CHOICE_GONE = gettext_lazy("This chatbot is no longer available. Choose another 
 
 @dataclass(frozen=True, slots=True)
 class StudyDraw:
-    """The `Draw` of one participant, made while the study's row is locked: counts do not change meanwhile.
+    """The `Draw` of one participant, used while the study's row is locked so that counts do not change.
 
     Attributes:
         values: values of the study's version that the task will follow.
@@ -104,21 +104,21 @@ class StudyDraw:
 
     @property
     def _is_limited(self) -> bool:
-        """True if full bots and cells are not given: not to scripted participants, nor to those who come back."""
+        """Return True if full bots and cells are excluded, except for scripted and returning participants."""
         return not (self.participant.is_synthetic or (self.history is not None and self.history.completed_parts))
 
     def _bots_again(self, n: int) -> Sequence[str]:
-        """Return the bots of the part before, where the study keeps them; empty once one of them failed."""
+        """Return the bots of the previous part if the study keeps them; empty after a failure."""
         if not self.values.sittings.same_bot or self.history is None:
             return ()
         last = self.history.bots_last
         return last if len(last) == n and not {*last} & {*self.exclude} else ()
 
     def _with_conditions(self, bots: Sequence[str], n: int, loads: BotLoads, met: Collection[str]) -> list[DrawnBot]:
-        """Return `n` of the bots, each with the condition drawn with it.
+        """Return `n` of the bots, each with its drawn condition.
 
         Raises:
-            Refused: as `bots`; `bots_full` too if the cells that this participant may get are full.
+            Refused: as `bots`; also `bots_full` if all cells available to this participant are full.
         """
         cells, drawn_bots = self._cells(loads), list[DrawnBot]()
         while len(drawn_bots) < n:
@@ -147,12 +147,11 @@ class StudyDraw:
         return Refused(StartRefusal.ALL_RATED, _("You have already rated every chatbot."))
 
     def _needs_of(self, bots: Sequence[str]) -> list[float] | None:
-        """Return the number of ratings that each bot still needs; None if the rule has no such numbers."""
+        """Return the number of ratings that each bot still needs; None if the rule does not use it."""
         return [float(self.needs.get(bot_id, 0)) for bot_id in bots] if self.needs else None
 
     def pairs(self, n: int = 1) -> list[tuple[DrawnBot, DrawnBot]]:
-        """Return `n` different pairs of bots, or as many as are left; the rule draws the first bot and then its
-        partner.
+        """Return `n` different pairs of bots, or all that are left; the rule draws the first bot and then its partner.
 
         Raises:
             Refused: `no_bot` if fewer than two can answer, `all_rated` if this participant has compared all of them.
@@ -167,7 +166,7 @@ class StudyDraw:
             raise Refused(StartRefusal.NO_BOT, _("No chatbot is available at the moment."))
         compared = pairs_compared(participant)
         remaining = {frozenset(pair) for pair in combinations(bots, 2)} - compared
-        if not remaining and self.values.sittings.parts:  # all of them come again
+        if not remaining and self.values.sittings.parts:  # repeat all pairs
             remaining = {frozenset(pair) for pair in combinations(bots, 2)}
         if not remaining:
             raise Refused(StartRefusal.ALL_RATED, _("You have already compared all chatbots."))
@@ -193,7 +192,7 @@ class StudyDraw:
         return drawn_pairs
 
     def _pair_with_condition(self, cells: CellDraw, first: str, second: str) -> tuple[DrawnBot, DrawnBot]:
-        """Return both bots with one condition, drawn by the load of both cells."""
+        """Return both bots with a common condition, drawn by the load of both cells."""
         ranked = cells.ranked(cells.shared(first, second), partner=second)
         bot_conditions = [(cell.bot_id, cell.condition) for _rank, cell in ranked]
         [place] = self._places([rank for rank, _cell in ranked], 1, bot_conditions=bot_conditions)
@@ -208,7 +207,7 @@ class StudyDraw:
         return Refused(StartRefusal.ALL_RATED, _("You have already compared all chatbots."))
 
     def _one_of(self, bots: Collection[str], loads: Mapping[str, int]) -> str:
-        """Return the bot among these that the rule gives."""
+        """Return one of these bots, chosen by the rule."""
         ordered = sorted(sorted(bots), key=loads.__getitem__)
         bot_conditions: list[tuple[str, Mapping[str, str]]] = [(bot_id, {}) for bot_id in ordered]
         [place] = self._places([loads[b] for b in ordered], 1, self._needs_of(ordered), bot_conditions)
@@ -244,10 +243,10 @@ class StudyDraw:
         return self._stored("conversation", unseen, n, n)
 
     def dialogues(self, n: int = 1) -> list[tuple[str, str]]:
-        """Return `n` pairs of unseen conversations of two bots, or as many as are left.
+        """Return `n` pairs of unseen conversations of two bots, or all that are left.
 
-        Pairs that are begun and lack raters come first. For a new one the rule draws the first bot, its partner, and
-        a conversation of each.
+        Existing pairs that need raters come first. For a new pair, the rule draws the first bot, its partner, and a
+        conversation of each.
 
         Raises:
             Refused: `all_rated` if there is none.
@@ -286,7 +285,7 @@ class StudyDraw:
         return drawn_pairs
 
     def items(self, n: int = 1, *, least: int | None = None) -> list[str]:
-        """Return ids of `n` different items by the study's rule; of `least` at least, where no more are left.
+        """Return ids of `n` different items by the study's rule; at least `least` if fewer are left.
 
         An item with enough raters is given only to fill up a task, and never to more participants than are allowed.
 
@@ -297,12 +296,12 @@ class StudyDraw:
         return self._stored("item", unseen, n, n if least is None else least)
 
     def shown(self, items: Sequence[str], n: int) -> dict[str, list[int]]:
-        """Return the numbers of `n` replies of each item in their order, balanced over its raters so far."""
+        """Return the indices of `n` replies of each item in display order, balanced over earlier raters."""
         earlier_replies = replies_given(items, synthetic=self.participant.is_synthetic)
         return {item: replies_balanced(*earlier_replies[item], n, self._rng("shown", item)) for item in items}
 
     def replies(self, conversations: Sequence[str]) -> dict[str, list[int]]:
-        """Return for each conversation the numbers of the replies that are marked, in their order."""
+        """Return the numbers of the replies to label in each conversation, in order."""
         replies_by_chat = replies_of(self.study, conversations, is_rehearsal=self.participant.is_synthetic)
         n = self.values.marking.n_replies_marked
         for chat, turns in replies_by_chat.items():
@@ -311,10 +310,10 @@ class StudyDraw:
         return replies_by_chat
 
     def with_checks(self, items: Sequence[str]) -> list[str]:
-        """Return the items with checks at drawn places among them: attention checks, gold items, and items once more.
+        """Return the items with attention checks, gold items and repeats inserted at random positions.
 
-        A person gets those attention checks first that they have not had, and no gold item twice. An item comes again
-        at least half the task after its first time, where the task is long enough.
+        Participants get attention checks that are new to them first, and no gold item twice. A repeated item appears at
+        least half a task after its first appearance, if the task is long enough.
         """
         attention = self.values.attention
         ordered_items = list(items)
@@ -358,7 +357,7 @@ class StudyDraw:
             ordered_items.insert(rng.randint(0, len(ordered_items)), str(check.pk))
 
     def sides(self, items: Sequence[str]) -> dict[str, bool]:
-        """Return True for each item whose replies are shown in the opposite order, which fewer participants had."""
+        """Return for each item whether its replies are swapped; fewer participants had this order."""
         slots = slots_with(items, synthetic=self.participant.is_synthetic)
         ahead: dict[str, int] = dict.fromkeys(items, 0)
         for item, is_flipped, n in slots.values_list("item", "is_flipped").annotate(n=Count("pk")):
@@ -386,10 +385,10 @@ class StudyDraw:
         return [by_place[place] for place in places]
 
     def _exclude_finished_items(self, items: QuerySet[Any], n: int) -> QuerySet[Any]:
-        """Leave out items that have their raters.
+        """Remove items that have enough raters.
 
         Raises:
-            Refused: `full` if no item lacks any.
+            Refused: `full` if none is left.
         """
         judging = self.values.judging
         if judging.raters_wanted:
@@ -402,7 +401,7 @@ class StudyDraw:
         return items.filter(n_tasks__lt=judging.raters_most) if judging.raters_most else items
 
     def _rng(self, *parts: str | int) -> random.Random:
-        """Return numbers drawn by the study's seed, others for each person."""
+        """Return a random generator seeded by the study and the participant."""
         return random.Random(derive_seed(self.study.seed, *parts, str(self.participant.pk)))
 
     def _places(
@@ -412,7 +411,7 @@ class StudyDraw:
         needs: Sequence[float] | None = None,
         bot_conditions: Sequence[tuple[str, Mapping[str, str]]] = (),
     ) -> list[int]:
-        """Return the places in `loads` of `n` different ones that the rule gives, in its order.
+        """Return the indices in `loads` of `n` different candidates, in the order chosen by the rule.
 
         Args:
             bot_conditions: bot and condition of each place; none for items and conversations.

@@ -17,7 +17,7 @@ def by_bot_text(value_by_bot: dict[str, Any]) -> str:
 
 
 def _numbers_by_bot(form_value: Any) -> Any:
-    """Read lines “bot: number” of a form; return a value that is no text unchanged."""
+    """Parse lines “bot: number” of a form; values that are not text are returned unchanged."""
     if not isinstance(form_value, str):
         return form_value
     number_by_bot: dict[str, Any] = {}
@@ -34,7 +34,7 @@ def _numbers_by_bot(form_value: Any) -> Any:
 
 
 def _texts_by_bot(form_value: Any) -> Any:
-    """Read lines “bot: name” of a form; return a value that is no text unchanged."""
+    """Parse lines “bot: name” of a form; values that are not text are returned unchanged."""
     if not isinstance(form_value, str):
         return form_value
     name_by_bot: dict[str, str] = {}

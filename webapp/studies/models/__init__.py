@@ -189,22 +189,22 @@ class Study(TimeStamped, OfProject):
         help_text=_("Current version, which new tasks follow."),
     )
     ended_at = models.DateTimeField(
-        null=True, blank=True, editable=False, help_text=_("When the study was last closed.")
+        null=True, blank=True, editable=False, help_text=_("Time at which the study was last closed.")
     )
     is_imported = models.BooleanField(default=False, help_text=_("Created by an import."))
     import_error = models.TextField(
-        blank=True, editable=False, help_text=_("Why the import did not finish; empty if it did.")
+        blank=True, editable=False, help_text=_("Error that stopped the import; empty if it finished.")
     )
     is_sequential = models.BooleanField(
         default=False,
         editable=False,
-        help_text=_("Results were visible while the study was open, so they use the always-valid test."),
+        help_text=_("Results were visible while the study was open, so the anytime-valid test is used."),
     )
     archived_at = models.DateTimeField(
         null=True,
         blank=True,
         editable=False,
-        help_text=_("When the study was archived; it is hidden from lists since."),
+        help_text=_("Time at which the study was archived and hidden from lists."),
     )
     bot_columns = models.JSONField(
         default=dict, blank=True, help_text=_("Data about the bots other than ratings: numbers, factors, controls.")
@@ -449,9 +449,9 @@ class Task(TimeStamped):
             ),
         ]
         indexes = [
-            # Who holds a place: few, among all tasks that ever were.
+            # Reservations: few among all tasks.
             models.Index(fields=["created_at"], condition=Q(state="open"), name="task_open_since"),
-            # Who is at work now, how fast work comes in, and whose work broke.
+            # Current participants, pace of work, and failures.
             models.Index(fields=["updated_at"], condition=Q(state="open"), name="task_open_touched"),
             models.Index(fields=["ended_at"], condition=Q(outcome="rated"), name="task_rated_at"),
             models.Index(fields=["participant"], condition=Q(outcome="bot_failed"), name="task_bot_failed"),

@@ -46,7 +46,7 @@ class OneTimeLink(models.Model):
 
     study = models.ForeignKey("studies.Study", on_delete=models.CASCADE, related_name="one_time_links")
     number = models.PositiveIntegerField(help_text=_("Number of the link in the study."))
-    batch = models.PositiveIntegerField(help_text=_("Number of its list in the study."))
+    batch = models.PositiveIntegerField(help_text=_("Number of the link's list in the study."))
     label = models.CharField(max_length=100, blank=True, help_text=_("Label of its list."))
     created_at = DatabaseTimeField(auto_now_add=True)
     expires_at = models.DateTimeField(null=True, blank=True)
@@ -82,13 +82,13 @@ class LinkCount(models.Model):
 
 
 class Whereabouts(models.Model):
-    """The step of its protocol that a task's person has come to."""
+    """Current step of a task's participant in the study's protocol."""
 
     task = models.OneToOneField("studies.Task", on_delete=models.CASCADE, primary_key=True, related_name="whereabouts")
     study = models.ForeignKey("studies.Study", on_delete=models.CASCADE, related_name="+")
     is_synthetic = models.BooleanField(default=False)
-    step = models.CharField(max_length=30, help_text=_("Step of the page that was requested last."))
-    furthest = models.CharField(max_length=30, help_text=_("Last step that was ever reached."))
+    step = models.CharField(max_length=30, help_text=_("Step of the latest requested page."))
+    furthest = models.CharField(max_length=30, help_text=_("Furthest step reached so far."))
     seen_at = models.DateTimeField()
     is_translated = models.BooleanField(default=False, help_text=_("The browser translated a page of the task."))
 
@@ -107,7 +107,7 @@ class QuizAttempt(models.Model):
     quiz = models.CharField(max_length=32, help_text=_("Digest of the questions."))
     attempt = models.PositiveSmallIntegerField()
     answers = models.JSONField(help_text=_("[{question, answer, is_right}]"))
-    is_right = models.BooleanField(help_text=_("True if all answers are right."))
+    is_right = models.BooleanField(help_text=_("True if all answers were right."))
     created_at = DatabaseTimeField(auto_now_add=True)
 
     class Meta:
@@ -270,7 +270,9 @@ class Item(TimeStamped):
     origin = models.JSONField(
         default=dict, blank=True, help_text=_("How the item was drawn: position, seed, filters, bots.")
     )
-    digest = models.CharField(max_length=32, blank=True, editable=False, help_text=_("Digest of a drawn item's texts."))
+    digest = models.CharField(
+        max_length=32, blank=True, editable=False, help_text=_("Digest of the drawn item's texts.")
+    )
 
     class Meta:
         indexes = [models.Index(fields=["study", "digest"], name="item_digest")]
@@ -345,7 +347,7 @@ class OrderState(models.Model):
     """
 
     study = models.OneToOneField("studies.Study", on_delete=models.CASCADE, related_name="order_state")
-    found = models.JSONField(help_text=_("Result of `evaluation.analysis.leaderboard`."))
+    found = models.JSONField(help_text=_("Output of `evaluation.analysis.leaderboard`."))
     n_ratings = models.PositiveIntegerField()
     made_at = models.DateTimeField()
 

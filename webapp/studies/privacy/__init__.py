@@ -62,13 +62,13 @@ AGREED_KEYS = (*AGREED_TEXTS, *Rights.model_fields)
 
 
 def points_agreed_to(values: StudyValues) -> str:
-    """Return the points before agreeing; they say of people as partners where participants learn of it before."""
+    """Return the consent points, including human partners if these are disclosed before consent."""
     notice = values.people.people_notice if values.people.disclosure == "before" else ""
     return "\n".join(filter(None, [values.texts.consent_points, notice]))
 
 
 def consent_texts(values: StudyValues) -> dict[str, Any]:
-    """Return the exact texts and promises that a participant agrees to."""
+    """Return the exact texts and promises that a participant consents to."""
     typing_notice = values.typing.typing_notice if values.typing.is_agreed_to else ""
     of_texts = {**dict(values.texts), **dict(values.comfort), "typing_notice": typing_notice}
     of_texts["consent_points"] = points_agreed_to(values)
@@ -78,23 +78,23 @@ def consent_texts(values: StudyValues) -> dict[str, Any]:
 
 
 def consent_version(values: StudyValues) -> str:
-    """Return a digest of all that a participant agrees to."""
+    """Return a digest of everything that a participant consents to."""
     return terms_digest(consent_texts(values))
 
 
 def terms_digest(texts: Mapping[str, Any]) -> str:
-    """Return the digest of texts that a participant agreed to."""
+    """Return the digest of consented texts."""
     text = json.dumps(texts, sort_keys=True, ensure_ascii=False)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def _stripped(value: Any) -> Any:
-    """Return a text without the blanks around it, which a browser's form takes away too."""
+    """Return a text without surrounding spaces, which browsers' forms remove as well."""
     return value.strip() if isinstance(value, str) else value
 
 
 def pseudonym(study: Study, name: str) -> str:
-    """Return a participant's name in exported data: always the same, and it does not identify them.
+    """Return a participant's name in exports: stable, and not identifying.
 
     Args:
         name: name as in exports: an imported rater's, or the participant's random id.
@@ -117,13 +117,13 @@ def rows_of(model: type[Model], path: str = "participant") -> Rows:
 
 @dataclass(frozen=True, slots=True)
 class ErasureKind:
-    """One kind of participants' data.
+    """Kind of participants' data.
 
     Attributes:
         title: name on the page that lists the data to be deleted.
         rows: function that returns all rows of this kind that belong to these participants.
-        lock: True if other writes wait at these rows, and so must be held off during the deletion.
-        for_pay: True if it stays when a participant withdraws after the end, so that they are paid.
+        lock: True if these rows must be locked during the deletion, because other writes wait for them.
+        for_pay: True if it is kept when a participant withdraws after the end, so that they can be paid.
     """
 
     title: Any
@@ -138,40 +138,40 @@ _people_gone: list[Callable[[Collection[UUID]], None]] = []
 
 
 def erasure_kind(table: str, title: Any, rows: Rows, *, lock: bool = False, for_pay: bool = False) -> None:
-    """Add a kind, counted under `table`; one that hangs on another is added after it."""
+    """Register a kind, counted under `table`; a kind that depends on another is registered after it."""
     _kinds[table] = ErasureKind(title, rows, lock, for_pay)
 
 
 def erasure_follow(act: Callable[[Collection[int]], None]) -> None:
-    """Register a hook that runs after an erasure, given the studies' ids: it removes files with participants' texts."""
+    """Register a hook that runs after an erasure with the studies' ids and removes files with participants' texts."""
     _follow.append(act)
 
 
 def erasure_people_gone(act: Callable[[Collection[UUID]], None]) -> None:
-    """Register a hook that runs after an erasure, given the participants' ids: it clears data without a foreign key."""
+    """Register a hook that runs after an erasure with participants' ids and clears data without a foreign key."""
     _people_gone.append(act)
 
 
 def studies_gone(study_ids: Collection[int]) -> None:
-    """Remove studies' data outside the database, before their rows are deleted."""
+    """Remove studies' data outside the database before their rows are deleted."""
     for act in _follow:
         act(study_ids)
 
 
 def erasure_kinds() -> dict[str, ErasureKind]:
-    """Return all kinds, by the name their rows are counted under."""
+    """Return all kinds of data by table name."""
     return dict(_kinds)
 
 
 def erasure_counts(participants: QuerySet[Participant]) -> dict[str, int]:
-    """Count the rows of each kind that are stored of these participants."""
+    """Return the number of these participants' rows by kind."""
     return {table: kind.rows(participants).count() for table, kind in _kinds.items()}
 
 
 def people_locked(participants: QuerySet[Participant]) -> QuerySet[Participant]:
-    """Return the participants, with all rows locked at which their writes wait; call it inside a transaction.
+    """Return the participants with all rows locked that their writes wait for; needs a transaction.
 
-    Conversations are locked before participants, as in the services that write, so that there is no deadlock.
+    Conversations are locked before participants, as in the writing services, so that there is no deadlock.
     """
     people = Participant.objects.filter(pk__in=list(participants.values_list("pk", flat=True)))
     for kind in reversed(_kinds.values()):
@@ -182,10 +182,10 @@ def people_locked(participants: QuerySet[Participant]) -> QuerySet[Participant]:
 
 
 def _clean_up(payload: Mapping[str, Any]) -> None:
-    """Run every hook, also after one that fails.
+    """Run all hooks even if one fails.
 
     Raises:
-        RuntimeError: the names and errors of the hooks that failed.
+        RuntimeError: names and errors of the hooks that failed.
     """
     people, studies = {UUID(hex=person) for person in payload["people"]}, set(payload["studies"])
     hooks: list[tuple[Any, Callable[[], object]]] = [(act, partial(act, people)) for act in _people_gone if people]
@@ -206,7 +206,7 @@ clean_up_kind(CLEAN_UP, "Files and results after an erasure", _clean_up)
 
 
 def erased_follow_up(study_ids: Collection[int], *, people: Collection[UUID] = ()) -> None:
-    """Count the studies' work again, and promise to remove files and results that contain erased data.
+    """Recount the studies' work and schedule the removal of files and results with erased data.
 
     Args:
         people: erased participants; none if the participants stay.
@@ -244,7 +244,7 @@ def participants_erase(*, participants: QuerySet[Participant], notes: bool = Fal
 
 
 def _log_entries_of(rows: QuerySet[Any]) -> QuerySet[LogEntry]:
-    """Return the admin log's entries about these rows, found by their keys."""
+    """Return the admin log's entries about these rows, by primary key."""
     return LogEntry.objects.filter(
         content_type=ContentType.objects.get_for_model(rows.model),
         object_id__in=[str(pk) for pk in rows.values_list("pk", flat=True)],
@@ -255,12 +255,12 @@ _SALT = "confab.withdraw"
 
 
 def withdrawal_token(participant: Participant) -> str:
-    """Return the token in the participant's link to withdraw; it is valid as long as they may."""
+    """Return the token of the participant's withdrawal link; it is valid until the time limit."""
     return signing.Signer(salt=_SALT).sign(participant.pk.hex)
 
 
 def withdrawal_of(token: str) -> Participant | None:
-    """Return the link's participant; None for an invalid link, and if they have been erased."""
+    """Return the participant of a link; None for an invalid link or an erased participant."""
     try:
         person = UUID(hex=signing.Signer(salt=_SALT).unsign(token))
     except (signing.BadSignature, ValueError):
@@ -270,7 +270,7 @@ def withdrawal_of(token: str) -> Participant | None:
 
 
 def withdrawal_until(participant: Participant) -> datetime | None:
-    """Return the time limit for withdrawing; None if the study has none after the end, or no task has ended."""
+    """Return the time limit for withdrawing; None without a limit or before a task has ended."""
     ended = participant.tasks.exclude(outcome="").exclude(outcome=Outcome.NO_CONSENT)
     last = ended.exclude(ended_at=None).select_related("version").order_by("-ended_at").first()
     if last is None or last.ended_at is None or not last.version.values.rights.withdrawal_days:
@@ -279,7 +279,7 @@ def withdrawal_until(participant: Participant) -> datetime | None:
 
 
 def may_withdraw(participant: Participant, until: datetime | None) -> bool:
-    """Return True if they may withdraw now: while a task is open, and until the time limit after the end."""
+    """Return True if the participant may withdraw: during an open task, and until the time limit after it."""
     if participant.withdrawn_at is not None:
         return False
     is_early = until is not None and database_now() <= until
@@ -287,12 +287,12 @@ def may_withdraw(participant: Participant, until: datetime | None) -> bool:
 
 
 def query_participant(participant: Participant) -> QuerySet[Participant]:
-    """Return the query for one participant, as erasures take it."""
+    """Return a queryset of one participant, as erasures expect it."""
     return Participant.objects.filter(pk=participant.pk)
 
 
 def withdrawal_loss(participant: Participant) -> dict[str, int]:
-    """Return the number of rows of each kind that would be deleted; kinds without rows are left out."""
+    """Return the number of rows by kind that would be deleted, without empty kinds."""
     people = query_participant(participant)
     kinds = {name: kind for name, kind in erasure_kinds().items() if not kind.for_pay}
     counts = {name: kind.rows(people).count() for name, kind in kinds.items()}
@@ -300,10 +300,10 @@ def withdrawal_loss(participant: Participant) -> dict[str, int]:
 
 
 def participant_withdraw(*, participant: Participant) -> Mapping[str, int]:
-    """Erase a participant's data, in one transaction. Returns the number of rows by kind; done twice, nothing.
+    """Erase a participant's data in one transaction, and return the number of rows by kind; idempotent.
 
     Each task's outcome and code, decisions about pay and the platform's ids stay, and the participant cannot begin
-    again. Files of exports are deleted and results computed again, as with every erasure.
+    again. As with every erasure, export files are deleted and results recomputed.
 
     Raises:
         Refused: `too_late`.
@@ -328,10 +328,10 @@ def participant_withdraw(*, participant: Participant) -> Mapping[str, int]:
 
 
 def _tasks_emptied(person: Participant) -> None:
-    """Clear the participant's tasks, except their outcome and the code and link shown."""
+    """Clear the participant's tasks, except outcome, code and link."""
     tasks = Task.objects.filter(participant=person)
     Slot.objects.filter(task__in=tasks).delete()
-    for task in tasks.exclude(outcome=""):  # of an earlier release, which kept nothing yet
+    for task in tasks.exclude(outcome=""):  # from an earlier release, which stored nothing yet
         store_shown_completion(task=task)
     open_ones = list(tasks.filter(state=Task.State.OPEN))
     tasks.filter(state=Task.State.OPEN).update(

@@ -32,7 +32,7 @@ log = logging.getLogger(__name__)
 
 WITHDRAWN_IDS_KEPT = timedelta(days=90)
 IMPORTED = "import"
-"""Names in files that researchers brought are theirs to keep or to erase."""
+"""Names in uploaded files: researchers decide about them."""
 
 IdsEraser = Callable[[QuerySet[Participant], dict[tuple[UUID, str], str]], dict[str, int]]
 Holder = Callable[[Study, datetime], QuerySet[Any]]
@@ -40,11 +40,11 @@ Holder = Callable[[Study, datetime], QuerySet[Any]]
 
 @dataclass(frozen=True, slots=True)
 class TextsKind:
-    """One place where texts are kept.
+    """Place where texts are stored.
 
     Attributes:
-        rows: those of a study that still hold any.
-        blank: takes the texts out of these rows.
+        rows: rows of a study that still have texts.
+        blank: removes the texts from these rows.
     """
 
     rows: Callable[[Study], QuerySet[Any]]
@@ -57,12 +57,14 @@ _texts_kinds: dict[str, TextsKind] = {}
 
 
 def ids_eraser(erase: IdsEraser) -> None:
-    """Register a function that erases ids in other apps, given substitutes for visit ids; it returns rows by table."""
+    """Register a function that erases ids in other apps, given substitutes for visit ids; it returns row counts by
+    table.
+    """
     _ids_erasers.append(erase)
 
 
 def ids_holder(holds: Holder) -> None:
-    """Register a function that returns participants whose ids stay longer, as their pay was decided after a time."""
+    """Register a function that returns participants whose ids are kept longer because of later pay decisions."""
     _holders.append(holds)
 
 
@@ -193,7 +195,7 @@ def retention_due(now: datetime | None = None) -> list[tuple[Study, str, dict[st
 
 
 CLOCK_JUMP = timedelta(days=1)
-"""After a larger jump of the database's time retention erases nothing for this long, so that somebody can look."""
+"""Pause of retention after a jump of the database's time, so that an administrator can check."""
 
 
 def retention_run() -> list[tuple[Study, str, dict[str, int]]]:
@@ -209,8 +211,8 @@ def retention_run() -> list[tuple[Study, str, dict[str, int]]]:
     if held_until := _hold_after_jump(now):
         raise Refused(
             "clock",
-            f"the database's time has jumped by more than a day since the last look at retention, or Confab was off; "
-            f"nothing is erased before {held_until:%Y-%m-%d %H:%M} UTC. Check the clock of the database's machine",
+            "the database's time has jumped by more than a day since the last retention run, or Confab was off; "
+            f"nothing is erased before {held_until:%Y-%m-%d %H:%M} UTC. Check the clock of the database server",
         )
     erased = []
     for study, kind, _counts in retention_due(now):
@@ -224,9 +226,10 @@ def retention_run() -> list[tuple[Study, str, dict[str, int]]]:
 
 
 def _hold_after_jump(now: datetime) -> datetime | None:
-    """Store that retention was looked at, and return until when it is held; None if it is not.
+    """Record this run, and return until when retention is paused; None if it is not.
 
-    A jump ahead holds it for a day. If the time goes back by more than a day, the jump was an error and the hold ends.
+    A jump ahead pauses it for a day. If the time goes back by more than a day, the jump was an error and the pause
+    ends.
     """
     with transaction.atomic():
         Installation.load()
@@ -254,7 +257,7 @@ def _find_holders(study: Study, since: datetime) -> set[UUID]:
 
 
 def written_keys(study: Study) -> set[str]:
-    """Return the keys of all questions that are answered in words, of every version."""
+    """Return the keys of all written questions, in all versions."""
     questions = (question for version in study.versions.all() for question in _all_questions(version.values))
     return {question.key for question in questions if question.kind == "text"}
 
@@ -264,7 +267,7 @@ def _all_questions(values: Any) -> list[Any]:
 
 
 def answers_without(answers: dict[str, Any], keys: set[str]) -> dict[str, Any]:
-    """Return answers with those in words left out."""
+    """Return answers without those to written questions."""
     return {key: value for key, value in answers.items() if key not in keys}
 
 
@@ -307,13 +310,13 @@ def _items_blank(study: Study, rows: QuerySet[Any]) -> None:
 
 
 def own_texts() -> None:
-    """Add the places of this app where texts are kept."""
+    """Register the columns of this app that store texts."""
     texts_kind("question_answers", TextsKind(_answers_rows, _answers_blank))
     texts_kind("items", TextsKind(_items_rows, _items_blank))
 
 
 def texts_in(rows: Callable[[Study], QuerySet[Any]], column: str, empty: Any = "") -> TextsKind:
-    """Return the kind of a column that is emptied as a whole."""
+    """Return the kind of a column that is cleared as a whole."""
     return TextsKind(
         lambda study: rows(study).exclude(**{column: empty}), partial(_column_blank, column=column, empty=empty)
     )

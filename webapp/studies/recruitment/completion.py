@@ -1,8 +1,8 @@
 """Completion: outcomes of tasks, codes and links for pay, and amounts.
 
-A recruitment platform pays by codes that the researcher agreed with it, one for each outcome of a visit. If the study
-has such a code, it is shown in place of a code of ours. The code that a participant was shown is stored with their
-task: a later correction applies to later participants only. Pages and exports both read it here, so that they agree.
+A recruitment platform pays by codes that the researcher agreed with it, one for each outcome of a visit. Such a code is
+shown instead of Confab's own. The code that a participant was shown is stored with their task: a later correction
+applies to later participants only. Pages and exports both use this module, so that they agree.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ from webapp.studies.settings import StudyValues
 
 @dataclass(frozen=True, slots=True)
 class Completion:
-    """The code and the link back that a person is shown; empty where there is none."""
+    """Code and return link shown to a participant; empty if there is none."""
 
     code: str = ""
     link: str = ""
 
 
 def completion_now(*, study: Study, participant: Participant, outcome: str, own_code: str) -> Completion:
-    """Return the code and link that the study gives for this outcome as it is now.
+    """Return the code and link for this outcome under the study's current settings.
 
-    The link's places stay unfilled, so that no platform's id is stored with it.
+    Placeholders in the link are not filled in, so that no platform id is stored with it.
 
     Args:
-        own_code: the code of Confab's own that they earned; empty if none.
+        own_code: earned code of Confab itself; empty if none.
     """
     settings = study.values.recruitment
     platform = participant.platform
@@ -43,7 +43,7 @@ def completion_now(*, study: Study, participant: Participant, outcome: str, own_
     code = settings.code(outcome)
     if code and "prolific" in (platform, settings.platform):
         return Completion(code, completion_link(code))
-    # Workers of Mechanical Turk go back by a form.
+    # Mechanical Turk workers return through a form.
     link = settings.link(outcome) if platform != "mturk" else ""
     if not code and (not link or "{code}" in link):
         code = own_code
@@ -51,10 +51,10 @@ def completion_now(*, study: Study, participant: Participant, outcome: str, own_
 
 
 def link_filled(completion: Completion, *, participant: Participant, outcome: str, submission: str) -> str:
-    """Return the link with the participant's own values in its places.
+    """Return the link with the participant's values filled in.
 
     Args:
-        submission: the platform's id of the visit that ended so; empty if it gave none.
+        submission: the platform's id of the visit; empty if there is none.
     """
     known = {
         **participant.recruitment,
@@ -97,11 +97,11 @@ class TaskEnding:
 
 
 ENDING_READS = ("participant__study__version", "participant__platform_ids", "version")
-"""What `ending_of` reads besides the task."""
+"""Related rows that `ending_of` reads in addition to the task."""
 
 
 def tasks_with_endings(tasks: QuerySet[Task]) -> QuerySet[Task]:
-    """Return the tasks with all that `ending_of` reads, in the same query."""
+    """Return the tasks with everything that `ending_of` reads, in the same query."""
     return tasks.select_related(*ENDING_READS)
 
 
@@ -127,7 +127,7 @@ def shown_completion_of(task: Task) -> Completion:
 
 
 def store_shown_completion(*, task: Task) -> None:
-    """Store the code and link shown for a task that has just ended; stored ones stay."""
+    """Store the code and link of a task that has just ended; stored ones do not change."""
     completion = shown_completion_of(task)
     Task.objects.filter(pk=task.pk, told={}).update(told={"code": completion.code, "link": completion.link})
 
@@ -155,13 +155,13 @@ def money_text(value: float | Decimal, currency: str) -> str:
 
 
 def pay_of_task(values: StudyValues, sitting: str = "") -> float | None:
-    """Return the pay for a task, or for the part with this key; None where the study does not say it."""
+    """Return the pay for a task or for the part with this key; None if the study does not set it."""
     part_pay = next((part.pay for part in values.sittings.parts if part.key == sitting), None)
     return values.recruitment.pay_each if part_pay is None else part_pay
 
 
 def pay_in_all(values: StudyValues) -> float | None:
-    """Return the pay of a person for one task, or for all parts with their bonus; None where it is not said."""
+    """Return a participant's pay for one task, or for all parts with the bonus; None if not set."""
     parts = values.sittings.parts
     amounts = [pay_of_task(values, part.key) for part in parts] or [values.recruitment.pay_each]
     known = [pay for pay in amounts if pay is not None]
@@ -169,16 +169,16 @@ def pay_in_all(values: StudyValues) -> float | None:
 
 
 def pay_text(values: StudyValues) -> str:
-    """Return the first page's text about pay: the study's own, or the amount; empty if nobody is paid."""
+    """Return the first page's text about pay: the study's own, or the amount; empty without pay."""
     text, amount = sanitise_input(values.texts.payment), pay_in_all(values)
     return text or (money_text(amount, values.recruitment.currency) if amount else "")
 
 
 def is_paid(values: StudyValues) -> bool:
-    """Check whether the study says that participants are paid."""
+    """Return True if the study pays participants."""
     return bool(pay_text(values))
 
 
 def promises_pay(values: StudyValues) -> bool:
-    """Check whether participants are promised their pay when a chatbot fails; an unpaid study promises none."""
+    """Return True if participants are paid when a chatbot fails; unpaid studies promise none."""
     return is_paid(values) and values.texts.promises_pay_on_failure

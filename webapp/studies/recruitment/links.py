@@ -1,14 +1,14 @@
 """Signed links of participants, and the funnel: opened links, reached steps, refused consent.
 
-A researcher makes a list of one-time links. Each carries its number and a signature. Its first visitor who begins, or
-does not agree, is identified by that number from then on, in the table of the platforms' ids.
+A researcher makes a list of one-time links. Each carries its number and a signature. The first visitor who starts or
+declines is then identified by that number, in the table of platform ids.
 
-A link to continue on another device expires, can be revoked, and moves its participant once. A session or a token
-identifies a participant and holds their number of moves at that time. Using a link adds one to this number, so that
-sessions and tokens of earlier devices are no longer valid. The participant's row holds the newest link's nonce: a
-newer link, revocation or use invalidates it.
+A link to continue on another device expires, can be revoked, and moves its participant once. A session or token
+identifies a participant and stores their number of moves. Using a link increments this number, which invalidates
+sessions and tokens of earlier devices. The participant's row holds the newest link's nonce: a newer link, revocation or
+use invalidates it.
 
-Of a refusal nothing is kept but the answer and the platform's ids of the visit.
+Declining stores only the outcome and the platform's ids of the visit.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ MOST_LINK_DAYS = 3650
 
 @dataclass(frozen=True, slots=True)
 class LinkList:
-    """One list of links, and how many of them have been used."""
+    """List of links, with the number of used ones."""
 
     batch: int
     label: str
@@ -55,7 +55,7 @@ class LinkList:
 
 @dataclass(frozen=True, slots=True)
 class LinkRow:
-    """One link as it is given out, and its state."""
+    """Link with its state, as it is given out."""
 
     number: int
     address: str
@@ -65,18 +65,18 @@ class LinkRow:
 
 
 def links_make(*, study: Study, n: int, label: str = "", days: int | None = None) -> int:
-    """Make a list of so many links. Returns the number of the list.
+    """Create a list of one-time links and return its number.
 
     Args:
-        days: for how long they may be used; for ever if not given.
+        days: validity in days; unlimited if not given.
 
     Raises:
-        Refused: `bad_number` for a number of links or days that cannot be.
+        Refused: `bad_number` for an invalid number of links or days.
     """
     if not 1 <= n <= MOST_LINKS_AT_ONCE:
-        raise Refused("bad_number", f"{n} links cannot be made at once; 1 to {MOST_LINKS_AT_ONCE} can")
+        raise Refused("bad_number", f"{n} links cannot be created at once; choose 1 to {MOST_LINKS_AT_ONCE}")
     if days is not None and not 1 <= days <= MOST_LINK_DAYS:
-        raise Refused("bad_number", f"{days} days is no time for a link; 1 to {MOST_LINK_DAYS} days is")
+        raise Refused("bad_number", f"links cannot be valid for {days} days; choose 1 to {MOST_LINK_DAYS}")
     until = database_now() + timedelta(days=days) if days is not None else None
     with transaction.atomic():
         Study.objects.select_for_update(of=("self",), no_key=True).get(pk=study.pk)
@@ -90,7 +90,7 @@ def links_make(*, study: Study, n: int, label: str = "", days: int | None = None
 
 
 def links_of(study: Study) -> list[LinkList]:
-    """Return the study's lists, the newest first."""
+    """Return the study's lists, newest first."""
     grouped = study.one_time_links.values("batch", "label", "expires_at").annotate(
         made_at=Min("created_at"), n=Count("pk"), n_used=Count("pk", filter=Q(used_at__isnull=False))
     )
@@ -98,10 +98,10 @@ def links_of(study: Study) -> list[LinkList]:
 
 
 def link_rows(study: Study, participant_link: str, batch: int | None = None) -> Iterator[LinkRow]:
-    """Yield the links of a list, or of all, as they are given out.
+    """Yield the links of a list or of all lists.
 
     Args:
-        participant_link: the address of the study's first page.
+        participant_link: URL of the study's first page.
     """
     newest = Task.objects.filter(
         participant__platform_ids__study=OuterRef("study"),
@@ -122,7 +122,7 @@ def link_rows(study: Study, participant_link: str, batch: int | None = None) -> 
 
 
 def link_table(study: Study, participant_link: str, batch: int | None = None) -> Iterator[tuple[str, ...]]:
-    """Yield the same as rows of a CSV file, its header first."""
+    """Yield the links as rows of a CSV file, header first."""
     yield "number", "link", "label", "expires_at", "state"
     for row in link_rows(study, participant_link, batch):
         until = row.expires_at.isoformat() if row.expires_at else ""
@@ -130,12 +130,12 @@ def link_table(study: Study, participant_link: str, batch: int | None = None) ->
 
 
 def link_token(study: Study, number: int) -> str:
-    """Return the number with a signature that holds in this study alone."""
+    """Return the number with a signature that is valid only in this study."""
     return _signer(study).sign(str(number))
 
 
 def link_read(study: Study, token: str) -> tuple[str, str]:
-    """Return the number of a visit's link, and the reason why nobody new may begin by it; each may be empty.
+    """Return the number of a visit's link and the reason why it admits nobody new; both may be empty.
 
     The reasons are `link_missing`, `link_unknown`, `link_expired`, and `link_used` if its participant was erased.
     """
@@ -154,7 +154,7 @@ def link_read(study: Study, token: str) -> tuple[str, str]:
 
 
 def link_use(*, study: Study, number: str) -> None:
-    """Store that the link has been used."""
+    """Mark the link as used."""
     study.one_time_links.filter(number=number, used_at=None).update(used_at=database_now())
 
 
@@ -168,7 +168,7 @@ _SALT = "confab.move"
 
 @dataclass(frozen=True, slots=True)
 class DeviceMove:
-    """Content of a move link: the participant, the nonce, and their number of moves when it was made."""
+    """Content of a move link: the participant, the nonce, and their number of moves at its creation."""
 
     participant: UUID
     nonce: str
@@ -176,7 +176,7 @@ class DeviceMove:
 
 
 def move_link_make(*, participant: Participant) -> str:
-    """Return a token that moves the participant; the one made before it holds no more."""
+    """Return a token that moves the participant, and invalidate the previous one."""
     nonce = secrets.token_urlsafe(8)
     Participant.objects.filter(pk=participant.pk).update(move_nonce=nonce)
     token = f"{participant.pk.hex}.{nonce}.{participant.n_moves}"
@@ -184,7 +184,7 @@ def move_link_make(*, participant: Participant) -> str:
 
 
 def move_links_take_back(*, participant: Participant) -> None:
-    """Let no link that was made so far move the participant."""
+    """Revoke all move links of the participant."""
     Participant.objects.filter(pk=participant.pk).update(move_nonce="")
 
 
@@ -192,8 +192,8 @@ def move_read(token: str) -> tuple[Participant, DeviceMove]:
     """Return the participant that a link would move, and the link's content.
 
     Raises:
-        Refused: `move_unknown` for no valid link, `move_expired`, `move_used`, or `move_replaced` for one that was
-            revoked or replaced by a newer one.
+        Refused: `move_unknown` for an invalid link, `move_expired`, `move_used`, or `move_replaced` for one that
+            was revoked or replaced by a newer one.
     """
     try:
         text = signing.TimestampSigner(salt=_SALT).unsign(token, max_age=MOVE_LINK_LIFETIME)
@@ -215,9 +215,9 @@ def move_read(token: str) -> tuple[Participant, DeviceMove]:
 
 
 def move_use(*, token: str) -> Participant:
-    """Move the participant to the device that sends the link. Returns them with the new number of moves.
+    """Move the participant to the current device, and return them with the new number of moves.
 
-    If two devices send it at once, only one is admitted.
+    If two devices use the link at the same time, only one is admitted.
 
     Raises:
         Refused: as `move_read`.
@@ -233,7 +233,7 @@ def move_use(*, token: str) -> Participant:
 
 
 def moved_here(*, participant: Participant) -> Participant:
-    """Store that the participant returned to a device that they had left, identified by their platform's link."""
+    """Store that the participant returned to an earlier device through their platform's link."""
     Participant.objects.filter(pk=participant.pk).update(n_moves=F("n_moves") + 1, move_nonce="")
     participant.refresh_from_db(fields=["n_moves", "move_nonce"])
     return participant
@@ -248,19 +248,19 @@ def _used() -> Refused:
 
 
 SCRIPTS_FAILED = SCRIPT_FAILED, SCRIPT_FAILED_IN_CHAT = "script_failed", "script_failed_chat"
-"""Codes for pages whose scripts failed, before and after consent. They are counted in addition to openings."""
+"""Codes for pages whose scripts failed, before and after consent; counted in addition to openings."""
 
 
 def link_opened(*, study: Study, is_synthetic: bool, refused: str = "") -> None:
-    """Add one to the day's count of openings of the study's link.
+    """Count an opening of the study's link on the current day.
 
     Args:
-        refused: code of the reason why nobody can begin there, or of failed scripts; empty if a visitor can begin.
+        refused: code of the reason why nobody can start, or of failed scripts; empty if a visitor can start.
     """
     key = {"study": study, "day": timezone.localdate(), "is_synthetic": is_synthetic, "refused": refused}
     counts = LinkCount.objects.filter(**key)
     if not counts.update(n=F("n") + 1):
-        # The first of the day; a concurrent visit is not lost, since the row begins at 0.
+        # First of the day; a concurrent visit is not lost, because the row starts at 0.
         LinkCount.objects.bulk_create([LinkCount(**key)], ignore_conflicts=True)
         counts.update(n=F("n") + 1)
 
@@ -271,7 +271,7 @@ def translation_note(*, task: Task) -> None:
 
 
 def step_reached(*, task: Task, step: str) -> None:
-    """Store that the participant of an open task reached this step of the study's protocol."""
+    """Store that the participant of an open task has reached this step."""
     if task.state != Task.State.OPEN:
         return
     study = task.participant.study
@@ -289,20 +289,20 @@ def step_reached(*, task: Task, step: str) -> None:
 
 
 DECLINE_KIND = "consent"
-"""Of a task in which nothing but the question whether to take part was answered."""
+"""Kind of a task that only recorded whether the visitor takes part."""
 
 
 def task_decline(*, participant: Participant, version: StudyVersion) -> Task:
-    """Store that a visitor did not agree in this visit. Returns the task for this.
+    """Store that a visitor declined in this visit, and return the task for it.
 
-    If they agreed, or did not agree, in this visit before, their task is returned unchanged.
+    If they already agreed or declined in this visit, their task is returned unchanged.
 
     Args:
-        version: of the study, whose texts they read.
+        version: version of the study whose texts they read.
     """
     submission = participant.submission
     with transaction.atomic():
-        # The same answer, sent twice at once, is one.
+        # The same answer sent twice at the same time counts once.
         Participant.objects.select_for_update(of=("self",), no_key=True).get(pk=participant.pk)
         of_visit = participant.tasks.filter(submission=submission).order_by("-created_at", "-pk")
         newest = of_visit.first()
@@ -317,7 +317,7 @@ def task_decline(*, participant: Participant, version: StudyVersion) -> Task:
             submission=submission,
             ended_at=database_now(),
         )
-        # The row's own time of making is a moment later than any that is read before.
+        # The row's creation time is slightly later than any time read before.
         task.ended_at = task.created_at
         task.save(update_fields=["ended_at"])
         store_shown_completion(task=task)

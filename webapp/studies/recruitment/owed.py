@@ -1,6 +1,6 @@
 """Pay that a participant is owed for an ending.
 
-The pages of participants, the list of people, exports, totals, buttons, the API and the platforms all read it here.
+Participants' pages, the list of people, exports, totals, buttons, the API and platforms all use this module.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def pay_for_endings(values: StudyValues, endings: Sequence[tuple[str, str]]) -> 
 
 
 def pay_for_ending(values: StudyValues, outcome: str, part: str = "") -> Pay:
-    """Return the pay that the study announces for one ending; nothing for those who did not agree."""
+    """Return the announced pay for one ending; none for participants who declined."""
     if outcome == Outcome.NO_CONSENT:
         return Pay(Decimal(), "")
     if outcome in PAID_FOR_TIME:
@@ -62,7 +62,7 @@ def _pay_for_time(values: StudyValues, outcome: str) -> Pay:
     pay = recruitment.pay_screened_out if outcome == Outcome.SCREENED_OUT else recruitment.pay_late
     if pay is not None:
         return _pay(values, pay, is_for_time=True)
-    # Studies of earlier versions say it in words.
+    # Earlier versions of studies store pay as text.
     words = sanitise_input(values.checking.screened_out_pay) if outcome == Outcome.SCREENED_OUT else ""
     if not words:
         return Pay(Decimal(), "", is_for_time=True)
@@ -71,7 +71,7 @@ def _pay_for_time(values: StudyValues, outcome: str) -> Pay:
 
 
 def _read_amount(words: str, currency: str) -> Decimal | None:
-    """Read an amount with or without the study's currency; None for other words and other currencies."""
+    """Parse an amount with or without the study's currency; None for other texts and currencies."""
     rest = words.replace(currency, "").replace(CURRENCY_SIGNS.get(currency, currency), "").strip()
     match = _AMOUNT.fullmatch(rest)
     return Decimal(f"{match[1]}.{match[2] or 0}") if match else None

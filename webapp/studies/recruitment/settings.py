@@ -21,13 +21,13 @@ from chatbots.type_descriptions import TypeDescription
 from chatbots.validation import InputModel, Number
 
 _COMPLETION_LINK = "https://app.prolific.com/submissions/complete?cc="
-# Prolific fills these in for each person it sends.
+# Prolific fills in these placeholders.
 _PLACEHOLDERS = "&".join(f"{name}={{{{%{name}%}}}}" for name in ("PROLIFIC_PID", "STUDY_ID", "SESSION_ID"))
 _CODE = re.compile(r"[A-Za-z0-9_-]{1,50}")
 
 
 def is_prolific(address: str) -> bool:
-    """Return True if an address is one of Prolific's."""
+    """Return True if a URL belongs to Prolific."""
     try:
         host = urlsplit(address).hostname or ""
     except ValueError:  # for example "https://["
@@ -36,17 +36,17 @@ def is_prolific(address: str) -> bool:
 
 
 def recruiting_link(participant_link: str) -> str:
-    """Return the participants' link as it is pasted into Prolific, with the placeholders it fills in."""
+    """Return the participant link for Prolific, with the placeholders it fills in."""
     return f"{participant_link}?{_PLACEHOLDERS}"
 
 
 def completion_link(code: str) -> str:
-    """Return the address where Prolific takes this code from a person."""
+    """Return the Prolific URL that accepts this completion code."""
     return _COMPLETION_LINK + quote(code, safe="")
 
 
 def link_code(address: str) -> str:
-    """Return the code in a completion link of Prolific; empty for other addresses, and for a placeholder."""
+    """Return the code in a Prolific completion link; empty for other URLs and for a placeholder."""
     if not is_prolific(address):
         return ""
     code = parse_qs(urlsplit(address).query).get("cc", [""])[0].strip()
@@ -54,7 +54,7 @@ def link_code(address: str) -> str:
 
 
 def code_read(text: str) -> str:
-    """Return the completion code in what a researcher pasted: the code alone, or Prolific's link with it.
+    """Return the completion code from pasted text: a code, or a Prolific link with one.
 
     Raises:
         ValueError: there is no code in it; the message is a sentence for the researcher.
@@ -69,12 +69,12 @@ def code_read(text: str) -> str:
     return code
 
 
-# Amazon's, of the newest version of this kind of question.
+# Amazon's current schema of this kind of question.
 _SCHEMA = "http://mechanicalturk.amazonaws.com/AWSMechanicalTurkDataSchemas/2006-07-14/ExternalQuestion.xsd"
 
 
 def external_question(participant_link: str) -> str:
-    """Return the `Question` of CreateHIT that shows the study in a frame as high as the worker's window."""
+    """Return the `Question` of CreateHIT that embeds the study in a frame of the window's height."""
     question = Element("ExternalQuestion", xmlns=_SCHEMA)
     SubElement(question, "ExternalURL").text = participant_link
     SubElement(question, "FrameHeight").text = "0"
@@ -85,7 +85,7 @@ _ORIGIN = re.compile(r"https?://[a-z0-9*][a-z0-9.*-]*(:\d+)?", re.IGNORECASE)
 
 
 def frame_origins(text: str) -> tuple[list[str], list[str]]:
-    """Return the origins in a text, and the words in it that are no origins."""
+    """Return the origins in a text, and the words that are not origins."""
     words = [word for word in re.split(r"[\s,;]+", text) if word]
     origins = [word for word in words if _ORIGIN.fullmatch(word)]
     return origins, [word for word in words if word not in origins]
@@ -94,10 +94,10 @@ def frame_origins(text: str) -> tuple[list[str], list[str]]:
 Platform = Literal["link", "prolific", "mturk", "panel", "links"]
 
 FILLED_IN = ("code", "id", "session", "outcome")
-"""Placeholders that every link back may have; stored parameters have theirs, too."""
+"""Placeholders available in every return link, in addition to stored parameters."""
 PLACEHOLDER = re.compile(r"\{([A-Za-z0-9_.-]*)\}")
 _NAMES = re.compile(r"([A-Za-z][A-Za-z0-9_.-]*( +|$))*")
-# Reserved: read by the entry page itself, or by platforms to identify participants.
+# Reserved: used by the entry page itself, or by platforms to identify participants.
 _TAKEN = (
     *("t", "link", "rehearsal", "again"),
     *("workerId", "assignmentId", "hitId", "turkSubmitTo"),
@@ -137,7 +137,7 @@ Link = Annotated[str, Field(max_length=500), AfterValidator(_link)]
 ParameterNames = Annotated[str, Field(max_length=200), AfterValidator(_parameter_names)]
 Currency = Annotated[str, Field(pattern="^[A-Z]{3}$"), TypeDescription("a currency's three letters, such as GBP")]
 
-# Stored by earlier releases, which knew Prolific and one link.
+# Stored by earlier releases, which supported only Prolific and one link.
 _CODES_BEFORE = {
     "prolific_rated": "code_rated",
     "prolific_bot_failed": "code_bot_failed",
@@ -146,10 +146,11 @@ _CODES_BEFORE = {
 
 
 def submission_of(parameters: Mapping[str, str], panel_name: str) -> str:
-    """Return a platform's id of one visit, known only to it and the participant; empty if it gave none.
+    """Return a platform's id of the visit; empty if it sent none.
 
     Args:
-        panel_name: name of a panel's parameter for it; without ids of visits, the parameter of the participant's id.
+        panel_name: name of a panel's parameter for it; without ids of visits, the parameter of the participant's
+            id.
     """
     names = ("SESSION_ID", "assignmentId", "link", panel_name)
     return next((parameters[name] for name in names if parameters.get(name)), "")
@@ -304,13 +305,13 @@ class RecruitmentValues(InputModel):
         return converted
 
     def code(self, outcome: str) -> str:
-        """Return the platform's code for participants with this outcome; empty if there is none."""
+        """Return the platform's code for this outcome; empty if there is none."""
         outcome_code: str = getattr(self, f"code_{outcome}")
-        # An early end through no fault of theirs counts as a complete one.
+        # An early end without the participant's fault counts as complete.
         return outcome_code or (self.code_rated if outcome == "bot_failed" else "")
 
     def link(self, outcome: str) -> str:
-        """Return the link back for this outcome, its placeholders unfilled; empty if there is none."""
+        """Return the return link for this outcome with placeholders; empty if there is none."""
         outcome_link: str = getattr(self, f"link_{outcome}")
         return outcome_link or (self.link_rated if outcome == "bot_failed" else "")
 
@@ -321,6 +322,6 @@ class RecruitmentValues(InputModel):
 
     @property
     def parameters(self) -> tuple[str, ...]:
-        """Names of the parameters that are kept of a panel's link."""
+        """Names of the stored parameters of a panel's link."""
         names = f"{self.id_parameter} {self.session_parameter} {self.more_parameters}"
         return tuple(dict.fromkeys(names.split()))

@@ -2,9 +2,9 @@
 
 The search for phrases ignores case and spacing, and matches whole words if words have blanks.
 
-The filter of names finds replies that reveal the bot's model: raters who know it judge the name and not the reply.
-The filter finds the bot's own id, title and model; names of well-known models; and sentences such as “as an AI
-language model made by …” (English ones). Names that are also everyday words or people's names (a parrot, Claude, a
+The model-name filter finds replies that reveal the bot's model, because raters who know it would rate the name and not
+the reply. The filter finds the bot's own id, title and model; names of well-known models; and sentences such as “as an
+AI language model made by …” (English ones). Names that are also everyday words or people's names (a parrot, Claude, a
 llama) count only if the reply refers to itself (“I am …”, “based on …”) or gives a version (“Llama 3”).
 
 No classifier is shipped: good ones are hundreds of megabytes, and a word list would only look like one. The loader is
@@ -57,18 +57,18 @@ class FilterMatch:
 
 
 class ReplyFilter(Protocol):
-    """One filter. It is asked in a thread of its own, one reply at a time, and keeps nothing of a conversation."""
+    """Filter of replies; it runs in a thread, one reply at a time, and stores nothing."""
 
     name: str
     title: str
     description: str
 
     def identity(self, values: StudyValues) -> Identity:
-        """Return the filter's identity with the study's settings; raise its version if its results could change."""
+        """Return the filter's identity with the study's settings; raise its version if results could change."""
         ...
 
     def unavailable_reason(self, values: StudyValues) -> str | None:
-        """Return the reason why these settings make it unusable, or None. Must be fast: load nothing."""
+        """Return the reason why it cannot be used with these settings, or None; must be fast and load nothing."""
         ...
 
     def find(self, text: str, asked: FilterInput) -> FilterMatch | None:
@@ -95,17 +95,17 @@ reply_filters: Registry[ReplyFilter] = Registry("filter of replies", "webapp.stu
 
 
 def register_filter(cls: C) -> C:
-    """Decorate a class: make one filter of it and list it."""
+    """Register one instance of the decorated filter class."""
     reply_filters.register(cls)
     return cls
 
 
 def distinct(words: Iterable[str]) -> tuple[str, ...]:
-    """Return the words once each, in their order, whatever their capitals."""
+    """Return the words without duplicates (ignoring case), in order."""
     return tuple({word.casefold(): word for word in reversed(list(words))}.values())[::-1]
 
 
-# Thai to Myanmar, Khmer, and from the CJK radicals on: written without blanks between words.
+# Thai to Myanmar, Khmer, and from the CJK radicals on: written without spaces between words.
 _WITHOUT_BLANKS = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u2e80-\U0010ffff]")
 
 
@@ -116,7 +116,7 @@ def phrase_pattern(phrase: str) -> str:
 
 
 def _edge(letter: str, before: str, after: str) -> str:
-    r"""Return the pattern next to the phrase's first or last letter: no letter, where words have blanks."""
+    r"""Return the pattern at the edge of a phrase: no adjacent letter if words are separated by spaces."""
     if not letter.isalnum() or _WITHOUT_BLANKS.match(letter):
         return ""
     return rf"{before}\W_]{after}"
@@ -124,13 +124,13 @@ def _edge(letter: str, before: str, after: str) -> str:
 
 @lru_cache(maxsize=64)
 def any_of(phrases: tuple[str, ...]) -> re.Pattern[str] | None:
-    """Return a pattern that finds any of the phrases, the longest first; None without one."""
+    """Return a pattern that matches any of the phrases, longest first; None without phrases."""
     patterns = alternatives(phrases)
     return re.compile(patterns, re.IGNORECASE) if patterns else None
 
 
 def alternatives(phrases: Iterable[str]) -> str:
-    """Return the phrases' patterns as alternatives, the longest first."""
+    """Return the phrases' patterns as alternatives, longest first."""
     ordered = sorted(
         {phrase.strip() for phrase in phrases if phrase.strip()}, key=lambda phrase: (-len(phrase), phrase)
     )
@@ -139,7 +139,7 @@ def alternatives(phrases: Iterable[str]) -> str:
 
 @register_filter
 class PhrasesFilter:
-    """Finds the phrases that the study lists, literally."""
+    """Filter that finds phrases listed by the study."""
 
     name = "phrases"
     title = "Your phrases"
@@ -152,13 +152,13 @@ class PhrasesFilter:
         return Identity(self.name, "1", {"phrases": digest})
 
     def unavailable_reason(self, values: StudyValues) -> str | None:
-        """Say that no phrase is listed, if none is."""
+        """Return a reason if no phrase is listed."""
         if values.filtering.filter_phrases:
             return None
-        return "no phrase is listed; write one a line, or switch the filter off"
+        return "no phrase is listed; enter one per line, or switch the filter off"
 
     def find(self, text: str, asked: FilterInput) -> FilterMatch | None:
-        """Return the listed phrases that stand in the reply."""
+        """Return the listed phrases found in the reply."""
         pattern = any_of(asked.values.filtering.filter_phrases)
         words = distinct(pattern.findall(text)) if pattern else ()
         return FilterMatch("It says what your list has.", words) if words else None
@@ -239,14 +239,14 @@ _GPT = r"(?<![^\W_])GPT(?:[\s-]*(?:J|Neo|NeoX|\d[\w.]*))*(?![^\W_])"
 
 @register_filter
 class ModelNamesFilter(FilterDefaults):
-    """Finds replies that name their model."""
+    """Filter that finds replies naming their model."""
 
     name = "names_model"
     title = "Names its model"
     description = "Finds replies that say which model or company is behind the chatbot."
 
     def find(self, text: str, asked: FilterInput) -> FilterMatch | None:
-        """Return the words by which the reply names its model."""
+        """Return the words with which the reply names its model."""
         words = distinct(" ".join(match.group().split()) for match in _pattern(asked.names).finditer(text))
         return FilterMatch("It says which model gives it.", words) if words else None
 
@@ -261,7 +261,7 @@ def _pattern(names: tuple[str, ...]) -> re.Pattern[str]:
         alternatives((*telling, *_FAMILIES)),
         *_STATEMENTS,
         rf"{_OF_ITSELF}(?:{everyday})(?:{_VERSION})?",
-        # With their capitals: a palm in a line of three is no model.
+        # Case matters: “palm” in a poem is not a model.
         rf"(?-i:(?:{alternatives(_EVERYDAY)})[\s-]*v?\d[\w.]*)",
         _GPT,
     ]
@@ -270,25 +270,25 @@ def _pattern(names: tuple[str, ...]) -> re.Pattern[str]:
 
 @register_filter
 class ClassifierFilter:
-    """Finds replies to which a classifier gives a label with enough probability."""
+    """Filter that finds replies with a label that a classifier gives enough probability."""
 
     name = "classifier"
     title = "Classifier"
-    description = "Finds what a text classifier of your choice calls toxic, or gives another label."
+    description = "Finds replies that a text classifier labels as toxic, or with another label."
 
     def identity(self, values: StudyValues) -> Identity:
-        """Return its name with the classifier's files, its label, and the probability that is enough."""
+        """Return its name with the classifier's files, label and threshold."""
         known = _classifier_of(values).identity.as_dict() if values.filtering.filter_model else None
         return Identity(self.name, "1", {"classifier": known, "from": values.filtering.filter_from})
 
     def unavailable_reason(self, values: StudyValues) -> str | None:
-        """Say that no classifier is named, or why that one cannot be used."""
+        """Return a reason if no classifier is set, or if it cannot be used."""
         if not values.filtering.filter_model.strip():
-            return "no classifier is named; name one, or switch the filter off"
+            return "no classifier is set; enter one, or switch the filter off"
         return _classifier_of(values).unavailable_reason()
 
     def find(self, text: str, asked: FilterInput) -> FilterMatch | None:
-        """Return the label with its probability, where that is enough."""
+        """Return the label with its probability if it reaches the threshold."""
         filtering = asked.values.filtering
         probability = float(_classifier_of(asked.values).probabilities([text])[0])
         if not probability >= filtering.filter_from:
@@ -303,7 +303,7 @@ def _classifier_of(values: StudyValues) -> LocalClassifier:
 
 @lru_cache(maxsize=4)
 def _classifier(model: str, label: str) -> LocalClassifier:
-    """Return the classifier, which is loaded by its first text and then kept by this process."""
+    """Return the classifier, loaded on first use and kept by this process."""
     from evaluation.metrics.local_models import LocalClassifier
 
     return LocalClassifier(model, label, settings.CONFAB_DEVICE)

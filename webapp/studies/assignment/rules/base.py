@@ -105,11 +105,11 @@ def register_rule(cls: C) -> C:
 
 @register_rule
 class Balanced:
-    """Rule that gives what has the fewest completed and open tasks; ties are drawn by the study's seed."""
+    """Rule that balances the number of completed and open tasks; ties are drawn by the study's seed."""
 
     name = "balanced"
     title = "Balanced"
-    description = "Each person gets the bot that has had the fewest conversations so far."
+    description = "Each participant gets the bot with the fewest conversations so far."
     identity = Identity("balanced", "1")
     reads_needs = False
 
@@ -123,7 +123,7 @@ class Uniform:
 
     name = "uniform"
     title = "Random"
-    description = "Each person gets a bot at random; numbers per bot will differ."
+    description = "Each participant gets a random bot; numbers per bot will differ."
     identity = Identity("uniform", "1")
     reads_needs = False
 
@@ -137,17 +137,17 @@ FLOOR = 0.2
 
 @register_rule
 class Resolve:
-    """Draw by the number of ratings each bot still needs to differ significantly from others, by the stored state.
+    """Rule that draws bots in proportion to the ratings they need to differ significantly.
 
-    Each bot's probability follows from the state, and the draws keep the anytime-valid intervals valid. Without a
-    state, or if no bot needs ratings, it balances.
+    Probabilities depend only on the stored state, so the anytime-valid intervals stay valid. Without a state, or if no
+    bot needs ratings, it balances.
     """
 
     name = "resolve"
     title = "Where the order is least settled"
     description = (
-        "Each person more likely gets a bot that ratings cannot yet tell from another; one person in five gets any. "
-        "It needs a worker, which looks at the ratings as they come. Items are balanced."
+        "Bots that do not yet differ significantly from others are assigned more often; one participant in five gets "
+        "a bot at random. Requires a worker, which analyses new ratings. Items are balanced."
     )
     identity = Identity("resolve", "1", {"floor": FLOOR})
     reads_needs = True

@@ -83,7 +83,7 @@ class Command(ConfabCommand):
             description = f"with the id {options['participant']}"
             participants = people.filter(pk=options["participant"])
         else:
-            description = f"with the platform id {quote(options['external_id'])}"
+            description = f"with the recruitment id {quote(options['external_id'])}"
             participants = people.filter(
                 platform_ids__external_id__in={options["external_id"], sanitise_id(options["external_id"])}
             )
