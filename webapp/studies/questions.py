@@ -333,7 +333,7 @@ def validate_keys(questions: Sequence[Question], list_path: str, reserved: Seque
         path = f"{list_path}[{i}].key"
         before = first.setdefault(question.key, i)
         if before != i:
-            as_before = f"is the same as {list_path}[{before}].key; choose another key"
+            as_before = f"the same as {list_path}[{before}].key; choose another key"
             mistakes.append(Mistake(path, f"{path} is {quote(question.key)}, {as_before}"))
         elif question.key in reserved:
             message = f"{path} is {quote(question.key)}, a name that the form itself uses; choose another"

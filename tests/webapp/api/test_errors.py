@@ -84,7 +84,7 @@ def test_bodies_of_another_type(program: Client) -> None:
     make_study("s")
     bring = "/api/v1/studies/s/conversations"
     error = error_of(program.post(bring, asked, content_type="application/json"), 415)
-    assert "this call needs multipart/form-data, as sent by `curl --form`" in error["message"]
+    assert "this call expects multipart/form-data, as sent by `curl --form`" in error["message"]
     missing = error_of(program.post(bring, {"low": 1}), 422)
     assert missing["mistakes"][0]["path"] == "file"
 

@@ -303,7 +303,7 @@ def test_the_command_writes_a_list(closed_study: Study, tmp_path: Path, capsys: 
     rows = rows_of(path.read_text())
     assert [row["number"] for row in rows] == ["4", "5"]
     assert rows[0]["link"].startswith("https://lab.example/confab/s/s/?link=4")
-    with pytest.raises(CommandError, match="1 to 10000 can"):
+    with pytest.raises(CommandError, match="choose 1 to 10000"):
         call_command("make_links", *asked, "--number", "0")
     with pytest.raises(CommandError, match="no study 'none'"):
         call_command("make_links", "--study", "none", "--number", "1", "--output", str(path))
