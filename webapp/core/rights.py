@@ -298,6 +298,8 @@ def _refuse_outside_server() -> None:
 
 
 def _refuse_more_rights(actor: User, groups: Collection[Group]) -> None:
+    if project_of_new_rows() != USUAL_PROJECT and not may(actor, *Right):
+        raise Refused("rights", "Only owners of the project, who have all rights, can change its members.")
     own_rights = actor.get_all_permissions()
     for group in groups:
         group_rights = group.permissions.values_list("content_type__app_label", "codename")
