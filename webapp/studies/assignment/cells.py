@@ -148,7 +148,7 @@ class CellDraw:
         return True
 
     def _count_earlier(self, cell: BotCell) -> tuple[int, int, int]:
-        """Return how often the participant had the cell, its combination of levels, and each level."""
+        """Count how often the participant had the cell, its combination of levels, and each level."""
         now = self._levels(cell.condition, "within")
         earlier_levels = [self._levels(condition_before, "within") for condition_before in self.earlier_conditions]
         times = self.times[cell.bot_id, cell.key]

@@ -98,7 +98,7 @@ class DialogueHistory:
     n: Counter[tuple[str, str]] = field(default_factory=Counter)
 
     def load(self, bot_id: str) -> int:
-        """Return how often the bot's conversations were assigned."""
+        """Count the assignments of the bot's conversations."""
         return self.n[bot_id, "A"] + self.n[bot_id, "B"]
 
     def sides(self, first: str, second: str, rng: random.Random) -> tuple[str, str]:
