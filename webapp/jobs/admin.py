@@ -1,4 +1,4 @@
-"""Records of self-play runs, metrics and hybrid fits, to be read; the dashboard starts and stops them."""
+"""Read-only admin of self-play runs, metrics and hybrid fits."""
 
 from __future__ import annotations
 

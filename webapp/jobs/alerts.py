@@ -1,8 +1,7 @@
-"""Alerts about a bot or the installation: by webhook, by e-mail.
+"""Alerts about bots or the installation, by webhook and e-mail.
 
-What is to be told is a row, made in the transaction that sets the bot aside, and sent by a job. A row is claimed
-before it is sent, so that it goes out once however many workers there are; one whose process died while it was sent
-goes out again under the same id.
+The transaction that disables a bot also stores an alert, which a job then sends. A worker claims the row before
+sending, so each alert is sent once with any number of workers.
 """
 
 from __future__ import annotations
@@ -43,27 +42,27 @@ log = logging.getLogger(__name__)
 
 
 class AlertError(Exception):
-    """An alert could not be sent; the message says why."""
+    """Failure to send an alert; the message gives the reason."""
 
 
 def alerts_make(*, aside: BotAside, event: str) -> None:
-    """Make what is to be told, one for each way that is set up, and ask a worker to send it."""
+    """Create one alert for each configured channel and wake a worker."""
     _create_alerts([Alert(aside=aside, event=event, channel=channel) for channel in alert_channels()])
 
 
 def alerts_tell(*, event: str, content: dict[str, Any], incident: Incident | None = None) -> list[Alert]:
-    """Make what is to be told of anything else, and ask a worker to send it. Returns one alert for each way.
+    """Create an alert about the installation; return one per channel.
 
     Args:
-        content: `title`, `words`, `link` below the address of the dashboard, and values for programs.
-        incident: what it is about, of which each event is told once; None: it is told whenever it is asked for.
+        content: `title`, `words`, `link` relative to the dashboard's address, and machine-readable values.
+        incident: identifies the incident; each event of it is reported once. None: every call creates an alert.
     """
     rows = [Alert(incident=incident, event=event, channel=channel, said=content) for channel in alert_channels()]
     return _create_alerts(rows)
 
 
 def alert_channels() -> list[Alert.Channel]:
-    """Return the ways of telling that are set up."""
+    """Return the configured channels."""
     ways = {Alert.Channel.WEBHOOK: settings.CONFAB_ALERT_WEBHOOK, Alert.Channel.EMAIL: settings.CONFAB_ALERT_EMAILS}
     return [channel for channel, is_set_up in ways.items() if is_set_up]
 
@@ -76,18 +75,18 @@ def _create_alerts(rows: list[Alert]) -> list[Alert]:
 
 
 def alerts_waiting() -> QuerySet[Alert]:
-    """Return the alerts that are to be sent and are not being sent, the oldest first."""
+    """Return the alerts waiting to be sent, oldest first."""
     is_free = Q(tried_at=None) | Q(tried_at__lt=database_now() - CLAIM_HELD_FOR) | ~Q(error="")
     return Alert.objects.filter(is_free, sent_at=None, n_tries__lt=MOST_TRIES).order_by("created_at", "pk")
 
 
 def alerts_ask() -> Job | None:
-    """Ask for the job that sends what waits; None where nothing does."""
+    """Request a job that sends the waiting alerts; None if there are none."""
     return job_create(kind=KIND) if alerts_waiting().exists() else None
 
 
 def alerts_again() -> None:
-    """Have what could not be sent tried again later, and what a killed process was at."""
+    """Schedule a retry of failed alerts and of those a killed process held."""
     unsent = Alert.objects.filter(sent_at=None, n_tries__lt=MOST_TRIES)
     n_tries = unsent.aggregate(n=Min("n_tries"))["n"]
     if n_tries is not None:
@@ -95,7 +94,7 @@ def alerts_again() -> None:
 
 
 def alert_send(*, alert: Alert) -> bool:
-    """Send an alert, unless another process is at it; return True if it went out.
+    """Send an alert unless another process is sending it; True if sent.
 
     An error is stored, and sending is tried again later.
     """
@@ -110,7 +109,7 @@ def alert_send(*, alert: Alert) -> bool:
             _mail_send(content["title"], [content["words"]], content["link"])
         else:
             _mail_of_bot(alert, alert.aside, content)
-    except Exception as error:  # whatever a mail server raises: it is kept, told and tried again
+    except Exception as error:  # mail backends raise many exception types; each is stored, reported and retried
         reason = error_text(error) or type(error).__name__
         log.warning("%s could not be sent: %s", alert, reason)
         Alert.objects.filter(pk=alert.pk).update(error=sanitise(reason, 500))
@@ -153,7 +152,7 @@ def _content_of_bot(alert: Alert, aside: BotAside) -> dict[str, Any]:
 
 
 def _n_inside(study: Study, aside: BotAside) -> int:
-    """Count the participants who have the bot in a task that holds a place."""
+    """Count the participants whose reserved task uses the bot."""
     since = database_now() - study.values.assignment.place_held_for
     tasks = Slot.objects.filter(
         bot_id=aside.bot_id,
@@ -168,7 +167,7 @@ def _n_inside(study: Study, aside: BotAside) -> int:
 def signature(body: bytes, sent_at: str, secret: str) -> str:
     """Return the value of the header `X-Confab-Signature`.
 
-    It is the HMAC-SHA256 of the time, a dot and the body, in hex.
+    The value is the hex HMAC-SHA256 of the time, a dot and the body.
     """
     signed = sent_at.encode() + b"." + body
     return f"sha256={hmac.new(secret.encode(), signed, hashlib.sha256).hexdigest()}"
@@ -225,6 +224,6 @@ def _mail_send(subject: str, lines: list[str], link: str | None) -> None:
     text = "\n\n".join([*lines, *([link] if link else [])])
     try:
         send_mail(subject, text, None, settings.CONFAB_ALERT_EMAILS)
-    except OSError as error:  # those of smtplib are such, too
+    except OSError as error:  # includes the exceptions of smtplib
         server = f"{settings.EMAIL_HOST}:{settings.EMAIL_PORT}"
         raise AlertError(f"the mail server {server} rejected the message: {error}") from None

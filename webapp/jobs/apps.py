@@ -1,4 +1,4 @@
-"""App configuration: registers the personal data kept here, and the alerts of disabled bots."""
+"""App configuration: registers this app's personal data and the alerts about disabled bots."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 class RunsConfig(AppConfig):
     name = "webapp.jobs"
-    label = "runs"  # as the database knows the app
+    label = "runs"  # the app's label in the database
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:

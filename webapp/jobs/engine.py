@@ -1,8 +1,8 @@
-"""The engine of all long work: plan a job, do its shards, finish it; whatever kind of job it is.
+"""Engine of long work: plans a job, processes its shards, finishes it.
 
-`run_job_for` does about a minute of a job and says whether something is left. Celery's task and `--inline` commands
-call it alike, in any number of processes: each claims shards that nobody alive holds. Computing happens outside any
-transaction, and nothing is lost or doubled when a process dies.
+`run_job_for` works on a job for about a minute and returns whether work is left. The Celery task and `--inline`
+commands call the same function, in any number of processes: each claims shards that no living process holds. Shards
+compute outside transactions, and no result is lost or stored twice when a process dies.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ HELPERS = 32
 
 Follow = Callable[[JobBase], None]
 
-# Refusals whose message is for people; known by name, since their modules load heavy libraries.
+# Errors with a message for users, matched by name because importing their modules loads heavy libraries.
 _EXPECTED_ERRORS = (
     "BotError",
     "CheckpointError",
@@ -73,8 +73,8 @@ class Sliced:
     """Result of a slice.
 
     Attributes:
-        worked: it did something.
-        more: something is left that this process may do.
+        worked: True if this slice did any work.
+        more: True if work is left for this process.
     """
 
     worked: bool
@@ -82,18 +82,20 @@ class Sliced:
 
 
 def run_job(job: JobBase, *, follow: Follow | None = None) -> None:
-    """Do a job in this process until nothing is left for it to do."""
+    """Run a job in this process until no work is left for it."""
     while run_job_for(job, follow=follow).has_more:
         pass
 
 
 def run_job_for(job: JobBase, *, follow: Follow | None = None) -> Sliced:
-    """Do shards of a job for about a minute, one at least; plan it before and finish it where that is due.
+    """Work on a job for about a minute, at least one shard.
 
-    The job is left in the state that belongs to what happened.
+    Plans the job first and finishes it when all shards are done.
+
+    The job's state is updated accordingly, also after an error.
 
     Args:
-        follow: told the job whenever its progress is written.
+        follow: called with the job whenever its progress is written.
     """
     job = job_read(job)
     if job.is_over:
@@ -118,7 +120,7 @@ def _sliced(job: JobBase, follow: Follow | None) -> Sliced:
     except Stopped:
         job_stopped(job=job)
     except OperationalError:
-        # The database was busy or away, which says nothing about the job: another slice tries again.
+        # The database was busy or unavailable, which is no fault of the job: another slice tries again.
         log.warning("%s: the database did not respond; trying again", job, exc_info=True)
         return Sliced(worked=True, has_more=True)
     except Exception as error:
@@ -132,7 +134,7 @@ def _sliced(job: JobBase, follow: Follow | None) -> Sliced:
 
 
 class _Run:
-    """A job in the hands of this process."""
+    """Job at work in this process."""
 
     def __init__(self, job: JobBase, kind: JobKind[Any, Any], follow: Follow | None) -> None:
         self.job = job
@@ -140,7 +142,7 @@ class _Run:
         self.follow = follow
 
     def plan(self) -> bool:
-        """Make the job's shards, if they are not there. False if there is nothing to plan for this process."""
+        """Create the job's shards if missing; False if there is nothing to plan."""
         if self.job.planned_at is not None:
             return False
         with self._held_job() as holder:
@@ -167,14 +169,14 @@ class _Run:
                 beat(now=True)
             shard_end(job=self.job, shard=shard, result=result)
         except BaseException:
-            # Ctrl-C and a worker's shutdown too: others may begin it again.
+            # Also after Ctrl-C or a worker's shutdown: release the shard so that another process can start it again.
             with contextlib.suppress(DatabaseError):
                 shard_release(shard=shard)
             raise
         self._tell()
 
     def finish(self) -> bool:
-        """End the job if all its shards are done. False if there was nothing to end for this process."""
+        """End the job if all shards are done; False if nothing was ended."""
         self.job = job_read(self.job)
         if self.job.planned_at is None or shard_counts(self.job)[2]:
             return False
@@ -191,7 +193,7 @@ class _Run:
 
     @contextlib.contextmanager
     def _held_job(self) -> Iterator[str | None]:
-        """Hold the job itself, with heartbeats; None where another process does."""
+        """Hold the job itself, with heartbeats; None if another process holds it."""
         holder = job_claim(job=self.job)
         if holder is None:
             yield None
@@ -212,9 +214,9 @@ class _Run:
 
 
 class _Beat:
-    """Signs of life and progress, written every other second at most.
+    """Heartbeats and progress, written at most every other second.
 
-    What was told since the last time goes with the next, or a quick job would end without its progress.
+    On exit it writes the latest progress; otherwise a short job would end without any.
     """
 
     def __init__(self, write: Callable[..., bool], on_progress: Callable[[], None]) -> None:
@@ -226,7 +228,7 @@ class _Beat:
     def __call__(
         self, n_done: int | None = None, n_total: int | None = None, *, note: str | None = None, now: bool = False
     ) -> None:
-        """Report the work done, its total where it was not known before, and a note to show.
+        """Report the work done, optionally its total and a note.
 
         Raises:
             Stopped
@@ -247,7 +249,7 @@ class _Beat:
 
 @contextlib.contextmanager
 def _pulse(name: str, beat: Callable[[], bool]) -> Iterator[None]:
-    """Give signs of life from a thread of its own, for calls that take longer than a holder may be silent."""
+    """Send heartbeats from a thread, for calls longer than the holder's timeout."""
     over = threading.Event()
 
     def beats() -> None:

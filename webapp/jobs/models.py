@@ -1,4 +1,6 @@
-"""Jobs and their shards; self-play runs, metric results and hybrid fits, which are jobs with rows of their own."""
+"""Jobs, their shards, and jobs with their own tables.
+
+Self-play runs, metric results and hybrid fits have their own tables."""
 
 from __future__ import annotations
 
@@ -29,7 +31,7 @@ UNFINISHED = (State.QUEUED, State.RUNNING)
 
 
 class Held(models.Model):
-    """Work that a process can hold: its holder, its progress, and the last heartbeat."""
+    """Work claimed by a process: its holder, progress and last heartbeat."""
 
     state = models.CharField(max_length=11, choices=State, default=State.QUEUED)
     holder = models.CharField(max_length=150, blank=True, help_text=_("Process holding the job, as host:pid:token."))
@@ -42,9 +44,9 @@ class Held(models.Model):
 
 
 class JobBase(Held, TimeStamped, OfProject):
-    """Long work of any kind: what was asked, its state and how far it is.
+    """Job of any kind: its parameters, state and progress.
 
-    Workers hold its shards; the job itself is held only while it is planned and while it is finished.
+    Workers hold its shards; the job itself is held only during planning and finishing.
     """
 
     State = State
@@ -80,29 +82,30 @@ class JobBase(Held, TimeStamped, OfProject):
 
     @property
     def is_over(self) -> bool:
-        """Nothing more will happen by itself."""
+        """True if the job will not continue by itself."""
         return self.state not in UNFINISHED
 
     @property
     def is_stopping(self) -> bool:
-        """True if a user requested a stop, and the process at work on it is about to."""
+        """True if a stop was requested and the process has not stopped yet."""
         return self.cancel_requested and not self.is_over
 
     @property
     def can_go_on(self) -> bool:
-        """True if `job_restart` resumes it where it stands."""
+        """True if `job_restart` can resume the job."""
         return self.state in (State.FAILED, State.CANCELLED, State.INTERRUPTED)
 
     @property
     def params(self) -> dict[str, Any]:
-        """Request as the kind's payload reads it."""
+        """Parameters, parsed as the kind's `Payload`."""
         raise NotImplementedError
 
 
 class Job(JobBase):
-    """A job of any kind that needs no table of its own.
+    """Job of a kind without its own table.
 
-    One with a `key` stands for a result that can be asked for again: a page's analysis of a study as it is now.
+    A job with a `key` caches a result that is requested repeatedly, such as a page's analysis of a study's current
+    data.
     """
 
     kind = models.CharField(max_length=100, db_index=True)
@@ -128,16 +131,17 @@ class Job(JobBase):
 
     @property
     def n_skipped(self) -> int:
-        """Rows of a file that the job left out, by its report."""
+        """Number of rows of the imported file that were skipped."""
         if not isinstance(self.result, dict) or not isinstance(self.result.get("skipped"), list):
             return 0
         return int(self.result.get("n_skipped", len(self.result["skipped"])))
 
 
 class Shard(Held):
-    """A part of a job that one process does from beginning to end; gone when the job is done.
+    """Part of a job, processed by one process; deleted when the job ends.
 
-    It fixes its batches and depends on nothing that was done before it in the same process. Whoever takes it up
+    It fixes its batches and does not depend on earlier work of the process. A restarted shard starts over, so the
+    results are the same on any worker. Whoever takes it up
     after a kill begins at its beginning, so the results are the same whoever does what.
     """
 
@@ -160,7 +164,7 @@ SELF_PLAY = models.Q(study=None, plan__participants__isnull=True)
 
 
 class SelfPlayRun(JobBase):
-    """Bots that converse with themselves, each other or simulated participants, by a plan frozen when it is made."""
+    """Self-play or simulation run, whose plan is frozen at creation."""
 
     name = models.CharField(max_length=200, blank=True)
     plan = models.JSONField(help_text=_("bots, pairs, n_conversations, n_turns, seed, openers, metrics, identities."))
@@ -193,12 +197,12 @@ class SelfPlayRun(JobBase):
 
     @property
     def file_name(self) -> str:
-        """Beginning of the names of its files, and source of its conversations in exports."""
+        """Prefix of its file names, and source of its conversations in exports."""
         return f"{'simulated' if self.is_simulated else 'selfplay'}-{self.pk}"
 
     @property
     def title(self) -> str:
-        """Name that the researcher gave it, or its kind and number."""
+        """The run's name, or its kind and number."""
         return self.name or f"{'Simulation' if self.is_simulated else 'Self-play'} {self.pk}"
 
     @property
@@ -207,10 +211,12 @@ class SelfPlayRun(JobBase):
 
 
 class SelfPlayConversation(models.Model):
-    """One conversation of a run; unique on run, bots and ordinal, so a slice may be done twice.
+    """Conversation of a run; unique by run, bots and ordinal.
 
-    `bot_id` has the bot's side, which is the conversation's bot; `partner_bot_id` the side that begins,
-    and is empty where a bot converses with itself. A simulated participant stands there with a prefix (`BotPair`).
+    Uniqueness lets a slice be repeated safely.
+
+    `bot_id` is the bot that is evaluated; `partner_bot_id` is the one that speaks first, empty for a bot that talks to
+    itself. A simulated participant is stored in `partner_bot_id` with a prefix (`BotPair`).
     """
 
     run = models.ForeignKey(SelfPlayRun, on_delete=models.CASCADE, related_name="conversations")
@@ -275,16 +281,18 @@ class MetricResult(TimeStamped):
 
 
 class ResultTally(models.Model):
-    """By how much the number of a study's results of a metric's version changed: the sum of `n` is how many there are.
+    """Change in the number of results of one metric version.
 
-    Only those of finished conversations count. Triggers keep it (`webapp.search.index`). Rows are added rather than
-    changed, so that jobs at work on one study do not wait for each other; making the index anew leaves one row of
-    each kind.
+    The sum of `n` over a study is the number of its results.
+
+    Only results of finished conversations count. Triggers keep it (`webapp.search.index`). Rows are added rather than
+    updated, so that concurrent jobs on one study do not block each other; rebuilding the index leaves one row of each
+    kind.
     """
 
     is_derived = True
 
-    # The database does not check it, for a study's rows go before its results, whose deletion adds some.
+    # No database constraint: deleting a study removes these rows first, and deleting its results then adds new ones.
     study = models.ForeignKey(Study, on_delete=models.CASCADE, related_name="+", db_constraint=False)
     metric = models.PositiveBigIntegerField(help_text="Primary key of the metric version.")
     language = models.CharField(max_length=20, help_text="As in the result: empty if the metric was computed.")
@@ -295,7 +303,7 @@ class ResultTally(models.Model):
 
 
 class MetricRun(JobBase):
-    """Metrics for every conversation of a study or of a self-play run that has none yet."""
+    """Job that computes missing metrics of a study or self-play run."""
 
     study = models.ForeignKey(Study, null=True, blank=True, on_delete=models.CASCADE)
     run = models.ForeignKey(SelfPlayRun, null=True, blank=True, on_delete=models.CASCADE)
@@ -323,7 +331,7 @@ class MetricRun(JobBase):
 
 
 class HybridFit(JobBase):
-    """A leave-bot-out fit: what was asked, and the whole result with every identity used."""
+    """Leave-bot-out fit: its parameters and whole result with all identities used."""
 
     study = models.ForeignKey(Study, on_delete=models.CASCADE, related_name="hybrid_fits")
     train_study = models.ForeignKey(Study, null=True, blank=True, on_delete=models.SET_NULL, related_name="+")

@@ -1,9 +1,9 @@
-"""Messages to workers, by a task's name, and leases of jobs and shards by the processes that work on them.
+"""Messages to workers, and the leases of jobs and shards.
 
-Who asks for a job imports no task.
+Messages name a task, so callers need not import it.
 
-A message names a queue, not a job: it wakes a worker, which does a slice of the job that waited longest. So a lost
-or a superfluous message does no harm, and no long job keeps others from their turn.
+A message names a queue, not a job: it wakes a worker, which does a slice of the job that waited longest. Lost or extra
+messages are therefore harmless, and a long job does not block others.
 """
 
 from __future__ import annotations
@@ -36,19 +36,19 @@ def send(job: JobBase, *, countdown_s: float = 0) -> bool:
     """Wake a worker for the job.
 
     Returns:
-        False if the broker is away. The job waits in the database, and a worker that starts picks it up.
+        False if the broker is unavailable. The job waits in the database, and a worker that starts picks it up.
     """
     return wake(kind_of(job).queue_of(job), countdown_s=countdown_s)
 
 
 def send_on_commit(job: JobBase) -> None:
-    """Wake a worker when the job is in the database, unless a command does it itself."""
+    """Wake a worker on commit, unless a command does the job itself."""
     if not job.inline:
         transaction.on_commit(partial(send, job), robust=True)
 
 
 def alerts_later(*, countdown_s: float) -> None:
-    """Have alerts that could not be sent tried again after so long."""
+    """Schedule a retry of failed alerts after the given time."""
     try:
         app.send_task(ALERTS_TASK, countdown=countdown_s, queue="default")
     except (OperationalError, OSError):
@@ -56,10 +56,10 @@ def alerts_later(*, countdown_s: float) -> None:
 
 
 def wake(queue: str, *, countdown_s: float = 0, watches: bool = False) -> bool:
-    """Wake a worker of the queue. False if the broker is away.
+    """Wake a worker of the queue; False if the broker is unavailable.
 
     Args:
-        watches: where nothing is to be done now, look again later: those who do the rest may die.
+        watches: if there is no work now, the worker checks again later, because the processes at work may die.
     """
     try:
         app.send_task(TASK, [queue, watches], countdown=countdown_s or None, queue=queue)
@@ -70,7 +70,9 @@ def wake(queue: str, *, countdown_s: float = 0, watches: bool = False) -> bool:
 
 
 def clocks_look() -> bool:
-    """Ask a worker to look at the studies' retention clocks. False if the broker is away; the next hour asks again."""
+    """Ask a worker to run the retention job; False without a broker.
+
+    The hourly check catches a missed call. False if the broker is away; the next hour asks again."""
     try:
         app.send_task(CLOCKS, queue="default", expires=3600)
     except (OperationalError, OSError):
@@ -87,36 +89,38 @@ _live_holders: set[str] = set()
 
 
 def holder_new() -> str:
-    """Return a token of this process, host:pid:random, with which it holds one row until `holder_end`."""
+    """Return a token, `host:pid:random`, with which this process claims a row."""
     holder = f"{socket.gethostname()[:80]}:{os.getpid()}:{uuid.uuid4().hex}"
     _live_holders.add(holder)
     return holder
 
 
 def holder_end(holder: str) -> None:
-    """Be at work with this token no longer, even where a busy database did not let the row go."""
+    """Drop this token, even if a busy database kept the row claimed."""
     _live_holders.discard(holder)
 
 
 def free_rows(current: str | None) -> Q:
-    """Return the condition on a row that it may be claimed.
+    """Return the query condition under which a row can be claimed.
 
     Args:
-        current: its holder as read before, who is looked up where that was a process of this machine.
+        current: the holder read before; if it was a process of this machine, its pid is checked.
     """
     free = Q(holder="") | Q(heartbeat_at=None) | Q(heartbeat_at__lt=database_now() - STALE_AFTER)
     return free | Q(holder=current) if current and holder_is_dead(current) else free
 
 
 def is_alive(holder: str, heartbeat_at: datetime | None) -> bool:
-    """Return True if a process holds the row and has not died or long been silent."""
+    """Return True if the row's holder is alive and has sent recent heartbeats."""
     if not holder or heartbeat_at is None or database_now() - heartbeat_at > STALE_AFTER:
         return False
     return not holder_is_dead(holder)
 
 
 def holder_is_dead(holder: str) -> bool:
-    """Return True if the holder was a process of this machine that no longer exists, or this one, long done with it."""
+    """Return True if the holder is a dead process of this machine.
+
+    Also True for a token that this process has dropped."""
     host, _, rest = holder.partition(":")
     pid = rest.partition(":")[0]
     if host != socket.gethostname()[:80] or not pid.isdigit():
@@ -133,9 +137,11 @@ def holder_is_dead(holder: str) -> bool:
 
 
 def _is_zombie(pid: int) -> bool:
-    """Return True if a process has ended and only its parent has not noticed, as in containers without an init."""
+    """Return True if a process has ended but its parent has not reaped it.
+
+    Happens in containers without an init process."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
-    except OSError:  # gone meanwhile, or not Linux
+    except OSError:  # the process has ended, or this is not Linux
         return False
     return stat.rpartition(")")[2].split()[0] in ("Z", "X")

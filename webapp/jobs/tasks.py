@@ -1,4 +1,6 @@
-"""Celery's door to the long work: a task does one slice of the job that waited longest, and sends the next.
+"""Celery tasks for long work.
+
+A task processes one slice of the job that waited longest, and sends the next message.
 
 The parent of a worker imports this module, so nothing here may import torch, transformers or statsmodels
 (OpenMP does not survive a fork); kinds import what they need in the child.
@@ -38,10 +40,11 @@ batches_made_exact()
 
 @app.task(name="webapp.runs.tasks.work", ignore_result=True)
 def work(queue_name: str, watches: bool = False) -> None:
-    """Do about a minute of a job of this queue, or nothing where there is nothing to do.
+    """Work on a job of this queue for about a minute, if there is one.
 
     Args:
-        watches: it has worked before. While others do the rest, it looks later whether they died.
+        watches: True for a follow-up message: if other processes hold the remaining work, check later whether they
+        died.
     """
     try:
         jobs_settle()
@@ -60,15 +63,15 @@ def work(queue_name: str, watches: bool = False) -> None:
 
 @app.task(name="webapp.runs.tasks.alerts", ignore_result=True)
 def alerts() -> None:
-    """Ask for the job that sends the alerts that wait."""
+    """Request the job that sends waiting alerts."""
     alerts_ask()
 
 
 @app.task(name="webapp.runs.tasks.retention", ignore_result=True)
 def retention() -> None:
-    """Erase due data by the studies' retention rules, and images without a message.
+    """Erase data due under the studies' retention rules, and unsent images.
 
-    If another process does it at the same time, nothing is left.
+    Safe to run concurrently: the second process finds nothing to erase.
     """
     try:
         images_sweep()
@@ -82,7 +85,7 @@ def retention() -> None:
 
 @celeryd_after_setup.connect
 def analyses_add(instance: Any, **_: Any) -> None:
-    """Let a worker of the queue `default` take analyses, too: they are done where no worker is kept for them."""
+    """Let `default` workers also take analyses if no worker is dedicated to them."""
     queues = instance.app.amqp.queues
     if "default" in queues.consume_from:
         queues.select_add("analysis")
@@ -90,14 +93,16 @@ def analyses_add(instance: Any, **_: Any) -> None:
 
 @worker_ready.connect
 def clocks_wind_up(sender: Any, **_: Any) -> None:
-    """Look at the retention clocks now, and every hour for as long as this worker runs."""
+    """Run the retention job now and every hour while this worker runs."""
     queue.clocks_look()
     sender.timer.call_repeatedly(CLOCKS_EVERY_S, queue.clocks_look)
 
 
 @worker_ready.connect
 def signs_begin(sender: Any, **_: Any) -> None:
-    """Say that this worker lives, from the timer of its parent: a thread must not be there when children are forked."""
+    """Start this worker's heartbeats from its parent's timer.
+
+    A thread must not exist when children are forked."""
     queues = sorted(sender.app.amqp.queues.consume_from)
     signs.begin(WORKER, in_thread=False, queues=queues, children=sender.controller.concurrency)
     if signs.roles:
@@ -114,15 +119,15 @@ def _sign_give() -> None:
 
 @worker_shutdown.connect
 def signs_end(**_: Any) -> None:
-    """Say that this worker ends in order."""
+    """Report that this worker is shutting down normally."""
     signs.end()
 
 
 @worker_ready.connect
 def unfinished_pick_up(**_: Any) -> None:
-    """Wake this worker, or another, for every job that is not over, and until it is.
+    """Wake a worker for every unfinished job, until it is finished.
 
-    Whose holder may be alive is found taken, and looked at again when that holder would be known to be dead.
+    A job whose holder may be alive is checked again after the holder's timeout.
     """
     try:
         jobs_settle()

@@ -1,1 +1,1 @@
-"""Kinds of job, a file for those of one subject; other apps have folders of the same name."""
+"""Kinds of jobs, one file per subject; other apps have such folders too."""

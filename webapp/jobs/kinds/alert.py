@@ -12,7 +12,7 @@ from webapp.jobs.models import UNFINISHED, Job
 
 @register_kind
 class AlertJob(JobKind[Job, InputModel]):
-    """Every alert that waits, one by one; the result counts how it went."""
+    """Job that sends all waiting alerts; its result counts the outcomes."""
 
     name = KIND
     title = _("Alerts")

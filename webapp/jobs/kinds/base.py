@@ -1,7 +1,7 @@
 """Contract of a kind of job, its registry, and loaded bots.
 
-A kind declares its parameters (`Payload`), splits the work into parts (`plan`), does one of them (`slice`) and
-makes the result of all (`finish`). Claiming, heartbeats, progress, stopping and resuming belong to the engine.
+A kind declares its parameters (`Payload`), splits the work into parts (`plan`), processes one of them (`slice`) and
+combines their results (`finish`). Claiming, heartbeats, progress, stopping and resuming belong to the engine.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ J = TypeVar("J", bound=JobBase)
 
 @dataclass(frozen=True, slots=True)
 class ShardPlan:
-    """A part of the work.
+    """Part of a job's work.
 
     Attributes:
-        payload: JSON that fixes what is to be done, batches included, so that who does it changes nothing.
-        n_total: how much it is, in the unit that people see.
-        n_done: how much of it is there already; all of it: the shard is done from the start.
+        payload: JSON that fixes the work, including its batches, so that the result does not depend on the worker.
+        n_total: amount of work, in the unit shown on pages.
+        n_done: amount already done; a shard with `n_done == n_total` is done from the start.
     """
 
     payload: Mapping[str, Any] = field(default_factory=dict)
@@ -51,9 +51,9 @@ class ShardWork(Generic[J, P]):
         job: its row.
         asked: its payload.
         shard: the part to do, as planned; empty in `finish`.
-        beat: reports how much of the shard is done, of how much where that was not known before, and by `note=` what
-            else pages show next to the job's progress. Call it often: it writes every other second at most, and raises
-            `Stopped` when a user stopped the job or another process took the shard over.
+        beat: reports the amount of the shard done, its total if that was unknown, and by `note=` a text that pages show
+        next to the progress. Call it often: it writes at most every other second, and raises `Stopped` if a user
+        stopped the job or another process took over the shard.
     """
 
     job: J
@@ -63,15 +63,17 @@ class ShardWork(Generic[J, P]):
 
 
 class JobKind(Generic[J, P]):
-    """One kind of job. Registered by its name, which rows keep: never rename it.
+    """Kind of job, registered under a name that must never change.
+
+    Rows store the name.
 
     Attributes:
         title: a few words for the pages.
-        queue: of the workers that do it: "gpu" where models compute, "analysis" where a page waits for a few seconds of
-            statistics, else "default".
-        Payload: the model of what may be asked: a mistyped name or value is refused before there is a job.
-        model: the table of its jobs; `Job` unless rows of its own are pointed to by others.
-        is_server_wide: its jobs see all projects; other jobs see the one that they belong to.
+        queue: queue of its workers: "gpu" for models, "analysis" for a few seconds of statistics that a page waits for,
+        else "default".
+        Payload: pydantic model of the parameters; rejects unknown names and wrong values before a job is created.
+        model: the table of its jobs; `Job`, unless other tables refer to jobs of this kind.
+        is_server_wide: True if its jobs can read all projects; other jobs read their own project only.
     """
 
     name: ClassVar[str]
@@ -87,14 +89,14 @@ class JobKind(Generic[J, P]):
         return f"{self.title}: {study.name}" if study is not None else str(self.title)
 
     def queue_of(self, job: J) -> Queue:
-        """Return the queue of this job, where it depends on what was asked."""
+        """Return the job's queue; override if it depends on the parameters."""
         return self.queue
 
     def check(self, asked: P) -> None:
-        """Refuse what is well-formed but cannot be done, before there is a job.
+        """Reject valid parameters that cannot be executed, before a job is created.
 
         Raises:
-            Refused: with what would be right.
+            Refused: with the valid alternatives.
         """
 
     def plan(self, job: J, asked: P) -> Iterable[ShardPlan]:
@@ -102,33 +104,33 @@ class JobKind(Generic[J, P]):
         return [ShardPlan()]
 
     def slice(self, work: ShardWork[J, P]) -> Any:
-        """Do one shard from its beginning and return its result as JSON, or None.
+        """Process one shard from its start; return its JSON result or None.
 
-        It may be done again after a kill, and in rare cases by two processes at once: store so that this
-        doubles nothing (unique constraints, `ignore_conflicts`).
+        A shard may be repeated after a kill, and rarely processed twice at once: store results idempotently (unique
+        constraints, `ignore_conflicts`).
         """
         raise NotImplementedError
 
     def finish(self, work: ShardWork[J, P], results: Sequence[Any]) -> Any:
-        """Make the job's result of its shards' results, in their order. Called once all are done.
+        """Combine the results of all shards, in order, into the job's result.
 
         Returns:
-            JSON for `Job.result`; by default the single shard's, or the list of all.
+            JSON for `Job.result`; by default the result of the only shard, or the list of all results.
         """
         return results[0] if len(results) == 1 else list(results)
 
     def follow_up(self, job: J) -> None:
-        """Ask for what comes after a job that is done, in the transaction that ends it."""
+        """Request the next job, in the transaction that ends this one."""
 
     def restarted(self, job: J, *, had_failed: bool) -> None:
-        """Prepare to go on with a job that failed or was stopped. Its finished shards stay done."""
+        """Prepare to resume a job that failed or was stopped. Finished shards stay done."""
 
 
 kinds: Registry[JobKind[Any, Any]] = Registry("kind of job", "webapp.jobs.kinds")
 
 
 def register_kind(cls: C) -> C:
-    """Decorate a class: make one kind of it and list it."""
+    """Instantiate and register the decorated class as a kind of job."""
     kinds.register(cls)
     return cls
 
@@ -137,7 +139,7 @@ def kind_of(job: JobBase) -> JobKind[Any, Any]:
     """Return the kind of a job.
 
     Raises:
-        UnknownName: a plug-in that is not installed here made it.
+        UnknownName: it belongs to a plug-in that is not installed here.
     """
     return kinds.get(job.kind)
 
@@ -151,12 +153,14 @@ _loaded: dict[str, Bot] = {}
 
 
 def bot_unloaded(bot_id: str) -> None:
-    """Note that another part of this process has unloaded a bot: it is loaded again when it is needed."""
+    """Forget a bot that other code in this process has unloaded.
+
+    It is loaded again when needed."""
     _loaded.pop(bot_id, None)
 
 
 def bots_loaded(needed: Sequence[str]) -> list[Bot]:
-    """Return these bots, loaded once a process.
+    """Return these bots, loaded once per process.
 
     Raises:
         BotError: if one cannot be loaded.
@@ -164,7 +168,7 @@ def bots_loaded(needed: Sequence[str]) -> list[Bot]:
     from chatbots.registry import bot_load
 
     bots_by_id = bots_find(needed)
-    # One that is no longer registered, or registered again, is unloaded too.
+    # Bots that are no longer registered, or registered again, are also unloaded.
     for bot_id in [bot_id for bot_id, bot in _loaded.items() if bot is not bots_by_id.get(bot_id)]:
         _loaded.pop(bot_id).unload()
     for bot_id in bots_by_id:

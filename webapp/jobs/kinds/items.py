@@ -1,8 +1,8 @@
 """Items to rate, drawn from stored conversations or from a self-play run.
 
-Places are drawn once, when the job is planned, by its seed: evenly over the bots whose conversations they are in.
-Where bots are named, they reply to each context; else the reply that was given there is judged. An item is named by its
-place and bots, so that whatever is done twice is stored once.
+Contexts are drawn once, when the job is planned, with its seed and evenly over the bots of their conversations.
+If bots are named, they reply to each context; otherwise raters judge the original reply. An item's name consists of its
+position and bots, so repeated work is stored once.
 
 Best-worst scaling without named bots compares whole chats: each item has four, of different bots in one condition.
 """
@@ -52,8 +52,8 @@ class ItemsParams(InputModel):
         study: key of the study whose items they become.
         of_study: key of the study whose completed conversations they are drawn from; or `run`, a self-play run's id.
         n_contexts: number of contexts to draw.
-        bots: the bots that reply to the contexts; none: the reply that was given there is rated, or whole chats are in
-            best-worst scaling. `n_contexts` is the number of items then, and of the filters `fewest_turns` holds.
+        bots: bots that reply to the contexts; none: raters judge the original reply, or whole chats in best-worst
+        scaling. In that case `n_contexts` is the number of items and `fewest_turns` the only filter.
         n_utterances, more_than_tokens, unknown, most_mean_words: see `evaluation.items.ContextFilters`.
         fewest_turns: of the conversation.
     """
@@ -84,7 +84,7 @@ class ItemsParams(InputModel):
 
 @register_kind
 class ItemsJob(JobKind[Job, ItemsParams]):
-    """Contexts drawn, replied to and stored."""
+    """Job that draws contexts, gets replies and stores the items."""
 
     name = KIND
     title = gettext_lazy("Items")
@@ -132,7 +132,7 @@ class ItemsJob(JobKind[Job, ItemsParams]):
             work.beat(len(work.shard["places"]), now=True)
             return dict(report)
         places = [(UUID(pk), turn) for pk, turn in work.shard["places"]]
-        # Whoever was erased meanwhile is left out.
+        # Participants erased in the meantime are left out.
         chats = _source(params).filter(pk__in={pk for pk, _turn in places}).select_related("bot")
         values = {UUID(conversation.id): conversation for conversation in conversation_values(chats.order_by("pk"))}
         rows = {row.pk: row for row in chats}
@@ -171,7 +171,7 @@ def _compares_chats(study: Study, params: ItemsParams) -> bool:
 
 
 def _source(params: ItemsParams) -> QuerySet[Conversation]:
-    """Return the conversations to draw from: completed, and not of scripted participants."""
+    """Return the completed conversations to draw from, without scripted participants."""
     if params.run is not None:
         conversations = Conversation.objects.filter(selfplay__run=params.run)
     else:
@@ -180,7 +180,9 @@ def _source(params: ItemsParams) -> QuerySet[Conversation]:
 
 
 def _draw_places(params: ItemsParams) -> list[tuple[str, int]]:
-    """Return the places, evenly over bots as far as each has some, one of a conversation before its second."""
+    """Return positions drawn evenly over bots.
+
+    Each conversation is used once before any is used twice."""
     rng = random.Random(derive_seed(params.seed, "items"))
     bots = dict(_source(params).values_list("pk", "bot__bot_id"))
     by_bot: dict[str, list[tuple[int, float, str, int]]] = {}
@@ -204,7 +206,9 @@ def _draw_places(params: ItemsParams) -> list[tuple[str, int]]:
 
 
 def _draw_chat_groups(params: ItemsParams) -> list[list[str]]:
-    """Return groups of chats of different bots in one condition, each chat once, evenly over bots and conditions."""
+    """Return groups of chats with different bots in one condition.
+
+    Each chat occurs once; bots and conditions occur equally often as far as possible."""
     rng = random.Random(derive_seed(params.seed, "items", "chats"))
     long_enough = _source(params).annotate(n=Count("turns")).filter(n__gte=max(params.fewest_turns, 2))
     by_condition: dict[str, dict[str, list[str]]] = {}
@@ -229,7 +233,7 @@ def _draw_chat_groups(params: ItemsParams) -> list[list[str]]:
 
 
 def _build_chat_items(params: ItemsParams, groups: Sequence[Sequence[str]]) -> Iterator[SampledItem]:
-    """Yield the items of whole chats; one without all its chats is left out, because a participant was erased."""
+    """Yield items of whole chats, skipping those with an erased participant."""
     chats = _source(params).filter(pk__in={pk for group in groups for pk in group}).select_related("bot")
     rows = {str(row.pk): row for row in chats}
     texts = {conversation.id: _chat_text(conversation) for conversation in conversation_values(chats.order_by("pk"))}
@@ -273,7 +277,9 @@ def _build_stored_items(
 def _build_reply_items(
     work: ShardWork[Job, ItemsParams], spans: Sequence[tuple[Conversation, ContextSpan]], study: Study
 ) -> Iterator[SampledItem]:
-    """Yield items with the replies that the named bots give now: of each, of every two of them, or of all."""
+    """Yield items with new replies of the named bots.
+
+    An item has one reply, a pair or the replies of all bots."""
     params = work.asked
     replies: dict[str, list[str | None]] = {}
     versions: dict[str, str] = {}
@@ -281,7 +287,7 @@ def _build_reply_items(
         chatbots.Conversation(
             id=f"item-{chat.pk}-{place.turn}",
             turns=tuple(
-                # The newest one is said to the bot, and they take turns.
+                # The newest message goes to the bot; speakers alternate before it.
                 chatbots.Turn("human" if (len(place.context) - n) % 2 else "bot", text)
                 for n, text in enumerate(place.context)
             ),
@@ -310,7 +316,7 @@ def _build_reply_items(
 
 
 def _fetch_replies(bot_id: str, contexts: Sequence[chatbots.Conversation]) -> list[str | None]:
-    """Return the bot's replies; None where it gave none."""
+    """Return the bot's replies, None for each that failed."""
     from chatbots.serving import reply
 
     [bot] = bots_loaded([bot_id])

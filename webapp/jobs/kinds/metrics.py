@@ -1,9 +1,9 @@
 """Metrics of conversations, and hybrid fits of them.
 
-Metrics are computed of every conversation of a study or of a self-play run that has none of this version yet.
-A shard is a list of conversations that lack the same metrics, in batches of fixed size, computed with nothing that was
-kept from before: a sentence vector depends, in its last digits, on what it was encoded with. A metric is left out of
-conversations in languages that it does not hold for; that is stored in place of its numbers.
+The job computes metrics for every conversation of a study or self-play run that has no result of the current version.
+A shard is a list of conversations that lack the same metrics, in batches of fixed size and without any cache: the last
+digits of a sentence vector depend on its batch. A metric skips conversations in languages that it does not support; the
+skip is stored in place of a value.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ SHARD = 2 * BATCH
 
 
 class MetricsParams(InputModel):
-    """Names of metrics; services have looked them up."""
+    """Parameters of a metrics job; services have validated the names."""
 
     metrics: list[str]
 
 
 @register_kind
 class MetricsJob(JobKind[MetricRun, MetricsParams]):
-    """Metric results, one row per conversation and metric."""
+    """Job that stores one result per conversation and metric."""
 
     name = "metrics"
     title = _("Metrics")
@@ -84,7 +84,7 @@ class MetricsJob(JobKind[MetricRun, MetricsParams]):
         shared = TextCache(settings.CONFAB_DEVICE, store=text_store())
         ids = work.shard["ids"]
         for start in range(0, len(ids), BATCH):
-            # Somebody may have been erased meanwhile.
+            # A participant may have been erased in the meantime.
             rows = Conversation.objects.filter(pk__in=ids[start : start + BATCH])
             conversations = list(conversations_for_metrics(rows.order_by("created_at", "pk")))
             languages = conversation_languages(conversations) if tells_languages else {}
@@ -124,7 +124,7 @@ CHUNK = 5_000
 
 
 class HybridFitParams(InputModel):
-    """Payload that `fit_create` stores, when names have been looked up."""
+    """Parameters of a fit, stored by `fit_create` after validation."""
 
     targets: list[str]
     targets_given: bool = True
@@ -142,7 +142,7 @@ class HybridFitParams(InputModel):
 
 @register_kind
 class HybridFitJob(JobKind[HybridFit, HybridFitParams]):
-    """A fit, with its predictions and every identity used."""
+    """Job that computes a fit with its predictions and all identities used."""
 
     name = "hybrid"
     title = _("Hybrid metric")

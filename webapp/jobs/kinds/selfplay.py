@@ -1,7 +1,7 @@
-"""Self-play runs: bots converse with themselves, each other or simulated participants, by a plan frozen at the start.
+"""Self-play runs of bots and simulated participants, by a fixed plan.
 
-A shard is a range of ordinals of one pair, cut into batches of fixed size. A batch is stored at once, so that a
-shard begun anew skips those that are there.
+A shard is a range of ordinals of one pair, cut into batches of fixed size. Each batch is stored in one transaction, so
+a restarted shard skips the stored batches.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ SHARD = 32
 
 
 class SelfPlayPlan(InputModel):
-    """The plan of a run; services make it, so that everything in it is checked and frozen."""
+    """Plan of a run, validated and frozen by the services."""
 
     bots: list[str] = Field(min_length=1)
     pairs: str = "self"
@@ -73,7 +73,7 @@ class SelfPlayPlan(InputModel):
 
 @register_kind
 class SelfPlayJob(JobKind[SelfPlayRun, SelfPlayPlan]):
-    """Conversations of a plan, and then its metrics."""
+    """Job that generates a plan's conversations, then requests its metrics."""
 
     name = "selfplay"
     title = _("Self-play")
@@ -113,15 +113,15 @@ class SelfPlayJob(JobKind[SelfPlayRun, SelfPlayPlan]):
             stored_ordinals = get_stored_ordinals(run, pair, ordinals).get(pair, set())
             if len(stored_ordinals) < len(ordinals):
                 missing = [n for n in ordinals if n not in stored_ordinals]
-                # The whole batch again, so that what is missing comes out as it would have; but whoever costs
-                # money or gives other replies anyway is asked for no more than is missing.
+                # Repeat the whole batch, so that the missing conversations come out unchanged. Bots that cost money or
+                # are not reproducible generate the missing ones only.
                 same = all(params.deterministic.get(bot_id) for bot_id in {pair.bot_id, pair.first})
                 same = same and pair.bot_id not in params.n_of_bot
                 _play(work, pair, list(ordinals) if same else missing, missing, n_done=start - first)
                 work.beat(ordinals.stop - first, now=True)
 
     def finish(self, work: ShardWork[SelfPlayRun, SelfPlayPlan], results: Sequence[Any]) -> None:
-        # What failed is stored with its reason; only a run that has nothing at all has failed itself.
+        # Failed conversations are stored with the reason; the run fails only if it has no conversation at all.
         counts_by_pair = selfplay_by_pair(work.job)
         if not any(part.conversations for part in counts_by_pair.values()):
             failures = [f"every conversation of {pair} failed: {part.error}" for pair, part in counts_by_pair.items()]
@@ -134,7 +134,7 @@ class SelfPlayJob(JobKind[SelfPlayRun, SelfPlayPlan]):
         chain_follow(job)
 
     def restarted(self, job: SelfPlayRun, *, had_failed: bool) -> None:
-        # After a mere stop, a bot that did not answer is not asked, and paid, once more.
+        # After a stop, do not call and pay again a bot that did not answer.
         if had_failed:
             selfplay_forget_failed(run=job)
             shards_forget(job=job)
@@ -143,7 +143,7 @@ class SelfPlayJob(JobKind[SelfPlayRun, SelfPlayPlan]):
 def _play(
     work: ShardWork[SelfPlayRun, SelfPlayPlan], pair: BotPair, ordinals: list[int], missing: list[int], *, n_done: int
 ) -> None:
-    """Play a batch and store what is missing of it; or give it up where the pair is hopeless."""
+    """Play a batch and store its missing conversations; give up hopeless pairs."""
     from evaluation.selfplay import play
 
     run, params = work.job, work.asked
@@ -190,7 +190,9 @@ def _batch_size(params: SelfPlayPlan, pair: BotPair) -> int:
 def _simulate(
     work: ShardWork[SelfPlayRun, SelfPlayPlan], pair: BotPair, ordinals: list[int], missing: list[int], *, n_done: int
 ) -> None:
-    """Simulate a batch and store what is missing of it; stop the run where its cap in money is reached."""
+    """Simulate a batch and store its missing conversations.
+
+    Stops the run at its cost limit."""
     run, params = work.job, work.asked
     people, participant = _participant_ready(run, params, pair)
     bot = None if pair.bot_id in params.n_of_bot else _bots_ready(params, BotPair(pair.bot_id))[0]
@@ -253,7 +255,7 @@ def _live(
 def _within(
     run: SelfPlayRun, pair: BotPair, ordinals: list[int], people: HumanChats, participant: SimulatedParticipant
 ) -> Iterator[dict[int, SimulatedChat]]:
-    """Yield people's chats with the participant's messages in place of theirs."""
+    """Yield participants' chats with simulated messages in place of the originals."""
     from evaluation.simulation import simulate_within
 
     by_id = {chat.conversation.id: chat for chat in people}
@@ -268,7 +270,7 @@ def _within(
         profiles=run_profiles(run.plan, {}),
     )
     for (n, stored), simulated in zip(chats_by_ordinal.items(), chats, strict=True):
-        # First, before turn 0: the chat that this one stands within, and that the bot's turns are from.
+        # First, before turn 0: the original chat, from which the bot's turns are taken.
         yield {n: replace(simulated, sources={-1: stored.conversation.id, **simulated.sources})}
 
 
@@ -278,7 +280,7 @@ _ready: dict[tuple[datetime, str, int], tuple[HumanChats, SimulatedParticipant]]
 def _participant_ready(
     run: SelfPlayRun, params: SelfPlayPlan, pair: BotPair
 ) -> tuple[HumanChats, SimulatedParticipant]:
-    """Return people's chats and the participant that learned from them, loaded once a process."""
+    """Return the real chats and the simulated participant, loaded once per process."""
     from chatbots.participants.human_chats import HumanChats
 
     n_people = 0 if run.study is None else people_rows(run.study, until=run.created_at).count()
@@ -298,10 +300,10 @@ def _participant_ready(
 
 
 def _bots_ready(params: SelfPlayPlan, pair: BotPair) -> tuple[Bot, Bot | None]:
-    """Return the pair's bots, loaded once a process; those that it has no part for make room.
+    """Return the pair's bots, loaded once per process; unload the others.
 
     Raises:
-        Refused: if one is not the bot that the plan means.
+        Refused: if a bot's identity differs from the plan.
         BotError: if one cannot be loaded.
     """
     needed = list(dict.fromkeys((pair.bot_id, pair.first)))

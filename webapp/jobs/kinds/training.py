@@ -25,14 +25,14 @@ if TYPE_CHECKING:
 
 
 class TrainingParams(InputModel):
-    """A training, by values: no worker reads the file they came from.
+    """Parameters of a training, by value because workers cannot read its file.
 
     Attributes:
         config: as `MetricTrainingConfig` of `evaluation.training.config` has it, or `TrainingConfig` of
             `chatbots.training.config`.
-        data: folder in which relative paths begin, on the worker's machine too.
+        data: base folder of relative paths, also on the worker's machine.
         output: holds one folder per training.
-        restart: begin anew, when the job begins: not when it goes on after a kill.
+        restart: start from scratch when the job starts, but not when it resumes after a kill.
     """
 
     config: dict[str, Any]
@@ -42,10 +42,10 @@ class TrainingParams(InputModel):
 
 
 class BotTrainingParams(TrainingParams):
-    """The training of a bot.
+    """Parameters of a bot's training.
 
     Attributes:
-        before: the config of the training whose weights it starts from; that is trained first if it is not finished.
+        before: config of the training whose weights it starts from; trained first if unfinished.
     """
 
     before: dict[str, Any] | None = None
@@ -55,7 +55,7 @@ T = TypeVar("T", bound=TrainingParams)
 
 
 class TrainingJob(JobKind[Job, T]):
-    """A training in one shard, which goes on after a kill."""
+    """Base of training jobs: one shard that resumes after a kill."""
 
     queue = "gpu"
 
@@ -72,7 +72,9 @@ class TrainingJob(JobKind[Job, T]):
 
 @register_kind
 class BotTrainingJob(TrainingJob[BotTrainingParams]):
-    """A checkpoint in the output folder; the result is what `train_bot --json` prints."""
+    """Job that trains a bot.
+
+    The checkpoint goes to the output folder; the result is the output of `train_bot --json`."""
 
     name = "training"
     title = _("Training")
@@ -103,10 +105,10 @@ def _watch(work: ShardWork[Job, BotTrainingParams], config: TrainingConfig) -> C
 
 
 def _configs(params: BotTrainingParams) -> tuple[TrainingConfig | None, TrainingConfig]:
-    """Return the configs of what is trained before, if anything, and of the training.
+    """Return the config of the prerequisite training (or None) and of the training.
 
     Raises:
-        Refused: `bad_config` with all mistakes, or with what is not on this machine.
+        Refused: `bad_config` with all errors, or with the files missing on this machine.
     """
     from chatbots.training.config import config_check
 
@@ -117,7 +119,9 @@ def _configs(params: BotTrainingParams) -> tuple[TrainingConfig | None, Training
 
 @register_kind
 class MetricTrainingJob(TrainingJob[TrainingParams]):
-    """A checkpoint in the output folder; the result is what `train_metric --json` prints."""
+    """Job that trains a metric.
+
+    The checkpoint goes to the output folder; the result is the output of `train_metric --json`."""
 
     name = "metric_training"
     title = _("Training of a metric")

@@ -1,6 +1,6 @@
 """Shared parts of commands: options, a study's key, following a job.
 
-A job is followed by a progress bar; leaving the command by Ctrl-C leaves the job to the workers.
+A job is followed by a progress bar; after Ctrl-C the workers continue the job.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ POLL_S = 0.5
 
 
 class JobProgressBar:
-    """A progress bar on standard error, where that is a terminal."""
+    """Progress bar on standard error, if that is a terminal."""
 
     def __init__(self, job: JobBase, label: str, unit: str) -> None:
         self._bar: tqdm[Any] = tqdm(
@@ -62,7 +62,7 @@ class JobProgressBar:
 
 
 def run_inline(job: J, *, label: str, unit: str) -> J:
-    """Do the whole job in this process. Ctrl-C and SIGTERM stop the job, not only the command.
+    """Run the whole job in this process; Ctrl-C and SIGTERM stop it.
 
     Raises:
         Refused: if it failed or was stopped.
@@ -82,7 +82,7 @@ def run_inline(job: J, *, label: str, unit: str) -> J:
 
 @contextlib.contextmanager
 def _sigterm_exits() -> Iterator[None]:
-    """Let SIGTERM come through as an exception, as Ctrl-C does."""
+    """Turn SIGTERM into an exception, like Ctrl-C."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -94,11 +94,11 @@ def _sigterm_exits() -> Iterator[None]:
 
 
 def follow_job(job: J, *, label: str, unit: str, note: Callable[[str], None], go_on: str, inline: bool = False) -> J:
-    """Wait for workers to finish the job, or do it in this process.
+    """Wait for workers to finish the job, or run it here.
 
     Args:
-        note: tells the person something.
-        go_on: what to say when they leave with Ctrl-C.
+        note: prints a message to the user.
+        go_on: message printed after Ctrl-C.
 
     Raises:
         Refused: if it failed or was stopped.
@@ -146,7 +146,7 @@ def study_named(key: str) -> Study:
     """Return the study with this key.
 
     Raises:
-        LookupError: there is none; the message names the nearest keys.
+        LookupError: there is no such study; the message suggests similar keys.
     """
     try:
         return study_by_key(key)
@@ -157,10 +157,10 @@ def study_named(key: str) -> Study:
 
 
 def scoring_arguments(parser: ArgumentParser, *, metrics: str, target: str) -> None:
-    """Add the metrics, what people judged, and where models compute.
+    """Add the options for metrics, target dimension and device.
 
     Args:
-        metrics, target: what the help says of these two.
+        metrics, target: help texts of these two options.
     """
     parser.add_argument("--metrics", required=True, metavar="a,b", help=metrics)
     parser.add_argument("--target", default="", metavar="DIMENSION", help=target)
@@ -183,7 +183,7 @@ def reply_bar(metric: str) -> Callable[[int, int], None]:
 
 
 class TrainingCommand(ConfabCommand):
-    """Training from a config, in this process or as a job of a worker.
+    """Base of training commands: train here or queue a job.
 
     Attributes:
         kind: of that job.
@@ -192,7 +192,7 @@ class TrainingCommand(ConfabCommand):
     kind: ClassVar[str]
 
     def enqueue(self, config: Any, options: dict[str, Any], **extra_fields: Any) -> dict[str, Any]:
-        """Request a job with the values of the configs: a worker reads no file of this process's folder for them."""
+        """Queue a job with the values of the configs, since workers cannot read the files."""
         if options["ship"]:
             raise Usage(
                 "--enqueue and --ship exclude each other; to ship the model, run --ship without --enqueue once the "
@@ -209,7 +209,7 @@ class TrainingCommand(ConfabCommand):
 
     @contextlib.contextmanager
     def training(self) -> Iterator[None]:
-        """Turn what stops a training into one line."""
+        """Turn errors that stop a training into one-line messages."""
         from chatbots.checkpoints import CheckpointError
         from chatbots.encoders.sentence import EncoderError
         from chatbots.training.engine import TrainingError
@@ -223,7 +223,7 @@ class TrainingCommand(ConfabCommand):
             raise CommandError("stopped; run the same command again to continue from the last saved state") from None
 
     def note_skipped(self, n: int, config: Any) -> None:
-        """Note the number of batches that were left out, where there are any."""
+        """Print the number of skipped batches, if any."""
         if n:
             self.note(
                 f"batches skipped because their gradient was not finite: {n} (at most {config.optimiser.max_skipped})"
@@ -245,11 +245,11 @@ class TrainingCommand(ConfabCommand):
 
 
 def training_arguments(parser: ArgumentParser, *, folder: str, holds: str) -> None:
-    """Add the config and where its data, its result and what is shipped of it lie.
+    """Add the options for the config, data, output and shipped files.
 
     Args:
-        folder: where trainings lie in the data folder unless something else is said.
-        holds: what `--output` says of that folder.
+        folder: default folder of trainings inside the data folder.
+        holds: help of `--output` about that folder.
     """
     parser.add_argument("config", type=Path, metavar="CONFIG", help="a YAML file")
     parser.add_argument(

@@ -1,1 +1,2 @@
-"""Reads of runs: `jobs` (progress), `selfplay` (what is missing), `metrics` (results), `fits`, `analysis_tables`."""
+"""Queries for runs and jobs: `jobs` (progress), `selfplay` (what is missing), `metrics` (results), `fits`,
+`analysis_tables`."""

@@ -46,16 +46,16 @@ def metric_frame(
 ) -> pd.DataFrame:
     """Return a table with one row per conversation of a study or a self-play run.
 
-    Of a run only conversations of a bot with itself count. What two different bots say to each other is no
-    self-play of either, and would be credited to the one that happened to answer.
+    For a run, only conversations of a bot with itself count: a conversation of two different bots would be credited to
+    the one that answers.
 
     Args:
-        metrics: whose conversation-level columns to give; None for all registered.
-        excluded_flags: names of flags; conversations of the study's people with one of them are left out.
+        metrics: metrics whose conversation-level columns are returned; None for all registered.
+        excluded_flags: names of flags; conversations of participants with one of them are left out.
 
     Returns:
-        `conversation`, `bot`, `participant`, and every column of the metrics as they are now; NaN where
-        undefined or not computed yet.
+        `conversation`, `bot`, `participant`, and every column of the current metric versions; NaN if undefined or not
+        computed yet.
     """
     import pandas as pd
 
@@ -90,10 +90,12 @@ def _drop_bot_pairs(rows: QuerySet[Conversation], run: SelfPlayRun | None) -> Qu
 def rated_frame(
     ratings: Ratings, *, study: Study, metrics: Sequence[Metric] | None = None, include_synthetic: bool = False
 ) -> pd.DataFrame:
-    """Return one row per rated conversation: `metric_frame` with the mean of every dimension of the ratings.
+    """Return one row per rated conversation, with metrics and mean ratings.
 
-    `participant` is who chatted, or the rater where the conversation has just one. A metric column called
-    like a dimension gives way to it.
+    Extends `metric_frame` by the mean of each dimension.
+
+    `participant` is the chat's participant, or the only rater of the conversation. A dimension replaces a metric column
+    of the same name.
     """
     metric_table = metric_frame(study=study, metrics=metrics, include_synthetic=include_synthetic)
     means = ratings.per_conversation()
@@ -111,18 +113,18 @@ def column_names(metrics: Iterable[Metric]) -> list[str]:
 
 
 def metrics_of_columns(names: Sequence[str]) -> list[Metric]:
-    """Return the metrics that have these conversation-level columns; names that no metric has are passed over."""
+    """Return the metrics that have these conversation-level columns; unknown names are ignored."""
     requested_names = set(names)
     return [metric for metric in metrics_all() if requested_names & set(column_names([metric]))]
 
 
 def check_computed(metrics: Sequence[Metric], *, study: Study | None = None, run: SelfPlayRun | None = None) -> None:
-    """See that every metric has a result for every conversation that a table would need.
+    """Check that every metric has results for the table's conversations.
 
-    For a study those are its rated conversations.
+    A study's table needs its rated conversations.
 
     Raises:
-        Refused: `not_computed`, with the command that helps.
+        Refused: `not_computed`, with the command to run.
     """
     rows = _drop_bot_pairs(measurable(study=study, run=run), run)
     if study is not None:
@@ -152,18 +154,18 @@ _Rows = dict[str, list[float | None]]
 
 
 def turn_values(conversations: QuerySet[Conversation], ids: Sequence[str], columns: Sequence[str]) -> dict[str, _Rows]:
-    """Return per column and conversation the values by exchange, the first one first.
+    """Return the values per exchange, in order, by column and conversation.
 
     An exchange begins with a participant's first message after the bot's turn; several values within it are
-    averaged. What a bot says before anybody has written belongs to none. A column that nobody has a value
-    of is left out; so are votes where nobody voted, for that is no indifference.
+    averaged. A bot's messages before the first participant message belong to no exchange. Columns without any value are
+    left out, as are votes if none was cast: a missing vote does not mean indifference.
 
     Args:
         conversations: all of the study's, of which `ids` are some.
         columns: of metrics of turns, or `VOTES`.
     """
     requested_ids = set(ids)
-    # Many ids do not fit into one query, and several queries would grow with the study.
+    # Many ids do not fit into one query, and the number of batches would grow with the study.
     which: Any = list(ids) if len(ids) <= _MOST_IDS else conversations.values("pk")
     values_by_column: dict[str, _Rows] = {name: {} for name in columns}
     exchanges: dict[str, list[int]] = {}
@@ -194,7 +196,7 @@ def turn_values(conversations: QuerySet[Conversation], ids: Sequence[str], colum
 
 
 def participants_of(conversations: QuerySet[Conversation], ids: Sequence[str]) -> dict[str, str | None]:
-    """Return the participant by conversation, None where there is none.
+    """Return the participant (or None) by conversation.
 
     Args:
         conversations: all of the study's, of which `ids` are some.
@@ -209,7 +211,9 @@ def participants_of(conversations: QuerySet[Conversation], ids: Sequence[str]) -
 
 
 def scales_of(columns: Sequence[str]) -> dict[str, tuple[float, float] | None]:
-    """Return the ends that the values of these columns cannot leave, infinite on an open side; None without any end."""
+    """Return the limits of these columns' values; None without any.
+
+    An open side is infinite."""
     ends_by_column: dict[str, tuple[float, float] | None] = {}
     for metric in metric_list():
         for column in metric.columns:
@@ -228,7 +232,7 @@ Factors = dict[str, dict[str, str]]
 
 
 def bot_versions(study: Study) -> list[BotVersion]:
-    """Return the identities that a study's conversations were held with."""
+    """Return the bot identities in a study's conversations."""
     version_ids = Conversation.objects.filter(study=study).order_by().values("bot").distinct()
     return list(BotVersion.objects.filter(pk__in=version_ids).order_by("bot_id", "created_at"))
 
@@ -243,14 +247,14 @@ def factors_of(versions: Iterable[BotVersion], columns: BotColumns) -> Factors:
                 level = "EI" if value else "plain"
             elif factor and isinstance(value, str) and value and "/" not in value:
                 level = value
-            else:  # no factor, or the path of a model
+            else:  # not a factor, or a model's path
                 continue
             factors.setdefault(factor, {}).setdefault(version.bot_id, level)
     return {**factors, **{name: dict(levels) for name, levels in columns.factors.items()}}
 
 
 def measured_of(versions: Iterable[BotVersion], columns: BotColumns) -> dict[str, dict[str, float]]:
-    """Return figures of the bots' checkpoints and of the researcher's table: name to bot to number."""
+    """Return numbers by name and bot, from checkpoints and the researcher's table."""
     figures_by_name: dict[str, dict[str, float]] = {}
     for version in versions:
         figures = version.params.get(MEASURED)
@@ -261,11 +265,10 @@ def measured_of(versions: Iterable[BotVersion], columns: BotColumns) -> dict[str
 
 
 def bot_groups(study: Study) -> dict[str, str]:
-    """Return the family of each bot, where families rather than bots might explain the ratings.
+    """Return each bot's family, if families might explain the ratings.
 
     Families come from the column `group` of the researcher's table, else from the corpora, else from the
-    architectures: the first of them that gives at least two families and puts two bots into one. Empty where
-    none does.
+    architectures: the first source with at least two families, one of which has two bots. Empty if there is none.
     """
     columns = BotColumns.from_json(study.bot_columns)
     factors = factors_of(bot_versions(study), columns)

@@ -1,4 +1,4 @@
-"""Reads of hybrid fits, validation of a fit's request, and the tables that a fit is made of.
+"""Queries for hybrid fits, validation of requests, and input tables.
 
 Everything that a request names must exist before anything is stored.
 """
@@ -41,10 +41,10 @@ if TYPE_CHECKING:
 
 
 def fit_leading(study: Study, excluded_flags: Sequence[str] = ()) -> HybridFit | None:
-    """Return the leading fit, which pages show unless another is requested: the newest of all conditions that is done.
+    """Return the fit shown by default: the newest finished one of all conditions.
 
     Args:
-        excluded_flags: names of flags; a fit that leaves out the people with one of these, and nobody else.
+        excluded_flags: names of flags; only a fit that excludes exactly the participants with one of these counts.
     """
     done = _select_done_fits(study, excluded_flags).exclude(request__has_key="condition")
     return done.defer("kept", "predictions").order_by("-pk").first()
@@ -58,21 +58,23 @@ def _select_done_fits(study: Study, excluded_flags: Sequence[str]) -> QuerySet[H
 
 
 def fit_by_id(pk: int) -> HybridFit | None:
-    """Return a fit, if it is still there."""
+    """Return a fit, or None if it was deleted."""
     return HybridFit.objects.defer("kept", "predictions").filter(pk=pk).first()
 
 
 def fit_rule_has_changed(fit: HybridFit) -> bool:
-    """Return True if the study now compares bots by another test than when the fit counted its pairs.
+    """Return True if the study's significance test has changed since the fit.
 
-    Fits of versions that did not store the test are not known to be behind.
+    False for old fits, which did not store the test.
     """
     test = ((fit.result or {}).get("pairs") or {}).get("test")
     return test is not None and test != ("always" if keeps_always_valid(fit.study) else "fixed")
 
 
 def fit_is_behind(fit: HybridFit) -> bool:
-    """Return True if ratings have come or changed since the fit, so that pages made of ratings show other numbers."""
+    """Return True if ratings have been added or changed since the fit.
+
+    Pages computed from ratings then show different numbers."""
     changed = Rating.objects.filter(conversation__study=fit.train_study or fit.study, updated_at__gt=fit.created_at)
     if not fit.request.get("include_synthetic"):
         changed = changed.filter(conversation__is_synthetic=False)
@@ -85,7 +87,11 @@ def fit_condition(fit: HybridFit) -> str:
 
 
 def fits_newest(study: Study, excluded_flags: Sequence[str] = ()) -> list[HybridFit]:
-    """Return the newest finished fit of each preset, target, intercept, choice of bots, run and condition.
+    """Return the newest finished fit of each configuration.
+
+    A configuration is a preset, target, intercept, choice of bots, run and condition.
+
+    A configuration is a preset, target, intercept, choice of bots, run and condition.
 
     `fit_leading` comes first, fits within conditions last.
 
@@ -111,7 +117,7 @@ def fits_newest(study: Study, excluded_flags: Sequence[str] = ()) -> list[Hybrid
 
 
 def fits_of(study: Study, n: int) -> list[HybridFit]:
-    """Return the study's `n` newest fits, unfinished ones too."""
+    """Return the study's `n` newest fits, including unfinished ones."""
     return list(HybridFit.objects.filter(study=study).defer("kept", "predictions")[:n])
 
 
@@ -126,13 +132,13 @@ def fits_beside(studies: Sequence[Study], n: int) -> list[HybridFit]:
 def fit_arguments_check(
     *, study: Study, preset: str, targets: Sequence[str], features: Sequence[str], exclude_bots: Sequence[str]
 ) -> None:
-    """Look for a name that is none.
+    """Validate the names in a fit's request.
 
     Args:
         study: whose ratings are fitted.
 
     Raises:
-        Refused: `unknown_name`, with the nearest right ones.
+        Refused: `unknown_name`, with similar valid names.
     """
     from evaluation.hybrid.features import HybridError, preset_get
 
@@ -152,7 +158,7 @@ def fit_arguments_check(
         dimensions.update(dict.fromkeys(answers))
     columns = [*column_names(metrics_all()), *dimensions]
     _check_names("metric column", features, columns)
-    # A study without ratings gets the sentence of the fit itself, which says just that.
+    # For a study without ratings the fit itself reports the clearer error.
     if dimensions:
         _check_names(f"rating dimension of study {study.key}", targets, list(dimensions))
 
@@ -160,12 +166,12 @@ def fit_arguments_check(
 def levels_read(
     requested_levels: Sequence[str], *, studies: Sequence[Study], run: SelfPlayRun | None
 ) -> dict[str, str]:
-    """Return the level asked for by factor.
+    """Return the requested level by factor.
 
     Args:
         requested_levels: as `scenario=trip`, at most one level of each factor.
         studies: whose conversations are restricted to the condition; each must vary these factors.
-        run: self-play that must have drawn the condition.
+        run: self-play run, which must have used the condition.
 
     Raises:
         Refused: `unknown_name`, with the levels that exist; `bad_condition` for two levels of one factor.
@@ -192,16 +198,18 @@ def levels_read(
 
 
 def people_of(studies: Sequence[Study]) -> list[str]:
-    """Return the ids of the bots in these studies' conversations that are people."""
+    """Return the ids of human partners in these studies' conversations."""
     rows = Conversation.objects.filter(study__in=studies, bot__kind=PERSON)
     return sorted(set(rows.order_by().values_list("bot__bot_id", flat=True)))
 
 
 def instrument_check(studies: Sequence[Study], targets: Sequence[str]) -> None:
-    """Compare the words of the questions that these studies ask; a fit compares titles, scales and labels.
+    """Check that these studies word their questions identically.
+
+    A fit compares titles, scales and labels.
 
     Raises:
-        Refused: `other_instrument` for a question that differs.
+        Refused: `other_instrument` if a question differs.
     """
     questions_by_study = [
         {dimension.key: dimension.question for dimension in study.rubric.dimensions.all()} for study in studies
@@ -224,11 +232,11 @@ CHUNK = 512
 
 
 class FitTables:
-    """Reads what one fit needs.
+    """Input tables of one fit.
 
     Args:
-        fit: as asked for.
-        features: columns that predict.
+        fit: the requested fit.
+        features: predictor columns.
     """
 
     def __init__(self, fit: HybridFit, features: Sequence[str]) -> None:
@@ -241,7 +249,7 @@ class FitTables:
         return {metric.name: metric.identity.as_dict() for metric in self.metrics}
 
     def selfplay(self) -> pd.DataFrame | None:
-        """Return the table of the fit's self-play run, with lengths where they are computed; None without a run."""
+        """Return the self-play table, with lengths if computed; None without a run."""
         run = self.fit.run
         if run is None:
             return None
@@ -250,10 +258,9 @@ class FitTables:
         return self._select_rows(table, study=None, run=run)
 
     def rated(self, study: Study) -> tuple[pd.DataFrame, Ratings]:
-        """Return the study's rated conversations, and every single rating.
+        """Return the study's rated conversations and all individual ratings.
 
-        The table holds the conversations' lengths, too, and the bots' groups where they have some, for the
-        baselines are made of both.
+        The table includes conversation lengths and any bot groups, because the baselines use both.
         """
         request = self.fit.request
         check_computed(self.metrics, study=study)
@@ -270,12 +277,12 @@ class FitTables:
             known = f"it is rated on {', '.join(dimensions)}" if dimensions else "it has no ratings"
             raise Refused("no_target", f"study {study.key} has no ratings of {', '.join(missing)}; {known}")
         groups = bot_groups(study)
-        if groups and GROUP not in table.columns:  # a rating may be called so
+        if groups and GROUP not in table.columns:  # a rating dimension may have this name
             table[GROUP] = table["bot"].map(groups).fillna("")
         return table, ratings
 
     def conditions_found(self, ratings: Ratings) -> list[Finding]:
-        """Return the condition that the fit is restricted to, and how many conditions these ratings still mix."""
+        """Return the fit's condition and the number of conditions its ratings mix."""
         names, conditions = fit_condition(self.fit), ratings.conditions
         n = 0 if conditions is None else len(set(conditions))
         within = [finding("within_condition", levels=names)] if names else []
@@ -289,7 +296,7 @@ class FitTables:
         return {str(pk) for pk in rows.values_list("pk", flat=True)}
 
     def _select_rows(self, table: pd.DataFrame, *, study: Study | None, run: SelfPlayRun | None) -> pd.DataFrame:
-        """Return the rows of bots that are not left out, in the fit's condition."""
+        """Return the rows of included bots in the fit's condition."""
         ids = self._in_condition(study=study, run=run)
         table = table[~table["bot"].isin(self.fit.request["exclude_bots"])]
         return table if ids is None else table[table["conversation"].isin(ids)]
@@ -315,16 +322,16 @@ class FitTables:
 
     @property
     def _excluded_flags(self) -> Sequence[str]:
-        """Flags whose participants are left out."""
+        """Flags whose participants are excluded."""
         return tuple(self.fit.request.get("without") or ())
 
     def _lengths(self) -> list[Metric]:
-        """Return the metrics that baselines are made of, besides the fit's own."""
+        """Return the metrics that only the baselines need."""
         names = {metric.name for metric in self.metrics}
         return [metric for metric in metrics_of_columns(list(LENGTHS)) if metric.name not in names]
 
     def to_apply_to(self) -> tuple[pd.DataFrame, Ratings]:
-        """Return the conversations that a kept fit predicts, and every rating.
+        """Return the conversations that a stored fit predicts, and all ratings.
 
         They are the study's rated conversations, or all of them if none is rated.
         """
@@ -343,13 +350,13 @@ class FitTables:
 
 
 def features_held(fit: HybridFit, features: Sequence[str], *, may_leave_out: bool) -> tuple[list[str], list[Finding]]:
-    """Return the features that hold for the language of the conversations, and a finding for those that do not.
+    """Return the features valid for the conversations' language, and a warning about the others.
 
     Args:
-        may_leave_out: a fit can be made without a feature; one that was kept cannot be applied without.
+        may_leave_out: True for a new fit, which can omit features; a stored fit needs all of them.
 
     Raises:
-        Refused: `other_language` where nothing would be left, or nothing may be left out.
+        Refused: `other_language` if no feature would be left, or none may be left out.
     """
     studies = [study for study in (fit.train_study, fit.study) if study is not None]
     left_out = [skipped for study in studies for skipped in metrics_left_out(study=study)]
@@ -374,7 +381,7 @@ def features_held(fit: HybridFit, features: Sequence[str], *, may_leave_out: boo
 
 
 def bot_keys(fit: HybridFit) -> dict[str, list[str]]:
-    """Return by bot the keys of its identities in the conversations of the fit's studies."""
+    """Return each bot's identity keys in the conversations of the fit's studies."""
     keys: dict[str, list[str]] = {}
     studies = [study for study in (fit.study, fit.train_study) if study is not None]
     conversations = Conversation.objects.filter(study__in=studies).order_by("bot__bot_id", "bot__key")

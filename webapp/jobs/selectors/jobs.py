@@ -23,13 +23,13 @@ J = TypeVar("J", bound=JobBase)
 
 @dataclass(frozen=True, slots=True)
 class JobProgress:
-    """A snapshot.
+    """Snapshot of a job's progress.
 
     Attributes:
         fraction: of the work done, 0 to 1.
         remaining_s: estimated from the pace so far; None where unknown.
-        waits_for_worker: nobody has taken it for a while.
-        stopping: asked to stop, and about to.
+        waits_for_worker: True if no worker has claimed it for a while.
+        stopping: True if a stop was requested and is pending.
     """
 
     state: str
@@ -49,7 +49,7 @@ def rows_of(job: JobBase) -> QuerySet[Any]:
 
 
 def job_progress(job: JobBase) -> JobProgress:
-    """Return the job's state as its row says, without reading it again."""
+    """Return the job's progress from its row, without a new query."""
     now = database_now()
     fraction = min(1.0, job.n_done / job.n_total) if job.n_total else float(job.is_over)
     remaining_s = None
@@ -70,7 +70,7 @@ def job_progress(job: JobBase) -> JobProgress:
 
 
 def queue_of(job: JobBase) -> str:
-    """Return the queue of the workers that do a job; empty if a command does it, or no kind here."""
+    """Return the job's queue; empty for commands and unknown kinds."""
     try:
         return "" if job.inline else kind_of(job).queue_of(job)
     except UnknownName:  # of a plug-in that is not installed here
@@ -84,7 +84,7 @@ def worker_lives(job: JobBase) -> bool:
 
 
 def job_is_held(job: JobBase) -> bool:
-    """Return True if a process that is alive is at work on the job or on one of its shards."""
+    """Return True if a living process works on the job or its shards."""
     if is_alive(job.holder, job.heartbeat_at):
         return True
     held_shards = Shard.objects.filter(kind=job.kind, job_id=job.pk).exclude(holder="")
@@ -92,7 +92,7 @@ def job_is_held(job: JobBase) -> bool:
 
 
 def job_is_abandoned(job: JobBase) -> bool:
-    """Return True if a job counts as running though no process is at work on it.
+    """Return True if a running job has no process at work on it.
 
     Its process was killed or has long been silent. A command that was to do it may have died before it began.
     """
@@ -101,20 +101,20 @@ def job_is_abandoned(job: JobBase) -> bool:
         return job.inline and now - job.updated_at > STALE_AFTER
     if job.state != State.RUNNING or job_is_held(job):
         return False
-    # Between two slices no process holds it for a moment.
+    # Between two slices the job has no holder for a moment.
     silent = job.heartbeat_at is None or now - job.heartbeat_at > NO_WORKER_AFTER
     return silent or bool(dead_holders(job))
 
 
 def dead_holders(job: JobBase) -> list[str]:
-    """Return the holders of the job and its shards that are known to have ended: processes of this machine."""
+    """Return dead holders of the job and its shards, on this machine only."""
     shards = Shard.objects.filter(kind=job.kind, job_id=job.pk).exclude(holder="")
     holders = [job.holder, *shards.values_list("holder", flat=True)]
     return [holder for holder in holders if holder and holder_is_dead(holder)]
 
 
 def jobs_abandoned() -> list[JobBase]:
-    """Return the jobs that no process is at work on though their rows say so."""
+    """Return running jobs that no process is at work on."""
     may_be = Q(state=State.RUNNING) | Q(state=State.QUEUED, inline=True)
     return [job for model in job_models() for job in model._default_manager.filter(may_be) if job_is_abandoned(job)]
 
@@ -128,19 +128,19 @@ def job_title(job: JobBase) -> str:
 
 
 def job_read(job: J) -> J:
-    """Return the job's row as it is now."""
+    """Reload the job's row."""
     return type(job)._default_manager.get(pk=job.pk)
 
 
 def jobs_unfinished() -> list[JobBase]:
-    """Return every job that is waiting or running, oldest first of each table."""
+    """Return waiting and running jobs, oldest first within each table."""
     return [job for model in job_models() for job in model._default_manager.filter(state__in=UNFINISHED).order_by("pk")]
 
 
 def jobs_for_workers(queue: str) -> list[JobBase]:
-    """Return the unfinished jobs of a queue that workers may do, by priority, the one that waited longest first.
+    """Return a queue's unfinished jobs by priority and waiting time.
 
-    Those that a command does itself are left to it, and those of an unknown plug-in to workers that know it.
+    Jobs run by a command or of an unknown plug-in are left out.
     """
     return sorted((job for job in jobs_unfinished() if queue_of(job) == queue), key=_turn)
 
@@ -151,7 +151,9 @@ def _turn(job: JobBase) -> tuple[int, datetime, datetime]:
 
 
 def jobs_in_line() -> list[tuple[JobBase, list[JobBase]]]:
-    """Return the unfinished jobs by queue, those under way first, each waiting one with the jobs that are before it."""
+    """Return unfinished jobs by queue, with the jobs ahead of each.
+
+    Running jobs come first."""
     queues: dict[str, list[JobBase]] = {}
     for job in jobs_unfinished():
         queues.setdefault(queue_of(job), []).append(job)
@@ -163,7 +165,7 @@ def jobs_in_line() -> list[tuple[JobBase, list[JobBase]]]:
 
 
 def shards_free(job: JobBase, *, limit: int) -> Iterator[Shard]:
-    """Yield shards that are not done and not held by anyone alive, in order."""
+    """Yield unfinished shards without a living holder, in order."""
     shards = Shard.objects.filter(kind=job.kind, job_id=job.pk).exclude(state=State.DONE)
     n = 0
     for shard in shards.order_by("number").defer("result").iterator(chunk_size=limit):
@@ -175,7 +177,7 @@ def shards_free(job: JobBase, *, limit: int) -> Iterator[Shard]:
 
 
 def shard_counts(job: JobBase) -> tuple[int, int, int]:
-    """Return the amount done, the total amount, and the number of shards that are not done."""
+    """Return the amount done, the total, and the number of unfinished shards."""
     totals = Shard.objects.filter(kind=job.kind, job_id=job.pk).aggregate(
         n_done=Sum("n_done", default=0),
         n_total=Sum("n_total", default=0),

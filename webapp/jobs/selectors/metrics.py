@@ -1,8 +1,7 @@
 """Metrics, the languages they hold for, and conversations without their results.
 
-A chat is in the language in which its participant read the study, an imported conversation in that which its import
-named. For others the language is detected from their words; where these are too few it is unknown, and no metric is
-skipped.
+A chat has the language in which its participant read the study; an imported conversation that of its import. Otherwise
+the language is detected from the text. It is unknown for short texts, and then no metric is skipped.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ if TYPE_CHECKING:
 
 
 def metrics_all() -> list[Metric]:
-    """Return every registered metric, by name. Loads nothing."""
+    """Return every registered metric by name, without loading models."""
     from evaluation.metrics.registry import metric_list
 
     return metric_list()
@@ -41,7 +40,7 @@ def metric_titles(*, ingredients: bool = True) -> dict[str, str]:
     """Return the titles of conversation-level columns.
 
     Args:
-        ingredients: those too that are there for fits that take many together, not to be read one by one.
+        ingredients: also include columns that only serve as inputs of fits.
     """
     return {
         column.name: column.title.removesuffix(", mean")
@@ -53,11 +52,11 @@ def metric_titles(*, ingredients: bool = True) -> dict[str, str]:
 
 
 def metrics_find(names: Sequence[str] = ()) -> list[Metric]:
-    """Return the metrics of these names; without names, those computed by default that can be computed here.
+    """Return the named metrics, or all available default ones.
 
     Raises:
-        UnknownName: there is none of a name; the message names the nearest ones.
-        Refused: `unavailable` for one asked for by name, with the reason.
+        UnknownName: for an unknown name; the message suggests similar ones.
+        Refused: `unavailable` for a named metric that cannot be computed here, with the reason.
     """
     from evaluation.metrics.registry import configured_metrics, metric_defaults, metric_get
 
@@ -80,7 +79,7 @@ def metrics_find(names: Sequence[str] = ()) -> list[Metric]:
 
 
 def measurable(*, study: Study | None, run: SelfPlayRun | None) -> QuerySet[Conversation]:
-    """Return the conversations that will not change any more: neither open nor failed nor withdrawn."""
+    """Return final conversations: not open, failed or withdrawn."""
     rows = Conversation.objects.filter(state=Conversation.State.COMPLETED)
     return rows.filter(study=study) if study is not None else rows.filter(selfplay__run=run)
 
@@ -104,7 +103,7 @@ def conversations_lacking_count(
 
 
 def conversations_unmeasured(run: SelfPlayRun) -> int:
-    """Count the finished conversations of a run that lack a metric which is computed by default, as it is now."""
+    """Count a run's finished conversations that lack a current default metric."""
     default_keys = {metric.identity.key for metric in metrics_find()}
     versions = list(MetricVersion.objects.filter(key__in=default_keys))
     if len(versions) < len(default_keys):
@@ -115,17 +114,17 @@ def conversations_unmeasured(run: SelfPlayRun) -> int:
 def conversations_lacking(
     *, study: Study | None, run: SelfPlayRun | None, versions: Collection[MetricVersion]
 ) -> list[UUID]:
-    """Return those conversations, oldest first."""
+    """Return conversations that lack a result of a metric, oldest first."""
     return list(_lacking(study, run, versions).order_by("created_at", "pk").values_list("pk", flat=True))
 
 
 def metrics_lacked(
     conversation_ids: Collection[UUID], versions: Mapping[str, MetricVersion]
 ) -> dict[UUID, tuple[str, ...]]:
-    """Return per conversation the names of the metrics that have no result of this version there.
+    """Return the names of missing metrics by conversation.
 
     Args:
-        versions: by name of the metric.
+        versions: current version by metric name.
     """
     names = {version.pk: name for name, version in versions.items()}
     names_by_conversation: dict[UUID, set[str]] = {}
@@ -138,10 +137,10 @@ def metrics_lacked(
 
 
 def results_by_version(*, study: Study | None, run: SelfPlayRun | None) -> list[tuple[int, str, int]]:
-    """Return the number of finished conversations with a result, by metric version and language.
+    """Count the finished conversations with results by metric version and language.
 
-    Each row is the key of the metric's version, the language and the number, of a study or of a run. Those of a study
-    are read from the tally, for it may have millions of results.
+    Each row is the key of the metric's version, the language and the number, of a study or of a run. A study's numbers
+    come from `ResultTally`, since it may have millions of results.
     """
     if study is not None:
         rows: QuerySet[Any] = ResultTally.objects.filter(study=study)
@@ -152,7 +151,7 @@ def results_by_version(*, study: Study | None, run: SelfPlayRun | None) -> list[
 
 
 def versions_used(conversations: QuerySet[Conversation]) -> list[tuple[MetricVersion, bool]]:
-    """Return the versions of metrics that conversations have results of, each with whether it is the present one."""
+    """Return the metric versions with results, and whether each is current."""
     used = MetricResult.objects.filter(conversation__in=conversations).order_by()
     versions = MetricVersion.objects.filter(pk__in=used.values("metric").distinct())
     current = {version.pk for version in versions_current(metrics_all()).values()}
@@ -160,24 +159,24 @@ def versions_used(conversations: QuerySet[Conversation]) -> list[tuple[MetricVer
 
 
 def versions_current(metrics: Sequence[Metric]) -> dict[str, MetricVersion]:
-    """Return by metric name the row of its present identity; a metric never computed has none."""
+    """Return the current version's row by metric name, if ever computed."""
     keys = {metric.identity.key: metric.name for metric in metrics}
     return {keys[version.key]: version for version in MetricVersion.objects.filter(key__in=list(keys))}
 
 
 def metrics_computed() -> set[str]:
-    """Return the names of metrics of which there is a result, of any version."""
+    """Return the names of metrics with results of any version."""
     has_result = Exists(MetricResult.objects.filter(metric=OuterRef("pk")))
     return set(MetricVersion.objects.filter(has_result).values_list("name", flat=True))
 
 
 def metric_runs_newest(study: Study, n: int) -> list[MetricRun]:
-    """Return the `n` newest runs that measured conversations of the study."""
+    """Return the `n` newest metric jobs of the study."""
     return list(MetricRun.objects.filter(study=study)[:n])
 
 
 def metric_run_of(run: SelfPlayRun) -> MetricRun | None:
-    """Return the newest run that measures this self-play; None if none does."""
+    """Return the newest metric job of this run, or None."""
     return MetricRun.objects.filter(run=run).order_by("-pk").first()
 
 
@@ -186,7 +185,7 @@ TOLD_FROM = 0.2
 
 
 def languages_of(metric: Metric) -> str:
-    """Say in words for which languages a metric holds."""
+    """Describe in words the languages that a metric supports."""
     codes: Sequence[str] | None = getattr(metric, "languages", None)
     if codes is None:
         return _("the languages of its model")
@@ -204,7 +203,7 @@ def language_name(code: str) -> str:
 
 
 def conversation_languages(conversations: Sequence[chatbots.Conversation]) -> dict[str, str]:
-    """Return the languages of stored conversations by their ids; those whose language is not known are left out."""
+    """Return the known languages of stored conversations by id."""
     from evaluation.languages import language_of
 
     rows = Conversation.objects.filter(pk__in=[conversation.id for conversation in conversations])
@@ -212,7 +211,7 @@ def conversation_languages(conversations: Sequence[chatbots.Conversation]) -> di
     language_paths = [f"{version}__values__texts__{name}" for version in versions for name in ("language", "languages")]
     chats = rows.filter(source=Conversation.Source.CHAT).values_list("pk", "participant__language", *language_paths)
     said_by_import = rows.exclude(language="").values_list("pk", "language")
-    # Chats of before studies had a language are in English, as every page was.
+    # Chats from before studies had a language are in English, like all pages then.
     of_studies = {
         str(pk): participant_language
         if participant_language in (offered or of_study_offered or ())
@@ -229,11 +228,11 @@ def conversation_languages(conversations: Sequence[chatbots.Conversation]) -> di
 
 @dataclass(frozen=True, slots=True)
 class SkippedMetric:
-    """A metric that was left out of conversations in languages that it does not hold for.
+    """Metric that skipped conversations in unsupported languages.
 
     Attributes:
-        n: how many conversations, by language.
-        n_results: how many have a result of the metric, with these.
+        n: number of skipped conversations by language.
+        n_results: number of conversations with a row of the metric, including skipped ones.
     """
 
     metric: Metric
@@ -242,15 +241,15 @@ class SkippedMetric:
 
     @property
     def is_whole(self) -> bool:
-        """True if the metric was left out of all its conversations."""
+        """True if the metric skipped all conversations."""
         return sum(self.n.values()) == self.n_results
 
 
 def results_counted(*, study: Study | None = None, run: SelfPlayRun | None = None) -> dict[str, Counter[str]]:
-    """Return the number of finished conversations of a study or run with a result, by version of a metric.
+    """Count the finished conversations with results by metric version.
 
     Returns:
-        By the version's key, by language: "" where it was computed, else that for which it does not hold.
+        Counts by version key, then by language: "" if computed, else the unsupported language.
     """
     result_counts = results_by_version(study=study, run=run)
     versions = MetricVersion.objects.filter(pk__in={version for version, _code, _n in result_counts})
@@ -267,10 +266,10 @@ def metrics_left_out(
     run: SelfPlayRun | None = None,
     known_counts: Mapping[str, Counter[str]] | None = None,
 ) -> list[SkippedMetric]:
-    """Return the metrics, as they are now, that were left out of some conversations of a study or of a run.
+    """Return the current metrics that skipped conversations of a study or run.
 
     Args:
-        known_counts: `results_counted` of it, where that is known already.
+        known_counts: result of `results_counted`, if already available.
     """
     current = {metric.identity.key: metric for metric in metrics_all()}
     counts_by_version = results_counted(study=study, run=run) if known_counts is None else known_counts
@@ -282,7 +281,7 @@ def metrics_left_out(
 
 
 def left_out_sentences(skipped_metrics: Sequence[SkippedMetric]) -> list[str]:
-    """Return a sentence for each set of languages that metrics hold for and were left out because of."""
+    """Return a sentence per set of supported languages about skipped metrics."""
     together: dict[tuple[tuple[str, ...], tuple[tuple[str, int], ...]], list[SkippedMetric]] = {}
     for skipped in skipped_metrics:
         codes = tuple(skipped.metric.languages or ())  # type: ignore[attr-defined]
@@ -307,9 +306,9 @@ def left_out_sentences(skipped_metrics: Sequence[SkippedMetric]) -> list[str]:
 
 
 def study_languages(study: Study) -> Counter[str]:
-    """Count in how many conversations each language was found by jobs that computed every metric of all of them.
+    """Count conversations by language, from jobs that computed every metric.
 
-    A conversation counts once for every job that computed something of it.
+    A conversation counts once per job that computed a metric for it.
     """
     totals: Counter[str] = Counter()
     for counts in MetricRun.objects.filter(study=study).values_list("languages", flat=True):
@@ -318,7 +317,7 @@ def study_languages(study: Study) -> Counter[str]:
 
 
 def language_sentences(counts: Mapping[str, int], metrics: Sequence[Metric]) -> list[str]:
-    """Return a sentence for each set of languages that metrics hold for while many conversations are in others."""
+    """Return a warning per set of supported languages that many conversations lack."""
     n = sum(counts.values())
     by_languages: dict[tuple[str, ...], list[Metric]] = {}
     for metric in metrics:

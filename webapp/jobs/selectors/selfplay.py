@@ -1,4 +1,4 @@
-"""Conversations of a self-play run, and those that its plan still lacks."""
+"""Queries for a run's conversations, stored and missing."""
 
 from __future__ import annotations
 
@@ -47,9 +47,9 @@ class BotPair:
 
 
 def plan_pairs(plan: dict[str, Any]) -> list[BotPair]:
-    """Return the pairs of a plan: each bot with itself, then, on request, every two bots in both orders.
+    """Return a plan's pairs: self-pairs, then on request all ordered pairs.
 
-    Where participants are simulated, each of them converses with each bot, and bots with none else.
+    In a simulation, each participant is paired with each bot, and there are no other pairs.
     """
     bots = plan["bots"]
     if people := plan.get("participants"):
@@ -61,12 +61,14 @@ def plan_pairs(plan: dict[str, Any]) -> list[BotPair]:
 
 
 def pair_wanted(plan: dict[str, Any], pair: BotPair) -> int:
-    """Return the number of conversations planned of a pair: of a bot that people talked to, no more than they had."""
+    """Return the planned number of a pair's conversations.
+
+    A bot with stored chats gets at most as many as it has."""
     return int(plan.get("n_of_bot", {}).get(pair.bot_id, plan.get("n_conversations", 0)))
 
 
 def pair_condition(plan: dict[str, Any], pair: BotPair, ordinal: int) -> SelfPlayCondition:
-    """Return the condition of a conversation: those that both bots may have, in turn."""
+    """Return a conversation's condition, rotating over those both bots allow."""
     bots = {pair.bot_id} if pair.participant else {pair.bot_id, pair.first}
     options = [each for each in plan.get("conditions", ()) if bots <= {*each["bots"]}]
     if not options:
@@ -77,7 +79,7 @@ def pair_condition(plan: dict[str, Any], pair: BotPair, ordinal: int) -> SelfPla
 
 @dataclass(frozen=True, slots=True)
 class SelfPlayCounts:
-    """A part of a run: finished conversations, their turns, and those that failed."""
+    """Numbers of finished and failed conversations and turns in part of a run."""
 
     conversations: int
     turns: int
@@ -98,7 +100,7 @@ def run_by_id(run_id: int) -> SelfPlayRun:
     """Return the run with this number.
 
     Raises:
-        LookupError: there is none; the message names the newest runs.
+        LookupError: there is no such run; the message lists the newest runs.
     """
     run = SelfPlayRun.objects.filter(pk=run_id).first()
     if run is None:
@@ -111,7 +113,7 @@ def run_by_id(run_id: int) -> SelfPlayRun:
 def get_stored_ordinals(
     run: SelfPlayRun, pair: BotPair | None = None, ordinals: range | None = None
 ) -> dict[BotPair, set[int]]:
-    """Return by pair the ordinals that have a stored conversation: all, or those of a part of one pair."""
+    """Return the stored ordinals by pair, or those of one pair's range."""
     links = SelfPlayConversation.objects.filter(run=run)
     if pair is not None:
         links = links.filter(bot_id=pair.bot_id, partner_bot_id=pair.partner_id)
@@ -124,12 +126,12 @@ def get_stored_ordinals(
 
 
 def selfplay_hopeless(run: SelfPlayRun, pair: BotPair) -> str | None:
-    """Explain why a pair is not worth further tries, which may cost money, or return None.
+    """Explain why a pair should not be retried, or return None.
 
-    Its first conversations all failed.
+    A pair is hopeless if its first conversations all failed; retries may cost money.
     """
     links = SelfPlayConversation.objects.filter(run=run, bot_id=pair.bot_id, partner_bot_id=pair.partner_id)
-    if links.filter(error="").exists():  # first, for it is found at once
+    if links.filter(error="").exists():  # first, because this query is fast
         return None
     tried = links.exclude(error__startswith=NOT_TRIED)
     n_failed = tried.count()
@@ -140,7 +142,7 @@ def selfplay_hopeless(run: SelfPlayRun, pair: BotPair) -> str | None:
 
 
 def selfplay_failures(run: SelfPlayRun, *, limit: int = 5) -> list[Failures]:
-    """Return the reasons why conversations of a run failed, the commonest first."""
+    """Return the reasons for a run's failed conversations, most common first."""
     reasons = (
         SelfPlayConversation.objects.filter(run=run)
         .exclude(error="")
@@ -152,16 +154,15 @@ def selfplay_failures(run: SelfPlayRun, *, limit: int = 5) -> list[Failures]:
 
 
 def selfplay_failed_counts(runs: Collection[SelfPlayRun]) -> dict[int, int]:
-    """Return by run how many of its conversations failed; runs without any are not named."""
+    """Count the failed conversations by run; runs without any are omitted."""
     links = SelfPlayConversation.objects.filter(run__in=list(runs)).exclude(error="")
     return dict(links.values_list("run").annotate(n=Count("id")).order_by())
 
 
 def selfplay_alone(conversation_ids: Collection[UUID]) -> set[UUID]:
-    """Return those of the conversations in which a bot converses with itself: both sides are its own.
+    """Return the conversations in which a bot talks to itself.
 
-    In a conversation of two different bots, metrics take the one who begins as the user and measure the
-    other, as in a chat.
+    With two different bots, metrics treat the first speaker as the user and measure the other, as in a chat.
     """
     links = SelfPlayConversation.objects.filter(conversation__in=conversation_ids, partner_bot_id="")
     return {pk for pk in links.values_list("conversation_id", flat=True) if pk is not None}
@@ -218,7 +219,7 @@ def selfplay_summary(run: SelfPlayRun) -> dict[str, SelfPlayCounts]:
 
 
 def run_with_metrics(bots: Collection[str], n_bots: int) -> SelfPlayRun | None:
-    """Return the newest finished self-play run with at least so many of the bots and metrics computed."""
+    """Return the newest finished run with enough of the bots and metrics computed."""
     runs = (
         SelfPlayRun.objects.filter(
             SELF_PLAY, state=SelfPlayRun.State.DONE, conversations__conversation__metric_results__isnull=False
@@ -231,17 +232,17 @@ def run_with_metrics(bots: Collection[str], n_bots: int) -> SelfPlayRun | None:
 
 
 def runs_newest(n: int, *, simulated: bool = False) -> list[SelfPlayRun]:
-    """Return the `n` newest runs of self-play.
+    """Return the `n` newest self-play runs.
 
     Args:
-        simulated: those of simulated participants, too.
+        simulated: also include simulation runs.
     """
     runs = SelfPlayRun.objects.select_related("study")
     return list((runs if simulated else runs.filter(SELF_PLAY))[:n])
 
 
 def selfplay_counts(run: SelfPlayRun) -> dict[BotPair, tuple[int, int]]:
-    """Return, pair by pair, how many conversations came to their end and how many failed."""
+    """Count the finished and failed conversations by pair."""
     counts = (
         SelfPlayConversation.objects.filter(run=run)
         .values_list("bot_id", "partner_bot_id")

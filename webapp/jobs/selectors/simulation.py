@@ -1,4 +1,4 @@
-"""People's chats that simulated participants learn from, and simulations of a study."""
+"""Queries for simulations and the chats that simulated participants learn from."""
 
 from __future__ import annotations
 
@@ -27,7 +27,9 @@ if TYPE_CHECKING:
 
 
 def participant_choices() -> list[tuple[str, str]]:
-    """Return the participants that can be loaded here; those that speak by a bot once for each bot that suits."""
+    """Return the available simulated participants.
+
+    Participants driven by a bot are listed once per suitable bot."""
     from chatbots.participants.base import participant_get, participants
 
     bots = [bot.id for bot in bot_entry_list() if bot.available]
@@ -42,13 +44,15 @@ def participant_choices() -> list[tuple[str, str]]:
 
 
 def people_rows(study: Study, *, until: datetime | None = None) -> QuerySet[Conversation]:
-    """Return the study's complete chats of people, oldest first; with `until`, those begun by then."""
+    """Return the study's completed participant chats, oldest first.
+
+    `until` limits them to chats begun by then."""
     rows = study_conversations(study).filter(created_at__lte=until or database_now())
     return rows.order_by("created_at", "pk")
 
 
 def chats_by_bot(study: Study) -> dict[str, int]:
-    """Count the complete chats of people by bot; partners that are people are left out."""
+    """Count completed participant chats by bot, without human partners."""
     counts = dict(
         people_rows(study).order_by().values_list("bot__bot_id").annotate(n=Count("pk")).values_list("bot__bot_id", "n")
     )
@@ -57,18 +61,18 @@ def chats_by_bot(study: Study) -> dict[str, int]:
 
 
 def bots_simulated(study: Study) -> list[str]:
-    """Return the bots that participants are simulated for by default: those of an imported study are its own."""
+    """Return a simulation's default bots; an imported study has its own."""
     if study.is_imported:
         return list(chats_by_bot(study))
     return bot_available_ids([bot_id for bot_id in study.bots if bot_id not in people_among(study.bots)])
 
 
 def people_chats(study: Study, *, until: datetime | None = None, only: Collection[UUID] = ()) -> HumanChats:
-    """Return people's chats as simulated participants read them.
+    """Return participants' chats in the form that simulated participants read.
 
     Args:
         until: leave out chats begun later, so that a resumed run reads the same ones.
-        only: numbers of the chats; none: all.
+        only: numbers of the chats; empty: all.
     """
     from chatbots.participants.human_chats import HumanChat, HumanChats
 
@@ -84,7 +88,7 @@ def people_chats(study: Study, *, until: datetime | None = None, only: Collectio
 
 
 def stored_chats(run: SelfPlayRun, pair: BotPair) -> list[UUID]:
-    """Return the people's chats with a bot that cannot be talked to, drawn and ordered by the run's seed."""
+    """Return chats with an unavailable bot, sampled by the run's seed."""
     assert run.study is not None
     rows = people_rows(run.study, until=run.created_at).filter(bot__bot_id=pair.bot_id)
     ordered_ids = sorted(
@@ -94,7 +98,7 @@ def stored_chats(run: SelfPlayRun, pair: BotPair) -> list[UUID]:
 
 
 def run_profiles(plan: dict[str, Any], levels: Mapping[str, str]) -> list[ParticipantProfile]:
-    """Return the characters to draw from: those of the plan, else that of the condition, if it has one."""
+    """Return the plan's profiles, else the condition's, if any."""
     from chatbots.participants.base import ParticipantProfile
 
     if plan["profiles"]:
@@ -107,13 +111,13 @@ def run_profiles(plan: dict[str, Any], levels: Mapping[str, str]) -> list[Partic
 
 
 def version_talked_to(study: Study, bot_id: str) -> BotVersion:
-    """Return the newest identity that people of the study talked to under a name."""
+    """Return the newest identity of a bot in the study's chats."""
     rows = people_rows(study).filter(bot__bot_id=bot_id)
     return BotVersion.objects.get(pk=rows.order_by("-created_at").values_list("bot", flat=True)[0])
 
 
 def chats_with_texts(ids: Collection[str]) -> QuerySet[Conversation]:
-    """Return those of the chats whose texts are stored still: neither withdrawn nor erased by the retention job."""
+    """Return the chats whose texts are neither withdrawn nor erased."""
     written_turns = Turn.objects.filter(conversation=OuterRef("pk"), speaker=Turn.Speaker.HUMAN).exclude(text="")
     return Conversation.objects.filter(Exists(written_turns), pk__in=list(ids)).exclude(
         state=Conversation.State.WITHDRAWN
@@ -121,7 +125,7 @@ def chats_with_texts(ids: Collection[str]) -> QuerySet[Conversation]:
 
 
 def sources_gone(study: Study) -> list[UUID]:
-    """Return the simulated conversations with texts of people's chats that are stored no more."""
+    """Return simulated conversations that quote erased chats."""
     links = SelfPlayConversation.objects.filter(run__study=study).exclude(sources=[])
     sources_by_chat = dict(links.values_list("conversation", "sources"))
     remaining_chats = chats_with_texts({source for sources in sources_by_chat.values() for source in sources})
