@@ -1,4 +1,4 @@
-"""Records of conversations with their turns, to be read; texts are never edited by hand."""
+"""Read-only admin of conversations and their turns."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class ConversationAdmin(ReadOnlyAdminMixin, admin.ModelAdmin):
     show_full_result_count = False
 
     def get_search_fields(self, request: HttpRequest) -> list[str]:
-        """Search also by the participant's id on a platform, for those who may see it."""
+        """Add the platform's participant id for users who may see it."""
         return private_search(request, self.search_fields, "participant__platform_ids__external_id")
 
     @admin.display(description=_("reader"))

@@ -1,4 +1,4 @@
-"""App configuration; adds the bot hosts' state to the health page, the paid bots' meter, what is kept of a person."""
+"""App configuration: registers the bot hosts' health, the cost meter and personal data."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Attention checks in a chat: the one due, and its answer.
 
-Researchers ask them, not the chatbot: they are no turns, no bot reads them, and the page shows them apart from the
-conversation. Of the two chats of an arena the first one keeps the answers.
+The researchers ask them, not the chatbot: they are not turns, bots do not see them, and the page shows them outside the
+conversation. In an arena the first of the two chats stores the answers.
 """
 
 from __future__ import annotations
@@ -19,7 +19,9 @@ _MOST_CHARS = 200
 
 
 def chat_checks_left(conversation: Conversation, version: StudyVersion) -> list[ChatCheck]:
-    """Return the checks of the chat that are not answered yet, the earliest first; without any, nothing is read."""
+    """Return the chat's unanswered checks, earliest first.
+
+    A version without checks needs no query."""
     checks = sorted(version.values.checking.chat_checks, key=lambda check: check.after)
     if not checks:
         return []
@@ -28,19 +30,19 @@ def chat_checks_left(conversation: Conversation, version: StudyVersion) -> list[
 
 
 def chat_check_due(conversation: Conversation, version: StudyVersion) -> ChatCheck | None:
-    """Return the check that is to be answered now, if there is one."""
+    """Return the check that is due now, or None."""
     open_checks = chat_checks_left(conversation, version)
     return next((check for check in open_checks if check.after <= conversation.n_exchanges), None)
 
 
 def chat_check_answer(*, conversation: Conversation, check: str, answer: str) -> ChatCheckAnswer:
-    """Store the answer to the check that is due. Sent again, the first answer stays.
+    """Store the answer to the due check; the first answer is kept.
 
     Args:
         check: digest of the check that the page showed.
 
     Raises:
-        Refused: `closed` where the chat is over or another check is due; `bad_answers` for no answer.
+        Refused: `closed` if the chat is over or another check is due; `bad_answers` for an empty answer.
     """
     with transaction.atomic():
         locked = (

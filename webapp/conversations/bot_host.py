@@ -1,7 +1,7 @@
-"""Bot host: takes up due replies, and has them made and stored.
+"""Bot host: claims due replies, generates and stores them.
 
-One `BotHostRuntime` a process. `BotHostConsumer` only hands it what comes over the channel layer; what the layer
-loses, the runtime's sweep over the database finds. `bots_health` reports it on the health page.
+Each process has one `BotHostRuntime`. `BotHostConsumer` passes on requests from the channel layer; the runtime's sweep
+over the database finds lost ones. `bots_health` reports it on the health page.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from webapp.studies.settings import StudyValues
 
 logger = logging.getLogger(__name__)
 
-# A bot that could not be loaded is tried again after this long.
+# Time before a bot that failed to load is tried again.
 RETRY_LOAD_S = 60.0
 
 BEGUN_WITHIN = timedelta(minutes=10)
@@ -57,22 +57,22 @@ def bot_host_channels() -> list[str]:
 
 
 class BotHostConsumer(DirectDispatch, AsyncConsumer):
-    """Hands requests to the process's runtime and returns at once."""
+    """Consumer that passes requests to the runtime without waiting."""
 
     async def reply_request(self, message: dict[str, Any]) -> None:
-        """Ask the runtime for the reply that is due in `conversation_id`."""
+        """Request the due reply in `conversation_id`."""
         runtime_get().request(uuid.UUID(message["conversation_id"]))
 
     async def tryout_request(self, message: dict[str, Any]) -> None:
-        """Ask the runtime for a reply to the dashboard, which tries a bot out."""
+        """Request a test reply for the dashboard."""
         runtime_get().tryout(message)
 
 
 class BotHostRuntime:
-    """Keeps the bots, the replies under way and their leases.
+    """Runtime with loaded bots, running replies and their leases.
 
     Args:
-        pool: serve this pool's bots only; None: all of them.
+        pool: serve only this pool's bots; None: all bots.
     """
 
     def __init__(self, *, pool: str | None = None) -> None:
@@ -93,7 +93,7 @@ class BotHostRuntime:
         self._leases: dict[uuid.UUID, uuid.UUID] = {}  # conversation id -> lease
 
     async def run(self) -> None:
-        """Load the bots of running studies, hear the channel layer, sweep; until cancelled."""
+        """Load bots, listen to the channel layer and sweep until cancelled."""
         channels = [events.bot_host_channel(pool) for pool in (bot_pools() if self.pool is None else [self.pool])]
         worker = Worker(get_default_application(), channels=channels, channel_layer=get_channel_layer())
         signs.begin(BOT_HOST, pool=self.pool or "all")
@@ -112,12 +112,12 @@ class BotHostRuntime:
         await self.host.close()
 
     def request(self, conversation_id: uuid.UUID) -> None:
-        """Take up the conversation's due reply, unless it is under way here already."""
+        """Start the conversation's due reply, unless it is already running here."""
         if conversation_id not in self._leases:
             self._spawn(self._answer(conversation_id))
 
     def tryout(self, message: dict[str, Any]) -> None:
-        """Answer the dashboard's try-it chat."""
+        """Reply in the dashboard's test chat."""
         self._spawn(self._tryout(message))
 
     def _spawn(self, coroutine: Coroutine[Any, Any, None]) -> None:
@@ -128,7 +128,7 @@ class BotHostRuntime:
     def _ended(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
-            # The database is away, most likely. What is due stands in it, and the sweep goes on.
+            # Most likely the database is unavailable. Due replies are stored there, and the sweep continues.
             logger.error("a task of the bot host failed: %s", _describe_error(error))
 
     async def _answer(self, conversation_id: uuid.UUID) -> None:
@@ -145,7 +145,7 @@ class BotHostRuntime:
             await in_database(services.reply_release)(lease=lease)
             raise
         except DATABASE_AWAY as error:
-            # That says nothing of the bot, and waiting participants get replies once the database is back.
+            # Not the bot's fault; waiting participants get replies once the database is back.
             logger.warning("reply of %s waits for the database: %s", conversation_id, error)
             await in_database(services.reply_release)(lease=lease)
         except Exception as error:
@@ -180,25 +180,25 @@ class BotHostRuntime:
             text = await reply_pipeline.fetch_test_reply(self.host, message["bot_id"], context)
             await events.tryout_answer(message["answer_to"], text=text)
         except Exception as error:
-            # Whatever went wrong, the researcher is to read it and not to wait for it.
+            # Report any error at once, so that the researcher does not wait for the timeout.
             await events.tryout_answer(message["answer_to"], error=_describe_error(error))
 
     async def _load_bots(self) -> None:
-        """Have the bots of studies ready before the first participant comes.
+        """Load the bots of studies before the first participant arrives.
 
-        Asked again with every sweep: studies start and change, and what failed may work later.
+        Repeated with every sweep: studies start and change, and failed loads may succeed later.
         """
         for bot_id in await in_database(bots_to_load)(self.pool):
             state = self.host.load_numbers().get(bot_id, {}).get("state", "not loaded")
             tried_at = self._load_tried_at.get(bot_id, -RETRY_LOAD_S)
             is_due = time.monotonic() - tried_at >= RETRY_LOAD_S
-            # One that was unloaded for others comes back when a participant writes to it.
+            # A bot unloaded to make room is loaded again when a participant writes to it.
             if state not in ("ready", "loading", "unloaded") and is_due:
                 self._load_tried_at[bot_id] = time.monotonic()
                 self._spawn(self._load_bot(bot_id))
 
     async def _load_filters(self) -> None:
-        """Have the filters of running studies ready too, each with its settings once."""
+        """Load the filters of running studies, once per setting."""
         for values in await in_database(values_to_load)(self.pool):
             if values.filtering not in self._filters_loaded:
                 self._filters_loaded.append(values.filtering)
@@ -213,7 +213,7 @@ class BotHostRuntime:
 
     @staticmethod
     async def _listen(worker: Worker, channel: str) -> None:
-        """Hear one channel for ever; while Redis is away, the sweep does the work."""
+        """Listen to one channel forever; without Redis, the sweep finds the work."""
         while True:
             try:
                 await worker.listener(channel)
@@ -222,7 +222,9 @@ class BotHostRuntime:
                 await asyncio.sleep(1)
 
     async def _beat(self) -> None:
-        """Renew leases, send a heartbeat and take up waiting replies, three times in the length of a lease."""
+        """Renew leases, send a heartbeat and claim waiting replies.
+
+        Runs three times per lease duration."""
         pause_s = settings.CONFAB_REPLY_LEASE_S / 3
         is_database_away = False
         while True:
@@ -237,7 +239,7 @@ class BotHostRuntime:
                         "the database is unavailable (%s); renewing leases and heartbeats will be retried",
                         _describe_error(error),
                     )
-                    continue  # at once: most often a connection was lost, and the next one works
+                    continue  # without delay: usually a connection was lost, and a new one works
             except Exception:
                 logger.exception("the bot host's sweep failed; it will be retried")
             await asyncio.sleep(pause_s)
@@ -267,8 +269,8 @@ def _describe_error(error: BaseException) -> str:
 def bots_of_running_studies(pool: str | None) -> list[str]:
     """Return the bots of this pool that participants may meet now.
 
-    Those of the second demo study, which every installation has and few use, are left out: its six models
-    must neither hold up the start nor take memory unasked. They are loaded as soon as somebody has begun a chat.
+    The second demo study is left out until its first chat, because every installation has it but few use it: its six
+    models would delay the start and take memory.
     """
     bot_ids = [bot_id for values in _values_of_running_studies() for bot_id in values.bots]
     recent_chats = Conversation.objects.filter(
@@ -279,9 +281,9 @@ def bots_of_running_studies(pool: str | None) -> list[str]:
 
 
 def bots_to_load(pool: str | None) -> list[str]:
-    """Return this pool's bots of running studies, then those of studies that somebody rehearses.
+    """Return this pool's bots of running studies, then of rehearsed ones.
 
-    A study is gone through before it is opened; each person meets one of its bots, and the others load meanwhile.
+    Researchers rehearse a study before opening it: each run uses one bot, and the others load meanwhile.
     """
     rehearsed = [bot_id for values in _values_of_rehearsed_studies() for bot_id in values.bots]
     served = [bot_id for bot_id in rehearsed if _is_served(bot_id, pool)]
@@ -332,12 +334,11 @@ def runtime_existing() -> BotHostRuntime | None:
 
 
 def bots_health() -> Health:
-    """Return the ages of the last heartbeats and, embedded, whether the running studies' bots are loaded and how busy.
+    """Return heartbeat ages and, if embedded, the state of the bots.
 
-    It names no bot: participants can open the page, and must not learn which one is loading, or busy, as they write.
+    It names no bot: participants can open the page and must not learn which bot is loading or busy.
 
-    Pages can be served whatever the bots do: people can still write, and their replies come when the bots are back. So
-    `ok` is that of the bots alone.
+    `ok` refers to the bots only: pages still work without them, and replies come when the bots are back.
     """
     details: dict[str, object] = {"heartbeat_age_s": heartbeat_ages_s()}
     if not settings.CONFAB_BOT_HOST_IN_PROCESS:
@@ -347,10 +348,10 @@ def bots_health() -> Health:
         return Health(False, {**details, "error": "the bot host has not started"}, is_needed=False)
     numbers = runtime.host.load_numbers()
     states = {bot_id: numbers.get(bot_id, {}).get("state", "not loaded") for bot_id in bots_of_running_studies(None)}
-    # An unregistered bot is a study's mistake, not this process's; no participant gets it.
+    # An unregistered bot is an error in the study, not in this process; no participant gets it.
     known = {entry.id for entry in bot_entry_list()}
     states = {bot: state if bot in known else "unknown" for bot, state in states.items()}
-    # One that could not be loaded is tried again now and then; it keeps its reason until it is ready.
+    # A bot that failed to load is retried regularly and keeps its error until it is ready.
     retried = {bot for bot in states if states[bot] == "loading" and numbers.get(bot, {}).get("reason")}
     ok = all(
         state in ("ready", "unloaded", "unavailable", "unknown") or bot in retried for bot, state in states.items()

@@ -20,17 +20,17 @@ log = logging.getLogger(__name__)
 
 
 class DatabaseMeter:
-    """See `chatbots.endpoints.metering.Meter`. All processes share the accounts; the rows keep the caps.
+    """See `chatbots.endpoints.metering.Meter`. All processes share the accounts; the rows enforce the caps.
 
     Args:
-        more: accounts that every reply is charged to, too.
+        more: additional accounts charged for every reply.
     """
 
     def __init__(self, extra_purses: Sequence[Purse] = ()) -> None:
         self.extra_purses = extra_purses
 
     async def reserve(self, bot: PaidBot, context: Context, bound: ReplyCost) -> Reservation:
-        """Set the bound aside on the bot's account and, in a chat, on its study's.
+        """Reserve the maximum cost on the accounts of bot and study.
 
         Raises:
             CapReached
@@ -38,10 +38,12 @@ class DatabaseMeter:
         return await in_database(_reserve)(bot, context.id, bound, self.extra_purses)
 
     async def settle(self, receipt: Reservation, cost: ReplyCost) -> None:
-        """Put the cost in the bound's place. Where that fails the bound stays: too much, never too little."""
+        """Replace the reserved maximum by the actual cost.
+
+        If that fails the reservation stays, so the account is never too low."""
         try:
             await in_database(spending_settle)(reservation=receipt, cost=cost)
-        except Exception:  # the reply is there, and must not be lost for this
+        except Exception:  # the reply exists and must not be lost because of this error
             log.exception("the cost of a reply could not be stored; its upper bound is counted instead")
 
 

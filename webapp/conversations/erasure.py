@@ -1,7 +1,7 @@
-"""Erasure of encoded texts with the last turn that holds them.
+"""Erasure of cached encodings with the last turn that contains their text.
 
-Studies, participants and conversations take their turns with them, in the admin, by a command or in a shell; Django
-announces every one of those turns (`pre_delete`), so this is the one place that has to know.
+Deleting a study, participant or conversation deletes its turns, from the admin, a command or a shell. Django sends
+`pre_delete` for each of these turns, so this module catches every case.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _MOST_QUERIES = 10
 
 
 class _EncodedTextsErasure:
-    """The texts of turns that one transaction deletes; called after its commit."""
+    """Texts of turns deleted in one transaction; called after its commit."""
 
     def __init__(self, using: str) -> None:
         self.using = using
@@ -39,9 +39,11 @@ class _EncodedTextsErasure:
 
 
 def turn_deleted(*, instance: Turn, using: str, **_: Any) -> None:
-    """Note the text of a turn that is about to be deleted; with the transaction it is forgotten (receiver)."""
+    """Record the text of a turn about to be deleted (receiver).
+
+    A rollback discards the record."""
     waiting = connections[using].run_on_commit
-    # A deletion announces its turns one after the other: they share one entry of the savepoint they are in.
+    # The signals of one deletion share one commit hook per savepoint.
     if waiting:
         savepoints, newest = waiting[-1][:2]
         is_same = savepoints == set(connections[using].savepoint_ids)
@@ -54,12 +56,12 @@ def turn_deleted(*, instance: Turn, using: str, **_: Any) -> None:
 
 
 def partner_seat_deleted(*, instance: PartnerSeat, **_: Any) -> None:
-    """Remove from the partner's chat what was written in one that is about to be deleted (receiver)."""
+    """Remove a deleted chat's messages from the partner's chat (receiver)."""
     partner_words_remove(chats=[instance.pk])
 
 
 def encoded_texts_delete(texts: set[str], *, using: str = "default") -> int:
-    """Remove what encoders made of texts that no turn says any more. Returns the number of rows removed.
+    """Remove encodings of these texts if no turn contains them; return the number.
 
     Raises:
         OSError, sqlite3.Error: rows may be left.
@@ -70,9 +72,9 @@ def encoded_texts_delete(texts: set[str], *, using: str = "default") -> int:
 
 
 def encoded_texts_sweep() -> int:
-    """Remove what encoders made of texts that no turn says, whoever erased them. Returns the number of rows removed.
+    """Remove all encodings of texts that no turn contains; return the number.
 
-    Encodings of other texts go too and are made again when they are needed.
+    This also removes encodings of texts outside turns, which are recomputed when needed.
 
     Raises:
         OSError, sqlite3.Error: rows may be left.
@@ -91,7 +93,7 @@ def image_deleted(*, instance: ChatImage, using: str, **_: Any) -> None:
 
 
 def images_texts() -> TextsKind:
-    """Return the images of a study's chats; their rows go with them."""
+    """Return the images of a study's chats; erasure also deletes their rows."""
 
     def blank(_study: Study, rows: QuerySet[Any]) -> None:
         rows.delete()
@@ -117,14 +119,14 @@ def turns_texts() -> TextsKind:
 
 
 def connect_signals() -> None:
-    """Listen to every deletion of a turn, an image, and a chat with a person."""
+    """Connect the receivers of deletions of turns, images and partner seats."""
     pre_delete.connect(turn_deleted, sender=Turn, dispatch_uid="texts_forget")
     post_delete.connect(image_deleted, sender=ChatImage, dispatch_uid="image_file_delete")
     pre_delete.connect(partner_seat_deleted, sender=PartnerSeat, dispatch_uid="partner_words_remove")
 
 
 def _select_texts_in_use(texts: set[str], using: str) -> set[str]:
-    """Return those of the texts that a turn says."""
+    """Return the texts that a turn still contains."""
     turn_texts = Turn.objects.using(using).order_by().values_list("text", flat=True)
     if len(texts) > _NAMED_IN_A_QUERY * _MOST_QUERIES:
         return texts.intersection(turn_texts.iterator())

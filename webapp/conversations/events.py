@@ -1,6 +1,6 @@
-"""The only module that sends on the channel layers. What it sends may be lost: the rows are the truth.
+"""Events on the channel layers, which only this module sends.
 
-So nothing waits for it: who must hear of something is told directly, or looks it up after a while.
+Events may be lost, so nothing depends on them: the rows are authoritative, and receivers look them up after a while.
 
 Call it on the server's event loop only: the in-memory layer is not safe from other threads.
 """
@@ -36,12 +36,12 @@ def conversation_group(conversation_id: UUID | str) -> str:
 
 
 def bot_host_channel(pool: str) -> str:
-    """Return the channel on which the bot hosts of a pool hear of work."""
+    """Return the channel on which a pool's bot hosts receive work."""
     return f"bot-host.{pool}"
 
 
 async def frame_publish(conversation_id: UUID | str, frame: dict[str, Any], *, sender: str = "") -> None:
-    """Send a frame to every open page of the conversation but the sender's, whose channel is named."""
+    """Send a frame to the conversation's open pages except the sender's channel."""
     await _try(
         get_channel_layer(FRAMES).group_send(
             conversation_group(conversation_id), {"type": "frame.publish", "frame": frame, "sender": sender}
@@ -52,7 +52,7 @@ async def frame_publish(conversation_id: UUID | str, frame: dict[str, Any], *, s
 def publish_end(conversation_ids: Iterable[UUID]) -> None:
     """Let every open page of these conversations reload, from the thread of a view.
 
-    The page that the participant then reads has the outcome of the task.
+    The reloaded page shows the task's outcome.
     """
     frame = error_frame(code="closed", message=str(_("This chat has ended.")), ended=True)
 
@@ -64,14 +64,16 @@ def publish_end(conversation_ids: Iterable[UUID]) -> None:
 
 
 async def move_publish(conversation_id: UUID | str, n_moves: int) -> None:
-    """Tell every open page of the conversation that its person has moved so often by now."""
+    """Send the participant's number of moves to the conversation's open pages."""
     await _try(
         get_channel_layer(FRAMES).group_send(conversation_group(conversation_id), {"type": "moved", "n_moves": n_moves})
     )
 
 
 async def reply_request(*, conversation_id: UUID | str, bot_id: str) -> None:
-    """Ask a bot host for the reply that is due; one that does not hear of it sweeps the database."""
+    """Request the due reply from a bot host.
+
+    If the event is lost, the host's sweep finds the reply."""
     await _try(
         get_channel_layer().send(
             bot_host_channel(bot_pool(bot_id)), {"type": "reply.request", "conversation_id": str(conversation_id)}
@@ -80,17 +82,17 @@ async def reply_request(*, conversation_id: UUID | str, bot_id: str) -> None:
 
 
 async def page_join(conversation_id: UUID | str, channel: str) -> bool:
-    """Have an open page, by its channel, hear the frames of the conversation; False where the layer is away."""
+    """Subscribe a page's channel to the conversation; False if the layer is unavailable."""
     return await _try(get_channel_layer(FRAMES).group_add(conversation_group(conversation_id), channel))
 
 
 async def page_leave(conversation_id: UUID | str, channel: str) -> None:
-    """End what `page_join` began."""
+    """Unsubscribe a page's channel from the conversation."""
     await _try(get_channel_layer(FRAMES).group_discard(conversation_group(conversation_id), channel))
 
 
 async def _try(sending: Awaitable[None]) -> bool:
-    """Send what may be lost: a channel layer that is unavailable fails nothing stored. Returns True if it was there."""
+    """Send an event; False if the channel layer is unavailable."""
     try:
         await sending
     except (ChannelFull, *redis_errors()) as error:
@@ -104,7 +106,7 @@ _BEYOND_REPLY_S = 10.0
 
 
 async def tryout_reply(bot_id: str, turns: list[dict[str, str]], seed: int = 0) -> str:
-    """Return a reply for the dashboard's try-it chat, which is stored nowhere.
+    """Return a reply for the dashboard's test chat; nothing is stored.
 
     Args:
         turns: `{"speaker": "human"|"bot", "text": …}`, oldest first.

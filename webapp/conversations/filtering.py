@@ -1,9 +1,9 @@
-"""Filters at work: what a study's filters find in a reply, and what becomes of it.
+"""Filtering of replies by a study's filters.
 
-They look at whole replies. A sentence by itself says less to a classifier than the reply does, and a reply whose last
-sentence is withheld has been read already. So where a study withholds, nothing is shown before the whole reply was
-looked at; where it only marks, replies come as ever. The event loop waits for none of it: one thread of the process
-does the looking, and a model is loaded there once.
+Filters check whole replies: single sentences give a classifier too little context, and blocking the last sentence is
+too late if the rest has been read. If a study blocks replies, nothing is shown before the check; if it only labels
+them, replies appear as usual. One thread per process runs the filters and loads each model once, so the event loop
+never blocks.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ _MOST_REASON = ReplyMark._meta.get_field("reason").max_length
 
 
 class NotChecked(BotError):
-    """Error of a filter that withholds replies and could not check one, so that it is not shown.
+    """Error of a blocking filter that could not check a reply.
 
-    It means nothing for the bot's health.
+    The reply is not shown; the bot's health is not affected.
     """
 
     is_trouble = False
@@ -51,12 +51,14 @@ class FilterLabel:
 
 
 def withholds(values: StudyValues) -> bool:
-    """Return True if a filter of the study may withhold replies, so that they are checked before they are shown."""
+    """Return True if a filter of the study may block replies.
+
+    Such replies are checked before they are shown."""
     return "withhold" in values.filtering.reply_filters.values()
 
 
 def names_of(bot: BotVersion) -> tuple[str, ...]:
-    """Return the names of a bot: its id, its title, and the model that it is made of."""
+    """Return the names of a bot: its id, title and model."""
     model = bot.params.get("model")
     return tuple(filter(None, (bot.bot_id, bot.title, model if isinstance(model, str) else "")))
 
@@ -74,20 +76,20 @@ async def reply_check(text: str, filter_input: FilterInput, *, only_marks: bool 
 
 
 async def filters_load(values: StudyValues) -> None:
-    """Ask the study's filters about a first text, so that a classifier is loaded before a reply waits for it."""
+    """Run the study's filters once, so that their classifiers are loaded."""
     await reply_check("Hello.", FilterInput(values), only_marks=True)
 
 
 def reply_marks(text: str, filter_input: FilterInput, only_marks: bool = False) -> list[FilterLabel]:
     """Return the results of the study's filters in a reply.
 
-    A filter that only marks and cannot look leaves a mark that says so.
+    A labelling filter that fails leaves a label saying so.
 
     Args:
-        only_marks: nothing is withheld, as in self-play, which nobody reads while it is made.
+        only_marks: True to block nothing, as in self-play, which has no reader.
 
     Raises:
-        NotChecked: a filter that withholds is not here, cannot be used or breaks.
+        NotChecked: a blocking filter is not installed, is unavailable or fails.
     """
     marks = []
     for name, action in filter_input.values.filtering.reply_filters.items():
@@ -96,7 +98,7 @@ def reply_marks(text: str, filter_input: FilterInput, only_marks: bool = False) 
             reply_filter = reply_filters.get(name)
             identity = reply_filter.identity(filter_input.values).as_dict()
             match = reply_filter.find(text, filter_input)
-        except Exception as error:  # a plug-in's filter may raise whatever it likes
+        except Exception as error:  # a plug-in's filter may raise any exception
             problem = f"the filter {name} failed: {type(error).__name__}: {error}"
             logger.warning("a reply was not checked: %s", problem)
             if is_withheld:
@@ -119,10 +121,10 @@ def withheld_notice(values: StudyValues) -> str:
 
 
 def marks_store(turns: Sequence[Turn], marks: Sequence[Sequence[FilterLabel]]) -> int:
-    """Store what was found in some replies, each with its own marks; what is stored already stays.
+    """Store the labels of some replies; existing labels are kept.
 
     Returns:
-        How many marks were given.
+        The number of labels.
     """
     rows = [
         ReplyMark(

@@ -1,4 +1,4 @@
-"""The frames of the chat socket: what clients may send, and what the server answers."""
+"""Frames of the chat socket, from clients and from the server."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from webapp.core.errors import Refused
 if TYPE_CHECKING:
     from webapp.conversations.selectors import Failure
 
-# The longest JSON text looked at; longer ones are refused before they are parsed.
+# Maximum length of a JSON frame; longer ones are refused without parsing.
 FRAME_MAX_CHARS = 200_000
 
 
 class Frame(InputModel):
-    """Base of what clients may send; keys that are not known here are let pass."""
+    """Base of clients' frames; unknown keys are ignored."""
 
     model_config = ConfigDict(extra="ignore")
 
@@ -30,7 +30,9 @@ _Counted = Annotated[int, Field(ge=0, le=10_000_000)]
 
 
 class KeystrokeCounts(Frame):
-    """Typing of a message: counts, never its keys; `ms` from the first key, or paste, to sending."""
+    """Typing counts of a message, never the keys themselves.
+
+    `ms` is the time from the first key or paste to sending."""
 
     keystrokes: _Counted
     pastes: _Counted
@@ -39,7 +41,7 @@ class KeystrokeCounts(Frame):
 
 
 class MessageImage(Frame):
-    """Image that goes with a message: the id that its upload returned, and what it shows in the participant's words."""
+    """Image of a message: the id from its upload and the participant's description."""
 
     id: Annotated[UUID, Strict(False)]
     description: str = Field(default="", max_length=ChatImage.MOST_DESCRIPTION_CHARS)
@@ -67,7 +69,7 @@ class VoteFrame(Frame):
 
 
 class MarksFrame(Frame):
-    """The labels that are true of the bot turn numbered `turn`; none takes away what was marked."""
+    """Labels of the bot turn numbered `turn`; an empty list removes all labels."""
 
     type: Literal["marks"] = "marks"
     turn: int = Field(ge=0, lt=1_000_000)
@@ -75,7 +77,7 @@ class MarksFrame(Frame):
 
 
 class PickFrame(Frame):
-    """The pick of this chat's reply numbered `turn`, or that it and the other chat's are equal."""
+    """Pick of this chat's reply numbered `turn`, or a tie of both chats."""
 
     type: Literal["pick"] = "pick"
     turn: int = Field(ge=0, lt=1_000_000)
@@ -93,15 +95,15 @@ _ANY: Any = Annotated[ClientFrame, Field(discriminator="type")]
 
 
 def frame_parse(text: str) -> ClientFrame:
-    """Return one text frame of a client, read.
+    """Parse one text frame of a client.
 
     Raises:
-        Refused: code `bad_frame`, with every value that is wrong and what would be right.
+        Refused: code `bad_frame`, with every wrong value and the expected one.
     """
     if len(text) > FRAME_MAX_CHARS:
         raise _bad(f"the frame has {len(text)} characters; at most {FRAME_MAX_CHARS} are read")
     try:
-        # Not by pydantic's own reader of JSON: half an emoji, which browsers do send, is an error to it.
+        # Not pydantic's JSON parser: it rejects half an emoji (a lone surrogate), which browsers do send.
         data = json.loads(text)
     except (ValueError, RecursionError):
         raise _bad("the frame is not JSON") from None
@@ -119,45 +121,51 @@ def _bad(message: str, client_id: Any = None) -> Refused:
 
 
 def turn_frame(*, turn: int, text: str, client_id: UUID | str, **image: Any) -> dict[str, Any]:
-    """Say that the message is stored; `image` are the fields `image` and `html` of a message with one."""
+    """Confirm a stored message; `image` has the fields `image` and `html`, if any."""
     return {"type": "turn", "turn": turn, "speaker": "human", "text": text, "client_id": str(client_id), **image}
 
 
 def token_frame(*, turn: int, offset: int, text: str) -> dict[str, Any]:
-    """Return the frame of a reply's piece; `offset` counts the characters before it, and 0 starts the reply again."""
+    """Return the frame of one piece of a reply.
+
+    `offset` counts the characters before it; 0 restarts the reply."""
     return {"type": "token", "turn": turn, "offset": offset, "text": text}
 
 
 def html_frame(*, turn: int, offset: int, html: str) -> dict[str, Any]:
-    """Return the frame of blocks that have closed in a Markdown reply, as HTML; `offset` as in `token_frame`."""
+    """Return the frame of completed Markdown blocks as HTML.
+
+    `offset` is as in `token_frame`."""
     return {"type": "html", "turn": turn, "offset": offset, "html": html}
 
 
 def trace_frame(*, turn: int, number: int, step: dict[str, Any]) -> dict[str, Any]:
-    """Return the frame of one step before a reply, reasoning or a tool call; the same number replaces it."""
+    """Return the frame of one step before a reply (reasoning or tool call).
+
+    A later frame with the same number replaces it."""
     return {"type": "trace", "turn": turn, "number": number, "step": step}
 
 
 def reply_frame(
     *, turn: int, text: str, can_rate: bool, html: str = "", trace: Sequence[dict[str, Any]] = ()
 ) -> dict[str, Any]:
-    """Say that the whole reply is stored; `html` in studies that show Markdown, `trace` where a study shows it."""
+    """Confirm a stored reply, with `html` and `trace` if the study shows them."""
     frame = {"type": "reply", "turn": turn, "speaker": "bot", "text": text, "can_rate": can_rate}
     return {**frame, **({"html": html} if html else {}), **({"trace": list(trace)} if trace else {})}
 
 
 def vote_frame(*, turn: int, value: int) -> dict[str, Any]:
-    """Say that the vote is stored."""
+    """Confirm a stored vote."""
     return {"type": "vote", "turn": turn, "value": value}
 
 
 def marks_frame(*, turn: int, marks: list[str]) -> dict[str, Any]:
-    """Say that the marks are stored."""
+    """Confirm stored labels."""
     return {"type": "marks", "turn": turn, "marks": marks}
 
 
 def waiting_frame(*, state: str, seconds_left: int, writes_first: bool) -> dict[str, Any]:
-    """Report the state of the partner, who is a person, and the longest wait of the page for one.
+    """Report the human partner's state and the maximum wait for one.
 
     It follows every history of such a chat.
     """
@@ -166,12 +174,12 @@ def waiting_frame(*, state: str, seconds_left: int, writes_first: bool) -> dict[
 
 
 def pick_frame(*, turn: int, goes_on: bool) -> dict[str, Any]:
-    """Say that one of two replies was picked, and whether the chat goes on with this chat's."""
+    """Confirm a pick, and whether the chats continue with this reply."""
     return {"type": "pick", "turn": turn, "goes_on": goes_on}
 
 
 def error_frame(*, code: str, message: str, **details: Any) -> dict[str, Any]:
-    """Say that something was refused or failed; `details` carry what helps."""
+    """Report a refusal or failure; `details` help the page to react."""
     return {"type": "error", "code": code, "message": message, **details}
 
 
@@ -180,10 +188,10 @@ BUSY = "busy: "
 
 
 def bot_failed_frame(failure: Failure) -> dict[str, Any]:
-    """Say that the bot did not answer, or not for long; the participant decides how to go on.
+    """Report a failed or overdue reply; the participant chooses how to continue.
 
-    Of the reason they learn whether another try soon may help, whether the reply may still come, and whether a filter
-    refused their message (`reason`: "content").
+    The page learns whether a retry may help, whether the reply may still come, and whether a filter refused the message
+    (`reason`: "content").
     """
     if failure.is_content:
         return error_frame(

@@ -1,4 +1,4 @@
-"""Reads of what bot hosts report: their heartbeats and the bots they have loaded."""
+"""Queries for bot hosts' heartbeats and loaded bots."""
 
 from __future__ import annotations
 

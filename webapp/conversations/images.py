@@ -1,7 +1,7 @@
 """Images of messages: decoding, storage, signed links, and the removal of those that were never sent.
 
-What a participant or a bot sends is decoded and encoded again as a JPEG, so no metadata and nothing hidden in the file
-is kept. The file lies in the storage `images` under the row's id and is deleted with its row, after the commit. Files
+Every image is decoded and re-encoded as JPEG, which drops metadata and hidden content. The file is stored in the
+storage `images` under the row's id and deleted with its row, after the commit. Files
 that a crash has left without a row are deleted by `images_sweep`.
 """
 
@@ -69,7 +69,7 @@ def image_encode(data: bytes) -> tuple[bytes, tuple[int, int]]:
     warnings.simplefilter("ignore", Image.DecompressionBombWarning)  # the limit below is lower
     try:
         with Image.open(BytesIO(data), formats=_FORMATS) as source:
-            # Only the header was read.
+            # Only the header has been read so far.
             if source.width * source.height > MOST_PIXELS:
                 raise Image.DecompressionBombError
             with _DECODING:
@@ -107,7 +107,7 @@ def image_store(*, conversation: Conversation, client_id: UUID, data: bytes) -> 
     if conversation.images.filter(turn=None).count() >= MOST_UNSENT:
         raise Refused("too_fast", _("You have chosen many images. Wait an hour, or send your message without one."))
     new = _file_store(data)
-    # A file whose row is not stored, since its person was erased meanwhile, is swept.
+    # If the participant was erased meanwhile, no row is stored and the sweep deletes the file.
     defaults = {"pk": new.pk, "width": new.width, "height": new.height}
     stored, is_new = ChatImage.objects.get_or_create(conversation=conversation, client_id=client_id, defaults=defaults)
     if not is_new:
@@ -116,20 +116,20 @@ def image_store(*, conversation: Conversation, client_id: UUID, data: bytes) -> 
 
 
 def _file_store(data: bytes) -> ChatImage:
-    """Encode an image and store its file; return its row, which is not stored."""
+    """Encode an image and store its file; return the unsaved row."""
     encoded, (width, height) = image_encode(data)
     pk = uuid4()
     try:
         image_storage().save(image_name(pk), ContentFile(encoded))
-    except Exception as error:  # of the disk, or of any kind of bucket
+    except Exception as error:  # errors of the disk or of any kind of bucket
         log.exception("image %s could not be stored", pk)
-        image_file_delete(image_name(pk))  # a full disk may have taken a part of it
+        image_file_delete(image_name(pk))  # a full disk may have stored part of it
         raise Refused("unavailable", _("The image could not be saved. Try again soon.")) from error
     return ChatImage(pk=pk, width=width, height=height)
 
 
 def bot_image_store(address: str, description: str) -> ChatImage | Refused:
-    """Store the file of an image in a bot's reply; return its row, which is not stored, or why it was left out."""
+    """Store a bot's image; return its unsaved row, or why it was dropped."""
     head, _comma, data = address.partition(",")
     if not head.startswith("data:"):
         return Refused("bad_image", f"external images are never loaded: {quote(address)}")

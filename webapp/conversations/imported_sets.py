@@ -30,18 +30,20 @@ def imported_sets(study: Study) -> list[ItemSet]:
 
 
 def imported_set_remove(*, study: Study, name: str) -> tuple[int, int]:
-    """Remove a set, but for conversations that participants were given, that have ratings, or that items were made of.
+    """Remove a set, except conversations that are in use.
 
-    Rehearsals that judged the others go too.
+    Conversations with tasks, ratings or items stay.
+
+    Rehearsals that rated the removed conversations are deleted too.
 
     Returns:
-        How many conversations are gone, and how many stay.
+        The numbers of removed and of remaining conversations.
 
     Raises:
-        ValidationError: the study is open, so people are given them now, or it has no such set.
+        ValidationError: the study is open, so participants may get them, or it has no such set.
     """
     with transaction.atomic():
-        # They are given with this row locked, so no participant gets one that is being removed.
+        # Assignment locks this row too, so no participant gets a conversation that is being removed.
         locked = Study.objects.select_for_update(of=("self",), no_key=True).get(pk=study.pk)
         if locked.state == Study.State.COLLECTING:
             raise ValidationError(_("Participants are being assigned its conversations. Pause the study first."))

@@ -40,7 +40,7 @@ class ChatCheckAnswer(models.Model):
 class ReplyReport(models.Model):
     """Report of a reply by a participant: a reply of a conversation, or one of an item's replies.
 
-    There is one for each participant and reply.
+    Unique by participant and reply.
     """
 
     class Reason(models.TextChoices):
@@ -92,7 +92,7 @@ class ReplyReport(models.Model):
 
 
 class ReplyMark(models.Model):
-    """Label of a filter on a reply; one for each filter and reply."""
+    """Label of a filter on a reply, unique by filter and reply."""
 
     turn = models.ForeignKey("conversations.Turn", on_delete=models.CASCADE, related_name="marks")
     filter = models.CharField(max_length=50)
@@ -114,12 +114,12 @@ _MOST_TOKENS = 2**31 - 1
 
 
 class Conversation(TimeStamped):
-    """A chat, an imported dialogue, a self-play conversation or one of a simulated participant.
+    """Conversation: a chat, an imported dialogue, self-play or a simulation.
 
-    At most one reply is due at a time. It stands in the row itself: `due_turn` is its number, the
-    lease says which bot host is at work on it until when, `due_error` that it failed and waits for
-    the participant's decision. Attempts are counted when they begin, so that whatever ends one is
-    counted, a killed process too; a participant's retry allows for as many again.
+    At most one reply is due at a time. The row itself stores it: `due_turn` is its number, the lease names the bot host
+    at work on it and its deadline, and `due_error` the reason why it failed and waits for the participant's decision.
+    Attempts are counted when they start, so that killed processes count too; a participant's retry resets the
+    allowance.
     """
 
     MAX_ATTEMPTS = 3
@@ -202,10 +202,10 @@ class Conversation(TimeStamped):
             models.Index(fields=["study", "source", "state"]),
             models.Index(fields=["study", "bot"]),
             models.Index(fields=["study", "-created_at", "-id"], name="conversation_list"),
-            # Most studies have none, and most pages ask.
+            # Most pages ask for these rows, and most studies have none.
             models.Index(fields=["study"], condition=Q(is_synthetic=True), name="conversation_scripted"),
             models.Index(fields=["due_lease_until"], condition=Q(due_turn__isnull=False), name="reply_due"),
-            # Who chats now: few, among all chats that were left open.
+            # Chats under way are few among all chats that were left open.
             models.Index(fields=["updated_at"], condition=Q(state="open", source="chat"), name="chat_open_touched"),
         ]
         constraints = [
@@ -219,19 +219,19 @@ class Conversation(TimeStamped):
 
     @property
     def task(self) -> Task | None:
-        """The task it is made in; None for what was imported or is self-play."""
+        """Task of the chat; None for imports and self-play."""
         return self.slot.task if self.slot else None
 
     @property
     def version(self) -> StudyVersion | None:
-        """Version of the study at the chat's beginning; of an imported chat, the version of today."""
+        """Study version at the chat's start; the current version for imports."""
         if self.task is not None:
             return self.task.version
         return self.study.version if self.study is not None else None
 
 
 class Turn(models.Model):
-    """One utterance; numbered from 0 within its conversation, stored once."""
+    """Utterance, numbered from 0 within its conversation."""
 
     class Speaker(models.TextChoices):
         HUMAN = "human", _("Participant")
@@ -306,9 +306,9 @@ class Turn(models.Model):
     class Meta:
         ordering = ["conversation", "index"]
         indexes = [
-            # The latest replies to people, among all turns that ever were.
+            # For the latest replies to participants, among all turns ever stored.
             models.Index(fields=["created_at"], condition=Q(latency_ms__isnull=False), name="turn_latest_replies"),
-            # Replies by another bot than the one that was asked: few, among all turns.
+            # Replies of fallback bots are few among all turns.
             models.Index(fields=["conversation"], condition=~Q(answered_by=""), name="turn_answered_by_other"),
             models.Index(fields=["conversation"], condition=Q(is_refused=True), name="turn_refused"),
         ]
@@ -329,9 +329,9 @@ class Turn(models.Model):
         return f"{self.conversation_id}/{self.index}"
 
     def cost_set(self, cost: ReplyCost | None) -> None:
-        """Store the reply's tokens and cost, and who gave it; None: a bot that costs nothing."""
+        """Set the reply's tokens, cost and provider; None for a free bot."""
         if cost is not None:
-            # Endpoints count as they like; a number that no column holds must not cost the reply.
+            # Endpoints may report any number; one too large for the column must not lose the reply.
             self.tokens_in, self.tokens_out = (max(0, min(n, _MOST_TOKENS)) for n in (cost.tokens_in, cost.tokens_out))
             self.tokens_estimated, self.cost = cost.is_estimated, cost.cost
             self.answered_by = cost.answered_by[:200]
@@ -345,11 +345,11 @@ CONTENT_REFUSED = "content refused: "
 
 
 class PartnerSeat(models.Model):
-    """Place of the person who is the partner in a chat: another participant, or a member of staff.
+    """Seat of a human chat partner: another participant or staff.
 
-    Of two participants each has a chat of their own with a seat, and the seats point at each other; a message in
-    the one chat is the reply with the same number in the other. The participant that `writes_second` begins with the
-    partner's message.
+    Each of two paired participants has their own chat with a seat, and the seats refer to each other; a message in one
+    chat is the reply with the same number in the other. For the participant with `writes_second` the chat starts with
+    the partner's message.
     """
 
     class State(models.TextChoices):
@@ -391,7 +391,9 @@ class PartnerSeat(models.Model):
 
 
 class Typing(models.Model):
-    """Typing of a message, counted in the browser where the study and its consent say so; never which keys."""
+    """Typing counts of a message, never the keys.
+
+    Counted in the browser if the study and its consent allow it."""
 
     turn = models.OneToOneField(Turn, on_delete=models.CASCADE, related_name="typing")
     keystrokes = models.PositiveIntegerField(
@@ -406,7 +408,9 @@ class Typing(models.Model):
 
 
 class ChatImage(models.Model):
-    """Image of a message, stored as a JPEG under its id; it has no turn until the message is sent."""
+    """Image of a message, stored as a JPEG under its id.
+
+    It has no turn until the message is sent."""
 
     MOST_DESCRIPTION_CHARS = 500
 
@@ -444,7 +448,9 @@ def image_name(pk: uuid.UUID) -> str:
 
 
 class ReplyFailure(models.Model):
-    """A reply to a person that failed. The conversation forgets it once the person has decided how to go on."""
+    """Failed reply to a participant.
+
+    The conversation clears its own error once the participant has decided how to continue."""
 
     conversation = models.ForeignKey(Conversation, on_delete=models.CASCADE, related_name="reply_failures")
     bot_id = models.CharField(max_length=100)

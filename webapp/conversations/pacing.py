@@ -1,8 +1,8 @@
-"""Paced display of a reply: words fall due at a drawn pace.
+"""Paced display of replies, at a random typing speed.
 
-The bot's own pieces are gathered as they come, and the words shown run behind them: the first when its drawn time has
-come, and where two chatbots answer side by side when both have something to show; then so many a second. Nothing here
-knows the database or the channel layer, and nothing holds a thread: what waits is a timer of the event loop.
+The bot's pieces are collected as they arrive, and words are shown later: the first at its random time (with two
+chatbots side by side, when both are ready), the rest at a fixed rate. This module does not use the database or the
+channel layer, and waits with event loop timers rather than threads.
 """
 
 from __future__ import annotations
@@ -26,10 +26,12 @@ Tell = Callable[[str, str], Awaitable[None]]
 
 @dataclass(frozen=True, slots=True)
 class ReplyTimes:
-    """When a reply came and was shown, in seconds after the message that it answers; None where it was not.
+    """Times of a reply, in seconds after the message it answers.
+
+    None for steps that did not happen.
 
     Attributes:
-        late_s: by how much the last of it came later than its pace wanted, by the bot's own doing.
+        late_s: delay of the reply's end behind its pace, caused by the bot.
     """
 
     first_s: float | None = None
@@ -39,7 +41,7 @@ class ReplyTimes:
     late_s: float | None = None
 
     def in_ms(self) -> dict[str, int | None]:
-        """Return them as a turn's columns have them, in milliseconds."""
+        """Return the times as a turn's columns, in milliseconds."""
         seconds_by_column = {
             "first_ms": self.first_s,
             "latency_ms": self.whole_s,
@@ -54,14 +56,14 @@ class ReplyTimes:
 
 
 class PacedReply:
-    """Shows one reply at its pace.
+    """Reply shown at its pace.
 
     Args:
-        pace: of this reply.
-        tell: shows more: what was shown so far, and what is shown now, as whole texts.
+        pace: pace of this reply.
+        tell: called with the text shown so far and the text shown now.
         clock: seconds since the message was stored.
-        sleep: waits for so many seconds.
-        longest_s: after so many seconds all that is there is shown at once.
+        sleep: coroutine that waits for the given seconds.
+        longest_s: after this many seconds the rest is shown at once.
     """
 
     def __init__(self, pace: ReplyPace, *, tell: Tell, clock: Clock, sleep: Sleep, longest_s: float) -> None:
@@ -75,7 +77,7 @@ class PacedReply:
         self.late_s: float | None = None
 
     def add(self, text: str, *, is_whole: bool = False) -> None:
-        """Take the reply as far as it is there, or the whole of it."""
+        """Set the text received so far, or the whole reply."""
         self._text, self._is_whole = text, is_whole
         self._news.set()
 
@@ -83,7 +85,7 @@ class PacedReply:
         """Show the reply to its end.
 
         Args:
-            both_ready: waits until the reply beside this one can begin too.
+            both_ready: coroutine that waits until the other chatbot's reply can start.
         """
         await self._until_there(1)
         ready_at = self._clock()
@@ -92,7 +94,7 @@ class PacedReply:
         at_once = ceil(FRAME_EVERY_S * self.pace.words_per_s)
         step_s = at_once / self.pace.words_per_s
         next_at = min(self.pace.first_s, self.longest_s)
-        # What is waited for the reply beside this one is not this bot's doing.
+        # Waiting for the other chatbot's reply does not count as this bot's delay.
         due_at = next_at + max(0.0, self._clock() - max(ready_at, next_at))
         sent, n_shown = "", 0
         while await self._until_there(n_shown + 1):
@@ -107,12 +109,12 @@ class PacedReply:
                 self.shown_first_s = now
             self.late_s = max(0.0, now - due_at)
             due_at += step_s
-            # What a bot is late by is not caught up with: words never come faster than the pace.
+            # Delays are not caught up: words never come faster than the pace.
             next_at = (next_at if now - next_at < step_s else now) + step_s
         self.shown_s = self._clock()
 
     async def _until_there(self, n_words: int) -> bool:
-        """Wait until so many whole words are there; False once the reply has fewer."""
+        """Wait for this many whole words; False if the reply has fewer."""
         while len(self._words()) < n_words:
             if self._is_whole:
                 return False
@@ -121,7 +123,9 @@ class PacedReply:
         return True
 
     def _words(self) -> list[str]:
-        """Return the words that are there, with their blanks; the last one only if nothing can be added to it."""
+        """Return the received words with their spaces.
+
+        The last word is included only if it is complete."""
         words = _WORD.findall(self._text)
         if words and not self._is_whole and not words[-1][-1].isspace():
             words.pop()

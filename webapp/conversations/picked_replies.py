@@ -1,4 +1,4 @@
-"""Two chats side by side that both go on with the reply that their person picked, each of which keeps its bot's own."""
+"""Pairs of chats that both continue with the reply picked by the participant."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from webapp.studies.protocols.chat import PicksProtocol
 
 
 def picks_replies(conversation: Conversation) -> bool:
-    """Return True if its person picks one of two replies at every turn."""
+    """Return True if the participant picks a reply at every turn."""
     return conversation.task is not None and conversation.task.kind == PicksProtocol.name
 
 
 def last_pick(conversation: Conversation) -> tuple[int, bool] | None:
-    """Return the latest turn at which a reply was picked, and whether this chat's was; None without one."""
+    """Return the turn of the last pick and whether it chose this chat's reply."""
     if not picks_replies(conversation):
         return None
     picked = Turn.objects.filter(conversation=conversation, goes_on__isnull=False)
@@ -26,7 +26,7 @@ def last_pick(conversation: Conversation) -> tuple[int, bool] | None:
 
 
 def conversation_picked(context: chatbots.Conversation, slots: Sequence[Slot]) -> chatbots.Conversation:
-    """Return a chat of these two with the picked replies in place of its bot's own."""
+    """Return one of the chats, with picked replies replacing its bot's own."""
     picked = Turn.objects.filter(conversation__slot__in=slots, goes_on=True)
     replies = dict(picked.values_list("index", "text"))
     turns = (

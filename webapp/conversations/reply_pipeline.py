@@ -1,9 +1,9 @@
 """Reply pipeline: a due reply from the bot's first piece to storage.
 
-Replies come onto the page in one of three ways. Streamed: a bot's pieces are sent on as they come, and a reply that is
-known at once is stored and then typed. Paced (`studies/protocol_settings.py`): the words run behind the bot's own, at a
-drawn pace, and the reply is stored when it has been shown, so that reloading the page shows nothing sooner. Held: where
-a filter may block it, the whole reply is filtered before any of it is shown.
+Pages show replies in one of three ways. Streamed: pieces are forwarded as they arrive; a reply available at once is
+stored and then typed. Paced (`studies/protocol_settings.py`): words are shown at a random pace, and the reply is stored
+after it was shown, so that reloading the page reveals nothing early. Held: if a filter may block the reply, it is
+checked as a whole before any of it is shown.
 
 Test replies are those that no participant waits for: of the dashboard's test chat, and of disabled bots. They count
 for a bot's health as replies to participants do, and a reply that works enables a bot again.
@@ -57,25 +57,25 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-# No reply is typed for longer than this, however slow the study's pace.
+# Maximum typing time of a reply, at any pace.
 TYPING_MAX_S = 8.0
-# Of two chatbots side by side, the one that is ready looks so often whether the other is.
+# Interval at which the ready one of two chatbots checks for the other.
 PAIR_LOOK_EVERY_S = 0.25
-# A whole reply that the database does not take is offered again so often.
+# Interval for retrying to store a reply while the database is unavailable.
 STORE_AGAIN_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
 class ReplyPlan:
-    """A reply that is due, and what the study says of how it comes.
+    """Due reply, with the study's settings for showing it.
 
     Attributes:
         turn: its number; since: when the message that it answers was stored.
-        pace: at which it is shown; None: as it comes.
-        pair: the chat beside this one, where both begin together.
+        pace: pace at which it is shown; None: as it arrives.
+        pair: the other chat of the pair, if both replies start together.
         images: files of the images that the bot sees, by the number of their turn.
-        given: text of a person who is the chat's partner; None: the bot makes it.
-        waited_s: from that message until the person sent the text, which no pace counts.
+        given: text of the human partner; None: the bot generates it.
+        waited_s: time from that message until the human partner's text; not part of the pace.
     """
 
     conversation_id: uuid.UUID
@@ -93,12 +93,12 @@ class ReplyPlan:
 
 @dataclass(frozen=True, slots=True)
 class FinishedReply:
-    """A whole reply, looked at.
+    """Whole reply after filtering.
 
     Attributes:
-        text: what people read; withheld_text: what the bot said, where that is something else.
+        text: text shown to participants; withheld_text: the bot's original text, if different.
         trace: reasoning and tool calls before it.
-        image: row of its image, which is not stored yet, or why it was left out.
+        image: unsaved row of its image, or why it was dropped.
     """
 
     text: str
@@ -112,10 +112,12 @@ class FinishedReply:
 
 
 def reply_begin(conversation_id: uuid.UUID, lease: uuid.UUID) -> ReplyPlan | None:
-    """Claim the conversation's due reply and read it; None if another host has it or it was tried too often.
+    """Claim and read the conversation's due reply.
+
+    None if another host holds it or it was tried too often.
 
     Raises:
-        LookupError: none is due.
+        LookupError: no reply is due.
     """
     lease_s = settings.CONFAB_REPLY_LEASE_S
     if not services.reply_claim(conversation_id=conversation_id, lease=lease, lease_s=lease_s):
@@ -151,14 +153,16 @@ def reply_begin(conversation_id: uuid.UUID, lease: uuid.UUID) -> ReplyPlan | Non
     if slots is None:
         pace = due.values.pacing.draw(row.seed, due.turn)
         return replace(due, pace=replace(pace, first_s=due.waited_s + pace.first_s))
-    # Both sides draw the same time, whatever their bots.
+    # Both sides draw the same time, for any bots.
     chats = Conversation.objects.filter(slot__in=slots).exclude(pk=conversation_id)
     pair = chats.values_list("pk", flat=True).first()
     return replace(due, pace=due.values.pacing.draw(slots[0].pk, due.turn), pair=pair)
 
 
 def _values_read(row: Conversation) -> StudyValues:
-    """Return the values as the chat's participant reads them; where a study has one language, without a query."""
+    """Return the study's values in the participant's language.
+
+    Studies with one language need no query."""
     assert row.version is not None
     values = row.version.values
     person = row.participant if values.texts.languages else None
@@ -168,7 +172,7 @@ def _values_read(row: Conversation) -> StudyValues:
 def conversation_conditioned(
     context: chatbots.Conversation, values: StudyValues, condition: Condition
 ) -> chatbots.Conversation:
-    """Return the conversation with what a condition says to its bot."""
+    """Return the conversation with the condition's text for its bot."""
     if not condition:
         return context
     texts = condition_texts(values, condition)
@@ -176,17 +180,19 @@ def conversation_conditioned(
 
 
 async def reply_make(host: BotHost, due: ReplyPlan, lease: uuid.UUID) -> None:
-    """Have the due reply made, show it, store it and say so; nothing is said if the lease is lost meanwhile.
+    """Generate, show, store and announce the due reply.
+
+    Nothing is announced if the lease is lost meanwhile.
 
     Raises:
-        BotError: there is no reply, or a filter that withholds could not look at it.
-        OperationalError, InterfaceError: the database is away.
+        BotError: there is no reply, or a blocking filter could not check it.
+        OperationalError, InterfaceError: the database is unavailable.
     """
     await _Replying(host, due, lease).make()
 
 
 class _Replying:
-    """One due reply on its way."""
+    """Due reply in progress."""
 
     def __init__(self, host: BotHost, due: ReplyPlan, lease: uuid.UUID) -> None:
         self.host, self.due, self.lease = host, due, lease
@@ -222,7 +228,7 @@ class _Replying:
             try:
                 await show_task
             except asyncio.CancelledError:
-                # The host stops: what the bot has given need not be made, and paid, once more.
+                # The host stops: keep the finished reply, so that it need not be generated and paid again.
                 await self._store(reply)
                 raise
         finally:
@@ -235,7 +241,7 @@ class _Replying:
         await self._finish(reply)
 
     async def _make_reply(self, showing: PacedReply | None) -> FinishedReply:
-        """Have the whole reply made and looked at; what may be shown meanwhile is."""
+        """Generate and filter the whole reply, showing pieces if allowed."""
         context = self.due.context
         if self.due.images:
             context = await asyncio.to_thread(images_attached, context, self.due.images)
@@ -279,7 +285,7 @@ class _Replying:
         return reply
 
     async def _pieces(self, context: chatbots.Conversation) -> AsyncIterator[str]:
-        """Yield the pieces of the reply: of the person's text there is one."""
+        """Yield the reply's pieces; a human partner's text is one piece."""
         if self.due.partner_text is not None:
             yield self.due.partner_text
             return
@@ -287,13 +293,13 @@ class _Replying:
             yield piece
 
     async def _store(self, reply: FinishedReply) -> bool:
-        """Store the reply; False if another host has taken over, which then shows it too.
+        """Store the reply; False if another host has taken over.
 
-        While the database is away it is offered again for as long as a reply may take: it was made, and perhaps paid.
-        Offered twice it is stored once, by its lease.
+        While the database is unavailable, storing is retried for the maximum duration of a reply, because the reply may
+        have been paid for. The lease prevents storing it twice.
 
         Raises:
-            OperationalError, InterfaceError: the database stayed away.
+            OperationalError, InterfaceError: the database stayed unavailable.
         """
         until = time.monotonic() + settings.CONFAB_REPLY_TIMEOUT_S
         while True:
@@ -321,7 +327,7 @@ class _Replying:
     async def _finish(self, reply: FinishedReply) -> None:
         if self._stored is None:
             return
-        if self._sent:  # a reply of which nothing was shown is in the frame that ends it
+        if self._sent:  # a reply of which nothing was shown arrives with the final frame
             await self._tell(self._sent, reply.text)
         if self._telling:
             await asyncio.wait(self._telling)
@@ -339,14 +345,16 @@ class _Replying:
         await events.frame_publish(self.due.conversation_id, frame)
 
     def _tell_step(self, number: int, step: TraceStep) -> None:
-        """Send a step of a streamed reply to its pages; paced and held replies have their trace in the last frame."""
+        """Send a step of a streamed reply to its pages.
+
+        The final frame of paced and held replies has their trace."""
         if self._shows_trace and not self.is_held and self.due.pace is None:
             frame = frames.trace_frame(turn=self.due.turn, number=number, step=step.model_dump())
             sending = events.frame_publish(self.due.conversation_id, frame)
             self._telling.add(asyncio.get_running_loop().create_task(sending))
 
     async def _tell(self, sent: str, gathered: str) -> None:
-        """Send what is new of the reply to its pages."""
+        """Send the new part of the reply to its pages."""
         if len(gathered) > len(sent):
             frame = frames.token_frame(turn=self.due.turn, offset=len(sent), text=gathered[len(sent) :])
             await events.frame_publish(self.due.conversation_id, frame)
@@ -357,7 +365,7 @@ class _Replying:
             self._sent_html += html
 
     async def _type(self, text: str) -> None:
-        """Send a reply known at once word by word, at the study's pace. It is stored already."""
+        """Send an already stored reply word by word at the study's pace."""
         chars_per_s = self.due.values.chat.typing_chars_per_s
         if chars_per_s <= 0:
             return
@@ -367,7 +375,9 @@ class _Replying:
             await self._tell(self._sent, self._sent + word)
 
     async def _both_ready(self) -> None:
-        """Say that this reply could begin, and wait until the one beside it can too, has failed, or takes too long."""
+        """Report that this reply is ready, and wait for the other chatbot's.
+
+        Stops waiting if the other fails or takes too long."""
         assert self.due.pair is not None, "asked without a pair"
         await in_database(services.reply_ready)(lease=self.lease)
         while self._clock() < min(LONGEST_PACED_REPLY_S, settings.CONFAB_REPLY_TIMEOUT_S):
@@ -381,10 +391,10 @@ TEST_MESSAGE = "Hello! How are you?"
 
 
 async def fetch_test_reply(host: BotHost, bot_id: str, context: chatbots.Conversation) -> str:
-    """Return the bot's own reply, by no other in its place, and note in its health how it went.
+    """Return the bot's own reply without fallback, and update its health.
 
     Raises:
-        BotError: there is none; the message gives the reason.
+        BotError: there is no reply; the message gives the reason.
         UnknownName: there is no such bot.
     """
     await in_database(bot_find)(bot_id)
@@ -403,7 +413,7 @@ async def fetch_test_reply(host: BotHost, bot_id: str, context: chatbots.Convers
 
 
 async def try_disabled_bot(host: BotHost, bot_id: str) -> None:
-    """Request a test reply of a disabled bot, unless another host is faster."""
+    """Request a disabled bot's test reply unless another host has."""
     if not await in_database(bot_try_claim)(bot_id=bot_id):
         return
     context = chatbots.Conversation(id="trial").with_turn("human", TEST_MESSAGE)

@@ -1,4 +1,4 @@
-"""Reads of conversations, and the one place where rows become `chatbots.Conversation`."""
+"""Queries for conversations, and conversion of rows to `chatbots.Conversation`."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ PERSON_REPLY_S = 300
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """A reply that failed or is long overdue, and how the participant can go on.
+    """Failed or overdue reply, with the participant's options.
 
     `error` is the stored reason, and empty while the reply is only overdue and may still come.
     """
@@ -79,7 +79,7 @@ class History:
 
 @dataclass(frozen=True, slots=True)
 class DueReply:
-    """The state of a reply: stored, failed, under way, or free for a host to take."""
+    """State of a reply: stored, failed, in progress, or free to claim."""
 
     text: str | None
     html: str
@@ -109,7 +109,7 @@ def conversation_for(participant_ids: Collection[UUID], conversation_id: UUID) -
         .first()
     )
     if conversation is not None and conversation.participant is not None and conversation.task is not None:
-        # They are the same rows: a page that goes another way to them need not read them again.
+        # Both are the same rows; setting them saves a query.
         conversation.task.participant = conversation.participant
         if conversation.study is not None and conversation.study.pk == conversation.participant.study_id:
             conversation.participant.study = conversation.study
@@ -119,7 +119,7 @@ def conversation_for(participant_ids: Collection[UUID], conversation_id: UUID) -
 
 
 def chats_under_way() -> QuerySet[Conversation]:
-    """Return all conversations with what storing and showing a message reads; other columns are read when asked for."""
+    """Return conversations with the columns needed for messages; others are deferred."""
     return Conversation.objects.select_related("bot", "slot__task__version").only(
         *("source", "state", "seed", "n_exchanges", "condition", "is_synthetic", "bot__params"),
         *("slot__side", "slot__task__kind", "slot__task__version__values", "bot__bot_id", "bot__kind", "bot__title"),
@@ -182,7 +182,7 @@ class ChatTurn:
 
 
 def chat_turn(conversation: Conversation) -> ChatTurn | None:
-    """Return the chat's position among its task's chats; None where it is the only one.
+    """Return the chat's position among its task's chats; None for a single chat.
 
     Chats whose bot failed are left out.
     """
@@ -255,7 +255,7 @@ def failure_of(conversation: Conversation) -> Failure | None:
         is_bot_next = version is not None and version.values.people.without_partner == "bot"
         can = ["swap", "finish"] if is_bot_next else ["finish"]
     elif conversation.due_error.startswith(CONTENT_REFUSED):
-        # Two chats side by side are compared over the same messages.
+        # Chats of a pair are compared over the same messages.
         is_pair = conversation.slot is not None and bool(conversation.slot.side)
         can = ["swap", "finish"] if is_pair else ["rewrite", "finish"]
     elif conversation.due_error:
@@ -383,7 +383,7 @@ def vote_of(conversation_id: UUID, turn_index: int) -> int | None:
 def replies_due() -> QuerySet[Conversation]:
     """Return the open conversations whose participants wait for a reply that has not failed.
 
-    Those whose partner is a person count once that person has sent the reply.
+    Chats with a human partner count once the partner has sent the reply.
     """
     can_be_made = ~Q(bot__kind=PERSON) | Q(partner_seat__given_turn=F("due_turn"))
     return Conversation.objects.filter(can_be_made, due_turn__isnull=False, due_error="", state=Conversation.State.OPEN)
@@ -438,7 +438,7 @@ def conversation_value(row: Conversation) -> chatbots.Conversation:
 
 
 def conversation_remembered(row: Conversation) -> chatbots.Conversation:
-    """Return one row as a value, after its person's earlier conversations with the bot where the study has it remember.
+    """Return one row as a value, with earlier conversations if the bot remembers them.
 
     The seed of a reply does not depend on them.
     """
@@ -459,7 +459,7 @@ def conversation_remembered(row: Conversation) -> chatbots.Conversation:
 
 
 def conversations_for_metrics(conversations: QuerySet[Conversation]) -> Iterator[chatbots.Conversation]:
-    """Yield the rows as values, in the queryset's order; replies in Markdown without their marks."""
+    """Yield the rows as values in order, with Markdown removed from replies."""
     chat_format, study_format = "slot__task__version__values__chat__format", "study__version__values__chat__format"
     is_markdown = Q(**{chat_format: "markdown"}) | Q(**{"slot": None, study_format: "markdown"})
     marked = {str(pk) for pk in conversations.filter(is_markdown).values_list("pk", flat=True)}
@@ -468,7 +468,7 @@ def conversations_for_metrics(conversations: QuerySet[Conversation]) -> Iterator
 
 
 def without_reply_marks(conversation: chatbots.Conversation) -> chatbots.Conversation:
-    """Return the conversation with the marks of Markdown taken from its bot's replies."""
+    """Return the conversation with Markdown removed from its bot's replies."""
     turns = (
         replace(turn, text=without_marks(turn.text)) if turn.speaker == "bot" else turn for turn in conversation.turns
     )

@@ -47,10 +47,10 @@ def task_enter(
     chosen_bot: str = "",
     is_new: bool = False,
 ) -> Task:
-    """Store a participant who consented: participant, consent and task with its chats, all of it or nothing.
+    """Store participant, consent and task with its chats in one transaction.
 
     Args:
-        study: and the others: as `participant_enter`.
+        study: this and the others as in `participant_enter`.
         chosen_bot: the bot that the participant chose; empty: the study's rule draws one.
         is_new: True if no participant with these ids was stored a moment ago.
 
@@ -66,7 +66,7 @@ def task_enter(
         "is_synthetic": is_synthetic,
     }
     if is_new:
-        # A duplicate: the same person was faster in another request.
+        # Duplicate: another request of the same person was faster.
         with suppress(IntegrityError), transaction.atomic():
             participant = consent_record(participant=participant_create(**fields, **consent_given(study.version)))
             return task_start(
@@ -85,7 +85,7 @@ def task_start(
     chosen_bot: str = "",
     task_history: TaskHistory | None = None,
 ) -> Task:
-    """Open the participant's next task with the chats that are made in it; while one is open, that one comes back.
+    """Open the participant's next task with its chats, or return the open one.
 
     Call it in a transaction, so that a task is never stored without its chats.
 
@@ -114,13 +114,13 @@ def conversation_start(
 
 
 def task_chats(*, task: Task, drawn_slots: Sequence[Slot] = ()) -> list[Conversation]:
-    """Return the conversations that are made in the task so far, in their order, and open what is due.
+    """Return the task's chats in order, opening those that are due.
 
-    Chats one after another: the next is opened when the one before it is over, and all so far come back. Of pairs of
-    chats one is open at a time: the first whose chats are not both over.
+    Consecutive chats: each is opened when the previous one is over, and all opened so far are returned. Pairs: one pair
+    is open at a time, the first that is unfinished.
 
     Args:
-        drawn_slots: slots of a task that this transaction stored; they need not be read, and have no chats.
+        drawn_slots: slots that this transaction stored; saves reading them, and they have no chats yet.
 
     Raises:
         Refused: `no_bot` if the bot of the next one is no longer registered.
@@ -143,7 +143,7 @@ def task_chats(*, task: Task, drawn_slots: Sequence[Slot] = ()) -> list[Conversa
 
 
 def task_goes_on(*, task: Task) -> bool:
-    """Open the next conversation of a task that is not complete; False if its bot is away and none takes its place."""
+    """Open an incomplete task's next conversation; False without an available bot."""
     try:
         with transaction.atomic():
             _aside_replace(task)
@@ -157,7 +157,7 @@ def _aside_replace(task: Task) -> None:
     """Replace the task's coming bots that were disabled since it was drawn.
 
     Raises:
-        Refused: if nothing is left to go on with.
+        Refused: if the task has nothing left.
     """
     coming = task.slots.filter(chat=None).exclude(bot_id="")
     aside = set(bots_aside(coming.values_list("bot_id", flat=True)))
@@ -196,7 +196,7 @@ def _chat_open(task: Task, slot: Slot, *, is_drawn: bool) -> Conversation:
         condition=slot.condition,
         sitting=task.sitting,
     )
-    # A slot has one conversation: that of a second click which was faster stays.
+    # A slot has one conversation; keep that of a faster second click.
     Conversation.objects.bulk_create([chat], ignore_conflicts=True)
     if not is_drawn:
         chat = Conversation.objects.get(slot=slot)
@@ -213,7 +213,7 @@ def _opening_read(task: Task, condition: Condition, language: str) -> str:
 
 
 def chat_elsewhere_close(*, participant: Participant, submission: str) -> None:
-    """Make way where somebody names this participant's platform id without their session or token.
+    """Handle a visitor with the platform id but no session or token.
 
     The visit in which the open task was given leads back to it. Another visit may be the same person with
     another task, or somebody else: it never gets the open task, which is closed if it has been idle for a
@@ -230,10 +230,10 @@ def chat_elsewhere_close(*, participant: Participant, submission: str) -> None:
 
 
 def task_elsewhere_check(*, participant: Participant) -> None:
-    """Check that no page is at work on the participant's open task just now.
+    """Check that no page is currently using the participant's open task.
 
     Raises:
-        Refused: `elsewhere` while one is.
+        Refused: `elsewhere` while a page is.
     """
     task = _task_open_of(participant)
     if task is not None:

@@ -1,4 +1,4 @@
-"""The images of chats, at the signed addresses that pages and frames contain."""
+"""Views of chat images, at signed addresses."""
 
 from __future__ import annotations
 

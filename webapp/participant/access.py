@@ -5,9 +5,9 @@ Recruitment frames have no cookies; their links (`t`) and forms (`_t`) carry the
 it is needed: when the request came with one, or when the entry form came without any cookie of ours. After a later
 move, the session and token of the earlier device are no longer valid. No page sends a referrer with a path.
 
-Forgery: a forged request borrows the cookies of the browser it comes from. A request without any cookie of ours has
-nothing to borrow, and Django's check could only refuse it. So a request without cookies is let in by a signed field
-alone (the participant's token, or the entry form's), and never gets a session; every other request passes Django's
+Forgery: a forged request uses the cookies of the victim's browser. Without any cookie of ours there is nothing to
+misuse, and Django's check would always refuse. So a request without cookies is accepted by a signed field alone (the
+participant's token, or the entry form's), and never gets a session; every other request passes Django's
 check.
 """
 
@@ -68,7 +68,7 @@ def known_in_study(session: Any, study_key: str) -> tuple[UUID, int] | None:
 
 
 def known_of(session: Any, token: str) -> Known:
-    """Return every participant that the session or the token has stood for."""
+    """Return every participant that the session or token has identified."""
     moves_by_participant: dict[UUID, int] = {}
     values = [*session.get(_SESSION_KEY, {}).values()]
     pairs = [known_read(value) for value in values]

@@ -40,9 +40,9 @@ _MOVED_WORDS = gettext_lazy("You continued on another device. Everything you sav
 
 
 class FloodGate:
-    """A bucket of tokens per connection. A stored message gives its token back.
+    """Token bucket per connection; stored messages return their token.
 
-    People are held back by the wait for the reply alone; this stops programs that send for nothing.
+    Waiting for replies already limits people; this stops programs that flood the socket.
     """
 
     def __init__(self, *, capacity: float = 30, per_s: float = 3) -> None:
@@ -50,7 +50,7 @@ class FloodGate:
         self._tokens, self._at = capacity, time.monotonic()
 
     def take(self) -> float:
-        """Take one token; 0.0 if there was one, else the seconds until there is."""
+        """Take one token; return 0.0, or the seconds until one is available."""
         now = time.monotonic()
         self._tokens = min(self.capacity, self._tokens + (now - self._at) * self.per_s)
         self._at = now
@@ -66,7 +66,7 @@ class FloodGate:
 
 @dataclass(slots=True)
 class FrameResult:
-    """Frames that report what is stored, and what else follows from it.
+    """Frames that report stored data, and the resulting actions.
 
     Attributes:
         frames: for the page that asked, in order.
@@ -130,7 +130,7 @@ class ChatPage:
         return frames.frame_parse(text)
 
     def store(self, frame: frames.ClientFrame) -> FrameResult:
-        """Store what a client's frame asks for.
+        """Store the content of a client's frame.
 
         Raises:
             Refused: `moved` if the participant continued on another device; and as the services.

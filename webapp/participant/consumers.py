@@ -41,7 +41,7 @@ lines = logging.getLogger("webapp.core.middleware")
 
 # A reply not seen for this long is looked up in the database, and asked for again if it is free.
 LOOK_UP_AFTER_S = 2.5
-# A page without a partner looks so often for one; with a partner, whether that one is still here.
+# Interval at which a page looks for a partner, or checks that the partner is still present.
 LOOK_FOR_PARTNER_S = 1.0
 SEE_PARTNER_S = 4.0
 
@@ -62,7 +62,7 @@ class ChatConsumer(DirectDispatch, AsyncWebsocketConsumer):
         self._is_gone = self._is_joined = False
         await self.accept()
         self.conversation_id = self.scope["url_route"]["kwargs"]["conversation_id"]
-        # What this connection logs from now on carries both: it has a task, and so a context, of its own.
+        # All later log lines of this connection carry both, because its task has its own context.
         bind_contextvars(request_id=request_id_new(), conversation_id=str(self.conversation_id))
         token = parse_qs(self.scope["query_string"].decode("latin-1")).get("t", [""])[0]
         try:
@@ -101,7 +101,9 @@ class ChatConsumer(DirectDispatch, AsyncWebsocketConsumer):
                 logger.warning("no look for the partner of %s: %s", self.conversation_id, error)
 
     async def _join(self) -> None:
-        """Hear the frames of the conversation; where the layer was away before, from the next message on.
+        """Subscribe to the conversation's frames.
+
+        If the layer was unavailable, retry at each message.
 
         Until then the page looks its replies up.
         """
@@ -140,13 +142,13 @@ class ChatConsumer(DirectDispatch, AsyncWebsocketConsumer):
             return  # a frame that was under way when the page was refused
         try:
             await self._apply(await in_database(self._page.store)(self._page.read(text_data)))
-        except Exception as error:  # whatever it is, the page is told
+        except Exception as error:  # the page gets every error, of any type
             await self._refuse(error, text_data)
 
     async def _apply(self, result: FrameResult) -> None:
         """Send a frame's result, and wait for the due reply.
 
-        This page is told for certain, other pages if the channel layer keeps the message.
+        This page always gets the frames; other pages only if the channel layer delivers them.
         """
         for frame in result.frames:
             await self._send(frame)
@@ -167,7 +169,7 @@ class ChatConsumer(DirectDispatch, AsyncWebsocketConsumer):
         if kind == "token":
             self._heard_at[turn] = time.monotonic()
         elif kind == "turn":
-            # The frame of an earlier message can come late: the reply awaited now is still to be looked for.
+            # A late frame of an earlier message does not end the search for the awaited reply.
             self._watch_for(max(turn + 1, self._due_turn or 0))
         elif kind == "vote":
             frame = await self._vote_now(frame)
@@ -176,7 +178,9 @@ class ChatConsumer(DirectDispatch, AsyncWebsocketConsumer):
         await self._send(frame)
 
     async def _vote_now(self, frame: dict[str, Any]) -> dict[str, Any]:
-        """Return the vote as it is stored now: of two tabs that vote at once, either may hear of itself last."""
+        """Return the stored vote.
+
+        Of two tabs that vote at once, either may receive the other's frame last."""
         try:
             value = await in_database(selectors.vote_of)(self.conversation_id, frame["turn"])
         except DATABASE_AWAY:
@@ -232,7 +236,7 @@ class ChatConsumer(DirectDispatch, AsyncWebsocketConsumer):
         try:
             await self.send(text_data=text)
         except (OSError, RuntimeError) as error:
-            # The server's own words for a closed socket: the first error is an OSError, later ones are not.
+            # Messages of the server for a closed socket: only the first error is an OSError.
             self._is_gone = True
             logger.debug("the page of %s has gone: %s", self.conversation_id, error)
 

@@ -28,7 +28,7 @@ from webapp.studies.protocols.base import get_protocol, protocols
 from webapp.studies.selectors import conversations_given, items_given
 from webapp.studies.services import participant_enter, slots_add
 
-_MOST = 40  # of items and conversations: more are not looked at in a preview
+_MOST = 40  # number of items and conversations; a preview needs no more
 
 
 def chat_sample() -> list[str]:

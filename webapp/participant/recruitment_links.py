@@ -37,10 +37,10 @@ MTURK_FRAMES = (
     "https://requestersandbox.mturk.com",
     "https://www.mturk.com",
 )
-# What a platform should have replaced by a person's ids: `{{%PROLIFIC_PID%}}`, `${workerId}`, and as panels write
+# Placeholders that a platform should have replaced by ids: `{{%PROLIFIC_PID%}}`, `${workerId}`, and as panels write
 # them `{id}`, `[ID]`, `[%RID%]`, `%%id%%`, `<id>`.
 _PLACEHOLDER = re.compile(r"\$?\{.*\}|\[.*\]|%%.*%%|<.*>")
-# The only places a finished task may be sent to; an address in a link must not choose another.
+# Allowed targets for a finished task; a link's address must not choose another one.
 _MTURK_HOSTS = ("www.mturk.com", "workersandbox.mturk.com")
 _VALUE_MAX_CHARS = 200
 

@@ -1,6 +1,6 @@
 """App configuration: kept data of a participant, flags, and the trigger on answers outside a scale.
 
-A check constraint sees one row of one table, and the scale stands in another. SQLite rewrites a table to change it
+A check constraint sees one row of one table, but the scale is in another one. SQLite rewrites a table to change it
 and then refuses to rename it while a trigger refers to it, so the trigger is removed before migrations and created
 again after them.
 """
@@ -18,7 +18,7 @@ _TABLES = {"ratings_rating", "studies_dimension", "studies_rubric"}
 _NAME = "rating_answers_on_scale"
 _MESSAGE = "an answer is not on the scale of its question"
 _FIRES = (("insert", "INSERT"), ("update", "UPDATE OF answers, rubric_id"))
-# Answers next to a reference have no question: which is better, and the reference's own score.
+# Two answers next to a reference belong to no question: the preference and the reference's score.
 _BEYOND = """
     CASE
         WHEN d.id IS NOT NULL THEN {value} < COALESCE(d.low, r.low) OR {value} > COALESCE(d.high, r.high)
@@ -65,7 +65,7 @@ FOR EACH ROW EXECUTE FUNCTION {_NAME}()
 
 
 def triggers_remove(*, using: str, **_signal: Any) -> None:
-    """Take the triggers away, before migrations that may change the tables."""
+    """Remove the triggers before migrations that may change the tables."""
     connection = connections[using]
     if not _has_tables(connection):
         return
@@ -76,7 +76,7 @@ def triggers_remove(*, using: str, **_signal: Any) -> None:
 
 
 def triggers_ensure(*, using: str, **_signal: Any) -> None:
-    """Make the triggers, once the tables are there."""
+    """Create the triggers after the tables exist."""
     connection = connections[using]
     if not _has_tables(connection):
         return
@@ -116,7 +116,7 @@ class RatingsConfig(AppConfig):
 
 
 def _checks(study: Any) -> dict[str, Any]:
-    # The analysis behind it is more than a command should import at its start.
+    # Its analysis imports too much for the start of a command.
     from webapp.ratings.attention_results import attention_summary
 
     return attention_summary(study)

@@ -33,7 +33,7 @@ _CHUNK = 1000
 
 @dataclass(frozen=True, slots=True)
 class CheckAnswer:
-    """One check that a participant answered.
+    """Attention check answered by a participant.
 
     Attributes:
         kind: where it stood: `quiz` about the instructions, a question `before` or `after` the task, an attention
@@ -67,12 +67,12 @@ class ExcludedWork:
 
 
 def checks_answered(tasks: QuerySet[Task], versions: Iterable[StudyVersion] | None = None) -> Iterator[CheckAnswer]:
-    """Yield every check that was answered in these tasks or before them, kind after kind.
+    """Yield the checks answered in or before these tasks, by kind.
 
-    Only what the versions of the tasks check is read, in at most six queries.
+    Reads only the kinds of checks that the versions have, in at most six queries.
 
     Args:
-        versions: those that the tasks follow, where they are at hand.
+        versions: versions of the tasks, if already loaded.
     """
     if versions is None:
         versions = StudyVersion.objects.filter(pk__in=tasks.order_by().values("version"))
@@ -113,7 +113,7 @@ def _read_before(answers: QuerySet[QuestionAnswers]) -> Iterator[CheckAnswer]:
             values = StudyVersion.objects.get(pk=row.version_id).values
             checks_by_version[row.version_id] = [question for question in values.questions if question.is_check]
         for question in checks_by_version[row.version_id]:
-            if question.key in row.answers:  # who withdrew, or answered an earlier version, has none
+            if question.key in row.answers:  # missing for withdrawn participants and earlier versions
                 yield _build_answer(
                     "before", question, row.answers, row.participant_id, None, answered_at=row.created_at
                 )
@@ -138,7 +138,7 @@ def _read_after(ratings: QuerySet[Rating], checks_by_version: Mapping[int, list[
     )
     for task, version, participant, answers, answered_at in rows.iterator(chunk_size=_CHUNK):
         for question in checks_by_version.get(version, ()):
-            if question.key in answers:  # of several things that are judged, one asks it
+            if question.key in answers:  # only one of several rated objects has it
                 yield _build_answer("after", question, answers, participant, task, answered_at=answered_at)
 
 
@@ -178,7 +178,7 @@ def _build_answer(
 def checks_by_task(tasks: QuerySet[Task]) -> dict[int, list[CheckAnswer]]:
     """Return the checks that were answered in each of these tasks, by its id; those without any are left out.
 
-    What is answered once before the first task stands in every task of the person.
+    Checks answered once before the first task are listed in every task of the participant.
     """
     checks: dict[int, list[CheckAnswer]] = {}
     of_people: dict[UUID, list[CheckAnswer]] = {}
@@ -219,7 +219,7 @@ LEVEL = 0.90
 
 @dataclass(frozen=True, slots=True)
 class Again:
-    """One item that a participant rated twice; `first` and `second` are the answers by question."""
+    """Item that a participant rated twice; `first` and `second` are the answers by question."""
 
     person: UUID
     is_synthetic: bool
@@ -291,7 +291,7 @@ def own_of_questions(study: Study, again: Sequence[Again]) -> dict[str, OwnAgree
 
 
 def own_of_people(again: Sequence[Again]) -> list[OwnOfPerson]:
-    """Return for each person how often they gave the same answer again, the lowest share first."""
+    """Return each participant's share of repeated answers, lowest first."""
     same: dict[UUID, list[tuple[str, bool]]] = {}
     for repeat in again:
         shared = repeat.first.keys() & repeat.second.keys()

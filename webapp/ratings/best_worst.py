@@ -1,4 +1,4 @@
-"""Reads of choices of the best and the worst reply of an item."""
+"""Queries for best-worst choices."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from webapp.studies.protocols.comparisons import BEST, BETWEEN, WORST
 
 
 def choices_read(ratings: QuerySet[Rating]) -> BestWorstChoices:
-    """Return the choices of these ratings; one whose item no longer holds its replies is left out."""
+    """Return the choices of these ratings, without items that lost their replies."""
     replies, bots, raters, texts = [], [], [], []
     rows: QuerySet[Any] = with_person(ratings).order_by("pk")
     for key, responses, person, answers in rows.values_list("item__key", "item__responses", "person", "answers"):
@@ -38,7 +38,7 @@ def choices_read(ratings: QuerySet[Rating]) -> BestWorstChoices:
 
 
 def implied_pair_items(item: Item) -> list[PairItem]:
-    """Return every two replies of an item, under the name of a judgement of theirs."""
+    """Return all pairs of an item's replies, as named pair items."""
     return [
         PairItem(
             id=f"{reply_name(item.key, first_number)}~{reply_name(item.key, second_number)}",

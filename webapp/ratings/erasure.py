@@ -31,7 +31,7 @@ def ratings_of(study: Study) -> QuerySet[Rating]:
 
 
 def connect_texts() -> None:
-    """Add the places of this app where texts are kept."""
+    """Register the places where this app stores texts."""
     texts_kind("ratings", _build_texts_kind(ratings_of))
     texts_kind(
         "rating_revisions", _build_texts_kind(lambda study: RatingRevision.objects.filter(rating__in=ratings_of(study)))
@@ -55,10 +55,10 @@ def _build_texts_kind(select_rows: Any) -> TextsKind:
 
 
 def task_settle(*, task: Task) -> Task:
-    """End an open task whose texts to judge are all judged or deleted.
+    """End an open task whose texts are all rated or deleted.
 
-    The ratings that it has count as all of it. A task without any closes as failed, by no fault of its participant,
-    who can begin another one. A task of chats is left alone: its chats are written in it and end it.
+    Existing ratings count as the complete task. A task without ratings closes as failed, so that its participant can
+    start another one. Tasks of chats are unaffected, because their chats end them.
     """
     with transaction.atomic():
         rows = Task.objects.select_for_update(of=("self",))
@@ -74,12 +74,14 @@ def task_settle(*, task: Task) -> Task:
 
 
 def connect_deletions() -> None:
-    """Listen to every deletion of a slot."""
+    """Connect the receiver of slot deletions."""
     post_delete.connect(_slot_deleted, sender=Slot, dispatch_uid="tasks_settle")
 
 
 class _Settling:
-    """Tasks that lose slots in one transaction; called after its commit, when no row of it is locked any more."""
+    """Tasks that lose slots in one transaction.
+
+    Called after its commit, when its row locks are released."""
 
     def __init__(self) -> None:
         self.task_ids: set[int] = set()
@@ -94,7 +96,7 @@ def _slot_deleted(*, instance: Slot, using: str, **_: Any) -> None:
     if instance.bot_id:
         return
     waiting = connections[using].run_on_commit
-    # A deletion announces its slots one after the other: they share one entry of the savepoint they are in.
+    # The signals of one deletion share one commit hook per savepoint.
     newest = waiting[-1][1] if waiting else None
     if not (isinstance(newest, _Settling) and waiting[-1][0] == set(connections[using].savepoint_ids)):
         newest = _Settling()

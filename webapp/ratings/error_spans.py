@@ -53,7 +53,7 @@ def spans_stored(rating: Rating) -> list[ErrorSpan]:
 
 
 def spans_read(codes: Sequence[str], text: str, categories: Collection[str]) -> tuple[list[ErrorSpan], str]:
-    """Return the errors that can be taken, in their order in the reply, and a sentence about one that cannot."""
+    """Return the valid errors in order, and a message about an invalid one."""
     spans, wrong = set(), ""
     for code in codes:
         parts = _CODE.fullmatch(code)
@@ -72,7 +72,7 @@ def spans_read(codes: Sequence[str], text: str, categories: Collection[str]) -> 
 
 
 def span_answers(submitted: Any, text: str, version: StudyVersion) -> tuple[dict[str, int], list[dict[str, Any]], str]:
-    """Return the labels and the score of a reply, its errors as they are stored, and what is wrong with them."""
+    """Return labels, score and errors to store, and error messages."""
     codes = [str(code) for code in submitted] if isinstance(submitted, list | tuple) else []
     settings, is_none = version.values.error_marking, NONE in codes
     categories = [question.key for question in post_task_questions(version) if question.is_rated]
@@ -91,7 +91,7 @@ def span_answers(submitted: Any, text: str, version: StudyVersion) -> tuple[dict
 
 
 def steps_of(task: Task, turn: Turn) -> list[dict[str, Any]]:
-    """Return the steps that are labelled with a reply: those of its shown trace, if the study asks for labels."""
+    """Return the steps to label: those of the shown trace, if requested."""
     if not task.version.values.step_marking.label_steps:
         return []
     asks = "step_marking" in protocols.get(task.participant.study.protocol).settings
@@ -99,7 +99,7 @@ def steps_of(task: Task, turn: Turn) -> list[dict[str, Any]]:
 
 
 def step_codes(rating: Rating) -> Iterator[str]:
-    """Yield the labels of a stored rating as a page sends them; `NONE` if no step has any."""
+    """Yield a stored rating's step labels in page format, or `NONE`."""
     steps = rating.other_answers.get(STEPS, [])
     yield from (f"{number}:{label}" for number, labels in enumerate(steps) for label in labels)
     if not any(steps):
@@ -107,7 +107,9 @@ def step_codes(rating: Rating) -> Iterator[str]:
 
 
 def step_answers(submitted: Any, task: Task, turn: Turn) -> tuple[dict[str, Any], dict[str, str]]:
-    """Return the labels of each step, as stored, and what is wrong, both by `STEPS`; nothing if none are asked."""
+    """Return step labels to store and error messages, both under `STEPS`.
+
+    Both are empty if no labels are requested."""
     codes = set(map(str, submitted)) if isinstance(submitted, list | tuple) else set()
     known = [
         {f"{number}:{label}": label for label in task.version.values.step_marking.step_labels}

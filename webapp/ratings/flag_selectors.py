@@ -1,4 +1,4 @@
-"""Reads of flags: their state, their explanations, and participants excluded by them."""
+"""Queries for flags: state, explanations, and excluded participants."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from webapp.studies.models import Participant, Study, Task
 
 @dataclass(frozen=True, slots=True)
 class Flag:
-    """One flag as pages show it: the name of its kind, a word or two for lists, and the explanation."""
+    """Flag as shown on pages: kind, short title and explanation."""
 
     name: str
     title: Any
@@ -34,8 +34,8 @@ lazy_words = lazy(lambda make, *arguments: make(*arguments), str)
 
 
 def flags_data(study: Study) -> str:
-    """Return a digest that changes with anything that the flags of a study are made of, in two queries."""
-    # Of tasks that ended without data, by the quiz for example, checks are told.
+    """Return a digest of all data that a study's flags depend on."""
+    # Tasks that ended without data, for example at the quiz, still have checks.
     ended = Q(outcome__in=LOOKED_AT) | Q(ended_at__isnull=False)
     tasks = Task.objects.filter(ended, participant__study=study, participant__is_synthetic=False).aggregate(
         n=Count("pk"), newest=Max("updated_at"), rated=Max("ratings__updated_at")
@@ -46,17 +46,17 @@ def flags_data(study: Study) -> str:
 
 
 def tasks_to_look_at(study: Study) -> int:
-    """Return the number of tasks in which flags are looked for."""
+    """Return the number of tasks that are checked for flags."""
     return Task.objects.filter(participant__study=study, participant__is_synthetic=False, outcome__in=LOOKED_AT).count()
 
 
 def flags_state(study: Study) -> FlagState | None:
-    """Return the state of a study's flags; None before they are first made."""
+    """Return the state of a study's flags; None before the first computation."""
     return FlagState.objects.filter(study=study).first()
 
 
 def flags_of_visits(study: Study, state: FlagState | None) -> dict[tuple[UUID, str], list[Flag]]:
-    """Return the flags of every visit that has any, explained, by person and the platform's id of it; in one query."""
+    """Return explained flags by participant and platform visit, in one query."""
     flags_by_visit: dict[tuple[UUID, str], list[Flag]] = {}
     if state is None:
         return flags_by_visit
@@ -70,14 +70,14 @@ def flags_of_visits(study: Study, state: FlagState | None) -> dict[tuple[UUID, s
 
 
 class _FlagRenderer:
-    """Flags with what is known of their kinds in a study, looked up once for each kind."""
+    """Renderer of a study's flags, which looks up each kind once."""
 
     def __init__(self, state: FlagState) -> None:
         self._state = state
         self._kinds: dict[str, tuple[Any, Callable[..., str]] | None] = {}
 
     def flag(self, name: str, figures: Mapping[str, Any]) -> Flag | None:
-        """Return one flag; None where its kind came by a plug-in that is not installed here."""
+        """Return one flag; None if its plug-in is not installed here."""
         if name not in self._kinds:
             self._kinds[name] = self._kind(name)
         kind = self._kinds[name]
@@ -102,18 +102,18 @@ def without_read(text: str) -> tuple[str, ...]:
     """Return the names of flags in a list such as "fast,pasted", sorted, each once.
 
     Raises:
-        UnknownName: for a flag that there is not, with the nearest names.
+        UnknownName: for an unknown flag, with similar names.
     """
     names = {name.strip() for name in text.split(",")} - {""}
     return tuple(sorted(flag_kinds.get(name).name for name in names))
 
 
 def left_out(study: Study | None, excluded_flags: Sequence[str], *, way: str = "participant") -> Q:
-    """Return the condition that leaves out the work of participants with one of these flags.
+    """Return the condition that excludes participants with one of these flags.
 
     Args:
         study: whose participants; None: of any, for rows of one study.
-        way: path of relations from the queried model to the participant.
+        way: lookup path from the queried model to the participant.
     """
     if not excluded_flags:
         return Q()
@@ -133,11 +133,11 @@ def without_state(study: Study, excluded_flags: Sequence[str]) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class FlagExclusions:
-    """Number of participants left out.
+    """Numbers of excluded participants.
 
     Attributes:
-        n_people: participants of the study who did a task to its end.
-        n_left_out: those of them with one of the flags.
+        n_people: participants of the study who completed a task.
+        n_left_out: participants among them with one of the flags.
         by_flag: title and number of participants for each of the flags; one with several counts under each.
     """
 
@@ -147,7 +147,7 @@ class FlagExclusions:
 
 
 def left_out_counts(study: Study, excluded_flags: Sequence[str]) -> FlagExclusions:
-    """Return the number of participants that these flags leave out, in three queries."""
+    """Count the participants excluded by these flags, in three queries."""
     n_people = (
         Participant.objects.filter(study=study, is_synthetic=False, tasks__outcome__in=LOOKED_AT).distinct().count()
     )

@@ -1,4 +1,4 @@
-"""A person's answers to a rubric."""
+"""Ratings: answers of a rater to a rubric."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ _TARGETS = ("conversation", "turn", "item", "first", "second")
 
 
 def _target_is(*names: str) -> Q:
-    """Return the condition that these fields and no others say what is rated."""
+    """Return the constraint that exactly these fields define the target."""
     return Q(**{f"{name}__isnull": name not in names for name in _TARGETS})
 
 
 class Rating(TimeStamped):
-    """One rater's answers about one target: `{dimension key: number}`.
+    """Rating of one target by one rater: `{dimension key: number}`.
 
     The target is a conversation, a turn, an item, or a pair: the `first` slot of a task against the
-    `second`, as wholes or in their replies `at_turn`. What was imported belongs to no task.
+    `second`, as wholes or in their replies `at_turn`. Imported ratings have no task.
     """
 
     task = models.ForeignKey(Task, null=True, blank=True, on_delete=models.CASCADE, related_name="ratings")
@@ -93,7 +93,7 @@ class Rating(TimeStamped):
         ]
         indexes = [
             models.Index(fields=["submitted_at"], name="rating_submitted"),
-            # What has come or changed since a fit is found without looking at all ratings.
+            # Finds ratings added or changed since a fit without reading all of them.
             models.Index(fields=["updated_at"], name="rating_updated"),
             models.Index(fields=["rater"], condition=~Q(rater=""), name="rating_rater"),
         ]

@@ -1,4 +1,4 @@
-"""Reads of paired comparisons between two replies or two conversations, and of ratings of single replies.
+"""Queries for paired comparisons and for ratings of single replies.
 
 The latter come from items, annotated replies, votes, and replies next to a scored reference. Read by the comparison
 with metrics (`evaluation.metric_agreement`), the exported table `judged` and notebooks.
@@ -48,10 +48,10 @@ SAME_QUESTION = {"relatedness": "contingency", "quality": "overall"}
 
 
 def pairs_counted(study: Study, *, include_synthetic: bool = False, without: Sequence[str] = ()) -> QuerySet[Rating]:
-    """Return the study's ratings that are paired comparisons and count: of two replies, or of two slots.
+    """Return the study's valid paired comparisons, of replies or slots.
 
-    Where each reply was picked, these are the picks, and not what was asked at the end of the chat. A choice of the
-    best and the worst reply implies several.
+    In studies with picks at every turn these are the picks, not the answers at the end of the chat. A best-worst choice
+    implies several comparisons.
 
     Args:
         without: names of flags; participants with one of them are left out.
@@ -68,19 +68,19 @@ def pairs_counted(study: Study, *, include_synthetic: bool = False, without: Seq
 
 
 def answers_counted(study: Study, *, include_synthetic: bool = False, without: Sequence[str] = ()) -> QuerySet[Rating]:
-    """Return the ratings that the study asks for and that count: of pairs where it compares, else of bots or items.
+    """Return the study's valid ratings: of pairs, else of bots or items.
 
-    The pages of a study tell by these whether there are data, and how many.
+    Pages use them to show whether there are data, and how many.
 
     Args:
-        without: names of flags; whoever has one is left out.
+        without: names of flags; participants with one of them are left out.
     """
     select_ratings = pairs_counted if get_protocol(study).compares_pairs else ratings_counted
     return select_ratings(study, include_synthetic=include_synthetic, without=without)
 
 
 def study_pair_items(study: Study) -> Iterator[PairItem]:
-    """Yield the study's items, without its checks, that hold two replies, for others to judge than people."""
+    """Yield the study's pair items, without checks, for automatic judges."""
     for item in items_judged(study).order_by("pk").iterator(chunk_size=500):
         first, *other_responses = item.responses
         if study.protocol == BestWorstProtocol.name:
@@ -99,7 +99,7 @@ def study_pair_items(study: Study) -> Iterator[PairItem]:
 def study_pair_chats(
     study: Study, *, include_synthetic: bool = False, excluded_flags: Sequence[str] = ()
 ) -> Iterator[ChatPair]:
-    """Yield the pairs of whole chats of two bots that participants compared, each pair once.
+    """Yield each compared pair of whole chats of two bots once.
 
     Their names are those of `study_judgements`.
     """
@@ -133,7 +133,7 @@ def _chats_key(first_pk: Any, second_pk: Any) -> str:
 def study_judgements(
     study: Study, *, include_synthetic: bool = False, excluded_flags: Sequence[str] = ()
 ) -> PairJudgements | None:
-    """Read all paired comparisons of two bots in the study; None where no question is about pairs.
+    """Return the study's paired comparisons of bots; None without pair questions.
 
     A pair of one bot with itself says nothing about bots and is left out.
     """
@@ -175,7 +175,7 @@ def study_judgements(
         second.append(bots[1])
         rater.append(str(person) if person else None)
         answers.append(rating_answers)
-        # Of a chat all its replies count, unless two of them were compared.
+        # A comparison of chats includes all replies, unless two replies were compared.
         of_item = None if key is None else ([first_response["text"]], [second_response["text"]])
         chat_replies = (replies.get(talk, {}) for talk in (first_pk, second_pk))
         first_texts, second_texts = (
@@ -218,17 +218,19 @@ def _replies_of(conversation_ids: Collection[Any]) -> dict[Any, dict[int, str]]:
 
 
 def _bot(place: str) -> Any:
-    """Return the bot of a slot that stands at this place of a pair."""
+    """Return the bot of a slot at this side of a pair."""
     return Coalesce(F(f"{place}__conversation__bot__bot_id"), F(f"{place}__chat__bot__bot_id"))
 
 
 def _talk(place: str) -> Any:
-    """Return the conversation of a slot that stands at this place of a pair: stored before, or made in it."""
+    """Return the conversation of a slot at this side of a pair."""
     return Coalesce(F(f"{place}__conversation_id"), F(f"{place}__chat__pk"))
 
 
 def studies_beside(study: Study) -> list[Study]:
-    """Return studies by the other way of asking with at least two of this one's bots, newest first.
+    """Return comparable studies of the other protocol, newest first.
+
+    They share at least two bots with this study.
 
     Of a study of chats those that compare single replies, and of one that compares those of chats.
     """
@@ -249,7 +251,7 @@ def studies_beside(study: Study) -> list[Study]:
 
 
 def _compared(items: QuerySet[Item]) -> dict[int, set[str]]:
-    """Return by study the models whose replies items set against each other."""
+    """Return the models compared in items, by study."""
     pairs = items.filter(responses__1__isnull=False, responses__2__isnull=True).order_by()
     rows = pairs.values_list("study_id", "responses__0__model", "responses__1__model").distinct()
     return _group_names((pk, model) for pk, *models in rows for model in models if model)
@@ -305,7 +307,7 @@ class _StudyQuestions:
         return cls(study, {dimension.key: dimension for dimension in study_dimensions(study)})
 
     def rating(self, name: str | None, answers: Mapping[str, Any]) -> dict[str, Any]:
-        """Return one person's scores."""
+        """Return one participant's scores."""
         scores = {key: answers[key] for key in self.dimensions if _is_number(answers.get(key))}
         return self.add_rater(name, scores) if scores else {}
 
@@ -314,7 +316,7 @@ class _StudyQuestions:
         return {"rater": pseudonym(self.study, known), **scores} if known else scores
 
     def scales(self, ratings: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-        """Return scale, scales and reversed questions, of what these ratings answer."""
+        """Return the scale, all scales and reversed questions of these ratings."""
         answered_keys = {key for rating in ratings for key in rating if key != "rater"}
         ends = {
             key: (float(dimension.low), float(dimension.high))
@@ -337,7 +339,7 @@ def _items(study: Study, ratings: QuerySet[Rating]) -> Iterator[JudgedItem]:
     questions = _StudyQuestions.from_study(study)
     judged = Item.objects.filter(study=study, pk__in=ratings.values("item"))
     longest = judged.aggregate(n=Max(Length("key")))["n"] or 0
-    # Source and id stand for an item together, and files have a longest name for it.
+    # Source and id together identify an item, and files limit the length of its name.
     source = study.key if len(study.key) + 1 + longest <= MAX_ID_CHARS else ""
     for batch in _read_batches(judged.order_by("pk").iterator(chunk_size=_ITEMS), _ITEMS):
         ratings_by_item: dict[int, list[dict[str, Any]]] = {}

@@ -94,11 +94,11 @@ def _shows(conversation_id: Any) -> Q:
 
 @dataclass(frozen=True, slots=True)
 class RequestedRating:
-    """One judgement that a task requests.
+    """Rating requested by a task.
 
     Attributes:
         slots: what is judged: one slot, or two that are judged against each other.
-        rating: what was answered; None so far.
+        rating: stored rating; None if there is none yet.
         turn: what of the slot's conversation is judged, where it is one reply of it.
     """
 

@@ -46,9 +46,11 @@ class PickedReply:
 
 
 def reply_pick(*, conversation_id: UUID, turn_index: int, is_equal: bool = False) -> PickedReply:
-    """Store that this chat's reply is the better one, or that both are equal; the chats then go on with one of them.
+    """Store a pick of this chat's reply, or a tie.
 
-    Sent again, the first pick comes back. Of two equal replies, the one to go on with is drawn.
+    Both chats then continue with one of the replies.
+
+    Repeated calls return the first pick. After a tie, the reply to continue with is drawn at random.
 
     Raises:
         Refused: `closed`, `waiting_for_reply` while the other reply is coming, or `bad_frame` where there is nothing
@@ -85,7 +87,7 @@ def reply_pick(*, conversation_id: UUID, turn_index: int, is_equal: bool = False
         better = 0 if is_equal else 1 if chosen.slot_id == pair[first].pk else -1
         target = {"first": pair[first], "second": pair[1 - first], "at_turn": turn_index}
         rating_store(slot.task, slot.task.participant, {question.key: better}, "", target)
-        slot.task.save(update_fields=["updated_at"])  # its participant is at work on it
+        slot.task.save(update_fields=["updated_at"])  # the participant is using it
     return PickedReply(turn_index, {chat_id: bool(turn.goes_on) for chat_id, turn in replies.items()})
 
 

@@ -1,4 +1,4 @@
-"""Reads of ratings, of one participant or a study, and its bots."""
+"""Queries for ratings of a participant or a study, and its bots."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ NO_MODEL = "(no model named)"
 
 @dataclass(frozen=True, slots=True)
 class BotInfo:
-    """A bot of a study with its slot: the place that fixes its mark on every page, from 1."""
+    """Bot of a study with its colour slot, from 1."""
 
     bot_id: str
     title: str
@@ -41,9 +41,9 @@ class BotInfo:
 
 
 def study_bots(study: Study) -> dict[str, BotInfo]:
-    """Return every bot of the study, of its conversations and of items that are judged, with its slot.
+    """Return every bot of the study and its data, with its slot.
 
-    The study's own order comes first; bots met only in the data follow by name. Controls are those
+    The study's own bots come first, in order; bots found only in the data follow by name. Controls are those
     registered so, those that the study's own table of bots calls so, and those marked on their pages or by an import.
     """
     seen = _get_bots_by_id(Conversation.objects.filter(study=study))
@@ -122,19 +122,19 @@ def ratings_by(people: QuerySet[Participant]) -> QuerySet[Rating]:
 def raters_count(ratings: QuerySet[Rating]) -> int:
     """Return the number of raters of these ratings: `Ratings.n_raters`, counted by the database."""
     known = ratings.filter(participant__isnull=False).order_by().values_list("participant")
-    # Asked of the names, of which there are fewer than of ratings.
+    # Counts names, since they are fewer than ratings.
     by_name = ratings.filter(participant=None, conversation__study=OuterRef("study"), rater=OuterRef("external_id"))
     named_ids = PlatformIds.objects.filter(~Q(external_id=""), Exists(by_name), platform="import")
     return known.distinct().union(named_ids.values_list("participant").distinct()).count()
 
 
 class CountedWork(TypedDict, total=False):
-    """Options on the work that counts for a study's numbers.
+    """Options for the work included in a study's results.
 
     Attributes:
-        include_synthetic: also that of scripted participants.
+        include_synthetic: also include scripted participants.
         include_failed: also chats whose bot failed, and work of people who missed an attention check.
-        without: names of flags; work of people with one of them is left out.
+        without: names of flags; work of participants with one of them is left out.
     """
 
     include_synthetic: bool
@@ -145,19 +145,19 @@ class CountedWork(TypedDict, total=False):
 def ratings_counted(
     study: Study, *, include_synthetic: bool = False, include_failed: bool = False, without: Sequence[str] = ()
 ) -> QuerySet[Rating]:
-    """Return the ratings that count for the study's numbers: of its conversations, or of its items.
+    """Return the ratings included in the study's results.
 
-    Of a task that was left half-way what was judged counts; what was withdrawn does not, nor an attention check.
-    Pairs are comparisons and rate no bot by itself; nor does an item with several replies.
+    Ratings of abandoned tasks count; withdrawn ones and attention checks do not. Pairs and items with several replies
+    are comparisons, so they are not included.
 
     Args:
         include_failed: also those of chats whose bot failed, and of people who missed an attention check.
-        without: names of flags; whoever has one is left out.
+        without: names of flags; participants with one of them are left out.
     """
     flag_condition = left_out(study, without)
     set_apart = [Outcome.WITHDRAWN] if include_failed else [Outcome.WITHDRAWN, Outcome.FAILED_CHECK]
     if get_protocol(study).marks_turns:
-        # Of a chat that goes on, or whose bot failed, nothing counts.
+        # Open chats and those with a failed bot do not count.
         ratings = Rating.objects.filter(
             flag_condition, turn__conversation__state=Conversation.State.COMPLETED, task__participant__study=study
         )
@@ -193,7 +193,7 @@ def study_conversations(study: Study, **counted_work: Unpack[CountedWork]) -> Qu
 
 
 def study_dimensions(study: Study) -> list[RatingDimension]:
-    """Return the rubric's questions as they are asked; the question about the whole comes first and leads."""
+    """Return the rubric's questions; the overall question comes first."""
     dimensions = _read_dimensions(study.rubric)
     (first, *_rest) = headline(dimensions, ordered=True) or ("",)
     return sorted(dimensions, key=lambda dimension: dimension.key != first)
@@ -215,12 +215,14 @@ def _read_dimensions(rubric: Rubric) -> list[RatingDimension]:
 
 
 def study_whole(study: Study) -> tuple[str, ...]:
-    """Return the keys of the questions whose mean ranks the bots; a hybrid metric predicts it unless told otherwise."""
+    """Return the keys of the questions whose mean ranks the bots.
+
+    Hybrid metrics predict this mean by default."""
     return headline(study_dimensions(study), ordered=not study.is_imported)
 
 
 def as_counted(dimension: RatingDimension) -> RatingDimension:
-    """Return a question as analyses show it: one that counts the other way says so, and its ends change places."""
+    """Return a question as analyses show it, with reversed scales swapped."""
     if not dimension.reversed:
         return dimension
     return replace(
@@ -232,14 +234,16 @@ def as_counted(dimension: RatingDimension) -> RatingDimension:
 
 
 def title_as_given(dimension: RatingDimension | Question) -> str:
-    """Return a question's title for answers as they were given: of a reversed one it says that low is good."""
+    """Return a question's title for raw answers.
+
+    For reversed questions it adds that low is good."""
     if not dimension.reversed:
         return dimension.title
     return _("{title} (lower is better)").format(title=dimension.title)
 
 
 def dimensions_led(dimensions: Sequence[RatingDimension], headline_keys: Sequence[str]) -> list[RatingDimension]:
-    """Return the measure that bots are ranked by, with a title, and then the other questions.
+    """Return the headline measure with a title, then the other questions.
 
     Args:
         headline_keys: keys of the questions whose mean bots are ranked by.
@@ -344,7 +348,7 @@ def rating_contexts(study: Study, keys: Sequence[str]) -> np.ndarray | None:
 
 
 def _earlier(ratings: QuerySet[Rating], known: set[str]) -> list[RatingDimension]:
-    """Return questions of the rubrics that these ratings answered, beside the known ones."""
+    """Return questions of earlier rubrics that these ratings answered."""
     rubrics = Rubric.objects.filter(pk__in=ratings.order_by().values("rubric"))
     dimensions = {
         dimension.key: dimension

@@ -1,7 +1,7 @@
 """Writes of conversations: messages, votes and reports here, replies, and endings.
 
-`replies` holds the lease on due replies, `endings` every way out of a chat. Every write is one short transaction and
-safe to repeat.
+`replies` manages the lease on due replies, `endings` every end of a chat. Every write is one short transaction and can
+be repeated safely.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class HumanTurn:
     """A stored message; `created` False when it was stored before.
 
     Attributes:
-        reply_in: chat whose reply can be made now: this one, or the partner's where people chat; None: none can.
+        reply_in: chat whose reply can be generated now: this one, or the partner's; None: neither.
         is_last: True if no reply follows it.
     """
 
@@ -91,7 +91,7 @@ def turn_add_human(
     The same `client_id` again gives the turn already stored.
 
     Args:
-        typed: how it was typed; stored only where the study counts it and people agreed to that.
+        typed: typing counts; stored only if the study collects them with consent.
         image: an image that was stored for this chat before.
 
     Raises:
@@ -99,7 +99,7 @@ def turn_add_human(
     """
     with transaction.atomic():
         conversation = chats_under_way().select_for_update(of=("self",)).filter(pk=conversation_id).first()
-        if conversation is None:  # its participant was erased
+        if conversation is None:  # the participant was erased
             raise Refused("not_found", _("We cannot open this chat here."), client_id=str(client_id))
         turns = Turn.objects.filter(conversation=conversation)
         stored = list(turns.values_list("client_id", "goes_on", "is_refused"))
@@ -150,7 +150,7 @@ def turn_add_human(
                 limit=version.values.chat.max_message_chars,
                 **details,
             )
-        # The number of a reply that was not made to a refused message stays free.
+        # The number reserved for a reply to a refused message stays unused.
         index = len(stored) + sum(is_refused for *_rest, is_refused in stored)
         turn = Turn.objects.create(
             conversation=conversation, index=index, speaker=Turn.Speaker.HUMAN, text=text, client_id=client_id
@@ -163,7 +163,7 @@ def turn_add_human(
         reply_in: UUID | None = conversation_id
         if seat is not None:
             reply_in = message_hand_over(seat=seat, turn=turn)
-            # To the partner's message, so this is an exchange already.
+            # It answers the partner's message, so it completes an exchange.
             conversation.n_exchanges += seat.writes_second
         is_last = conversation.n_exchanges >= version.values.chat.max_exchanges
         if not is_last:
@@ -179,8 +179,8 @@ _SEND_GRACE_S = 5
 def _time_is_over(conversation: Conversation, n_turns: int) -> bool:
     """Return True if the time limit forbids another message.
 
-    A chat side by side with another one may still get the messages that the other one has: both are compared over
-    the same messages.
+    A chat of a pair may still get the messages that the other one has, because both are compared over the same
+    messages.
     """
     remaining = time_left(conversation)
     if remaining is None or not remaining.is_over(grace_s=_SEND_GRACE_S):
@@ -219,10 +219,10 @@ def reply_report(
     item: Item | None = None,
     response: int | None = None,
 ) -> ReplyReport:
-    """Store that somebody reports a reply: of a conversation (`turn`), or the one numbered `response` of an item.
+    """Store a report of a conversation's `turn` or an item's `response`.
 
-    The same report again changes nothing; another reason or other words take the place of the earlier ones, and staff
-    are shown it anew.
+    Repeating a report changes nothing; a changed reason or text replaces the earlier one and marks the report as
+    unseen.
 
     Raises:
         Refused: `bad_report`, with what is missing; nothing is stored.
@@ -245,10 +245,10 @@ def reply_report(
 
 
 def reports_see(*, study: Study, reports: Collection[int] | None, user_name: str) -> int:
-    """Store that staff have seen reports of a study; return the number of those not seen before.
+    """Mark a study's reports as seen; return how many were unseen.
 
     Args:
-        reports: which; None for all of them.
+        reports: reports to mark; None for all.
         user_name: the name of the user who saw them.
     """
     condition = Q(participant__study=study, seen_at=None)

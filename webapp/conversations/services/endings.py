@@ -26,7 +26,7 @@ from webapp.studies.start_refusals import StartRefusal
 
 
 def conversation_complete(*, conversation: Conversation) -> None:
-    """Close after the rating, and cancel a reply that is due; repeated it changes nothing."""
+    """Close a chat after its rating and cancel any due reply (idempotent)."""
     Conversation.objects.filter(pk=conversation.pk, state=Conversation.State.OPEN).update(
         state=Conversation.State.COMPLETED, ended_at=database_now(), rating_draft={}, **NOTHING_DUE
     )
@@ -35,8 +35,8 @@ def conversation_complete(*, conversation: Conversation) -> None:
 def conversation_swap(*, conversation: Conversation) -> Conversation:
     """Swap the bot after `bot_failed`: keep this chat as failed and open one with another bot.
 
-    Of a task with several chats one after another the task goes on: with the next chat, and with another bot at its
-    end for the one that failed, where there is one.
+    A task with several consecutive chats continues with the next one; the failed chat is repeated with another bot at
+    the end, if there is one.
 
     Raises:
         Refused: `not_failed` if the reply has neither failed nor is long overdue, or as `task_open`; then
@@ -51,7 +51,7 @@ def conversation_swap(*, conversation: Conversation) -> Conversation:
 
 
 def _swap_within(conversation: Conversation) -> Conversation:
-    """Go on with what is left of a task with several chats."""
+    """Continue a task with several chats."""
     task = _failed_close(conversation, None, way="swap")
     refused: Refused | None = None
     try:
@@ -79,9 +79,9 @@ def conversation_finish_failed(*, conversation: Conversation) -> Task:
 
 
 def task_end_with_chats(*, task: Task, outcome: str) -> Task:
-    """End a task that will not be completed, as `task_end`, with the chats that are open in it.
+    """End an incomplete task as `task_end` does, and close its open chats.
 
-    What was written stays, and no bot answers any more.
+    Texts are kept, and no bot replies any more.
     """
     with transaction.atomic():
         # Chats before tasks, as all writes do: no deadlock.
@@ -113,10 +113,9 @@ def _failed_close(conversation: Conversation, task_state: str | None, *, way: st
 
 
 def conversation_withdraw(*, conversation: Conversation) -> None:
-    """Delete what the participant wrote and read here; only the fact remains.
+    """Delete the chat's texts; only the fact of the withdrawal remains.
 
-    Withdrawing ends the whole task, so of a task with several chats all are deleted, with the ratings that
-    were given in it already.
+    Withdrawing ends the whole task, so all its chats and ratings are deleted.
     """
     with transaction.atomic():
         chats = Q(pk=conversation.pk)
@@ -134,7 +133,7 @@ def conversation_withdraw(*, conversation: Conversation) -> None:
             chat.turns.all().delete()
             chat.images.all().delete()
             chat.check_answers.all().delete()
-            chat.items.all().delete()  # what was drawn from it for others to judge
+            chat.items.all().delete()  # items that were drawn from it for raters
             chat.state = Conversation.State.WITHDRAWN
             chat.ended_at = database_now()
             chat.rating_draft = {}
@@ -152,7 +151,7 @@ def pair_chats(*, slots: tuple[Slot, ...]) -> list[Conversation]:
         Refused: `not_found` if they have not both been opened.
     """
     rows = Conversation.objects.select_for_update(of=("self",)).select_related("slot__task__version")
-    # By their keys: all code that locks several does it in one order, against deadlocks.
+    # Lock in the order of keys, as everywhere, to avoid deadlocks.
     chats = list(rows.filter(slot__in=slots).order_by("pk"))
     if len(chats) != 2:
         raise Refused("not_found", _("We cannot open this chat here."))
@@ -160,10 +159,10 @@ def pair_chats(*, slots: tuple[Slot, ...]) -> list[Conversation]:
 
 
 def pair_close(*, slots: tuple[Slot, ...]) -> None:
-    """Close both chats, for they are being compared.
+    """Close both chats of a comparison.
 
     Raises:
-        Refused: `closed` where that has happened, `too_early` or `too_soon` before both chats are long enough,
+        Refused: `closed` if they are closed already, `too_early` or `too_soon` before both chats are long enough,
             `waiting_for_reply` while one is still answering, `check_due` before the researchers' question is answered.
     """
     chats = pair_chats(slots=slots)
@@ -189,7 +188,7 @@ def pair_close(*, slots: tuple[Slot, ...]) -> None:
 
 
 def pair_swap(*, slots: tuple[Slot, ...]) -> None:
-    """Put another pair in the place of one in which a bot failed; both chats are kept.
+    """Replace a pair in which a bot failed; both chats are kept.
 
     Raises:
         Refused: `not_failed` if neither reply has failed or is long overdue, or as `pairs_replace`; then nothing
@@ -213,7 +212,7 @@ def pair_finish_failed(*, slots: tuple[Slot, ...]) -> Task:
 
 
 def _pair_give_up(slots: tuple[Slot, ...]) -> tuple[Task, list[str]]:
-    """Close both chats, one at least as failed. Returns their task and the bots that failed."""
+    """Close both chats as failed or not; return task and failed bots."""
     chats = pair_chats(slots=slots)
     failed = [chat for chat in chats if failure_of(chat) is not None]
     if not failed:

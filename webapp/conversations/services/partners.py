@@ -1,7 +1,7 @@
-"""Writes of chats between people: pairing, handing over messages, and partners who do not come or leave.
+"""Writes of chats between people: pairing, messages, missing partners.
 
-All of it stands in the database. The open page of a participant who waits looks again and again, and whichever page
-looks pairs all that wait; so it makes no difference which process serves a page, or whether one was killed.
+All state is in the database. The page of a waiting participant polls, and each poll pairs everyone who waits, so it
+does not matter which process serves a page or whether one was killed.
 
 Every write locks chats first, by their keys, and reads seats under that lock.
 """
@@ -55,10 +55,12 @@ class PartnerLook:
 
 
 def partner_look(*, conversation_id: UUID) -> PartnerLook | None:
-    """Note that the chat's page is open, and do what is due: pair, or fail a chat without a partner.
+    """Record that the page is open; pair the chat, or fail it.
+
+    A chat fails if no partner comes in time.
 
     Returns:
-        None if the chat is over, or its partner is no person.
+        None if the chat is over or its partner is a bot.
     """
     seat = _seat(conversation_id)
     if seat is None or seat.conversation.state != Conversation.State.OPEN or seat.conversation.version is None:
@@ -99,7 +101,9 @@ def _look_of(seat: PartnerSeat, now: datetime) -> PartnerLook:
 
 
 def seats_pair(*, chat: Conversation) -> int:
-    """Pair the participants who wait as this chat's: same study, bot and condition. Returns the number of pairs."""
+    """Pair waiting participants; return the number of pairs.
+
+    Partners have the same study, bot and condition."""
     waiting = Conversation.objects.filter(
         study=chat.study,
         bot=chat.bot,
@@ -113,7 +117,7 @@ def seats_pair(*, chat: Conversation) -> int:
     n_pairs, alone = 0, dict[str, PartnerSeat]()
     with transaction.atomic():
         locked = list(waiting.select_for_update(of=("self",)).order_by("pk").values_list("pk", flat=True))
-        # Read only now: another page may have paired some of them before this one had the lock.
+        # Read after locking: another page may have paired some of them in the meantime.
         seats = PartnerSeat.objects.filter(pk__in=locked, state=PartnerSeat.State.WAITING)
         for seat in seats.select_related("conversation").order_by("wait_until", "pk"):
             condition = json.dumps(seat.conversation.condition, sort_keys=True)
@@ -127,12 +131,12 @@ def seats_pair(*, chat: Conversation) -> int:
 
 
 def _pair(earlier: PartnerSeat, later: PartnerSeat) -> None:
-    """Make two participants partners; who writes first is drawn, and the other waits for that message."""
+    """Pair two participants; the first to write is chosen at random."""
     first, second = earlier, later
     if random.Random(derive_seed(earlier.conversation.seed, "writes first")).random() < 0.5:
         first, second = later, earlier
     second.writes_second = True
-    # The column is unique and rows are written one after the other, so each names the other in an update of its own.
+    # The unique column is checked row by row, so each seat needs its own update.
     for seat, partner in ((first, second), (second, first)):
         seat.partner, seat.state = partner, PartnerSeat.State.TAKEN
         seat.save(update_fields=["partner", "state", "writes_second"])
@@ -141,7 +145,7 @@ def _pair(earlier: PartnerSeat, later: PartnerSeat) -> None:
 
 
 def message_hand_over(*, seat: PartnerSeat, turn: Turn) -> UUID | None:
-    """Hand a participant's message to their partner, as the reply with its number. Returns the partner's chat."""
+    """Deliver a message as the partner's reply; return the partner's chat."""
     if seat.partner_id is None:
         return None
     PartnerSeat.objects.filter(pk=seat.partner_id).update(
@@ -215,7 +219,7 @@ def _seat_fail(conversation_id: UUID, reason: str, *, only: PartnerSeat.State | 
 
 
 def partner_words_remove(*, chats: Collection[UUID]) -> None:
-    """Remove what was written in these chats from those of the partners, where it stands as replies."""
+    """Remove these chats' messages from the partners' chats."""
     theirs = PartnerSeat.objects.filter(partner__in=list(chats))
     partners = list(theirs.values_list("pk", flat=True))
     if not partners:

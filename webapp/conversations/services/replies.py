@@ -37,14 +37,14 @@ from webapp.core.health import REPLIES, REPLY_FAILURES, REPLY_FIRST, REPLY_WHOLE
 
 
 def heartbeat_store(*, host_id: UUID, pool: str, bots: dict[str, Any]) -> None:
-    """Note that a bot host lives and what it has loaded; forget hosts silent for a day."""
+    """Store a bot host's heartbeat; delete hosts silent for a day."""
     now = database_now()
     BotHostHeartbeat.objects.update_or_create(host_id=host_id, defaults={"pool": pool, "beat_at": now, "bots": bots})
     BotHostHeartbeat.objects.filter(beat_at__lt=now - timedelta(days=1)).delete()
 
 
 def heartbeat_end(*, host_id: UUID) -> None:
-    """Remove the heartbeat of a bot host that stopped in order."""
+    """Remove the heartbeat of a bot host that stopped normally."""
     BotHostHeartbeat.objects.filter(host_id=host_id).delete()
 
 
@@ -63,23 +63,23 @@ DUE_FIELDS = [*NOTHING_DUE, "updated_at"]
 
 
 def due_set(conversation: Conversation, *, turn: int | None = None, since: datetime | None = None) -> None:
-    """Put on the unsaved row which reply is due; without a turn: none."""
+    """Set the due reply on an unsaved row; no turn clears it."""
     for name, value in {**NOTHING_DUE, "due_turn": turn, "due_since": since}.items():
         setattr(conversation, name, value)
 
 
 @dataclass(frozen=True, slots=True)
 class BotTurn:
-    """A stored reply, and whether the conversation may be rated now."""
+    """Stored reply, and whether the conversation can be rated now."""
 
     turn: Turn
     can_rate: bool
 
 
 def reply_claim(*, conversation_id: UUID, lease: UUID, lease_s: float) -> bool:
-    """Take the lease on the reply that is due, and count the attempt, in one conditional UPDATE.
+    """Claim the due reply and count the attempt in one UPDATE.
 
-    Who loses it does nothing. After the last attempt nobody gets it (see `reply_give_up`).
+    Only one host succeeds. After the last attempt no host can claim it (see `reply_give_up`).
     """
     now = database_now()
     free = Q(due_lease=None) | Q(due_lease_until__lt=now)
@@ -96,22 +96,22 @@ def reply_claim(*, conversation_id: UUID, lease: UUID, lease_s: float) -> bool:
 
 
 def reply_lease_renew(*, leases: Collection[UUID], lease_s: float) -> int:
-    """Renew the leases of the replies a host is still at work on; how many still hold."""
+    """Renew a host's leases; return how many are still valid."""
     until = database_now() + timedelta(seconds=lease_s)
     return Conversation.objects.filter(due_lease__in=list(leases)).update(due_lease_until=until)
 
 
 def reply_ready(*, lease: UUID) -> None:
-    """Store that the due reply could be shown now: the other bot's may begin."""
+    """Store that the due reply is ready, so that the other can start."""
     leased_chats = Conversation.objects.filter(due_lease=lease, due_ready_at=None)
     leased_chats.update(due_ready_at=database_now())
 
 
 def reply_release(*, lease: UUID, was_tried: bool = True) -> None:
-    """Give a lease back unanswered (the host stops), so that another host need not wait.
+    """Release a lease without a reply, because the host stops.
 
     Args:
-        was_tried: False if nothing was begun, so that it counts as no attempt.
+        was_tried: False if nothing was started, so that no attempt is counted.
     """
     less = {} if was_tried else {"due_attempts": F("due_attempts") - 1}
     Conversation.objects.filter(due_lease=lease).update(due_lease=None, due_lease_until=None, **less)
@@ -130,16 +130,16 @@ def turn_add_bot(
     trace: Sequence[TraceStep] = (),
     image: ChatImage | Refused | None = None,
 ) -> BotTurn | None:
-    """Store the whole reply, if the chat is open and the lease still holds; else None.
+    """Store the whole reply if the lease is valid; otherwise return None.
 
     Args:
-        cost: what the reply took; None: a bot that costs nothing.
-        stand_in: the bot that gave the reply in the place of the chat's; None: that one did.
-        times: when it came and was shown; None: it came just now.
-        marks: what filters found in it.
-        withheld_text: what the bot said, where `text` says that it was withheld.
+        cost: the reply's cost; None for a free bot.
+        stand_in: fallback bot that gave the reply; None: the chat's own bot.
+        times: when it arrived and was shown; None: just now.
+        marks: labels of the filters.
+        withheld_text: the bot's original text, if `text` is the notice of a blocked reply.
         trace: reasoning and tool calls before it.
-        image: its image, of which the file is stored, or why it was left out.
+        image: its image, whose file is stored, or why it was dropped.
     """
     with transaction.atomic():
         conversation = chat_locked(conversation_id)
@@ -160,13 +160,13 @@ def turn_add_bot(
         bot_id = conversation.bot.bot_id
         is_counted = True
         if conversation.bot.kind == PERSON:
-            # Persons are not bots that can be slow or fail; the text stood here only until now.
+            # Human partners have no bot health; the seat kept the text only until now.
             is_counted = not seat_clear(conversation.pk).writes_second
         elif stand_in is None:
             bot_answered(bot_id=bot_id, seconds=times.whole_s, rejected_params=turn.rejected_params)
         else:
             turn.answered_by = stand_in.bot_id
-            # In one order everywhere: two bots that stand in for each other lock each other's rows.
+            # Lock in one order everywhere: two bots that are each other's fallback lock the same rows.
             for updated_id in sorted((bot_id, stand_in.bot_id)):
                 if updated_id == bot_id:
                     bot_failed(bot_id=bot_id, reason=stand_in.reason, chat=str(conversation_id))
@@ -188,7 +188,7 @@ def turn_add_bot(
 
 
 def seat_clear(conversation_id: UUID) -> PartnerSeat:
-    """Remove the person's text from the seat, for it is stored as the reply; return the seat."""
+    """Clear the seat's text, now stored as the reply; return the seat."""
     seat = PartnerSeat.objects.get(pk=conversation_id)
     seat.given_text = ""
     seat.save(update_fields=["given_text"])
@@ -206,10 +206,10 @@ def _count(bot_id: str, times: ReplyTimes) -> None:
 def reply_fail(
     *, conversation_id: UUID, lease: UUID, error: str, is_trouble: bool = True, is_content: bool = False
 ) -> Failure | None:
-    """Note that the reply could not be made, whatever the error's text; None if the lease is lost.
+    """Store that the reply failed; None if the lease is lost.
 
     Args:
-        is_trouble: False if that says nothing of the bot's health: it was not even asked.
+        is_trouble: False if the bot was not called, so that its health is unaffected.
         is_content: a filter refused the conversation; the message is marked, and no failure of the bot is kept.
     """
     with transaction.atomic():
@@ -228,7 +228,7 @@ def reply_fail(
 
 
 def reply_give_up(*, conversation_id: UUID) -> Failure | None:
-    """Note as failed what has been tried as often as it may be; None if nothing has."""
+    """Mark a reply as failed after its last attempt; None otherwise."""
     with transaction.atomic():
         conversation = chat_locked(conversation_id)
         if conversation is None:
@@ -279,7 +279,9 @@ def _is_held(conversation: Conversation, lease: UUID) -> bool:
 
 
 def reply_retry(*, conversation_id: UUID) -> str | None:
-    """Ask again for a reply that failed; the bot's id, or None if none failed or it failed too often."""
+    """Retry a failed reply; return the bot's id or None.
+
+    None if no reply failed or it failed too often."""
     n_changed = (
         Conversation.objects.filter(
             pk=conversation_id,

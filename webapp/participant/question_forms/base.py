@@ -20,7 +20,7 @@ class FormContext:
         rubric: the scales, as rows.
         questions: the same scales as the study's questions, in the participant's order. Other questions of the study
             stand below every sheet and are no part of it.
-        judgement: the thing judged, with its stored rating, if there is one.
+        judgement: the rated object, with its stored rating, if any.
         version: of the study.
     """
 
@@ -76,7 +76,7 @@ class SheetForm(Protocol):
 
 
 class Sheet(Protocol):
-    """Asks the questions about one thing."""
+    """Question form about one rated object."""
 
     name: str
 

@@ -11,7 +11,7 @@ from webapp.studies.models import Participant, Study, Task
 
 
 class TaskFlag(models.Model):
-    """One flag of one task: the name of its kind, and the figures that its explanation is made of."""
+    """Flag of a task: its kind and the numbers for its explanation."""
 
     task = models.ForeignKey(Task, on_delete=models.CASCADE, related_name="flags")
     participant = models.ForeignKey(
@@ -32,7 +32,7 @@ class TaskFlag(models.Model):
 
 
 class FlagState(models.Model):
-    """State of a study's flags: the data they were made of, and the results of every kind."""
+    """State of a study's flags: data digest and results by kind."""
 
     study = models.OneToOneField(Study, on_delete=models.CASCADE, related_name="flag_state")
     data = models.CharField(max_length=32, help_text=_("Digest of the data that the flags were computed from."))

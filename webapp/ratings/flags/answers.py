@@ -140,7 +140,7 @@ class Inconsistent:
 
 
 def _lengths(rubrics: set[int]) -> dict[int, dict[str, float]]:
-    """Return by rubric how long the scale of each question is."""
+    """Return the scale length of each question by rubric."""
     lengths: dict[int, dict[str, float]] = {}
     for dimension in Dimension.objects.filter(rubric__in=rubrics).select_related("rubric"):
         low, high = dimension.scale
@@ -159,9 +159,8 @@ TICK, PAIR = (0.0, 1.0), (-1.0, 1.0)
 class SameAnswer:
     """Over all ratings of a task, as they were given.
 
-    A question that counts the other way round is answered on the same scale as the others, so whoever means what they
-    say answers it differently; it is taken as it was given. What was chosen between two sides is taken by the side
-    that it stood on. Attention checks are left out: they ask for a certain answer.
+    Reversed questions use the raw answer: a careful rater answers them differently from the others. Choices between two
+    sides are counted by side. Attention checks are left out, because they require a certain answer.
     """
 
     name = "same_answer"
@@ -231,12 +230,12 @@ class _TaskAnswers:
     n_reversed: int = 0
 
     def add(self, answers: Mapping[str, Any], questions: Mapping[str, _Question], *, is_flipped: bool) -> None:
-        """Take in a rating."""
+        """Add a rating."""
         numbers = {key: value for key, value in answers.items() if key in questions and type(value) in (int, float)}
         if not numbers:
             return
         if any(questions[key].is_of_pairs for key in numbers):
-            # Whoever finds one of the two better says so of most questions: only the next pair is another chance.
+            # A rater who prefers one side tends to prefer it on most questions, so only the next pair is independent.
             self.points, self.n = 2, self.n + 1
             self.seen |= {-value if is_flipped else value for value in numbers.values()}
             return
@@ -250,7 +249,7 @@ class _TaskAnswers:
 
 @dataclass(frozen=True, slots=True)
 class _Question:
-    """Properties of a question that are needed for each of its answers, which are many."""
+    """Properties of a question, precomputed because its answers are many."""
 
     points: int
     is_of_pairs: bool
@@ -258,7 +257,7 @@ class _Question:
 
 
 def _questions(work: StudyWork) -> dict[int, dict[str, _Question]]:
-    """Return by rubric the questions that were answered, but for boxes to tick."""
+    """Return the answered questions by rubric, without check boxes."""
     questions: dict[int, dict[str, _Question]] = {}
     answered = Rating.objects.filter(task__participant__study=work.study).values("rubric")
     for dimension in Dimension.objects.filter(rubric__in=answered).select_related("rubric"):
@@ -317,7 +316,7 @@ def durations_of(work: StudyWork) -> dict[str, Any]:
     """Return the finished tasks' durations as JSON.
 
     Returns:
-        `n`; and where there is one, `median` and `threshold` in seconds (the latter None with too few tasks),
+        `n`; and if it is not 0, `median` and `threshold` in seconds (the latter None with too few tasks),
         `width` of a bar in seconds, and `bars`, their counts from 0 on, the last of which has all that took longer.
     """
     seconds = [task.seconds for task in work.done if task.outcome == Outcome.RATED]

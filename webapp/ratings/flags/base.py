@@ -1,11 +1,11 @@
 """Contract of a kind of flag, its input, and its registry.
 
-A flag gives a reason to look at a task before it counts or is paid: a number, how many others have it too, and what
-it means, in words. It decides nothing. A later app adds kinds by `flag_kinds.look_into(…)`. A kind computes
-figures, which are stored, and puts them into words each time they are read.
+A flag is a reason to check a task before it counts or is paid: a number, how many others have it, and an explanation.
+It decides nothing. Other apps add kinds with `flag_kinds.look_into(…)`. A kind computes numbers, which are stored, and
+formats them as text on each read.
 
-The input (`StudyWork`) is the tasks of a study that ended with data, and the messages written in them. All of it is
-read at once, in a few queries however much there is: nearly every flag compares one participant with the others.
+The input (`StudyWork`) consists of a study's tasks that ended with data and their messages. It is read at once, in a
+constant number of queries, because nearly every flag compares one participant with the others.
 
 Statistics registered by `register_statistic` are computed together with a study's flags and stored in
 `FlagState.found` by name.
@@ -59,7 +59,7 @@ class Message:
 
     Attributes:
         answered: the bot's last reply before it; empty before its first reply.
-        beside: the other bot's last reply, where one message goes to two.
+        beside: the other bot's last reply, if the message went to two bots.
         typed: its typing counts; None where they were not counted.
     """
 
@@ -73,14 +73,14 @@ class Message:
 class StudyWork:
     """Work of a study's participants, without scripted ones.
 
-    Participants from a data package are left out: their begin and their typing are not known.
+    Participants from data packages are left out, because their start times and typing are unknown.
     """
 
     study: Study
 
     @cached_property
     def done(self) -> list[EndedTask]:
-        """Return the tasks that ended with data, the oldest first."""
+        """Return the tasks that ended with data, oldest first."""
         rows = (
             Task.objects.filter(
                 participant__study=self.study,
@@ -100,9 +100,9 @@ class StudyWork:
 
     @cached_property
     def messages(self) -> dict[int, list[Message]]:
-        """Return by task what was written in it, in its order.
+        """Return the messages of each task, in order.
 
-        Where one message goes to two bots, as in the arena, it is counted once.
+        A message to two bots, as in the arena, counts once.
         """
         messages: dict[int, list[Message]] = {task.pk: [] for task in self.done}
         turns = (
@@ -125,7 +125,7 @@ class StudyWork:
             is_bot = speaker == Turn.Speaker.BOT
             if task not in messages:
                 continue
-            if side == "B":  # it comes after its A; what was written to both is counted there
+            if side == "B":  # side B follows its side A, where messages to both are counted
                 if is_bot and pair == (task, order - 1) and index + 1 in places:
                     position = places[index + 1]
                     messages[task][position] = replace(messages[task][position], beside=text)
@@ -160,10 +160,10 @@ class FlagFindings:
     """Result of a kind of flag in a study.
 
     Attributes:
-        tasks: the figures of every task that has the flag, by its number; JSON values.
+        tasks: numbers of each flagged task by its id, as JSON values.
         of: number of tasks that could have had it.
-        why_none: reason why no task could: a key of the kind's `reasons`; empty where it was looked for.
-        about: figures of the study that explanations quote; JSON values.
+        why_none: reason why no task could have it: a key of the kind's `reasons`; empty if it was computed.
+        about: numbers of the study quoted in explanations, as JSON values.
     """
 
     tasks: Mapping[int, Figures] = field(default_factory=dict)
@@ -173,12 +173,14 @@ class FlagFindings:
 
 
 class FlagKind(Protocol):
-    """One kind of flag. Registered by its name, which rows keep: never rename it.
+    """Kind of flag, registered under a name that must never change.
+
+    Rows store the name.
 
     Attributes:
-        title: a word or two, for lists and filters.
-        rule: a sentence that says who has it, with its thresholds and their source.
-        reasons: why it could not be looked for, in words, by the names that `Found.why_none` has.
+        title: short title for lists and filters.
+        rule: sentence that defines the flag, with thresholds and their source.
+        reasons: explanations why it could not be computed, by the keys in `why_none`.
     """
 
     name: str
@@ -187,11 +189,13 @@ class FlagKind(Protocol):
     reasons: Mapping[str, Any]
 
     def find(self, work: StudyWork) -> FlagFindings:
-        """Return the figures of every task that has this flag, in a constant number of queries."""
+        """Return the numbers of all flagged tasks, in a constant number of queries."""
         ...
 
     def explain(self, figures: Figures, about: Figures) -> str:
-        """Return a sentence about one task, with its figures. How many others have it is added to it."""
+        """Return a sentence about one task.
+
+        The caller adds how many others have the flag."""
         ...
 
 
@@ -199,13 +203,13 @@ flag_kinds: Registry[FlagKind] = Registry("flag", "webapp.ratings.flags")
 
 
 def register_flag(cls: C) -> C:
-    """Decorate a class: make one kind of flag of it and list it."""
+    """Instantiate and register the decorated class as a kind of flag."""
     flag_kinds.register(cls)
     return cls
 
 
 def percent(n: int, total: int) -> str:
-    """Format a share of participants: no decimals, and never 0 or 100 where it is not exactly that."""
+    """Format a share without decimals; 0 and 100 only if exact."""
     value = round(100 * n / total)
     if value == 0 and n:
         return "<1 %"
@@ -215,7 +219,7 @@ def percent(n: int, total: int) -> str:
 
 
 def clock(seconds: float) -> str:
-    """Write seconds as `7:40`."""
+    """Format seconds as `7:40`."""
     rounded = round(seconds)
     return f"{rounded // 60}:{rounded % 60:02d}"
 
@@ -231,10 +235,10 @@ def register_statistic(name: str, find: Statistic) -> None:
 
 
 def statistic_names() -> list[str]:
-    """Return the names of all that is found."""
+    """Return the names of all statistics."""
     return sorted(_finders)
 
 
 def compute_statistics(study: Study) -> dict[str, Any]:
-    """Find all of it."""
+    """Compute all statistics."""
     return {name: _finders[name](study) for name in statistic_names()}

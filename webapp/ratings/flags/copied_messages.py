@@ -1,8 +1,7 @@
 """Flags for messages that are repeated, pasted, copied or machine-written.
 
-Typing that no person does hints at a language model: the 168,000 people whom Dhakal et al. (2018) watched type
-wrote 52 words a minute on average, which is about 4 characters a second, and the fastest over 120, which is 10; and
-of 100 keys about 6 took something back.
+Inhuman typing suggests a language model. The 168,000 people of Dhakal et al. (2018) typed 52 words a minute on average
+(about 4 characters a second), the fastest over 120 (10 a second), and about 6 of 100 keys were deletions.
 """
 
 from __future__ import annotations
@@ -88,7 +87,7 @@ class Repeated:
 
 
 def folded(text: str) -> str:
-    """Return a message without what does not matter: case, blanks, punctuation."""
+    """Normalise a message: ignore case, spaces and punctuation."""
     return _IGNORED.sub("", text.casefold())
 
 
@@ -136,7 +135,7 @@ class Pasted:
 
 
 def is_pasted(message: Message) -> bool:
-    """Return True if most of a message was pasted, as far as typing was counted."""
+    """Return True if most of a message was pasted, by its typing counts."""
     typed = message.typed
     return typed is not None and typed.pastes > 0 and typed.keystrokes * 2 < len(message.text)
 

@@ -71,7 +71,7 @@ class Command(BaseCommand):
         except (EntriesError, Refused) as error:
             raise CommandError(str(error)) from error
         bots_broken_warn()
-        # Whatever would keep Confab from serving is said before any address is.
+        # Report everything that prevents serving before any address is printed.
         listening = _listen(host, port)
         paper = None
         if demo:
@@ -81,7 +81,7 @@ class Command(BaseCommand):
             demo_study_ensure()
             paper = demo_paper_study_ensure()
             self._admin_ensure()
-        # Between here and the event loop's own handlers too, a signal must reach the `finally`.
+        # A signal that comes before the event loop has its handlers must also reach the `finally`.
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
         children = ChildProcesses()
         address = address_of(host, port)
@@ -114,7 +114,7 @@ class Command(BaseCommand):
         self.stdout.flush()
 
     def _admin_ensure(self) -> None:
-        """Make the first staff login and print it once, so that no password is known beforehand."""
+        """Create the first staff account and print its random password once."""
         from django.contrib.auth import get_user_model
 
         users = get_user_model().objects
@@ -141,7 +141,7 @@ async def _serve(listening: socket.socket, children: ChildProcesses, *, with_ana
         access_log=False,
         log_config=None,
         ws_ping_interval=20,
-        # Longer than clients keep idle connections, or one is closed just as its next request is on the way.
+        # Longer than clients keep idle connections; otherwise one may be closed while its next request is in transit.
         timeout_keep_alive=130,
         timeout_graceful_shutdown=CONNECTIONS_GRACE_S,
         proxy_headers=False,  # `core/authentication.py` trusts declared proxies alone
@@ -151,11 +151,11 @@ async def _serve(listening: socket.socket, children: ChildProcesses, *, with_ana
 
     def stop(number: int, frame: FrameType | None) -> None:
         if not server.should_exit:
-            # Children are told at the end (told twice, Celery would break off its task), and not left behind.
+            # Child processes get one signal at the end: after a second one Celery would abort its task.
             end_process_within(first=children.kill)
         loop.call_soon_threadsafe(server.handle_exit, number, frame)
 
-    # A terminal that is closed must leave nothing running either; `nohup` has it ignored.
+    # Closing the terminal must also stop everything; `nohup` ignores the signal.
     hangs_up = signal.getsignal(signal.SIGHUP) is signal.SIG_DFL
     for number in (signal.SIGINT, signal.SIGTERM, *([signal.SIGHUP] if hangs_up else [])):
         # Not the loop's own handlers, which a blocked loop would never call.
@@ -182,10 +182,10 @@ async def _serve(listening: socket.socket, children: ChildProcesses, *, with_ana
 
 
 def _listen(host: str, port: int) -> socket.socket:
-    """Return the socket for participants' connections.
+    """Return the socket on which the server listens.
 
     Raises:
-        CommandError: the address cannot be had.
+        CommandError: the address is not available.
     """
     if not 1 <= port <= 65535:
         raise CommandError(f"{port} is not a port; use 1 to 65535")
@@ -207,10 +207,10 @@ def _listen(host: str, port: int) -> socket.socket:
 
 
 def _checked(step: Callable[[], object]) -> None:
-    """Do a step that needs the database.
+    """Run a step that needs the database.
 
     Raises:
-        CommandError: if that cannot be used.
+        CommandError: if the database cannot be used.
     """
     try:
         step()
