@@ -1,12 +1,12 @@
-"""Bots added in the browser: their validation, their rows, and their place in the registry of every process.
+"""Bots added in the browser: validation, storage and registration.
 
-The rows are the truth. Their entries pass the validation of `bots.yaml` and, since whoever adds a bot need not be who
-runs the server, further rules: which kinds, which variables, which addresses and which folders. Each process looks for
-rows that are new or have another `revision` whenever bots are listed, a bot of a row is asked for, or an unknown id is.
+The rows are authoritative. Entries pass the validation of `bots.yaml` and, since users need not be administrators,
+further limits on kinds, variables, addresses and folders. Each process checks for rows with a new `revision` whenever
+bots are listed or an unknown or declared bot is looked up.
 
-Secrets that bots send are encrypted at rest, bound to one address and shown to nobody again. The keys that encrypt come
-from the environment (`CONFAB_SECRETS_KEY`), the newest first; older ones only open. The name and the address are
-encrypted with the value: a row whose address was changed in the database opens nothing.
+Secrets are encrypted at rest, bound to one address and never shown again. The keys come from the environment
+(`CONFAB_SECRETS_KEY`), newest first; older ones only decrypt. The name and the address are
+encrypted with the value: a row whose address was changed in the database cannot be decrypted.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ LONGEST_SECRET = 5000
 
 
 def origin_of(url: str) -> str:
-    """Return scheme, host and port of an address; empty for what is no address."""
+    """Return scheme, host and port of an address; empty if invalid."""
     try:
         parts = urlsplit(url.strip())
         port = parts.port or (443 if parts.scheme == "https" else 80)
@@ -61,7 +61,7 @@ def origin_of(url: str) -> str:
 
 
 def can_store_secrets() -> bool:
-    """Return True if there is a key to encrypt them with."""
+    """Return True if an encryption key is set."""
     return bool(settings.CONFAB_SECRETS_KEYS)
 
 
@@ -87,7 +87,7 @@ def secret_store(*, name: str, address: str, value: str) -> Secret:
 
 
 def secret_replace(*, secret: Secret, value: str) -> None:
-    """Put another value in a secret's place; the bots that send it are loaded again.
+    """Replace a secret's value and reload the bots that send it.
 
     Raises:
         Refused: as `secret_store`.
@@ -116,9 +116,9 @@ def secret_open(secret: Secret, url: str) -> str:
     """Decrypt a secret that is to be sent to this address.
 
     Raises:
-        BotError: it is bound to another address, or no key opens it; the message holds nothing of it.
+        BotError: it is bound to another address, or no key decrypts it; the message never contains it.
     """
-    from cryptography.fernet import InvalidToken  # here, for it would be read at every start of every command
+    from cryptography.fernet import InvalidToken  # imported here to keep the start of commands fast
 
     if origin_of(url) != secret.address:
         raise BotError(
@@ -137,7 +137,9 @@ def secret_open(secret: Secret, url: str) -> str:
 
 
 def secrets_renew() -> int:
-    """Encrypt every secret with the newest key. Returns how many no key opens; these stay as they are."""
+    """Encrypt every secret with the newest key; return the number of failures.
+
+    Secrets that no key decrypts stay unchanged."""
     from cryptography.fernet import InvalidToken
 
     n_closed = 0
@@ -192,10 +194,10 @@ def declared_bot_make(
     secret: Secret | None = None,
     key: str | None = None,
 ) -> Bot:
-    """Make a bot, which is not registered and not loaded.
+    """Build a bot without registering or loading it.
 
     Args:
-        key: to be sent in place of the secret's value, by a trial before both are stored.
+        key: key to send instead of a stored secret, for a test reply before saving.
 
     Raises:
         ValuesError: with all mistakes; their paths are `id`, `kind`, `name`, `secret` and `params.…`.
@@ -224,7 +226,7 @@ def declared_bot_make(
 
 
 def _mistakes(kind: str, params: Mapping[str, Any], secret: Secret | None) -> Iterator[Mistake]:
-    """Yield what `bots.yaml` may say and the browser may not."""
+    """Yield errors for settings allowed in `bots.yaml` only."""
     if kind not in KINDS:
         yield Mistake("kind", f"kind is {quote(kind)}; it must be one of {', '.join(KINDS)}")
     model = params.get("model")
@@ -243,7 +245,7 @@ def _mistakes(kind: str, params: Mapping[str, Any], secret: Secret | None) -> It
         variable, url = params.get(name), params.get(url_param)
         if not variable:
             continue
-        if variable not in allowed:  # perhaps a key itself: it is not repeated
+        if variable not in allowed:  # may be a key, so it is not quoted
             names = ", ".join(allowed) or "none so far"
             yield Mistake(
                 f"params.{name}",
@@ -285,7 +287,7 @@ def declared_bot_save(
     secret: Secret | None = None,
     row: DeclaredBot | None = None,
 ) -> DeclaredBot:
-    """Store a new bot, or a change of one. Replies of another identity have to be tried again.
+    """Store a new or changed bot; a new identity needs a new test reply.
 
     Raises:
         ValuesError: with all mistakes; nothing is stored.
@@ -312,7 +314,7 @@ def declared_bot_save(
 
 
 def declared_bot_archive(*, row: DeclaredBot, is_archived: bool) -> None:
-    """Take a bot out of every list, or put it back. Its id stays taken, and its conversations stay as they are."""
+    """Archive a bot or restore it; its id and conversations are kept."""
     row.archived_at = database_now() if is_archived else None
     row.revision += 1
     row.save(update_fields=["archived_at", "revision", "updated_at"])
@@ -351,7 +353,7 @@ def own_declared_bot(bot_id: str) -> DeclaredBot | None:
 
 
 def declared_bot_share(*, row: DeclaredBot, is_shared: bool) -> None:
-    """Let all projects use a bot, or only the one that owns it."""
+    """Share a bot with all projects, or stop sharing it."""
     row.is_shared = is_shared
     row.revision += 1
     row.save(update_fields=["is_shared", "revision", "updated_at"])
@@ -364,9 +366,9 @@ def declared_bots_archived() -> QuerySet[DeclaredBot]:
 
 
 def declared_discover() -> None:
-    """Bring the registry up to the rows, by one query where nothing has changed.
+    """Synchronise the registry with the rows; one query if unchanged.
 
-    On an event loop, where the database cannot be asked, it stays as it is.
+    On an event loop, which cannot query the database, nothing happens.
     """
     global _is_discovering
     if _on_event_loop():

@@ -13,7 +13,9 @@ from webapp.core.models import DatabaseTimeField, Incident, OfProject, TimeStamp
 
 
 class BotVersion(TimeStamped):
-    """A bot as it was: name, version and parameters. Conversations point here, rows never change."""
+    """Bot identity: name, version and parameters.
+
+    Conversations refer to it, so rows never change."""
 
     key = models.CharField(max_length=32, unique=True, help_text="Digest of the identity.")
     bot_id = models.CharField(max_length=100, db_index=True)
@@ -31,7 +33,7 @@ class BotVersion(TimeStamped):
 
 
 class Secret(TimeStamped, OfProject):
-    """A key that bots send to one address, encrypted; nobody is shown it again."""
+    """Encrypted key that bots send to one address; never shown again."""
 
     name = models.CharField(max_length=64, unique=True)
     address = models.CharField(max_length=300, help_text=_("Scheme, host and port to which the secret can be sent."))
@@ -45,7 +47,7 @@ class Secret(TimeStamped, OfProject):
 
 
 class DeclaredBot(TimeStamped, OfProject):
-    """A bot added in the browser: an entry as `bots.yaml` has them, and the secret that it sends."""
+    """Bot added in the browser: an entry in `bots.yaml` form, and its secret."""
 
     bot_id = models.CharField(max_length=64, unique=True)
     kind = models.CharField(max_length=50)
@@ -68,10 +70,10 @@ class DeclaredBot(TimeStamped, OfProject):
 
 
 class Spending(models.Model):
-    """An account of what replies cost: of a bot, or of a study.
+    """Account of the cost of replies, of a bot or a study.
 
-    `spent_nano` holds the bound of every call under way, until what it took takes its place. A call whose
-    process died stays with its bound, for it may well have been charged.
+    `spent_nano` includes the maximum cost of every running call, until the actual cost replaces it. A killed call keeps
+    its maximum, since it may have been charged.
     """
 
     class Of(models.TextChoices):
@@ -98,7 +100,7 @@ class Spending(models.Model):
 
     @property
     def spent(self) -> float:
-        """In the currency of the prices."""
+        """Amount spent, in the currency of the prices."""
         return self.spent_nano / NANO
 
 
@@ -137,7 +139,7 @@ class BotHealth(models.Model):
 
 
 class BotAside(models.Model):
-    """One period in which a bot is disabled: no new participant gets it, since its replies kept failing."""
+    """Period in which a bot is disabled because its replies kept failing."""
 
     class EndedBy(models.TextChoices):
         REPLY = "reply", _("A reply that worked")
@@ -174,7 +176,7 @@ class BotAside(models.Model):
 
 
 class Alert(models.Model):
-    """A message, away from the pages, of a bot or of the installation; one for each way of telling."""
+    """Alert about a bot or the installation, one row per channel."""
 
     class Event(models.TextChoices):
         SET_ASIDE = "bot_set_aside", _("Set aside")

@@ -1,4 +1,4 @@
-"""Reads of bots: registered ones, their pools, and stored encodings."""
+"""Queries for bots: registry, pools, health, alerts and spending."""
 
 from __future__ import annotations
 
@@ -44,13 +44,13 @@ _TELLING = ("model", "base_url", "temperature", "decoding", "window", "max_new_t
 
 @dataclass(frozen=True)
 class BotEntry:
-    """A bot as lists show it.
+    """Bot as shown in lists.
 
     Attributes:
-        available: it can be loaded here and may spend.
+        available: True if it can be loaded here and is within its cost limit.
         reason: why it is not available.
-        health: how its replies go; None before the first.
-        needs_trial: a configured bot, which may be configured wrongly.
+        health: health of its replies; None before the first.
+        needs_trial: True for configured bots, whose configuration may be wrong.
     """
 
     id: str
@@ -65,7 +65,7 @@ class BotEntry:
 
     @property
     def short_params(self) -> str:
-        """The settings that tell bots apart at a glance, without digests; empty where there are none."""
+        """Distinguishing settings without digests; empty if there are none."""
         parts: list[str] = []
         for name in _TELLING:
             value = self.params.get(name)
@@ -93,7 +93,7 @@ class BotEntry:
     def trouble(self) -> str:
         """Description of the bot's failures: how often, since when and why.
 
-        It is a sentence without its subject; empty if the bot is well.
+        A sentence without its subject; empty for a healthy bot.
         """
         health = self.health
         if health is None:
@@ -101,7 +101,7 @@ class BotEntry:
         if not health.n_failed or health.failed_since is None:
             if health.set_aside_at is None:
                 return ""
-            # Its latest reply worked, and too many before it did not.
+            # Its latest reply worked, but too many before it failed.
             return _("kept failing, the last time with: {reason}").format(reason=health.reason)
         template = ngettext(
             "failed at its last reply, {since}: {reason}",
@@ -156,7 +156,7 @@ def bots_file_discover() -> None:
     except EntriesError as error:
         if is_first:
             raise
-        # Perhaps a researcher is in the middle of an edit; the bots that are registered go on serving.
+        # A researcher may be editing the file; the registered bots continue to work.
         log.warning("bots added to the file cannot be used: %s", error)
         return
     if not is_first:
@@ -191,7 +191,7 @@ def bot_entry_list() -> list[BotEntry]:
 
 
 def bot_entry(bot: Bot, health: BotHealth | None = None) -> BotEntry:
-    """Return one bot as lists show it, with its health where that is known."""
+    """Return one bot as shown in lists, with its health if known."""
     reason = _unavailable_reason(bot)
     return BotEntry(
         id=bot.name,
@@ -207,7 +207,7 @@ def bot_entry(bot: Bot, health: BotHealth | None = None) -> BotEntry:
 
 
 def bot_card(bot: Bot) -> str | None:
-    """Return the model card that lies in the folder of a bot's checkpoint, as Markdown; None where there is none."""
+    """Return the Markdown model card of a bot's checkpoint, or None."""
     folder = getattr(bot, "folder", None)
     card = Path(folder) / "CARD.md" if folder else None
     if card is None or not card.is_file():
@@ -239,7 +239,7 @@ def _may_be_tried(bot_id: str, n_tries: int) -> bool:
 
 
 def bot_tries_itself(entry: BotEntry) -> bool:
-    """Return True if a bot host goes on trying a bot that was disabled."""
+    """Return True if bot hosts keep testing a disabled bot."""
     health = entry.health
     if health is None or health.set_aside_at is None or health.try_at is None:
         return False
@@ -247,7 +247,7 @@ def bot_tries_itself(entry: BotEntry) -> bool:
 
 
 def bots_aside(bot_ids: Collection[str] | None = None) -> dict[str, BotAside]:
-    """Return the current disabling of each of these bots, by bot id; None stands for all bots."""
+    """Return the current disabled periods by bot id; None means all bots."""
     rows = BotAside.objects.filter(ended_at=None)
     if bot_ids is not None:
         rows = rows.filter(bot_id__in=list(bot_ids))
@@ -255,7 +255,7 @@ def bots_aside(bot_ids: Collection[str] | None = None) -> dict[str, BotAside]:
 
 
 def alerts_of(asides: Collection[BotAside]) -> dict[int, list[Alert]]:
-    """Return the alerts, sent or to be sent, about these disabled bots; by the key of each time."""
+    """Return all alerts about these disabled periods, by period."""
     alerts: dict[int, list[Alert]] = {}
     event = Alert.Event.SET_ASIDE
     for alert in Alert.objects.filter(aside__in=asides, event=event).order_by("channel"):
@@ -265,12 +265,12 @@ def alerts_of(asides: Collection[BotAside]) -> dict[int, list[Alert]]:
 
 
 def alerts_newest(n: int) -> list[Alert]:
-    """Return the newest alerts, sent or to be sent, the newest first."""
+    """Return the newest alerts, sent or waiting, newest first."""
     return list(Alert.objects.select_related("aside").order_by("-created_at", "channel")[:n])
 
 
 def _cap_reason(bot: Bot) -> str | None:
-    """Say that the bot's cap leaves too little for one more reply; None if it has room or no cap."""
+    """Explain that the cost limit leaves no room for a reply, or return None."""
     if not isinstance(bot, PaidBot) or bot.max_cost is None:
         return None
     spent = spending_spent(Spending.Of.BOT, bot.name)

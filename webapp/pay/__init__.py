@@ -1,1 +1,1 @@
-"""Pay: who began, what is decided about each visit, and what the recruitment platform is told."""
+"""Pay: submissions, decisions about them, and the recruitment platform's API."""

@@ -17,10 +17,10 @@ from webapp.studies.models import Participant, Study
 
 
 class Decision(TimeStamped):
-    """One decision about one visit: approve it, reject it for a reason, or pay a bonus.
+    """Decision about a visit: approval, rejection with a reason, or bonus.
 
     A visit is what a platform pays for: a participant and the platform's id of the visit (a session at
-    Prolific, an assignment at Mechanical Turk), which is empty where there is none.
+    Prolific, an assignment at Mechanical Turk), which is empty without a platform.
     """
 
     class Action(models.TextChoices):
@@ -113,7 +113,7 @@ class Decision(TimeStamped):
 
 
 class PlatformVisit(TimeStamped):
-    """The platform's own record of a visit, from its API or its webhook."""
+    """Platform's record of a visit, from its API or webhook."""
 
     study = models.ForeignKey(Study, on_delete=models.CASCADE, related_name="platform_visits")
     submission = models.CharField(max_length=200)
@@ -131,7 +131,7 @@ class PlatformVisit(TimeStamped):
 
 
 class HookEvent(models.Model):
-    """Something that Prolific told a study's webhook, once however often it was told."""
+    """Event received by a study's Prolific webhook, stored once."""
 
     study = models.ForeignKey(Study, on_delete=models.CASCADE, related_name="hook_events")
     event_id = models.CharField(

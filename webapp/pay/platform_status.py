@@ -32,20 +32,20 @@ from webapp.studies.models.participants import PlatformIds
 from webapp.studies.privacy.retention import ids_eraser, ids_holder
 
 if TYPE_CHECKING:
-    from webapp.pay.prolific import ProlificSubmission  # which brings in httpx
+    from webapp.pay.prolific import ProlificSubmission  # imports httpx
 
 _AT_ONCE = 500
 
 
 def prolific_studies(study: Study) -> list[str]:
-    """Return the ids that Prolific gave to the studies whose participants came here."""
+    """Return the Prolific study ids of this study's participants."""
     rows = PlatformIds.objects.filter(study=study, platform="prolific", participant__is_synthetic=False)
     study_ids = rows.order_by().values_list("parameters__STUDY_ID", flat=True).distinct()
     return sorted(name for name in study_ids if name)
 
 
 def known_submissions(study: Study, names: Sequence[str]) -> set[str]:
-    """Return the ids of those visits that were made here."""
+    """Return the ids of the visits that arrived here."""
     tasks = Task.objects.filter(participant__study=study, submission__in=names)
     submission_ids = set(tasks.values_list("submission", flat=True))
     idle = _with_session(PlatformIds.objects.filter(study=study, participant__tasks=None))
@@ -55,11 +55,11 @@ def known_submissions(study: Study, names: Sequence[str]) -> set[str]:
 def platform_visits_store(
     *, study: Study, submissions: Iterable[ProlificSubmission], reported_at: datetime | None = None
 ) -> tuple[int, int]:
-    """Keep how these visits stand at the platform.
+    """Store the platform's status of these visits.
 
     Returns:
-        How many of them were made here, and how many never were: people who took a place there and did not
-        come. Of those nothing is kept.
+        The numbers of visits that arrived here and that never did (reserved there but not started); the latter are not
+        stored.
     """
     reported_at = reported_at or database_now()
     n_here = n_never = 0
@@ -107,7 +107,7 @@ def platform_visits_of(people: QuerySet[Participant]) -> QuerySet[PlatformVisit]
 
 
 def _with_session(ids: QuerySet[PlatformIds]) -> Any:
-    """Add the newest visit as text, which both databases compare with text."""
+    """Add the newest visit's id as text, which both databases can compare."""
     return ids.annotate(session=Cast(KT("parameters__SESSION_ID"), TextField()))
 
 
@@ -129,7 +129,7 @@ _RANKS = {
 
 @dataclass(frozen=True, slots=True)
 class WebhookOutcome:
-    """A request as it came: its body and what its headers say."""
+    """Webhook request: its body and headers."""
 
     body: bytes
     signature: str
@@ -155,10 +155,10 @@ def signature_of(secret: str, timestamp: str, body: bytes) -> str:
 
 
 def event_read(webhook: WebhookOutcome, *, secret: str) -> WebhookEvent:
-    """Return the event of a request, if it can be believed.
+    """Return the event of an authentic request.
 
     Raises:
-        Refused: `no_secret`, `bad_signature`, `stale`, or `bad_body` for what is signed and makes no sense.
+        Refused: `no_secret`, `bad_signature`, `stale`, or `bad_body` for a signed but invalid body.
     """
     if not secret:
         raise Refused("no_secret", _("CONFAB_PROLIFIC_HOOK_SECRET is not set."))
@@ -183,7 +183,7 @@ def event_read(webhook: WebhookOutcome, *, secret: str) -> WebhookEvent:
     is_of_submission = fields.get("event_type") == "submission.status.change"
     is_understood = is_of_submission and status in _RANKS and 0 < len(submission) <= 200
     return WebhookEvent(
-        # Without an id, the same request is the same event.
+        # Without an id, identical requests count as one event.
         id=webhook.event_id[:100] or right,
         signature=right,
         sent_at=sent_at,
@@ -193,10 +193,10 @@ def event_read(webhook: WebhookOutcome, *, secret: str) -> WebhookEvent:
 
 
 def event_take(*, study_key: str, event: WebhookEvent) -> str:
-    """Keep an event of a visit that was made here, and how the visit stands since.
+    """Store a webhook event and the visit's new status.
 
     Returns:
-        `taken`; `known` for one that was told before; `ignored` for what is about no visit of the study.
+        `taken`; `known` for a repeated event; `ignored` if it concerns no visit of the study.
 
     Raises:
         Refused: `not_found` for no such study, `replay` for a request sent again as another event.
@@ -237,7 +237,7 @@ def _update_visit(study: Study, event: WebhookEvent) -> None:
 
 
 def _time(text: str) -> datetime | None:
-    """Return a UNIX time, in seconds or milliseconds; None for what is none."""
+    """Parse a UNIX time in seconds or milliseconds; None if invalid."""
     try:
         seconds = float(text)
         return datetime.fromtimestamp(seconds / 1000 if seconds > 1e11 else seconds, UTC)
@@ -252,7 +252,7 @@ def hook_events_of(people: QuerySet[Participant]) -> QuerySet[HookEvent]:
 
 
 def platform_job(study: Study) -> Job | None:
-    """Return the sending or comparing of a study that is under way, or the newest if it came to nothing."""
+    """Return the study's running Prolific job, or the newest if it failed."""
     newest = Job.objects.filter(kind__in=("pay_send", "pay_compare"), study=study).first()
     is_fine = newest is None or newest.state in (State.DONE, State.CANCELLED)
     return None if is_fine else newest
@@ -288,19 +288,19 @@ def pay_ids_erase(people: QuerySet[Participant], stand_ins: dict[tuple[UUID, str
 
 
 def connect_erasure() -> None:
-    """Take part in the retention clock."""
+    """Register this app with the retention job."""
     ids_eraser(pay_ids_erase)
     ids_holder(decided_since)
 
 
 @dataclass(frozen=True, slots=True)
 class MessageRecipient:
-    """Participant who was to get a message.
+    """Recipient of a message.
 
     Attributes:
-        name: the platform's id, or where it may not be seen our own.
+        name: the platform's id, or ours for users who may not see it.
         pk: None once the participant was erased.
-        error: why it is not known to be sent; empty if it was.
+        error: why sending failed or is uncertain; empty if sent.
     """
 
     name: str
@@ -309,7 +309,7 @@ class MessageRecipient:
 
 
 def message_recipients(job: Job, *, with_ids: bool) -> list[MessageRecipient]:
-    """Return the participants of a job that wrote to them, and how it went for each."""
+    """Return a message job's recipients with their results."""
     assert job.study is not None
     assert job.result is not None
     errors_by_id = {UUID(outcome["participant"]): outcome["error"] for outcome in job.result["people"]}

@@ -1,11 +1,11 @@
-"""Prolific's interface for researchers: submissions, their approval and rejection, bonuses, completion codes.
+"""Client of Prolific's API: submissions, decisions, bonuses and completion codes.
 
-See docs.prolific.com/api-reference. Approving and rejecting twice is harmless there. Paying a bonus twice pays
-it twice, so that call is never repeated here, and an answer that did not come is told as such.
+See docs.prolific.com/api-reference. Approving or rejecting twice is harmless. Paying a bonus twice pays twice, so that
+call is never repeated, and a missing response is reported as uncertain.
 
-A decision is claimed by a conditional UPDATE before Prolific is asked, outside any transaction. One whose process was
-killed is sent again, unless it is a bonus: where nobody knows whether it got through, the decision says so, and the
-next try looks first at what Prolific has paid.
+A decision is claimed by a conditional UPDATE before the request, outside any transaction. After a killed process it is
+sent again, except for bonuses: those are marked as uncertain, and the next attempt first checks the bonuses that
+Prolific has paid.
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ MESSAGE_MOST_CHARS = 2000
 
 
 class ProlificError(Exception):
-    """Prolific refused, or could not be reached.
+    """Error of Prolific's API, or a failed connection.
 
     Attributes:
         message: a sentence for the researcher.
-        is_unsure: nobody knows whether Prolific did what was asked.
+        is_unsure: True if Prolific may have carried out the request.
     """
 
     def __init__(self, message: str, *, is_unsure: bool = False) -> None:
@@ -59,7 +59,9 @@ class ProlificError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class ProlificSubmission:
-    """A visit, as Prolific has it; `bonuses` in the smallest unit of the currency, and only when it is read alone."""
+    """Submission at Prolific.
+
+    `bonuses` are in the smallest currency unit and only set when it is read alone."""
 
     id: str
     status: str
@@ -69,7 +71,7 @@ class ProlificSubmission:
 
 @dataclass(frozen=True, slots=True)
 class CompletionCode:
-    """A code of a study, and what Prolific files it under: COMPLETED, NO_CONSENT, …"""
+    """Completion code of a study, with Prolific's type: COMPLETED, NO_CONSENT, …"""
 
     code: str
     kind: str
@@ -85,7 +87,7 @@ _SETTINGS = {
 
 
 def codes_by_setting(codes: Sequence[CompletionCode]) -> dict[str, str]:
-    """Return the codes by the settings that they belong in; of two of a kind the first."""
+    """Return the codes by setting; of several per type the first."""
     code_settings: dict[str, str] = {}
     for code in codes:
         if code.kind in _SETTINGS and code.code:
@@ -94,13 +96,13 @@ def codes_by_setting(codes: Sequence[CompletionCode]) -> dict[str, str]:
 
 
 def codes_left(codes: Sequence[CompletionCode]) -> list[CompletionCode]:
-    """Return the codes that belong in no setting by their kind: a researcher must say what they are for."""
+    """Return codes without a matching setting, which a researcher must assign."""
     known_codes = set(codes_by_setting(codes).values())
     return [code for code in codes if code.code and code.code not in known_codes]
 
 
 class Prolific:
-    """A connection to Prolific's interface, closed at the end of a `with` block.
+    """Connection to Prolific's API, closed by its `with` block.
 
     Raises:
         ProlificError: there is no token.
@@ -158,11 +160,11 @@ class Prolific:
         )
 
     def approve(self, submission_id: str) -> None:
-        """Approve a submission; one that is approved stays so."""
+        """Approve a submission (idempotent)."""
         self._call("POST", f"/api/v1/submissions/{_id(submission_id)}/transition/", {"action": "APPROVE"})
 
     def reject(self, submission_id: str, *, message: str, category: str) -> None:
-        """Reject a submission, with at least 100 characters for the person."""
+        """Reject a submission, with a message of at least 100 characters."""
         self._call(
             "POST",
             f"/api/v1/submissions/{_id(submission_id)}/transition/",
@@ -170,7 +172,9 @@ class Prolific:
         )
 
     def bonus_set_up(self, study_id: str, submission_id: str, amount: Decimal) -> str:
-        """Set up a bonus and return its id. Nothing is paid yet, so doing it twice is harmless."""
+        """Set up a bonus and return its id.
+
+        Nothing is paid yet, so repeating it is harmless."""
         bonus = self._call(
             "POST",
             "/api/v1/submissions/bonus-payments/",
@@ -181,7 +185,7 @@ class Prolific:
         return str(bonus["id"])
 
     def bonus_pay(self, bonus_id: str) -> None:
-        """Pay a bonus that was set up. Asked once: asked twice, Prolific pays twice."""
+        """Pay a bonus; never retried, because Prolific would pay twice."""
         self._call("POST", f"/api/v1/bulk-bonus-payments/{_id(bonus_id)}/pay/", {}, again=False)
 
     def screen_out(self, study_id: str, submission_id: str, amount: Decimal) -> None:
@@ -190,7 +194,7 @@ class Prolific:
         self._call("POST", f"/api/v1/studies/{_id(study_id)}/screen-out-submissions/", body, again=False)
 
     def message(self, recipient: str, study_id: str, text: str) -> None:
-        """Write to a participant of a study. Asked once: asked twice, the message comes twice."""
+        """Send a message; never retried, because it would arrive twice."""
         body = {"recipient_id": _id(recipient), "study_id": _id(study_id), "body": text}
         self._call("POST", "/api/v1/messages/", body, again=False)
 
@@ -203,7 +207,7 @@ class Prolific:
         params: dict[str, Any] | None = None,
         again: bool = True,
     ) -> dict[str, Any]:
-        """Ask, and ask again where Prolific is busy or away and asking twice is harmless."""
+        """Send a request, with retries if repeating it is harmless."""
         for attempt in range(1, _TRIES + 1):
             is_last = attempt == _TRIES
             try:
@@ -212,13 +216,13 @@ class Prolific:
                 if again and not is_last:
                     time.sleep(0.5 * 2**attempt)
                     continue
-                # Where no connection came about, nothing was asked.
+                # Without a connection, no request was sent.
                 is_unsure = not isinstance(error, httpx.ConnectError | httpx.ConnectTimeout)
                 raise ProlificError(
                     _("Prolific could not be reached: {why}").format(why=str(error) or type(error).__name__),
                     is_unsure=is_unsure,
                 ) from None
-            if answer.status_code == 429 and not is_last:  # it did nothing
+            if answer.status_code == 429 and not is_last:  # Prolific did nothing
                 time.sleep(_asked_pause(answer))
                 continue
             if answer.status_code >= 500 and again and not is_last:
@@ -236,10 +240,10 @@ def _asked_pause(answer: httpx.Response) -> float:
 
 
 def _read(answer: httpx.Response) -> dict[str, Any]:
-    """Return the answer's JSON; an empty one for an answer in words.
+    """Return the response's JSON; empty for a text response.
 
     Raises:
-        ProlificError: it says what went wrong.
+        ProlificError: with the error in the response.
     """
     if answer.is_success:
         try:
@@ -272,10 +276,10 @@ def _detail(answer: httpx.Response) -> str:
 
 
 def _id(text: str) -> str:
-    """Return an id as it may stand in an address: it came from a link that anybody can write.
+    """Validate an id for use in a URL, since it came from a link.
 
     Raises:
-        ProlificError: it is none.
+        ProlificError: the id is invalid.
     """
     if not (0 < len(text) <= 100 and text.isascii() and text.replace("-", "").isalnum()):
         raise ProlificError(_("“{id}” is not a Prolific id.").format(id=text[:40]))
@@ -295,7 +299,7 @@ def can_send() -> bool:
 
 
 def message_send(*, study: Study, participant_id: UUID, text: str) -> None:
-    """Write to a participant of a study by Prolific; the text is stored there alone.
+    """Message a participant through Prolific; only Prolific stores the text.
 
     Raises:
         Refused: `bad_message`, or `not_sent` with what Prolific says.
@@ -317,7 +321,7 @@ def _message_check(text: str) -> None:
 def messages_start(
     *, study: Study, participants: Sequence[UUID], text: str, form_id: UUID, user: User | None = None
 ) -> Job:
-    """Return the job that writes to participants by Prolific, to each once; asked twice, it is the same job.
+    """Return the job that messages participants, one job per form.
 
     Args:
         form_id: of the form that was sent.
@@ -332,7 +336,7 @@ def messages_start(
 
 
 def sending_start(*, study: Study, user: User | None = None) -> Job:
-    """Return the job that sends what was decided, asking for it unless one is under way.
+    """Return the job that sends decisions, requesting one if none is running.
 
     Raises:
         Refused: `no_token`.
@@ -341,7 +345,7 @@ def sending_start(*, study: Study, user: User | None = None) -> Job:
 
 
 def comparing_start(*, study: Study, user: User | None = None) -> Job:
-    """Return the job that asks Prolific how the visits stand there, asking for it unless one is under way.
+    """Return the job that reads Prolific's statuses, requesting one if needed.
 
     Raises:
         Refused: `no_token`.
@@ -355,13 +359,13 @@ def _request_job(study: Study, kind: str, user: User | None, payload: Mapping[st
     with transaction.atomic():
         Study.objects.select_for_update(of=("self",), no_key=True).get(pk=study.pk)
         jobs = Job.objects.filter(kind=kind, study=study)
-        # The same form is one job for ever; without one, a job that is under way serves.
+        # One form makes one job, permanently; without a form, a running job is reused.
         same = jobs.filter(payload__asked=payload["asked"]) if payload else jobs.filter(state__in=UNFINISHED)
         return same.first() or job_create(kind=kind, study=study, payload=payload, created_by=user)
 
 
 def decision_retry(*, study: Study, pk: int) -> None:
-    """Let a decision that could not be sent be sent again.
+    """Queue a failed decision for sending again.
 
     Raises:
         Refused: `not_failed`.
@@ -372,14 +376,14 @@ def decision_retry(*, study: Study, pk: int) -> None:
 
 
 def decisions_retry(*, study: Study) -> int:
-    """Let all decisions that could not be sent be sent again. Returns how many."""
+    """Queue all failed decisions for sending again; return the number."""
     return Decision.objects.filter(participant__study=study, state__in=(State.FAILED, State.UNSURE)).update(
         state=State.DECIDED, error=""
     )
 
 
 def to_send(study: Study) -> QuerySet[Decision]:
-    """Return the decisions about Prolific's participants that are to be sent, those of killed processes too."""
+    """Return the Prolific decisions to send, including those of killed processes."""
     killed = Q(state=State.SENDING, tried_at__lt=database_now() - CLAIM_HELD_FOR)
     return Decision.objects.filter(
         Q(state=State.DECIDED) | killed, participant__study=study, participant__platform="prolific"
@@ -387,7 +391,7 @@ def to_send(study: Study) -> QuerySet[Decision]:
 
 
 def decision_send(*, pk: int, prolific: Prolific, by_id: int | None = None) -> str:
-    """Send one decision, unless another process is at it, and return its state."""
+    """Send one decision unless another process does; return its state."""
     decision = Decision.objects.select_related("participant__platform_ids", "participant__study__version").get(pk=pk)
     now = database_now()
     claimed = Decision.objects.filter(pk=pk, state=decision.state, tried_at=decision.tried_at).filter(
@@ -403,7 +407,7 @@ def decision_send(*, pk: int, prolific: Prolific, by_id: int | None = None) -> s
         else:
             prolific.reject(decision.submission, message=decision.reason, category=decision.category)
     except ProlificError as error:
-        # Asking twice to approve, screen out or reject is harmless: that has failed, and may be tried again.
+        # Approving, screening out or rejecting twice is harmless, so a retry is allowed.
         is_unsure = error.is_unsure and decision.action == Action.BONUS
         words = _without_ids(error.message, decision.submission, decision.participant.external_id)
         return _record_result(pk, State.UNSURE if is_unsure else State.FAILED, words)
@@ -411,7 +415,7 @@ def decision_send(*, pk: int, prolific: Prolific, by_id: int | None = None) -> s
 
 
 def _without_ids(words: str, *ids: str) -> str:
-    """Cut the ids that an error quotes: not everyone who pays may see them."""
+    """Remove ids from an error, since not everyone who pays may see them."""
     for platform_id in filter(None, ids):
         words = words.replace(platform_id, "…")
     return words
@@ -424,7 +428,7 @@ def _record_result(pk: int, state: str, error: str, by_id: int | None = None) ->
 
 
 def _approve(decision: Decision, prolific: Prolific) -> None:
-    """Pay what the participant was shown: the study's reward, or the amount for their time as a screen-out."""
+    """Pay the announced amount: the reward, or a screen-out payment for time."""
     participant, study = decision.participant, decision.participant.study
     visit = submissions_of(study, participant=participant.pk).by_key.get(
         SubmissionKey(participant.pk, decision.submission)
@@ -433,16 +437,16 @@ def _approve(decision: Decision, prolific: Prolific) -> None:
         prolific.approve(decision.submission)
     elif not visit.pay.amount:
         raise ProlificError(_("Prolific can only send an amount. Pay it by hand, then mark it as sent."))
-    # Its code may have told Prolific already to pay for the time.
+    # Its code may have triggered Prolific's payment for the time already.
     elif prolific.submission(decision.submission).status != SCREENED_OUT:
         prolific.screen_out(participant.recruitment.get("STUDY_ID", ""), decision.submission, visit.pay.amount)
 
 
 def _bonus(decision: Decision, prolific: Prolific) -> None:
-    """Pay a bonus once: what an earlier try may have paid is looked for first.
+    """Pay a bonus once, first checking for an earlier payment.
 
     Raises:
-        ProlificError: it was not paid, or nobody knows.
+        ProlificError: it was not paid, or the result is unknown.
     """
     assert decision.amount is not None
     if decision.platform_ref:
@@ -454,7 +458,7 @@ def _bonus(decision: Decision, prolific: Prolific) -> None:
             )
     study_id = decision.participant.recruitment.get("STUDY_ID", "")
     ref = prolific.bonus_set_up(study_id, decision.submission, decision.amount)
-    # From here on a killed process leaves a trace that it may have been paid.
+    # From here on, a killed process leaves the decision marked as possibly paid.
     Decision.objects.filter(pk=decision.pk).update(platform_ref=ref)
     try:
         prolific.bonus_pay(ref)

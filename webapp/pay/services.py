@@ -1,10 +1,10 @@
-"""Writes of decisions about pay, and decisions as the file that Mechanical Turk's requester page takes.
+"""Writes of decisions about pay, and decision files for Mechanical Turk.
 
 Every change is one conditional UPDATE, or a constraint guards it.
 
-See "Reviewing assignments offline" in the Requester UI guide: an X in Approve, or the reason in Reject. Where people
-paste a code of ours into a plain project, Mechanical Turk alone knows their assignments: then its own results file is
-filled in, each row by its assignment or else by the code.
+See "Reviewing assignments offline" in the Requester UI guide: an X in Approve, or the reason in Reject. In a plain
+project participants paste our code, and only Mechanical Turk knows their assignments: then its own results file is
+filled in, by assignment or code.
 """
 
 from __future__ import annotations
@@ -58,10 +58,10 @@ REJECTION_CATEGORIES = (
 
 
 def visits_approve(*, study: Study, keys: Sequence[SubmissionKey], user: User | None = None) -> int:
-    """Approve the visits that are over and undecided; the others stay as they are.
+    """Approve the finished, undecided visits among these.
 
     Returns:
-        How many were approved.
+        The number of approved visits.
     """
     visits = submissions_of(study).by_key
     new = [
@@ -69,13 +69,13 @@ def visits_approve(*, study: Study, keys: Sequence[SubmissionKey], user: User | 
         for key in dict.fromkeys(keys)
         if key in visits and visits[key].can_be_approved
     ]
-    # Who decides at the same moment keeps what they decided.
+    # A concurrent decision by another user is kept.
     Decision.objects.bulk_create(new, batch_size=500, ignore_conflicts=True)
     return len(new)
 
 
 def rejection_check(*, study: Study, key: SubmissionKey, reason: str, category: str) -> Participant:
-    """Return whom a rejection is about, if it can be made.
+    """Return the visit to reject, if it can be rejected.
 
     Raises:
         Refused: `no_reason`, `short_reason`, `long_reason`, `bad_category`, `decided` or `not_found`.
@@ -147,7 +147,7 @@ def visit_bonus(
     """Give a visit a bonus.
 
     Args:
-        form_id: of the form; the same form sent twice gives one bonus.
+        form_id: id of the form, so that a repeated submission gives one bonus.
 
     Raises:
         Refused: `bad_amount` or `not_found`.
@@ -179,13 +179,13 @@ def visit_bonus(
 
 
 def visits_of_all_parts(visits: Submissions) -> list[SubmissionKey]:
-    """Return the newest visit of everybody who completed all parts and was not given the bonus for it."""
+    """Return the newest visit of each participant owed the all-parts bonus."""
     parts = {part.key for part in visits.study.values.sittings.parts}
     if not (parts and visits.study.values.sittings.pay_for_all):
         return []
     done: defaultdict[uuid.UUID, set[str]] = defaultdict(set)
     newest: dict[uuid.UUID, SubmissionKey] = {}
-    for visit in visits.all:  # the newest first
+    for visit in visits.all:  # newest first
         if visit.sittings and not visit.is_synthetic:
             newest.setdefault(visit.key.participant, visit.key)
             done[visit.key.participant].update(visit.sittings)
@@ -195,12 +195,12 @@ def visits_of_all_parts(visits: Submissions) -> list[SubmissionKey]:
 
 
 def _of_all_parts(person: uuid.UUID) -> uuid.UUID:
-    """Return the id of the bonus for all parts: one a person."""
+    """Return the id of the all-parts bonus, one per participant."""
     return uuid.uuid5(person, "all parts")
 
 
 def all_parts_bonus(*, study: Study, user: User | None = None) -> int:
-    """Give the bonus for all parts to everybody who completed them and has not got it. Returns how many."""
+    """Give the all-parts bonus to all who are owed it; return the number."""
     keys = visits_of_all_parts(submissions_of(study))
     for key in keys:
         amount = Decimal(str(study.values.sittings.pay_for_all)).quantize(Decimal("0.01"))
@@ -209,7 +209,7 @@ def all_parts_bonus(*, study: Study, user: User | None = None) -> int:
 
 
 def decision_undo(*, study: Study, pk: int, user: User | None = None) -> None:
-    """Take a decision back that has not been sent.
+    """Revoke an unsent decision.
 
     Raises:
         Refused: `sent` or `not_found`.
@@ -228,14 +228,14 @@ def decision_undo(*, study: Study, pk: int, user: User | None = None) -> None:
 
 
 def decisions_mark_sent(*, study: Study, up_to: int, user: User | None = None) -> int:
-    """Note that a person has told the platform of the decisions that were not sent. Returns how many.
+    """Mark unsent decisions as carried out by hand; return the number.
 
     Args:
-        up_to: the newest that they knew of; what somebody decided meanwhile, they told nobody.
+        up_to: id of the newest decision the user saw; later decisions stay unsent.
     """
     states = (*TO_SEND, State.UNSURE)
     rows = Decision.objects.filter(participant__study=study, pk__lte=up_to, state__in=states)
-    # Without a join, which an UPDATE has not.
+    # Without a join, which UPDATE does not support.
     decision_ids = list(rows.values_list("pk", flat=True))
     return Decision.objects.filter(pk__in=decision_ids, state__in=states).update(
         state=State.SENT, closed_at=database_now(), closed_by=user, error=""
@@ -257,9 +257,9 @@ _ANSWER = "Answer."
 
 
 def mturk_file(study: Study) -> Iterator[str]:
-    """Yield the lines of the file: approvals and rejections of Mechanical Turk's participants that are not sent.
+    """Yield the file's lines: unsent approvals and rejections.
 
-    Bonuses and pay for time are not among them: the requester page takes those one by one.
+    Bonuses and payments for time are not included, because the requester page accepts those one by one only.
     """
     yield _line(_COLUMNS)
     decisions = (
@@ -305,14 +305,14 @@ class Filled:
 
 
 def results_filled(study: Study, results: TextIO, out: TextIO) -> Filled:
-    """Fill the study's decisions into a results file, row by row, in two queries however long it is.
+    """Fill the study's decisions into a results file, in two queries.
 
     Args:
-        results: the file as Mechanical Turk gave it, opened with `newline=""`.
-        out: where it goes with the columns Approve and Reject, as CSV.
+        results: file from Mechanical Turk, opened with `newline=""`.
+        out: CSV output with the columns Approve and Reject.
 
     Raises:
-        Refused: `no_results_file` for what is none.
+        Refused: `no_results_file` for any other file.
     """
     rows = csv.DictReader(results)
     try:
@@ -365,14 +365,16 @@ def _verdicts(study: Study) -> dict[SubmissionKey, Decision]:
 
 
 def _paid_by_hand(study: Study) -> set[SubmissionKey]:
-    """Return the visits that Mechanical Turk would pay in full if the file approved them."""
+    """Return visits that must be paid by hand.
+
+    Approving them in the file would pay the full reward."""
     if not Task.objects.filter(participant__study=study, outcome__in=PAID_FOR_TIME).exists():
         return set()
     return {visit.key for visit in submissions_of(study).all if visit.is_paid_by_hand}
 
 
 def _visits_known(study: Study) -> tuple[dict[str, SubmissionKey], dict[str, SubmissionKey]]:
-    """Return the study's visits by the code that each was shown, and by the platform's id of it."""
+    """Return the study's visits by shown code and by platform id."""
     codes: dict[str, SubmissionKey] = {}
     by_assignment: dict[str, SubmissionKey] = {}
     tasks = Task.objects.filter(participant__study=study, participant__is_synthetic=False).order_by("pk")
@@ -388,7 +390,7 @@ def _visits_known(study: Study) -> tuple[dict[str, SubmissionKey], dict[str, Sub
 
 
 def _by_code(row: Mapping[str, str | None], codes: Mapping[str, SubmissionKey]) -> SubmissionKey | None:
-    """Return whose code somebody pasted into the task; spaces and small letters are let pass."""
+    """Return the visit of a pasted code, ignoring spaces and case."""
     pasted = (text for name, text in row.items() if str(name).startswith(_ANSWER) and text)
     visits = (codes.get("".join(text.split()).upper()) for text in pasted)
     return next((visit for visit in visits if visit is not None), None)

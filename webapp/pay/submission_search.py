@@ -12,7 +12,7 @@ from webapp.studies.recruitment.completion import ending_of, tasks_with_endings
 
 
 def codes_shown(visits: Iterable[Submission]) -> dict[SubmissionKey, str]:
-    """Return the code that each of these visits ended with, where one was shown."""
+    """Return the final code shown in each of these visits, if any."""
     visits_by_key = {visit.key: visit for visit in visits}
     people = {key.participant for key in visits_by_key}
     tasks = tasks_with_endings(Task.objects.filter(participant__in=people).order_by("pk"))
@@ -36,7 +36,7 @@ def submissions_searched(
     """Return the visits whose ids or codes contain these words, in upper or lower case.
 
     Args:
-        among: which of them are looked through; None: all.
+        among: visits to search; None: all.
         by_id: whether the platform's ids are searched, too.
         by_code: whether codes are.
     """

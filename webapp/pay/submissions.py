@@ -34,7 +34,7 @@ NO_CODES = ("", "NOCODE")
 """What Prolific says of the code of somebody who gave it none."""
 SETTLED = (APPROVED, REJECTED, SCREENED_OUT, *GONE)
 """What a platform says of visits that it takes no verdict about any more."""
-# Of several tasks of a visit, the one that earns most says how it ended.
+# Of a visit's tasks, the one that earns most defines the outcome.
 _RANKS = (
     Outcome.RATED,
     Outcome.BOT_FAILED,
@@ -44,8 +44,8 @@ _RANKS = (
     Outcome.WITHDRAWN,
 )
 _OUTCOMES = [outcome.value for outcome in _RANKS]
-# Then, of visits without an outcome: a place is held, was held, a bot failed and no other was given, nothing.
-# Last, not agreeing: people may read the consent again and agree after all, and then their task counts.
+# Then visits without an outcome: reserved, released, failed without a replacement bot, nothing.
+# Declined consent comes last: people may agree later, and then their task counts.
 _HELD, _OPEN, _LOST, _NOTHING, _DECLINED = range(len(_RANKS), len(_RANKS) + 5)
 _BOT_FAILED = _RANKS.index(Outcome.BOT_FAILED)
 _EARNS = (_RANKS.index(Outcome.RATED), _BOT_FAILED)
@@ -65,7 +65,7 @@ class SubmissionKey(NamedTuple):
 
     @property
     def digest(self) -> str:
-        """The platform's id of the visit as pages name it: keyed, for not everyone who pays may see ids."""
+        """The platform's id of the visit as pages name it: a keyed digest, since not everyone who pays may see ids."""
         if not self.submission:
             return ""
         return salted_hmac("visit", self.submission, algorithm="sha256").hexdigest()[:20]
@@ -75,7 +75,7 @@ class SubmissionKey(NamedTuple):
 
 
 class Decided(NamedTuple):
-    """A decision, as lists need it."""
+    """Decision as shown in lists."""
 
     pk: int
     action: str
@@ -93,7 +93,7 @@ class ToPay(NamedTuple):
     """Amounts still to be paid, in the study's currency.
 
     Attributes:
-        work: for the work; None where the study does not say what it pays.
+        work: for the work; None if the study states no amount.
         bonuses: as bonuses.
     """
 
@@ -102,25 +102,25 @@ class ToPay(NamedTuple):
 
     @property
     def with_bonuses(self) -> Decimal | None:
-        """Both together; None where the study does not say what it pays."""
+        """Sum of both; None if the study states no amount."""
         return self.work + self.bonuses if self.work is not None else None
 
 
-@dataclass(slots=True, eq=False)  # made ten thousand at a time: a frozen one takes three times as long
+@dataclass(slots=True, eq=False)  # not frozen: thousands are made at a time, and freezing triples the time
 class Submission:
-    """A visit.
+    """Submission: a visit with its outcome, pay and decisions.
 
     Attributes:
         outcome: a value of `Outcome`, or `left` or `inside`.
-        fault: what broke through no fault of theirs: `bot`, `server` or nothing.
-        reference: of the newest page that our server could not make for them; the log has it.
+        fault: cause of a failure on our side: `bot`, `server` or empty.
+        reference: error reference of the newest failed page, as in the log.
         began, ended: its first task's begin and its last one's end, as the database writes a time; the latter None
             while it goes on.
-        status: what the platform says of it, in its words; empty where it was not asked.
-        entered_code: the code that the person gave the platform.
-        told: the code that they were shown at the end, as it was kept; None where nothing is kept.
-        verdict: the standing approval or rejection.
-        bonuses: the standing ones.
+        status: the platform's own status; empty if unknown.
+        entered_code: code submitted to the platform.
+        told: stored code shown at the end; None if none is stored.
+        verdict: the valid approval or rejection.
+        bonuses: valid bonuses.
         sittings: keys of the study's parts whose work in it earned pay; none without parts.
         pay: what the participant was shown as pay for this ending.
     """
@@ -144,7 +144,7 @@ class Submission:
 
     @property
     def is_ours(self) -> bool:
-        """True if it broke through no fault of the participant's."""
+        """True if it failed through our fault."""
         return bool(self.fault)
 
     @property
@@ -164,17 +164,17 @@ class Submission:
 
     @property
     def earns(self) -> bool:
-        """True if its work is to be paid, as far as the outcome says."""
+        """True if its outcome earns pay."""
         return not self.is_synthetic and (bool(self.fault) or self.outcome == _RATED)
 
     @property
     def can_be_approved(self) -> bool:
-        """True if nothing is decided about it, here or there, and its ending is not announced as unpaid."""
+        """True if undecided here and at the platform, and not announced as unpaid."""
         return self.can_be_rejected and self.pay.amount != 0
 
     @property
     def can_be_rejected(self) -> bool:
-        """True if nothing is decided about it, here or there, and its participant is a person no longer at it."""
+        """True if undecided here and at the platform, and finished by a real participant."""
         return not self.is_synthetic and self.verdict is None and self.outcome != INSIDE and self.status not in SETTLED
 
     @property
@@ -184,7 +184,7 @@ class Submission:
 
     @property
     def owes(self) -> bool:
-        """True if it is to be paid or was paid: it earned pay, is paid for its time, or was approved."""
+        """True if pay is or was owed: earned, for time, or approved."""
         if self.is_synthetic or self.status in (REJECTED, *GONE):
             return False
         if self.verdict is not None:
@@ -193,7 +193,7 @@ class Submission:
 
     @property
     def owed(self) -> Decimal | None:
-        """Amount owed for it, paid or not, without bonuses; None if the study does not say it as a number."""
+        """Amount owed, paid or not, without bonuses; None without a number."""
         return self.pay.amount if self.owes else Decimal()
 
     @property
@@ -220,25 +220,25 @@ class Submission:
 
     @property
     def decisions(self) -> list[Decided]:
-        """All that is decided about it and stands."""
+        """All valid decisions about it."""
         return [*([self.verdict] if self.verdict else []), *self.bonuses]
 
 
 @dataclass(frozen=True)
 class Submissions:
-    """All visits of a study, the newest first."""
+    """Submissions of a study, newest first."""
 
     study: Study
     all: list[Submission]
 
     @cached_property
     def by_key(self) -> dict[SubmissionKey, Submission]:
-        """Return them by their keys."""
+        """Return the submissions by key."""
         return {visit.key: visit for visit in self.all}
 
     @cached_property
     def by_name(self) -> dict[str, Submission]:
-        """Return them by their keys as forms send them."""
+        """Return the submissions by key in form notation."""
         return {str(visit.key): visit for visit in self.all}
 
     @cached_property
@@ -262,7 +262,7 @@ class Submissions:
 def submissions_of(study: Study, *, include_synthetic: bool = False, participant: UUID | None = None) -> Submissions:
     """Return the visits of all participants who began.
 
-    Raters of imported data are left out, and scripted participants unless they are asked for: neither is paid.
+    Raters of imported data are left out, and scripted participants unless requested: neither is paid.
 
     Args:
         participant: return the visits of this participant only.
@@ -279,7 +279,7 @@ def submissions_of(study: Study, *, include_synthetic: bool = False, participant
             "submission", "status", "entered_code"
         )
     }
-    # Of those without a task: they agreed, or answered what is asked before, and that was all.
+    # Visits without a task: the participant consented or answered the first questions, then left.
     idle = everybody.filter(tasks=None)
     submissions = {person.pk: person.submission for person in idle.select_related("platform_ids", "study")}
     broken = _broken(study)
@@ -304,7 +304,7 @@ def submissions_of(study: Study, *, include_synthetic: bool = False, participant
             outcome = LEFT
             if place == _LOST:
                 fault = "bot"
-            elif reference:  # they went away after a page that our server did not make
+            elif reference:  # the participant left after a server error
                 fault = "server"
         current_decisions = decisions.get(key, ())
         visit = Submission(
@@ -340,10 +340,9 @@ def _participants(study: Study, *, include_synthetic: bool) -> QuerySet[Particip
 
 
 def _rows(everybody: QuerySet[Participant], since: datetime) -> dict[tuple[UUID, str | None], list[Any]]:
-    """Return for each visit: platform, id, place, begin, end, code told, whether scripted, one part, version, whether
-    several codes were told, and rank and part of each task of a part that is paid.
+    """Return a row per visit, in the order of the unpacking in `submissions_of`.
 
-    Tasks are put together here: grouped by the database, which sorts them first, they take twice as long.
+    Tasks are grouped here: the database would sort them first and take twice as long.
     """
     began = Cast(Coalesce("tasks__created_at", "created_at"), CharField())
     rows = everybody.order_by().values_list(
@@ -379,7 +378,7 @@ def _rows(everybody: QuerySet[Participant], since: datetime) -> dict[tuple[UUID,
 
 
 class _PayReader:
-    """Reads what a visit's participant was shown as pay, by the version that they agreed to."""
+    """Reader of the announced pay, by the version consented to."""
 
     def __init__(self, study: Study) -> None:
         self._study = study
@@ -435,7 +434,7 @@ def _choose_shown_codes(visits: Sequence[Submission]) -> None:
 
 
 def _broken(study: Study) -> dict[SubmissionKey, str]:
-    """Return the newest reference of a server error in each visit that had any."""
+    """Return the newest server error reference by visit."""
     rows = Breakage.objects.filter(participant__study=study, task__isnull=False).order_by("pk")
     return {
         SubmissionKey(person, submission): reference

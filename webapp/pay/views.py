@@ -1,4 +1,4 @@
-"""The door for platforms: Prolific's webhook."""
+"""View of Prolific's webhook."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from webapp.pay.platform_status import WebhookOutcome, event_read, event_take
 log = logging.getLogger(__name__)
 
 
-@csrf_exempt  # it is signed, and comes without a session
+@csrf_exempt  # requests are signed and have no session
 @require_POST
 def prolific_hook(request: HttpRequest, key: str) -> HttpResponse:
     """Store a submission's status from Prolific's webhook, if Prolific has signed it.

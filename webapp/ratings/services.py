@@ -1,4 +1,4 @@
-"""Writes of ratings: submission, change, the choice between two chats, and flags.
+"""Writes of ratings, comparisons and flags.
 
 All flags of a study are computed at once and replace those stored before. The option `--without` of commands that
 exclude participants is here, too.
@@ -51,7 +51,9 @@ _DRAFT_MOST_OPTIONS = 200
 
 @dataclass(frozen=True, slots=True)
 class RatingOutcome:
-    """The stored rating and the task with its code; `created` False when it was there."""
+    """Stored rating and its task with the code.
+
+    `created` is False if it was stored before."""
 
     rating: Rating
     task: Task
@@ -65,10 +67,10 @@ def answers_check(
     extra_ranges: Mapping[str, tuple[float, float]] = MappingProxyType({}),
     hidden_keys: Collection[str] = (),
 ) -> tuple[Answers, dict[str, str]]:
-    """Return the answers that fit what the version asks after a task, and what is wrong with the others.
+    """Return the valid answers, and error messages for the others.
 
     Args:
-        extra_ranges: numbers that may be answered beside its questions, with the smallest and the largest value.
+        extra_ranges: additional numeric answers, with minimum and maximum.
         hidden_keys: keys of questions that are not asked here.
 
     Returns:
@@ -83,7 +85,7 @@ def answers_check(
             wrong[key] = _off_scale(answers[key], *extra_ranges[key])
         else:
             accepted[key] = int(answers[key])
-    # Nothing is rated by an attention check, so its point is stored as a text, next to the ratings.
+    # Attention checks are no ratings, so their answers are stored as text next to the ratings.
     checks = {question.key for question in questions if question.is_check}
     accepted |= {key: str(accepted[key]) for key in checks if isinstance(accepted.get(key), int)}
     return accepted, wrong
@@ -103,14 +105,14 @@ def rating_submit(
 ) -> RatingOutcome:
     """Store the rating, close the conversation and give the completion code, in one transaction.
 
-    Submitted again, the first rating and its code come back unchanged.
+    A repeated submission returns the first rating and its code unchanged.
 
     Raises:
         Refused: `not_found`, `too_early`, `too_soon`, `waiting_for_reply`, `closed`, or `bad_answers` with `errors`
             per question.
     """
     with transaction.atomic():
-        # What else is read here never changes.
+        # Everything else read here never changes.
         rows = Conversation.objects.select_for_update(of=("self",))
         conversation.refresh_from_db(fields=["state", "n_exchanges", *NOTHING_DUE], from_queryset=rows)
         study, task, version = conversation.study, conversation.task, conversation.version
@@ -132,13 +134,13 @@ def rating_submit(
         if protocol.is_complete(task_progress(task)):
             task = task_judged(task)
         elif not task_goes_on(task=task):
-            # The next bot is gone: what was done earns the early end, which is our fault.
+            # The next bot is unavailable, which is our fault: the completed work earns the early ending.
             task = task_complete(task=task, outcome=Outcome.BOT_FAILED)
     return RatingOutcome(rating, task, created=True)
 
 
 def chat_end_check(conversation: Conversation, version: StudyVersion) -> None:
-    """Check that a chat may be ended by its person now.
+    """Check that the participant can end the chat now.
 
     Raises:
         Refused: `closed`, `too_early`, `too_soon`, `check_due` or `waiting_for_reply`.
@@ -160,19 +162,18 @@ def chat_end_check(conversation: Conversation, version: StudyVersion) -> None:
 def rating_add(
     *, task: Task, target: Target, answers: Mapping[str, Any], comment: str = "", hidden_keys: Collection[str] = ()
 ) -> RatingOutcome:
-    """Store the rating of something that is looked at in the task, and complete the task once all is rated.
+    """Store a rating of the task; complete the task after the last one.
 
-    Submitted again with other answers while the task is open, they take the place of the first ones, which are
-    kept as a revision.
+    Different answers submitted while the task is open replace the first ones, which are kept as a revision.
 
     Args:
-        target: what is rated; two slots of the task: the first against the second.
+        target: rated object; two slots of the task form a comparison.
         hidden_keys: keys of questions that are not asked here.
 
     Raises:
         Refused: `not_found`, `closed`, or `bad_answers` with `errors` per question.
     """
-    if isinstance(target, Conversation) and target.task == task:  # a chat has rules of its own
+    if isinstance(target, Conversation) and target.task == task:  # chats have their own rules
         return rating_submit(conversation=target, participant=task.participant, answers=answers, comment=comment)
     with transaction.atomic():
         task = (
@@ -215,8 +216,8 @@ def rating_add(
             _rating_revise(existing, accepted, comment)
             return RatingOutcome(existing, task, created=False)
         rating = rating_store(task, participant, accepted, comment, target_fields(target))
-        task.save(update_fields=["updated_at"])  # its participant is at work on it
-        # A reply that is marked while its chat goes on completes nothing: the end of the chat says what is left.
+        task.save(update_fields=["updated_at"])  # the participant is using it
+        # Labels during an open chat complete no task: the end of the chat defines the remaining replies.
         goes_on = isinstance(target, Turn) and "turns" not in task.payload
         if not goes_on and protocol.is_complete(task_progress(task)):
             task = task_judged(task)
@@ -224,9 +225,9 @@ def rating_add(
 
 
 def task_judged(task: Task) -> Task:
-    """Complete a task in which everything is rated; or end it, where more checks were missed than allowed.
+    """Complete a rated task, or end it if too many checks were missed.
 
-    Chats of such a task count as ended before they were done.
+    Chats of a task ended this way count as ended early.
     """
     if task_passes(task):
         return task_complete(task=task)
@@ -236,7 +237,9 @@ def task_judged(task: Task) -> Task:
 
 
 def _rating_revise(rating: Rating, answers: Answers, comment: str) -> None:
-    """Put other answers in the place of those that are stored, and keep those; the same ones change nothing."""
+    """Replace stored answers, keeping the old ones as a revision.
+
+    Equal answers change nothing."""
     new, other_answers = _select_numbers(answers), _select_other_answers(answers)
     text = sanitise_input(comment, COMMENT_MAX_CHARS)
     if (rating.answers, rating.other_answers, rating.comment) == (new, other_answers, text):
@@ -256,10 +259,12 @@ def _rating_revise(rating: Rating, answers: Answers, comment: str) -> None:
 def rating_store(
     task: Task, participant: Participant, answers: Answers, comment: str, target: Mapping[str, Any]
 ) -> Rating:
-    """Store a rating, and freeze its rubric unless the participant is scripted; `target`: the fields that name it."""
+    """Store a rating and freeze its rubric, except for scripted participants.
+
+    `target` has the fields that identify the rated object."""
     rubric = protocols.get(participant.study.protocol).form(task.version)
     if not participant.is_synthetic and rubric.frozen_at is None:
-        # A rehearsal is there to try a study out, so that it can still be changed.
+        # A rehearsal freezes nothing, so that the study can still be changed.
         rubric_freeze(rubric_id=rubric.pk)
     return Rating.objects.create(
         task=task,
@@ -282,7 +287,7 @@ def _select_other_answers(answers: Answers) -> dict[str, Any]:
 
 
 def rating_draft_store(*, conversation: Conversation, values: Mapping[str, str | list[str]]) -> None:
-    """Keep what was sent of a rating that could not be taken, as it was sent, while the chat is open."""
+    """Store an invalid rating form as sent, while the chat is open."""
     draft = {sanitise(key): _sanitise_draft(submitted) for key, submitted in values.items()}
     Conversation.objects.filter(pk=conversation.pk, state=Conversation.State.OPEN).update(rating_draft=draft)
 
@@ -300,17 +305,18 @@ COMPARISON_CHOICES: dict[str, tuple[int, int]] = {"a": (1, 0), "equal": (0, 0), 
 def comparison_submit(
     *, task: Task, slots: tuple[Slot, Slot], choice: str, besides: Mapping[str, Any] = MappingProxyType({})
 ) -> RatingOutcome:
-    """Store the choice, close both chats and open the next pair's, or complete the task, in one transaction.
+    """Store a choice, close both chats and continue, in one transaction.
 
-    Where each reply was picked, nothing is left to choose: what is asked besides is stored alone.
+    The next pair is opened, or the task completed. In studies with picks at every turn only the additional answers are
+    stored.
 
-    A pair to come with a bot that was set aside meanwhile makes way for another one.
+    A coming pair with a bot disabled in the meantime is replaced.
 
-    Submitted again, the first choice stays.
+    A repeated submission keeps the first choice.
 
     Args:
-        choice: a name in `COMPARISON_CHOICES`; of no matter where each reply was picked.
-        besides: answers to the questions that the study asks beside the choice, by their keys.
+        choice: a name in `COMPARISON_CHOICES`; ignored in studies with picks at every turn.
+        besides: answers to the study's additional questions, by key.
 
     Raises:
         Refused: `bad_answers` for another choice and wrong answers, and as `pair_close` and `rating_add`.
@@ -330,7 +336,7 @@ def comparison_submit(
             hidden_keys = set()
         outcome = rating_add(task=task, target=slots, answers=answers, hidden_keys=hidden_keys)
         if outcome.task.state == Task.State.OPEN and not task_goes_on(task=outcome.task):
-            # No bot is left for the pairs to come: what was done earns the early end, which is our fault.
+            # No bot is left for the coming pairs, which is our fault: the completed work earns the early ending.
             ended = task_complete(task=outcome.task, outcome=Outcome.BOT_FAILED)
             return RatingOutcome(outcome.rating, ended, outcome.created)
     return outcome
@@ -340,7 +346,9 @@ _BATCH = 1000
 
 
 def flags_make(*, study: Study) -> FlagState:
-    """Find the flags of a study's tasks and store them; of two who do this at once, the later one's stay."""
+    """Compute and store the flags of a study's tasks.
+
+    Of two concurrent calls, the later result is kept."""
     try:
         return _store_flags(study)
     except IntegrityError:  # a participant was erased while their flags were stored
@@ -348,7 +356,7 @@ def flags_make(*, study: Study) -> FlagState:
 
 
 def flags_ensure(*, study: Study) -> FlagState:
-    """Return the flags of a study's tasks as they are now; they are found where data have changed since."""
+    """Return a study's current flags, computing them if data have changed."""
     state = flags_state(study)
     if state is not None and state.data == flags_data(study):
         return state
@@ -368,7 +376,7 @@ def _store_flags(study: Study) -> FlagState:
     ]
     with transaction.atomic():
         Study.objects.select_for_update(of=("self",)).get(pk=study.pk)
-        # Somebody may have been erased since the work was read.
+        # A participant may have been erased since the work was read.
         still = set(Task.objects.filter(participant__study=study).values_list("pk", flat=True))
         TaskFlag.objects.filter(participant__study=study).delete()
         TaskFlag.objects.bulk_create([row for row in rows if row.task_id in still], batch_size=_BATCH)
@@ -390,7 +398,9 @@ def _store_flags(study: Study) -> FlagState:
 
 
 def flags_forget(studies: Collection[int]) -> None:
-    """Have the flags of these studies made again: a participant was erased, and the others' shares have changed."""
+    """Invalidate these studies' flags after a participant's erasure.
+
+    The other participants' shares have changed."""
     FlagState.objects.filter(study__in=studies).delete()
 
 
@@ -407,7 +417,7 @@ def _serialise_findings(findings: FlagFindings) -> dict[str, Any]:
 
 
 def without_argument(parser: ArgumentParser) -> None:
-    """Add the option that leaves participants out."""
+    """Add the option that excludes participants."""
     parser.add_argument(
         "--without",
         default="",
@@ -417,10 +427,10 @@ def without_argument(parser: ArgumentParser) -> None:
 
 
 def without_option(studies: Iterable[Study], text: str) -> tuple[str, ...]:
-    """Return the flags that a command was given, looked for in the studies' data as they are now.
+    """Return a command's flags, after refreshing the studies' flags.
 
     Raises:
-        UnknownName: for a flag that there is not, with the nearest names.
+        UnknownName: for an unknown flag, with similar names.
     """
     flag_names = without_read(text)
     if flag_names:

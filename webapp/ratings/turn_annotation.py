@@ -31,8 +31,8 @@ class AnnotationRequest:
     """Request to annotate replies during a chat.
 
     Attributes:
-        labels: to tick.
-        turns: numbers of the turns that are annotated; None: those of all replies. An opening, turn 0, is no reply.
+        labels: available labels.
+        turns: numbers of the annotated turns; None: all replies. An opening (turn 0) is not a reply.
     """
 
     labels: tuple[Question, ...]
@@ -56,13 +56,13 @@ def annotation_request(conversation: Conversation) -> AnnotationRequest | None:
 
 
 def _draw_of(study: Study, conversation: Conversation, values: StudyValues) -> tuple[int, int, str, bool]:
-    """Return the facts that the draw of replies needs besides its settings."""
+    """Return the data needed to draw replies, besides the settings."""
     is_opened = bool(condition_texts(values, conversation.condition).opening)
     return values.chat.min_exchanges, study.seed, str(conversation.pk), is_opened
 
 
 def marks_given(conversation_id: UUID) -> dict[int, list[str]]:
-    """Return the labels that are ticked so far, by the number of the reply; `NONE` where none is true."""
+    """Return the stored labels by reply number; `NONE` if none applies."""
     rows = Rating.objects.filter(turn__conversation=conversation_id, task__slots__chat=conversation_id).values_list(
         "turn__index", "answers"
     )
@@ -70,10 +70,10 @@ def marks_given(conversation_id: UUID) -> dict[int, list[str]]:
 
 
 def reply_mark(*, conversation_id: UUID, turn_index: int, marks: Sequence[str]) -> None:
-    """Store the labels of one reply while its chat goes on; none ticked takes away what was stored.
+    """Store a reply's labels during its chat; an empty list deletes them.
 
     Args:
-        marks: keys of the labels that are true, or `NONE` alone.
+        marks: keys of the labels that apply, or only `NONE`.
 
     Raises:
         Refused: `not_found`, `closed`, or `bad_frame` for what cannot be marked.
@@ -105,9 +105,11 @@ def reply_mark(*, conversation_id: UUID, turn_index: int, marks: Sequence[str]) 
 
 
 def chat_end_to_mark(*, conversation: Conversation, participant: Participant) -> Task:
-    """Close the chat and draw which of its replies are marked; where all are, the task is complete.
+    """Close the chat and draw the replies to label.
 
-    Done twice it changes nothing.
+    The task is complete if all of them are labelled already.
+
+    Repeated calls change nothing.
 
     Raises:
         Refused: `not_found`, `too_early`, `waiting_for_reply` or `closed`.
@@ -133,9 +135,9 @@ def chat_end_to_mark(*, conversation: Conversation, participant: Participant) ->
 
 
 def _place_taken_again(task: Task) -> None:
-    """Open a task again whose place was lost to another visit: whoever has the chat can still finish it.
+    """Reopen a task that lost its reservation to another visit.
 
-    Unless the person has another open task by now: each has one.
+    The participant can still finish the chat, unless they have another open task: each can have one.
     """
     lost = Task.objects.filter(pk=task.pk, state=Task.State.EXPIRED)
     open_tasks = Task.objects.filter(participant=task.participant_id, state=Task.State.OPEN)
@@ -148,7 +150,7 @@ def _place_taken_again(task: Task) -> None:
 
 
 def marking_begin(*, study: Study, task: Task, conversation: Conversation) -> None:
-    """Draw which replies of the ended chat are marked, and store that in the task."""
+    """Draw the replies of an ended chat to label, and store them."""
     values = task.version.values
     replies = conversation.turns.filter(speaker=Turn.Speaker.BOT, index__gt=0).order_by("index")
     chosen = values.own_marking.chosen(

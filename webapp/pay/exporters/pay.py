@@ -1,4 +1,6 @@
-"""One row per visit of everybody who began, also of those who did not agree: whom to pay, and what is decided."""
+"""Table `pay`: one row per visit, with the decisions about its pay.
+
+Visitors who declined consent have rows too."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Flags about pay itself: their contract, their registry, all flags of a visit, and those of completion codes.
+"""Flags about pay, and all flags of a visit.
 
-Flags of work are in `webapp.ratings.flags`; the flags here only matter before work is paid. A flag gives a reason to
-check a submission: a number, how many others have it too, and what it means, in words. It decides nothing. A later app
-adds kinds by `flag_kinds.look_into(…)`.
+Flags of work are in `webapp.ratings.flags`; the flags here only matter before work is paid. A flag is a reason to check
+a submission: a number, how many others have it, and an explanation. It decides nothing. Other apps add kinds with
+`flag_kinds.look_into(…)`.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ from webapp.studies.models import Outcome, Task
 
 
 class PayFlagKind(Protocol):
-    """One kind of flag.
+    """Kind of flag about pay.
 
     Attributes:
-        title: a word or two, for lists and filters.
+        title: short title for lists and filters.
     """
 
     name: str
     title: Any
 
     def find(self, visits: Submissions) -> dict[SubmissionKey, Any]:
-        """Return the explanation for every visit that has this flag, in a constant number of queries.
+        """Return the explanation by flagged visit, in a constant number of queries.
 
-        Lists of thousands show a few of them: `lazy_words` puts off making the others.
+        Pages show a few of thousands: `lazy_words` formats them on access.
         """
         ...
 
@@ -47,16 +47,16 @@ flag_kinds: Registry[PayFlagKind] = Registry("flag", "webapp.pay.flags")
 
 
 def register_flag(cls: C) -> C:
-    """Decorate a class: make one kind of flag of it and list it."""
+    """Instantiate and register the decorated class as a kind of flag."""
     flag_kinds.register(cls)
     return cls
 
 
 def flags_of(visits: Submissions, *, exact: bool = False) -> dict[SubmissionKey, list[Flag]]:
-    """Return the flags of every visit that has any: those of its tasks first.
+    """Return the flags of each flagged visit, those of its tasks first.
 
     Args:
-        exact: look at all work now, however much there is, for somebody decides by it.
+        exact: True to recompute all flags now, because a decision depends on them.
     """
     return flags_by_state(visits, refresh_flags(visits.study, exact=exact).state)
 
@@ -64,7 +64,7 @@ def flags_of(visits: Submissions, *, exact: bool = False) -> dict[SubmissionKey,
 def flags_by_state(
     visits: Submissions, state: FlagState | None, *, of_pay: bool = True
 ) -> dict[SubmissionKey, list[Flag]]:
-    """Return the flags of every visit that has any, as last computed.
+    """Return the flags of each flagged visit, as last computed.
 
     Args:
         of_pay: whether to include the flags about pay itself, whose words may quote codes.
@@ -80,8 +80,9 @@ def flags_by_state(
 
 @register_flag
 class NoCode:
-    """The person gave the platform none; the study has no code of the platform for what they did, or they lost a chat
-    and left without one.
+    """Flag for a missing code.
+
+    No code was submitted: the study has none for this outcome, or the participant lost a chat and left without one.
     """
 
     name = "no_code"
@@ -111,7 +112,7 @@ class NoCode:
 
 
 def _of_ours(visits: Submissions) -> set[SubmissionKey]:
-    """Return the visits of Prolific's people who were shown a code of Confab's own, for want of another."""
+    """Return Prolific visits that were shown a code made by Confab."""
     tasks = Task.objects.filter(
         participant__study=visits.study,
         participant__platform="prolific",
@@ -137,7 +138,7 @@ class OtherCode:
             if visit.status != AWAITING or visit.entered_code in NO_CODES:
                 continue
             n_asked += 1
-            # Of those who came before a code was corrected, the one they were told.
+            # Participants who came before a correction saw the earlier code.
             shown_code = now.get(visit.outcome, "") if visit.shown_code is None else visit.shown_code
             if visit.entered_code != shown_code and visit.entered_code.upper() != shown_code.upper():
                 mismatches[visit.key] = (visit.entered_code, shown_code)

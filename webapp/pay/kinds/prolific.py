@@ -20,7 +20,9 @@ from webapp.pay.prolific import Prolific, decision_send, message_send, to_send
 
 @register_kind
 class PayComparisonJob(JobKind[Job, InputModel]):
-    """Every submission of the Prolific studies whose participants came; the result counts those that never did."""
+    """Job that reads the submissions of the study's Prolific studies.
+
+    The result counts those that never arrived here."""
 
     name = "pay_compare"
     title = _("Comparing with Prolific")
@@ -38,7 +40,7 @@ class PayComparisonJob(JobKind[Job, InputModel]):
 
 @register_kind
 class PaySendingJob(JobKind[Job, InputModel]):
-    """All decisions of a study that wait for it, one by one; the result counts how it went."""
+    """Job that sends a study's waiting decisions; its result counts outcomes."""
 
     name = "pay_send"
     title = _("Sending pay decisions")
@@ -61,11 +63,11 @@ class PaySendingJob(JobKind[Job, InputModel]):
 
 
 class MessageParams(InputModel):
-    """A text and the participants who get it.
+    """Parameters of a message job: a text and its recipients.
 
     Attributes:
-        asked: id of the form, which makes one job however often it is sent.
-        text: empty once all have got it: Prolific keeps it.
+        asked: id of the form, so that repeated submissions make one job.
+        text: emptied after sending: Prolific keeps it.
     """
 
     participants: Many[str]
@@ -75,7 +77,9 @@ class MessageParams(InputModel):
 
 @register_kind
 class MessageJob(JobKind[Job, MessageParams]):
-    """A message to each of several participants; the result has the reason for each who did not get it."""
+    """Job that sends a message to several participants.
+
+    The result has the reason for each failure."""
 
     name = "pay_message"
     title = _("Messages through Prolific")
@@ -90,7 +94,7 @@ class MessageJob(JobKind[Job, MessageParams]):
         report = {"participant": person, "error": ""}
         if not study.participants.filter(pk=UUID(person)).exists():
             return {**report, "error": str(_("This participant was erased."))}
-        # Prolific would send it twice: a process that was killed here has perhaps sent it, so no other tries.
+        # A repeated call would send the message twice: a process killed here may have sent it, so it is not retried.
         rows = Shard.objects.filter(kind=self.name, job_id=work.job.pk, payload__participant=person)
         if not rows.exclude(payload__has_key="begun").update(payload={**work.shard, "begun": True}):
             return {
