@@ -1,8 +1,8 @@
 """Human evaluation datasheet, filled in from a study.
 
-It is HEDS 3.0 (Belz and Thomson, 2025). `datasheet_questions` has the questions with their numbers. A program can
-answer some of them; the others are answered by the researcher on a page of the study, and
-`webapp.studies.lifecycle` keeps these answers. Files are Markdown and JSON.
+It is HEDS 3.0 (Belz and Thomson, 2025). `datasheet_questions` has the numbered questions. Some are answered from the
+study; researchers answer the others on a page, and `webapp.studies.lifecycle` stores these answers. Files are Markdown
+and JSON.
 """
 
 from __future__ import annotations
@@ -51,12 +51,12 @@ _PLATFORMS = {
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A question with its answers.
+    """Datasheet question with its answers.
 
     Attributes:
-        criterion: key of the scale that it is asked of; empty for the study.
-        from_study: what the study says.
-        from_people: what the researchers wrote.
+        criterion: key of the scale it is about; empty for the whole study.
+        from_study: answer derived from the study.
+        from_people: answer of the researchers.
     """
 
     question: DatasheetQuestion
@@ -76,7 +76,9 @@ class Entry:
 
 
 def datasheet_of(study: Study) -> list[Entry]:
-    """Return every question of the datasheet with its answers, those about criteria once for each scale."""
+    """Return all datasheet questions with answers.
+
+    Questions about criteria are repeated for each scale."""
     scales = [question for question in post_task_questions(study.version) if question.kind == "scale"]
     of_study = _of_study(study)
     agreement, self_agreement = _agreement(study), _own_agreement(study)
@@ -181,7 +183,9 @@ def _selection(study: Study) -> str:
 
 
 def _conditions(study: Study) -> str:
-    """Describe the factors, and the number of rated conversations in every cell; empty without factors."""
+    """Describe the factors and the rated conversations per cell.
+
+    Empty without factors."""
     factors = study.values.conditions.factors
     if not factors:
         return ""
@@ -254,7 +258,7 @@ def _quality_types(study: Study) -> str:
 
 
 def _checks(study: Study) -> list[str]:
-    """Return the checks among what is judged and asked."""
+    """Return the attention checks among items and questions."""
     attention, checking = study.values.attention, study.values.checking
     checks = []
     if attention.attention_checks and attention.n_checks:
@@ -269,7 +273,7 @@ def _checks(study: Study) -> list[str]:
 
 
 def _asked_before(study: Study) -> list[str]:
-    """Return the checks that must be passed before the task."""
+    """Return the checks before the task."""
     checks = []
     if study.values.checking.quiz_questions:
         checks.append("questions about the instructions")
@@ -364,7 +368,7 @@ def _significance(*, relative: bool) -> str:
 
 
 def _agreement(study: Study) -> dict[str, tuple[str, str]]:
-    """Return by scale how agreement between evaluators was measured, and how high it is."""
+    """Return method and size of inter-rater agreement by scale."""
     if get_protocol(study).compares_pairs:
         results = study_pairs(study).results
         return {
@@ -389,7 +393,7 @@ def _agreement(study: Study) -> dict[str, tuple[str, str]]:
 
 
 def _own_agreement(study: Study) -> dict[str, tuple[str, str]]:
-    """Return by scale how agreement of each evaluator with themselves was measured, and how high it is."""
+    """Return method and size of intra-rater agreement by scale."""
     method = (
         "Share of items shown twice with identical answers, over participants; 90% interval, clustered by participant."
     )
@@ -410,7 +414,7 @@ def _value(coefficient: Any) -> str:
 
 
 def datasheet_md(study: Study, entries: Sequence[Entry]) -> str:
-    """Return the datasheet as Markdown; questions still to be answered stand there in bold."""
+    """Return the datasheet as Markdown, with open questions in bold."""
     n_open = sum(question_entry.is_open for question_entry in entries)
     parts = [
         f"# Human evaluation datasheet: {study.name}\n",

@@ -1,7 +1,7 @@
 """Questions of the human evaluation datasheet, numbered as in version 3.0, reworded.
 
 A. Belz and C. Thomson (2025): HEDS 3.0: The Human Evaluation Data Sheet Version 3.0. GEM 2025. Its form is at
-nlp-heds.github.io. Version 2.0 (A. Shimorina and A. Belz, 2022, HumEval) had several of them in one.
+nlp-heds.github.io. Version 2.0 (A. Shimorina and A. Belz, 2022, HumEval) combined several of them.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ SECTIONS = {
 
 @dataclass(frozen=True, slots=True)
 class DatasheetQuestion:
-    """One question of the datasheet.
+    """Question of the datasheet.
 
     Attributes:
-        by_people: only people can answer it, or what the study says is only a part.
-        each: asked of every criterion, which is every scale that people rate on.
+        by_people: True if researchers must answer it or complete the answer.
+        each: True if repeated for every criterion, that is, every rating scale.
     """
 
     number: str
@@ -115,7 +115,7 @@ QUESTIONS = (
 
 
 def key_of(number: str, criterion: str = "") -> str:
-    """Return the key of an answer: the question's number, with the criterion's key where there is one for each."""
+    """Return an answer's key: question number and criterion, if any."""
     return f"{number}/{criterion}" if criterion else number
 
 
@@ -132,6 +132,6 @@ _OF_TWO = {
 
 
 def key_now(key: str) -> str:
-    """Return the present key of an answer that was stored by a number of version 2.0."""
+    """Return the current key of an answer stored under version 2.0."""
     number, slash, criterion = key.partition("/")
     return f"{_OF_TWO.get(number, number)}{slash}{criterion}"

@@ -1,6 +1,6 @@
 """Import of a file, and six sample conversations to try it.
 
-A first pass examines the file, a second stores it, in constant memory.
+The first pass examines the file and the second stores it, both in constant memory.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _CORRELATED = 20_000
 """Conversations over which questions are correlated."""
 _BOTS = ("sample-curious", "sample-curt")
 _SAID: list[list[tuple[str, str, str]]] = [
-    # what the person said, and what each of the two chatbots answered to it
+    # the participant's message, and the replies of both chatbots
     [
         ("I finally planted tomatoes on my balcony.", "Lovely! How many plants did you put out?", "Tomatoes are red."),
         (
@@ -81,7 +81,7 @@ _SAID: list[list[tuple[str, str, str]]] = [
 
 
 def conversations_sample() -> list[Record]:
-    """Return the conversations as an import reads them: each chatbot in every talk."""
+    """Return the sample as import records, one per chatbot and conversation."""
     return [
         Record(
             line=number,
@@ -104,16 +104,16 @@ _FIRST, _LISTED = 5, 200
 
 @dataclass(frozen=True, slots=True)
 class ImportChoices:
-    """Decisions of a researcher about a file.
+    """Researcher's decisions about an import file.
 
     Attributes:
-        scales: of its questions; else the smallest and largest values seen stand in, which bound no interval.
-        language: of all conversations, as a code of ISO 639; without it metrics tell it by the words of each.
+        scales: scales of its questions; otherwise the observed extremes are used, which do not limit intervals.
+        language: ISO 639 code of all conversations; without it metrics detect the language.
         columns: role of columns of a table, as in `csv_roles.ROLES`; others, and None: by their names.
         reversed, higher: questions on which a high answer is a bad one, or a good one, in addition to those that the
             study knows.
         labels: words at the lowest and the highest answer of a question.
-        controls: bots made to be bad; None: as the file marks them.
+        controls: bots that are deliberately bad; None: as marked in the file.
     """
 
     scales: FileScales = field(default_factory=FileScales)
@@ -132,11 +132,11 @@ class FileContents:
     Attributes:
         bots: number of conversations by bot; controls: bots of degraded conversations.
         real: bots of other conversations, which are no controls.
-        seen: smallest and largest value of every dimension, on the scales given.
+        seen: smallest and largest value of every dimension within the given scales.
         questions: dimensions of all answers, on the scales given or not.
-        first: the first records; left_out: the first that could not be read.
-        notes: what was guessed, and the columns that are not used.
-        is_cut: whether the pass ended before the file.
+        first: the first records; left_out: the first invalid ones.
+        notes: guesses made, and unused columns.
+        is_cut: True if the pass stopped before the end of the file.
         sums: by bot and conversation, the sum and the number of the answers to each question, of the first
             conversations.
     """
@@ -253,10 +253,10 @@ def import_conversations(
     language: str = "",
     progress: Progress | None = None,
 ) -> ImportReport:
-    """Load a file into the study, made if there is none. Done again, it adds nothing.
+    """Import a file into the study, creating it if needed (idempotent).
 
     Args:
-        path: in one of the formats of `formats/`, or a data package, which makes its study again.
+        path: file in a format of `formats/`, or a data package, which recreates its study.
         choices: of the researcher; None: `scale` and `language` alone.
         scale: of all dimensions, or by dimension, under "" that of all others. An answer beyond its scale is left out
             and reported.
@@ -264,7 +264,7 @@ def import_conversations(
         progress: called with ("reading" or "storing", records so far).
 
     Raises:
-        OSError, ValueError: the file cannot be opened, or is in no known format; or a scale is none.
+        OSError, ValueError: the file cannot be opened, or is in no known format; or a scale is invalid.
         Refused: see `study_for_import` and `language_checked`.
     """
     chosen = choices or ImportChoices(FileScales.read(scale), language)
@@ -338,7 +338,9 @@ def import_conversations(
 
 
 def _choices_store(study: Study, chosen: ImportChoices, contents: FileContents) -> None:
-    """Store which bots of the file are controls, and the direction and the labels of questions; nothing is undone."""
+    """Store controls and the questions' directions and labels.
+
+    Existing decisions are never reverted."""
     marked = contents.controls - contents.real if chosen.controls is None else contents.bots.keys() & chosen.controls
     if marked:
         controls_mark(study=study, bots=marked)
@@ -350,7 +352,7 @@ def _choices_store(study: Study, chosen: ImportChoices, contents: FileContents) 
 
 
 def _direction_questions(study: Study, contents: FileContents) -> list[str]:
-    """Ask for the direction of questions whose answers contradict the others, where it is not known."""
+    """Add notes about questions with unknown direction that contradict the others."""
     opposed = contents.opposed
     if not opposed:
         return []

@@ -1,7 +1,7 @@
 """Files of jobs: exports to download, and uploads to import.
 
-They lie in the data folder, which web processes and workers share, and hold participants' texts. So no other user
-of the machine may read them; exports are removed after `EXPORTS_KEPT`, and at once when a participant of their
+They are stored in the data folder, which web processes and workers share. They contain participants' texts, so other
+users of the machine cannot read them; exports are removed after `EXPORTS_KEPT`, and at once when a participant of their
 study is erased.
 """
 
@@ -46,9 +46,9 @@ _LISTED = 20
 
 
 def export_size(table_name: str, study: Study, options: ExportOptions) -> int:
-    """Return about how many rows a table has; of one that does not count them, the study's messages.
+    """Estimate a table's rows; by default, the number of messages.
 
-    Of a data package it is how many its main tables have together.
+    For a data package, the sum over its main tables.
 
     Raises:
         UnknownName: there is no such table.
@@ -68,7 +68,7 @@ def export_title(table_name: str) -> str:
 
 
 def export_rights(table_name: str, options: ExportOptions) -> set[Right]:
-    """Return the rights that a file needs: its table's, and that to private data where they are requested."""
+    """Return the rights needed for a file, including private data if requested."""
     if table_name == PACKAGE:
         return package_rights(options)
     exporter = exporter_get(table_name)
@@ -79,7 +79,7 @@ def export_rights(table_name: str, options: ExportOptions) -> set[Right]:
 
 
 def export_make(*, study: Study, payload: dict[str, Any], created_by: User | None = None) -> Job:
-    """Return the job that makes a file of a table, asking for it unless one like it is under way.
+    """Return the job that exports a table, reusing a running one.
 
     Args:
         payload: as `kinds.exporting.ExportAsked` has it.
@@ -97,26 +97,26 @@ def export_make(*, study: Study, payload: dict[str, Any], created_by: User | Non
 
 
 def export_folder() -> Path:
-    """Return the folder of the files, made for its owner alone if need be."""
+    """Return the exports folder, created with owner-only access."""
     folder = Path(settings.DATA_DIR) / "exports"
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     return folder
 
 
 def export_path(job: Job) -> Path:
-    """Return the path of a job's file once it is made."""
+    """Return the path of a finished job's file."""
     return export_folder() / f"export-{job.pk}.{job.payload['format']}"
 
 
 def exports_of(study: Study) -> list[Job]:
-    """Return the newest exports of a study that are under way, came to nothing, or whose file is still there."""
+    """Return a study's newest exports that run, failed or still have a file."""
     newest = Job.objects.filter(kind="export", study=study).select_related("study")[:_LISTED]
     return [
         job
         for job in newest
         if (
             job.payload["what"] in exporters or job.payload["what"] == PACKAGE
-        )  # else of a plug-in that is not installed here
+        )  # otherwise its plug-in is not installed here
         and (job.state != State.DONE or export_path(job).is_file())
     ]
 
@@ -126,12 +126,12 @@ UNFINISHED_KEPT = timedelta(hours=1)
 
 
 def is_unfinished(file: Path) -> bool:
-    """Return True for a file that is still being written, or whose process was killed meanwhile."""
+    """Return True for a file still being written, or left by a killed process."""
     return file.suffix == ".part"
 
 
 def files_expire() -> int:
-    """Remove old exports, uploads that no job waits for, and what killed processes left. Returns how many."""
+    """Remove old exports, unused uploads and leftovers; return the number."""
     waiting = Job.everywhere.filter(kind="import", state__in=(*UNFINISHED, State.INTERRUPTED))
     awaited_files = set(waiting.values_list("payload__file", flat=True))
     n_removed = 0
@@ -147,17 +147,17 @@ def files_expire() -> int:
 
 
 def exports_forget(studies: Collection[int]) -> None:
-    """Remove all files made of these studies, and stop those under way: a participant was erased."""
+    """Remove these studies' exports and stop running ones, after an erasure."""
     for job in Job.objects.filter(kind="export", study__in=studies):
         if not job.is_over:
             job_cancel(job=job)
         export_path(job).unlink(missing_ok=True)
-        for unfinished in export_folder().glob(f".{export_path(job).stem}.*"):  # of a killed process
+        for unfinished in export_folder().glob(f".{export_path(job).stem}.*"):  # left by a killed process
             unfinished.unlink(missing_ok=True)
 
 
 def upload_folder() -> Path:
-    """Return the folder of uploads, made for its owner alone if need be."""
+    """Return the uploads folder, created with owner-only access."""
     folder = Path(settings.DATA_DIR) / "imports"
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     return folder
@@ -167,7 +167,7 @@ UPLOAD_ENDINGS = (".jsonl.gz", ".jsonl", ".json", ".csv.gz", ".csv", ".tsv", ".p
 
 
 def upload_keep(upload: UploadedFile, user: User) -> str:
-    """Write an upload into the data folder for its owner's next steps, and return its name there.
+    """Store an upload for its owner's next steps; return its stored name.
 
     Raises:
         Refused: as `upload_write`.
@@ -178,12 +178,12 @@ def upload_keep(upload: UploadedFile, user: User) -> str:
 
 
 def upload_name(path: Path) -> str:
-    """Return the name of an upload as its owner knows it."""
+    """Return the original file name of an upload."""
     return path.name.split("-", 2)[-1]
 
 
 def upload_ending(name: str) -> str:
-    """Return the one of `UPLOAD_ENDINGS` that a file's name has.
+    """Return the ending in `UPLOAD_ENDINGS` of a file name.
 
     Raises:
         Refused: `bad_file`.
@@ -205,7 +205,7 @@ def is_upload_name(name: str) -> bool:
 
 
 def upload_kept(name: str, user: User) -> Path | None:
-    """Return the path of a user's upload; None if it is another's, was imported or has expired."""
+    """Return a user's upload; None if expired, imported or someone else's."""
     path = upload_folder() / name
     return path if name.startswith(f"{user.pk}-") and path.is_file() else None
 
@@ -217,10 +217,10 @@ def upload_job(name: str, user: User) -> Job | None:
 
 
 def upload_import(*, path: Path, name: str, study: str, created_by: User, enqueue: bool = True, **choices: Any) -> Job:
-    """Return the job that imports an upload; asked twice, it is the same job.
+    """Return the job that imports an upload, one per upload.
 
     Args:
-        path: of the upload, which the job removes.
+        path: path of the upload, which the job removes.
         name: that its owner gave it.
         study: key of the study that it goes into; made if there is none.
         choices: further fields of `ImportParams`.
@@ -238,10 +238,10 @@ def upload_import(*, path: Path, name: str, study: str, created_by: User, enqueu
 
 @contextmanager
 def upload_errors(path: Path, name: str) -> Iterator[None]:
-    """Refuse an upload that cannot be read, by the name that the person gave it.
+    """Refuse an unreadable upload, naming it by its original name.
 
     Args:
-        path: where it lies meanwhile, which messages name.
+        path: its temporary path, which messages would mention.
 
     Raises:
         Refused: `bad_file`.
@@ -254,7 +254,7 @@ def upload_errors(path: Path, name: str) -> Iterator[None]:
 
 
 def upload_write(upload: UploadedFile, folder: Path, name: str) -> Path:
-    """Write an upload as `name` with its own ending, and return where it lies.
+    """Write an upload as `name` with its own ending; return the path.
 
     Raises:
         Refused: `bad_file`: its ending is none of `UPLOAD_ENDINGS`; `too_large`; `disk_full`.
@@ -275,9 +275,9 @@ def upload_write(upload: UploadedFile, folder: Path, name: str) -> Path:
 
 
 def uploads_forget(studies: Collection[int]) -> None:
-    """Remove files whose import into these studies failed: a participant was erased, and may stand in them.
+    """Remove files of failed imports into these studies, after an erasure.
 
-    An import that was done has removed its file, and one that is under way will.
+    The files may contain the participant. Finished imports have removed their file, and running ones will.
     """
     keys = Study.objects.filter(pk__in=studies).values_list("key", flat=True)
     jobs = Job.objects.filter(kind="import", payload__study__in=list(keys))

@@ -1,4 +1,4 @@
-"""Reports shared by a link, which readers without an account may open."""
+"""Reports shared by a link with readers without an account."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from webapp.studies.models import Study
 
 
 class SharedReport(TimeStamped):
-    """A report as it was when it was shared; of the link's token only a digest is kept."""
+    """Snapshot of a shared report; only a digest of its token is stored."""
 
     class Ended(models.TextChoices):
-        """Reasons why a link opens nothing any more."""
+        """Reasons why a link no longer works."""
 
         WITHDRAWN = "withdrawn", _("Withdrawn")
         ERASED = "erased", _("Ended because a participant's data were removed")

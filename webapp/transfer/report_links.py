@@ -1,6 +1,6 @@
 """Links to a report for readers without an account.
 
-A link is shown once, stored as a digest, and can be withdrawn at any time.
+A link is shown once, stored as a digest, and can be revoked at any time.
 """
 
 from __future__ import annotations
@@ -36,12 +36,14 @@ def share_make(
     days: int | None = None,
     made_by: User | None = None,
 ) -> tuple[SharedReport, str]:
-    """Share a report as it is now. Returns its row and the token of its link, which is kept nowhere.
+    """Share a snapshot of a report; return its row and token.
+
+    The token is not stored.
 
     Args:
-        name: whom it is for.
+        name: intended reader.
         document: the report, compressed.
-        days: until the link ends by itself; None: never.
+        days: days until the link expires; None: never.
 
     Raises:
         Refused: `bad_share`: no name, or an impossible number of days.
@@ -67,30 +69,32 @@ def share_make(
 
 
 def share_withdraw(*, share: SharedReport) -> None:
-    """End a link for good, and remove what it showed; done twice, the first time stands."""
+    """Revoke a link and delete its report (idempotent)."""
     _end(SharedReport.objects.filter(pk=share.pk), SharedReport.Ended.WITHDRAWN)
 
 
 def shares_forget(studies: Collection[int]) -> None:
-    """End the links to reports of these studies: a participant was erased, whose answers the numbers include."""
+    """Revoke the links to these studies' reports after an erasure.
+
+    The numbers include the erased participant's answers."""
     _end(SharedReport.objects.filter(study__in=studies), SharedReport.Ended.ERASED)
 
 
 def share_find(token: str) -> SharedReport | None:
     """Return the shared report of a link's token, without the document, even if it has ended.
 
-    None where there never was such a link.
+    None if there never was such a link.
     """
     return SharedReport.objects.defer("document").filter(digest=_digest(token)).first()
 
 
 def share_document(digest: str) -> bytes:
-    """Return the report that a link shows, compressed, by the digest of its token."""
+    """Return a link's compressed report by the digest of its token."""
     return bytes(SharedReport.objects.values_list("document", flat=True).get(digest=digest))
 
 
 def share_is_over(share: SharedReport) -> str:
-    """Explain why a link opens nothing any more; "" while it does."""
+    """Explain why a link no longer works; "" while it does."""
     if share.ended_at is not None:
         reasons = {
             SharedReport.Ended.WITHDRAWN: _("It was revoked on {day}."),
@@ -103,7 +107,7 @@ def share_is_over(share: SharedReport) -> str:
 
 
 def shares_of(study: Study) -> QuerySet[SharedReport]:
-    """Return the study's links, the newest first, those that have ended too, without what they show."""
+    """Return the study's links, newest first, including revoked ones, without reports."""
     return SharedReport.objects.filter(study=study).defer("document").select_related("made_by")
 
 

@@ -1,7 +1,7 @@
 """Writes of imported records: the study they make, its rubric, and conversations in batches.
 
-Everything may be done twice: conversations are unique on study, external id and bot, ratings on conversation
-and external id.
+All writes are idempotent: conversations are unique by study, external id and bot, ratings by conversation and external
+id.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class ImportedBatch:
 
 @contextmanager
 def unfinished_import(study: Study) -> Iterator[None]:
-    """Mark a study as not whole until its import is done; of one that fails the reason stays."""
+    """Mark a study as incomplete during its import; a failure keeps the reason."""
     studies = Study.objects.filter(pk=study.pk)
     studies.update(import_error="The import did not finish.")
     try:
@@ -62,7 +62,7 @@ def unfinished_import(study: Study) -> Iterator[None]:
 
 
 def study_for_import(*, key: str, bots: Collection[str], seen: Mapping[str, Scale], scales: FileScales) -> Study:
-    """Return the study that imported records go into, with a rubric that holds their ratings.
+    """Return the study for imported records, with a matching rubric.
 
     A study made by an import gets a new version of its rubric when the file has further dimensions or
     values beyond its scales, and its ratings move there. A study that was not made by an import is never
@@ -71,7 +71,7 @@ def study_for_import(*, key: str, bots: Collection[str], seen: Mapping[str, Scal
     Args:
         bots: all bots of the file.
         seen: smallest and largest value of every dimension in the file.
-        scales: given by the researcher; else the values seen make the scales.
+        scales: given by the researcher; otherwise inferred from the observed values.
 
     Raises:
         Refused: the key is none; or the rubric of a study that was not made by an import lacks a dimension,
@@ -119,7 +119,7 @@ def study_for_import(*, key: str, bots: Collection[str], seen: Mapping[str, Scal
 
 
 def language_checked(language: str) -> str:
-    """Return the code of a language as it is stored: `de`, `pt-br`; nothing for nothing.
+    """Return a language code as stored (`de`, `pt-br`); empty for empty.
 
     Raises:
         Refused: `bad_language`.
@@ -131,7 +131,7 @@ def language_checked(language: str) -> str:
 
 
 def records_store(*, study: Study, records: Sequence[Record], language: str = "") -> ImportedBatch:
-    """Store a batch; what is there already stays as it is, but for a language that it did not have.
+    """Store a batch; existing rows only get a missing language.
 
     A record whose key is that of a stored conversation with other turns is skipped with the reason.
     """
@@ -188,7 +188,7 @@ def _conversations(
     Conversation.objects.bulk_create(rows.values(), ignore_conflicts=True, batch_size=500)
     stored_now = _stored_ids(study, [record for _key, record in keyed_records])
     everything = {key: stored_now[key] for key, _record in keyed_records}
-    # Another import may have been faster with some of them; then its rows stand, and its turns.
+    # A concurrent import may have stored some of them; then its rows and turns are kept.
     new = {key: row.pk for key, row in rows.items() if everything.get(key) == row.pk}
     turns = [
         Turn(conversation_id=pk, index=i, speaker=turn.speaker, text=turn.text, vote=turn.vote)
@@ -238,7 +238,7 @@ def _conversation(study: Study, record: Record, version: BotVersion, language: s
 
 
 def _times(new: Mapping[Key, uuid.UUID], first: Mapping[Key, Record]) -> None:
-    """Give turns the times of the file; a new row always starts with the present."""
+    """Set the turns' times from the file, because new rows get the current time."""
     timed = {new[name]: first[name].times for name in new if first[name].times}
     turns = list(Turn.objects.filter(conversation_id__in=list(timed)).only("id", "index"))
     for turn in turns:
@@ -249,7 +249,7 @@ def _times(new: Mapping[Key, uuid.UUID], first: Mapping[Key, Record]) -> None:
 def _ratings(
     study: Study, keyed_records: Sequence[tuple[Key, Record]], ids: Mapping[Key, uuid.UUID]
 ) -> tuple[int, list[Skipped]]:
-    """Store new ratings; a rater's that is stored with other answers stays, and the file's is reported."""
+    """Store new ratings; conflicting ratings of a rater are reported, not stored."""
     people = _participants(study, [record for _key, record in keyed_records])
     now = database_now()
     rows: list[Rating] = []
@@ -264,7 +264,7 @@ def _ratings(
         used: set[str] = set()
         for rating in record.ratings:
             answers = dict(rating.answers)
-            # Without a name, one with the same answers is the same; another is somebody else's.
+            # Without a rater name, equal answers count as the same rating, others as another rater's.
             name = next(
                 name
                 for name in (rating_external_id(rating, n) for n in count(1))
@@ -282,8 +282,8 @@ def _ratings(
             rows.append(
                 Rating(
                     conversation_id=ids[key],
-                    # Live chats allow one rating per participant; a rater's further ones in a file are
-                    # kept by name.
+                    # Live chats allow one rating per participant; a rater's additional ones in a file are stored by
+                    # name.
                     participant_id=people.get(rating.rater) if name == rating.rater else None,
                     rater=rating.rater,
                     external_id=name,
@@ -298,7 +298,7 @@ def _ratings(
 
 
 def rating_external_id(rating: RecordRating, occurrence: int) -> str:
-    """Tell a record's ratings apart by the rater, counted where one has several or has no name."""
+    """Return a rating's external id: its rater, numbered if not unique."""
     return rating.rater if rating.rater and occurrence == 1 else f"{rating.rater}#{occurrence}"
 
 
@@ -310,7 +310,7 @@ def _participants(study: Study, records: Sequence[Record]) -> dict[str, uuid.UUI
 
 
 def _stored_ids(study: Study, records: Collection[Record]) -> dict[Key, uuid.UUID]:
-    """Return the ids of stored conversations with the records' external ids, whatever their bots."""
+    """Return stored conversations with the records' external ids, for any bot."""
     conversations = Conversation.objects.filter(
         study=study, source=Conversation.Source.IMPORT, external_id__in={record.external_id for record in records}
     )
@@ -330,7 +330,7 @@ def _turns_of(ids: Collection[uuid.UUID]) -> dict[uuid.UUID, tuple[chatbots.Turn
 
 
 def scales_known(study: Study, scales: FileScales) -> FileScales:
-    """Return the given scales, and those that an earlier import was given."""
+    """Return the given scales and those of earlier imports."""
     rows = study.rubric.dimensions.filter(scale_inferred=False)
     earlier = {row.key: row.scale for row in rows} if scales.default is None else {}
     return FileScales(scales.default, {**earlier, **scales.by_question})
@@ -339,16 +339,16 @@ def scales_known(study: Study, scales: FileScales) -> FileScales:
 def _rubric(
     name: str, seen: Mapping[str, Scale], file_scales: FileScales, *, earlier: Mapping[str, Dimension] | None = None
 ) -> Rubric:
-    """Make a rubric with a question per dimension; each has its own scale where they differ.
+    """Create a rubric with a question per dimension, with own scales if needed.
 
     Args:
-        earlier: rows of the rubric before, whose direction and labels stay.
+        earlier: rows of the previous rubric, whose direction and labels are kept.
     """
     scales = {key: file_scales.get(key) or ends for key, ends in seen.items()}
     low, high = file_scales.default or (
         (min(pair[0] for pair in scales.values()), max(pair[1] for pair in scales.values())) if scales else (1.0, 7.0)
     )
-    if low == high:  # one value only was seen
+    if low == high:  # only one value was observed
         high = low + 1
     dimensions = []
     for key, (own_low, own_high) in scales.items():
@@ -403,7 +403,7 @@ def _check_fits(study: Study, scales: Mapping[str, Scale], seen: Mapping[str, Sc
 
 
 def _changed(study: Study, changed: dict[str, Any]) -> Study:
-    """Store what a file adds to the study, which live participants agreed to without it."""
+    """Store a file's additions as a new version, since participants consented to the old one."""
     n_agreed = study.participants.filter(AGREED_BY_PEOPLE).count()
     if n_agreed:
         raise Refused(
@@ -415,7 +415,7 @@ def _changed(study: Study, changed: dict[str, Any]) -> Study:
 
 
 def _check_stored(study: Study, scales: FileScales) -> None:
-    """Check that scales given by hand hold what is stored, too.
+    """Check that given scales also contain the stored values.
 
     Raises:
         Refused: `other_scale`, with the value beyond it.

@@ -41,7 +41,7 @@ def write_file(
     """Write a table to a file, replacing it, and return the number of rows.
 
     Args:
-        raw: leave CSV cells as they are, even where a spreadsheet would run them as formulas.
+        raw: do not escape CSV cells, even those that a spreadsheet would run as formulas.
 
     Raises:
         OSError: if it cannot be written; then nothing is left behind.
@@ -58,7 +58,7 @@ def write_file(
 
 @contextmanager
 def whole_file(path: Path) -> Iterator[IO[bytes]]:
-    """Yield a file to write to, which takes the place of `path` at the end: whole or not at all.
+    """Yield a file that replaces `path` on success.
 
     Raises:
         OSError: if it cannot be written; then nothing is left behind.
@@ -106,7 +106,7 @@ class _Counted:
 
 
 class _Lines:
-    """A file for `csv.writer` that keeps what was written until it is taken."""
+    """Buffer for `csv.writer`, emptied by the reader."""
 
     def __init__(self) -> None:
         self.parts: list[str] = []
@@ -240,7 +240,7 @@ def pieces_of(file: BinaryIO) -> Iterator[bytes]:
 def sent(
     pieces: Iterator[bytes], key: str, content_name: str, file_format: Format | Literal["zip"], *, is_private: bool
 ) -> StreamingHttpResponse:
-    """Send pieces of a file under the name of what is in it."""
+    """Respond with a file's pieces under the name of its content."""
     kind = "application/zip" if file_format == "zip" else CONTENT_TYPES[file_format]
     response = StreamingHttpResponse(pieces, content_type=kind)
     name = f"{key}-{content_name}{'-private' if is_private else ''}"

@@ -1,1 +1,1 @@
-"""Exported tables, a file for those of one kind; `base.exporters` finds them."""
+"""Exported tables, one file per kind; `base.exporters` imports them."""

@@ -1,7 +1,7 @@
 """Contract of an exported table, its registry, and the data dictionary.
 
-An exporter declares its columns, with the meaning of each, and yields rows in the columns' order while it reads the
-database in chunks: memory does not grow with the table. `writers.py` makes files of them. Answers to a study's
+An exporter declares its columns with their meaning and yields rows in that order, reading the database in chunks, so
+memory does not grow with the table. `writers.py` writes the files. Answers to a study's
 questions have columns of their own (`answer_column`).
 """
 
@@ -35,14 +35,14 @@ Source = Study | SelfPlayRun
 
 @dataclass(frozen=True, slots=True)
 class ColumnQuestion:
-    """The question whose answers a column holds.
+    """Question whose answers a column contains.
 
     Attributes:
-        when: it is asked: before the first task, or after each.
-        low, high: ends of its scale; None where it has none.
-        is_reversed: a high answer is a bad one, False a good one, None not known; the table has it as it was given.
-        is_check: it is an attention check.
-        is_inferred: the ends were read off imported answers.
+        when: whether it is asked before the first task or after each.
+        low, high: ends of its scale; None without a scale.
+        is_reversed: True if high answers are bad, False if good, None if unknown; the table has raw answers.
+        is_check: True for an attention check.
+        is_inferred: True if the ends were inferred from imported answers.
     """
 
     key: str
@@ -57,17 +57,17 @@ class ColumnQuestion:
 
 @dataclass(frozen=True, slots=True)
 class ExportColumn:
-    """One column: its name, what it means and what its values are.
+    """Column: its name, meaning and values.
 
     `json` values are nested in JSON Lines and JSON texts in CSV and Parquet; times are UTC.
 
     Attributes:
-        labels: values that have words, each with them; of a text all that there can be.
-        unit: of a number.
+        labels: labels by value; for texts, all possible values.
+        unit: unit of a number.
         missing: why a cell may be empty.
-        asked: the question that was answered.
-        is_person: it names a person; a data package has a pseudonym there.
-        is_private: a data package has it only where private data are asked for.
+        asked: the answered question.
+        is_person: True if it identifies a person; data packages replace it by a pseudonym.
+        is_private: True if data packages include it only with private data.
     """
 
     name: str
@@ -86,11 +86,11 @@ class ExportOptions:
     """Options of an export beyond the usual content.
 
     Attributes:
-        include_synthetic: chats of scripted participants.
-        include_failed: chats that ended because the bot failed, and work of participants who missed an attention check.
-        include_private: ids that recruitment platforms gave to participants, and completion codes.
+        include_synthetic: also export chats of scripted participants.
+        include_failed: also export chats whose bot failed, and work of participants who missed an attention check.
+        include_private: also export platform ids of participants, and completion codes.
         without: names of flags; the work of participants with one of them is left out.
-        include_images: files of the images that participants sent, in a data package.
+        include_images: also include participants' images in a data package.
         search: a query of the conversation browser, which filters tables of conversations; empty: none.
     """
 
@@ -103,15 +103,13 @@ class ExportOptions:
 
 
 class Exporter(Protocol):
-    """One exported table.
+    """Exported table of a study.
 
-    Some things are left out by most tables: `right`, for one that asks for more than the right to read on the
-    dashboard; `count(study, options)`, the number of rows (of results, where a row is computed from several), for one
-    that stands among the main tables of the export page; `is_small`, for one that does not grow with the study;
-    `packaged`, the name of its file in a data package, for one that belongs into it; `has_codes`, for one whose
-    private columns hold completion codes: with them it asks for the right to pay, too; `of_runs`, for one whose
-    `columns` and `rows` take a self-play run in place of a study; and `is_searched`, for one of conversations alone,
-    which `ExportOptions.search` narrows.
+    Optional attributes: `right`, if reading the dashboard is not enough; `count(study, options)`, the number of rows
+    (or of results that rows are computed from), for main tables of the export page; `is_small`, if it does not grow
+    with the study; `packaged`, its file name in a data package; `has_codes`, if its private columns hold completion
+    codes, which also need the right to pay; `of_runs`, if `columns` and `rows` also accept a self-play run; and
+    `is_searched`, if it has conversations only, which `ExportOptions.search` filters.
     """
 
     name: str
@@ -131,7 +129,7 @@ exporters: Registry[Exporter] = Registry("table", "webapp.transfer.exporters")
 
 
 def register_exporter(cls: C) -> C:
-    """Decorate a class: make one exporter of it and list it."""
+    """Instantiate and register the decorated class as an exporter."""
     exporters.register(cls)
     return cls
 
@@ -145,14 +143,14 @@ def exporter_get(name: str) -> Exporter:
     """Return the exporter called `name`.
 
     Raises:
-        UnknownName: there is none; the message names the nearest ones.
+        UnknownName: for an unknown name; the message suggests similar ones.
     """
     return exporters.get(name)
 
 
 @dataclass(frozen=True, slots=True)
 class ExportTable:
-    """A table of one study or run: its columns, and its rows as they are read."""
+    """Table of a study or run: its columns and lazily read rows."""
 
     exporter: Exporter
     columns: Sequence[ExportColumn]
@@ -163,7 +161,7 @@ def table_of(study: Study, name: str, options: ExportOptions) -> ExportTable:
     """Return a table of a study.
 
     Raises:
-        UnknownName: there is no table of this name; the message names the nearest ones.
+        UnknownName: for an unknown name; the message suggests similar ones.
     """
     exporter = exporters.get(name)
     return ExportTable(exporter, exporter.columns(study, options), exporter.rows(study, options))
@@ -178,7 +176,7 @@ def table_of_run(run: SelfPlayRun, name: str, options: ExportOptions) -> ExportT
     """Return a table of a self-play run.
 
     Raises:
-        UnknownName: runs have no table of this name; the message names those that they have.
+        UnknownName: runs have no such table; the message lists those they have.
     """
     exporter: Any = next((run_exporter for run_exporter in run_exporters() if run_exporter.name == name), None)
     if exporter is None:
@@ -188,11 +186,11 @@ def table_of_run(run: SelfPlayRun, name: str, options: ExportOptions) -> ExportT
 
 
 def search_check(source: Source, name: str, options: ExportOptions) -> None:
-    """Check that the requested query can filter a table, before any of its rows are read.
+    """Check that the query can filter a table, before reading rows.
 
     Raises:
-        Unreadable: the line cannot be read; with what is wrong and a line that would work.
-        ValueError: the table is not of conversations alone; the message names those that are.
+        Unreadable: the query is invalid; with the error and a valid example.
+        ValueError: the table cannot be filtered; the message lists those that can.
     """
     if not options.search:
         return
@@ -212,23 +210,23 @@ def exporter_counts(study: Study, options: ExportOptions) -> dict[str, int]:
 
 
 def study_key(source: Source) -> str | None:
-    """Return the key of the study; None for a self-play run, which is of none."""
+    """Return the study's key; None for a self-play run."""
     return source.key if isinstance(source, Study) else None
 
 
 def of_source(source: Source, *, prefix: str = "") -> Q:
-    """Return the condition that conversations are a study's, or a self-play run's."""
+    """Return the condition for the conversations of a study or run."""
     if isinstance(source, Study):
         return Q(**{f"{prefix}study": source})
     return Q(**{f"{prefix}selfplay__run": source})
 
 
 def included(study: Source, options: ExportOptions, *, prefix: str = "") -> Q:
-    """Return the condition on conversations that every table shares: what was withdrawn never leaves.
+    """Return the common condition of all tables, without withdrawn data.
 
     Args:
         study: or a self-play run.
-        prefix: the way to the conversation from the model asked, e.g. "conversation__".
+        prefix: lookup path from the queried model to the conversation, e.g. "conversation__".
     """
     condition = of_source(study, prefix=prefix)
     if isinstance(study, Study):
@@ -243,7 +241,7 @@ def included(study: Source, options: ExportOptions, *, prefix: str = "") -> Q:
 
 
 def _searched(study: Source, options: ExportOptions, prefix: str) -> Q:
-    """Return the condition that conversations are among those that are looked for."""
+    """Return the condition that conversations match the search."""
     if not options.search:
         return Q()
     conversations = find_conversations(
@@ -253,7 +251,7 @@ def _searched(study: Source, options: ExportOptions, prefix: str) -> Q:
 
 
 def build_shown_filter(study: Source, options: ExportOptions, *, prefix: str = "") -> Q:
-    """Return the condition on conversations that participants had here, or were given here to rate.
+    """Return the condition for conversations held or rated here.
 
     Args:
         prefix: as `included`.
@@ -279,7 +277,7 @@ def conversations_included(study: Source, options: ExportOptions) -> QuerySet[Co
 
 
 def dialogue_id(conversation_id: Any, external_id: str, bot_params: Mapping[str, Any]) -> str:
-    """Return the id that a conversation has in interchange files: that of its source, or its own."""
+    """Return a conversation's id in interchange files: its source's or ours."""
     if not external_id:
         return str(conversation_id)
     source = bot_params.get("source", "")
@@ -305,9 +303,9 @@ CONVERSATION_COLUMNS = (
 
 
 def condition_columns(source: Source) -> list[ExportColumn]:
-    """Return a column for each factor that a study varies, and for its parts; none of self-play, which has neither.
+    """Return a column per factor and for parts; none for self-play.
 
-    Every table names them alike, `condition_` and the factor's key, so that no question or metric has the name.
+    All tables name them `condition_` plus the factor's key, which no question or metric can have.
     """
     factors = factors_of_study(source) if isinstance(source, Study) else []
     parts = parts_of_study(source) if isinstance(source, Study) else []
@@ -343,7 +341,7 @@ def _imported_factors(source: Source) -> set[str]:
 def condition_cells(
     columns: Sequence[ExportColumn], condition: Mapping[str, str] | None, sitting: str
 ) -> list[str | None]:
-    """Return the cells of these columns."""
+    """Return the cells of the condition columns."""
     values = {f"{CONDITION}{factor}": level for factor, level in (condition or {}).items()} | {SITTING: sitting}
     return [values.get(column.name) or None for column in columns]
 
@@ -355,7 +353,7 @@ def answer_column(question: Question, name: str, when: Literal["before", "after"
     """Return the column of a question.
 
     Args:
-        when: it is asked: before the task or after it.
+        when: whether it is asked before or after the task.
     """
     words = f"Answer {when} the task to “{question.title}”"
     if question.kind == "scale":
@@ -390,7 +388,7 @@ def answer_column(question: Question, name: str, when: Literal["before", "after"
 
 
 def answer_cell(question: Question, answer: Any) -> Any:
-    """Return an answer as its cell has it."""
+    """Return an answer's cell value."""
     if question.kind == "scale":
         return answer
     return BETWEEN_CHOICES.join(answer) if isinstance(answer, list) else answer or ""

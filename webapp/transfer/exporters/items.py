@@ -1,7 +1,7 @@
 """Tables of items and annotations: texts for external raters, items, means, rated replies; labels and notes.
 
-Texts for external raters come in an order and under names that reveal nothing. The table `conversations` has the
-same ids, and `items` the same codes: imported ratings are joined there.
+The order and names of texts for external raters reveal nothing. Imported ratings are joined through the ids of
+`conversations` and the codes of `items`, which are the same.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def _conversations(study: Study, options: ExportOptions) -> Iterator[Sequence[An
     conversations = conversations_included(study, options).prefetch_related(
         Prefetch("turns", Turn.objects.order_by("index"))
     )
-    for row in conversations.order_by("id").iterator(chunk_size=_CHUNK):  # ids are drawn by chance
+    for row in conversations.order_by("id").iterator(chunk_size=_CHUNK):  # ids are random
         turns = [{"speaker": turn.speaker, "text": turn.text} for turn in row.turns.all() if not turn.is_refused]
         yield [str(row.pk), turns]
 
@@ -95,7 +95,7 @@ def _items(study: Study) -> Iterator[Sequence[Any]]:
         part = order[start : start + _CHUNK]
         items = Item.objects.in_bulk(part)
         for pk in part:
-            if item := items.get(pk):  # else it was taken away meanwhile
+            if item := items.get(pk):  # otherwise it was removed in the meantime
                 replies = reply_codes(study, item.key, len(item.responses))
                 coded_replies = [
                     {"code": code, "text": response["text"]}

@@ -79,8 +79,8 @@ class MetricsTable:
 def measured(study: Source, level: str) -> list[tuple[MetricVersion, list[ExportColumn]]]:
     """Return the metric versions with results in this study or run, one per metric, with their columns of a level.
 
-    The present version of a metric goes before older ones; a metric that is not registered any more keeps
-    the columns of its results.
+    The current version of a metric has priority; a metric that is no longer registered keeps the columns of its
+    results.
     """
     registered = {metric.name: metric for metric in metrics_all()}
     current = {metric.identity.key for metric in registered.values()}
@@ -89,7 +89,7 @@ def measured(study: Source, level: str) -> list[tuple[MetricVersion, list[Export
     for version in versions:
         if version.name in metrics_by_name:
             continue
-        # Any one of them; the first by number would have to be looked for.
+        # Any one of them: finding the lowest id would be slow.
         results = MetricResult.objects.filter(of_source(study, prefix="conversation__"), metric=version)
         sample = next(iter(results.order_by()[:1]), None)
         if sample is None:
@@ -190,7 +190,9 @@ _COLUMNS = (
 
 
 def _describe_reason(reason: str | Mapping[str, Any]) -> tuple[str, str]:
-    """Return a reason in words, and its code where it has one: as yet a metric is left out for its languages alone."""
+    """Return a reason in words, and its code if it has one.
+
+    So far, only unsupported languages have a code."""
     if isinstance(reason, str):
         return reason, ""
     return str(other_language(reason["language"], reason["holds"])), reason["code"]

@@ -1,6 +1,6 @@
 """Tables of participants, of the consent texts they agreed to, and of attention checks.
 
-A participant has a row once they agreed, however their submission ended, with the code by which to pay them.
+Every participant who consented has a row, for any ending, with their completion code.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ class ParticipantsTable:
         tasks = Task.objects.prefetch_related("slots").order_by("created_at", "pk")
         answers = QuestionAnswers.objects.order_by("created_at", "pk")
         questions = questions_of_study(study)
-        # What came by a package has chats, and no slots that were drawn for them.
+        # Imports from packages have chats but no slots.
         chats = Conversation.objects.select_related("bot").order_by("created_at", "pk")
         people = (
             participants_included(study, options)
@@ -134,7 +134,7 @@ class ParticipantsTable:
 def participants_included(study: Study, options: ExportOptions) -> Any:
     """Return all participants who consented, however their chats ended; scripted ones only on request.
 
-    A participant who withdrew after the end is in none of the tables but that of pay.
+    Participants who withdrew after the end appear in the table of pay only.
     """
     people = Participant.objects.filter(
         left_out(study, options.without, way="pk"), study=study, consented_at__isnull=False, withdrawn_at__isnull=True

@@ -156,11 +156,11 @@ class RatingsTable:
         return [*_BEFORE, *dimensions, *_AFTER, *private, *_TARGET, *_related_columns(study), *condition_columns(study)]
 
     def count(self, study: Study, options: ExportOptions) -> int:
-        # One query after another: in a single one the database joins every rating that it has.
+        # Separate queries: a single one would join all ratings of the database.
         ratings = Rating.objects.filter(left_out(study, options.without))
         of_chats, *other_conditions = _ways(study, options)
         n = sum(ratings.filter(way).count() for way in other_conditions)
-        if options.without:  # raters may be others than those who chatted
+        if options.without:  # raters may differ from the chats' participants
             return n + ratings.filter(of_chats).count()
         return n + conversation_totals(study, included(study, options), "ratings").n_ratings
 
@@ -289,7 +289,7 @@ def _of_replies(study: Study, options: ExportOptions) -> Iterator[tuple[Rating, 
 
 
 def _labels(dimension: Dimension) -> tuple[tuple[float, str], ...]:
-    """Return the points of the scale that have words, each with them."""
+    """Return the labelled points of the scale with their labels."""
     low, high = dimension.scale
     labels = {float(point): words for point, words in dimension.labels.items()}
     labels |= {low: dimension.low_label, high: dimension.high_label}
@@ -304,10 +304,10 @@ def _words(dimension: Dimension) -> str:
 
 
 def _dimensions_of(study: Study) -> list[Dimension]:
-    """Return the questions of the study's rubric, then those of versions that were answered before."""
+    """Return the rubric's questions, then those of earlier answered versions."""
     ways = ("conversation__study", "turn__conversation__study", "task__participant__study")
     answered = Q(rubric=study.rubric_id)
-    # Two ranges of the index beside the study's own: of a million ratings few are in them.
+    # Two index ranges outside the study's own version, which few of a million ratings are in.
     other_rubrics = Q(rubric__lt=study.rubric_id) | Q(rubric__gt=study.rubric_id)
     for way in ways:
         ratings = Rating.objects.filter(other_rubrics, **{way: study})
@@ -337,9 +337,9 @@ def _sitting(rating: Rating, chat: Conversation | None) -> str:
 
 
 def _ways(study: Study, options: ExportOptions) -> tuple[Q, Q, Q]:
-    """Return the conditions of the table's ratings, of which each rating meets one at most.
+    """Return disjoint conditions that select the table's ratings.
 
-    They are about conversations that are included, about turns of those, and what was judged in tasks.
+    They cover ratings of included conversations, of their turns, and of objects rated in tasks.
     """
     judged = Q(task__participant__study=study) & ~Q(task__outcome=Outcome.WITHDRAWN)
     judged &= (
@@ -362,7 +362,7 @@ def _included(study: Study, options: ExportOptions) -> QuerySet[Rating]:
 
 
 def _private_cells(study: Study, rating: Rating) -> tuple[str | None, str | None, str | None]:
-    """Return the person's ids on the platform that sent them, and the code they were shown after rating."""
+    """Return the participant's platform ids and completion code."""
     person = rating.participant
     task = _task_of(rating)
     if person is None:
@@ -390,7 +390,7 @@ def _target_cells(rating: Rating) -> tuple[Any, ...]:
 
 
 def _task_of(rating: Rating) -> Task | None:
-    """Return the task that the rating was given in; of a chat that in which it was held."""
+    """Return the rating's task; for a chat, the chat's task."""
     if rating.task is not None or rating.conversation is None:
         return rating.task
     return rating.conversation.task

@@ -55,7 +55,9 @@ class ExportParams(InputModel):
 
 @register_kind
 class ExportJob(JobKind[Job, ExportParams]):
-    """A table as a file in the data folder, in constant memory; the result has its rows and bytes."""
+    """Job that writes a table to a file, in constant memory.
+
+    The result has its numbers of rows and bytes."""
 
     name = "export"
     title = _("Export")
@@ -93,7 +95,7 @@ class ExportJob(JobKind[Job, ExportParams]):
         path.chmod(0o600)
         try:
             work.beat(n_rows, n_rows, now=True)
-        except BaseException:  # stopped, perhaps since a participant in it was erased
+        except BaseException:  # stopped, possibly because a participant in it was erased
             path.unlink(missing_ok=True)
             raise
         return {"rows": n_rows, "bytes": path.stat().st_size}
@@ -134,7 +136,7 @@ def _package(work: ShardWork[Job, ExportParams], path: Path) -> int:
 
 
 class ImportParams(InputModel):
-    """A file that every worker of the queue can read, and the study it goes into.
+    """Parameters of an import: a file that workers can read, and its study.
 
     Attributes:
         name: that the person gave an upload; empty: that of the file.
@@ -177,7 +179,7 @@ class ImportParams(InputModel):
 
 @register_kind
 class ImportJob(JobKind[Job, ImportParams]):
-    """Conversations and ratings of a file, or its items; the result is the report of that import."""
+    """Job that imports a file; its result is the import report."""
 
     name = "import"
     title = _("Import")
@@ -220,7 +222,7 @@ class ImportJob(JobKind[Job, ImportParams]):
         return report.as_dict()
 
     def finish(self, work: ShardWork[Job, ImportParams], results: Sequence[Any]) -> Any:
-        # Only now that the report is stored: a worker killed before would look for the file again.
+        # Only after the report is stored: a job resumed after a kill needs the file again.
         if work.asked.is_upload:
             Path(work.asked.file).unlink(missing_ok=True)
         return super().finish(work, results)

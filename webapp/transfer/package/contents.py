@@ -261,7 +261,7 @@ def _sps_unescaped(variable: str) -> list[str]:
 
 def _sps_format(column: ExportColumn, width: int) -> str:
     if column.type in ("integer", "number"):
-        return "F20.0"  # what has a point keeps it; places that are not written are not made up
+        return "F20.0"  # numbers with a decimal point keep it, without added digits
     if column.type == "boolean":
         return "F1.0"
     if column.type == "time":
@@ -291,7 +291,7 @@ def readme_text(
     """Return the package's README: its purpose, its size, and how to load it.
 
     Args:
-        tables_left_out: each with the right that it asks for.
+        tables_left_out: each with the right it needs.
     """
     return (
         "\n\n".join(
@@ -425,8 +425,8 @@ def package_pieces(
     """Yield a study's data package in pieces; the same data are always the same bytes.
 
     Args:
-        rights: of whoever reads it; it says which tables were left out for want of another one.
-        report_rows: called now and then with how many rows of all tables are in.
+        rights: rights of the reader; the README lists tables left out for missing rights.
+        report_rows: called regularly with the number of rows packed so far.
     """
     ledger = Ledger()
     yield from zip_pieces(_package_files(study, options, rights, ledger, report_rows), ledger)

@@ -1,7 +1,7 @@
 """Import of a package's metric results and readers' notes.
 
-Metric results are imported by conversation and by turn, undefined values with their reasons. Stars, tags and notes
-have no author: the same user name elsewhere may belong to another person.
+Metric results are imported by conversation and by turn, undefined values with their reasons. Stars, tags and notes are
+imported without an author, because the same user name may belong to another person here.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ Rows = list[dict[str, str]]
 
 @dataclass(frozen=True, slots=True)
 class MeasuredBy:
-    """A metric of the package, with the names of its columns in the tables `metrics` and `turn_metrics`."""
+    """Metric of the package, with its columns in `metrics` and `turn_metrics`."""
 
     version: MetricVersion
     columns: tuple[str, ...]
@@ -42,10 +42,10 @@ class MeasuredBy:
 
 
 def metrics_named(package: Package) -> list[MeasuredBy]:
-    """Return the metrics whose values the package has; none for a package that does not say whose its columns are.
+    """Return the package's metrics; none if it does not name its columns' metrics.
 
     Raises:
-        PackageError: a metric's key is not that of its identity, or a column is not in the package.
+        PackageError: a metric's key does not match its identity, or a column is missing.
     """
     made_as = package.json("versions.json")
     measured_metrics = []
@@ -71,7 +71,9 @@ def metrics_named(package: Package) -> list[MeasuredBy]:
 
 
 def metrics_read(*, study: Study, package: Package, metrics: list[MeasuredBy]) -> Iterator[int]:
-    """Store what the package's tables say of its metrics, what is there already stays. Yields how many rows were read.
+    """Store the package's metric results, keeping existing ones.
+
+    Yields the number of rows read.
 
     Raises:
         PackageError: a cell is no number, or a column or table is missing.
@@ -146,7 +148,9 @@ class _Batch:
     def _add(
         self, row: Mapping[str, str], metric: MeasuredBy, field: str, new_values: Mapping[str, Any]
     ) -> MetricResult | None:
-        """Add to a result what it does not have yet. Returns it; None for a conversation that is not there."""
+        """Add missing values to a result and return it.
+
+        None if the conversation does not exist."""
         chat = self.chats.get(row["conversation"])
         if chat is None:
             return None
@@ -176,7 +180,7 @@ def _batches(package: Package, table: str) -> Iterator[Rows]:
 
 
 def _group_whole_chats(batches: Iterable[Rows]) -> Iterator[Rows]:
-    """Yield batches in which the last conversation is there with all of its rows."""
+    """Yield batches that never split a conversation's rows."""
     rest: Rows = []
     for batch in batches:
         rows = rest + batch
@@ -210,13 +214,13 @@ Row = Mapping[str, str]
 
 
 def notes_read(*, study: Study, package: Package) -> Iterator[PackageBatch]:
-    """Store what readers left and is not there yet; packages of earlier releases have no such table.
+    """Store new stars, tags and notes; early packages have none.
 
-    Stars and tags are known by their words, notes by when they were written: retention may have emptied theirs.
-    Yields what became of each batch.
+    Stars and tags are matched by text, notes by creation time, because retention may have emptied their text. Yields
+    the result of each batch.
 
     Raises:
-        PackageError: a row is of no kind that Confab knows, or says what no reader could have left.
+        PackageError: a row has an unknown kind or invalid content.
     """
     if TABLE not in package.tables():
         return
@@ -241,7 +245,7 @@ def _store(study: Study, batch: Sequence[tuple[int, Row]]) -> PackageBatch:
     new = {name: note for name, note in read.items() if name not in stored_names}
     written_at = [note.created_at for note in new.values()]
     check_rows(new.values())
-    Note.objects.bulk_create(new.values())  # which gives them today's time
+    Note.objects.bulk_create(new.values())  # which sets the current time
     for note, created_at in zip(new.values(), written_at, strict=True):
         note.created_at = created_at
     Note.objects.bulk_update(new.values(), ["created_at"], batch_size=200)
@@ -250,7 +254,7 @@ def _store(study: Study, batch: Sequence[tuple[int, Row]]) -> PackageBatch:
 
 
 def _note(number: int, row: Row) -> Note:
-    """Return the note of a row of the table, at no conversation yet."""
+    """Return the row's note, not yet linked to a conversation."""
     location = f"data/{TABLE}.csv, row {number}"
     missing = {"conversation", "kind", "text", "created_at"} - row.keys()
     if missing:
@@ -261,7 +265,7 @@ def _note(number: int, row: Row) -> Note:
             raise ValueError(f"kind {quote(kind)} is unknown; it must be star, tag or note")
         if kind == Note.Kind.TAG:
             text = tag_checked(text)
-        elif kind == Note.Kind.NOTE and text:  # empty where a retention has emptied it
+        elif kind == Note.Kind.NOTE and text:  # empty if retention has emptied it
             text = note_checked(text)
         created_at = time_of(row["created_at"]) or database_now()
     except (ValueError, Refused) as error:

@@ -1,6 +1,6 @@
 """Import of a package's attention checks, reports of replies and filter labels.
 
-Importing twice changes nothing: constraints and names show what exists already.
+Importing twice changes nothing: constraints and names identify existing rows.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ Row = Mapping[str, str]
 
 
 def beside_read(*, study: Study, package: Package, versions: Mapping[int, StudyVersion]) -> Iterator[PackageBatch]:
-    """Store checks, reports and marks, as many as there are not yet; a table that is not in the package has none.
+    """Store new checks, reports and labels; tables may be missing.
 
-    Yields what became of each batch.
+    Yields the result of each batch.
     """
     tables = set(package.tables())
     for table, store in (("reports", _reports), ("reply_marks", _marks)):
@@ -114,7 +114,9 @@ def _marks(study: Study, rows: Sequence[Row]) -> PackageBatch:
 
 
 def _checks(study: Study, rows: Iterable[Row], versions: Mapping[int, StudyVersion]) -> Iterator[PackageBatch]:
-    """Store the checks; those among questions have their answers already, those before tasks all but the time."""
+    """Store the checks.
+
+    Answers to checks among questions are stored already; for those before tasks only the time is new."""
     newest = versions[max(versions)]
     stores: dict[str, Callable[[Sequence[Any]], PackageBatch]] = {
         "quiz": lambda attempts: _quizzes(study, attempts, versions),
@@ -138,7 +140,7 @@ def _attempts(rows: Iterable[Row]) -> Iterator[list[Row]]:
 
 
 def _answered_at(study: Study, rows: Sequence[Row]) -> PackageBatch:
-    """Say when the questions before the tasks were answered, which their checks tell."""
+    """Set the answer times of questions before tasks, from their checks."""
     people = _people(study, [row["rater"] for row in rows])
     times = {people[row["rater"]]: time_of(row["submitted_at"]) for row in rows}
     answers = list(QuestionAnswers.objects.filter(participant__in=people.values()))
@@ -266,9 +268,11 @@ def _in_chats(study: Study, rows: Sequence[Row], version: StudyVersion) -> Packa
 def _tasks(
     study: Study, rows: Mapping[str, Row], people: Mapping[str, uuid.UUID], version: StudyVersion
 ) -> dict[str, Task]:
-    """Return tasks by what the package calls them; those missing are made, with the outcome that a check of them tells.
+    """Return tasks by package name, creating missing ones.
 
-    A name that begins with `quiz/` stands for whichever task its person has.
+    A check defines the outcome of a created task.
+
+    A name starting with `quiz/` means any task of the participant.
     """
     with_task = set(Task.objects.filter(participant__in=people.values()).values_list("participant", flat=True))
     ids = {
@@ -306,7 +310,7 @@ def _people(study: Study, names: Iterable[str]) -> dict[str, uuid.UUID]:
 
 
 def _turns(study: Study, rows: Iterable[Row]) -> dict[tuple[str, str], Turn]:
-    """Return turns by what the package calls their conversation, and their number as its cells have it."""
+    """Return turns by the package's conversation name and turn number."""
     ids = conversations_named(study, {row["conversation"] for row in rows})
     names = {pk: name for name, pk in ids.items()}
     turns = Turn.objects.filter(conversation__in=list(names))
@@ -314,7 +318,7 @@ def _turns(study: Study, rows: Iterable[Row]) -> dict[tuple[str, str], Turn]:
 
 
 def _create(model: type[Model], new: Sequence[tuple[Any, datetime | None]]) -> int:
-    """Store rows with when each came about, which a new row would have as now."""
+    """Store rows with their original creation times."""
     rows = [row for row, _created_at in new]
     for row, created_at in new:
         row.created_at = created_at
@@ -334,7 +338,7 @@ def _json(cell: str) -> Any:
 
 
 def time_of(cell: str) -> datetime | None:
-    """Return the time that a cell tells; None for an empty one."""
+    """Parse a cell's time; None if empty."""
     if not cell:
         return None
     timestamp = datetime.fromisoformat(cell)

@@ -86,7 +86,7 @@ class ImportReport:
     notes: list[str] = field(default_factory=list)
 
     def skip(self, skipped: Skipped) -> None:
-        """Note a record left out; beyond `MAX_REPORTED` they are counted only."""
+        """Record a skipped record; beyond `MAX_REPORTED` only count it."""
         self.n_skipped += 1
         if self.n_skipped <= MAX_REPORTED:
             self.skipped.append(skipped)
@@ -128,14 +128,14 @@ R = TypeVar("R")
 
 
 def package_import(path: Path, *, study_key: str, progress: Progress | None = None) -> ImportReport:
-    """Make the study of a data package, under a key of its own. Done again, it adds nothing.
+    """Import a data package as a study (idempotent).
 
     Args:
-        progress: called with "storing" and how many rows are in.
+        progress: called with "storing" and the number of stored rows.
 
     Raises:
         PackageError: the file is no package, is damaged, or a row of it cannot be read; with the table and the line.
-        Refused: a study of that key is there already, and was not made of this package.
+        Refused: another study already has this key.
     """
     with package_open(path) as package:
         package_check(package)
@@ -144,7 +144,7 @@ def package_import(path: Path, *, study_key: str, progress: Progress | None = No
 
 
 class _Reading:
-    """One reading of a package."""
+    """Import of one package."""
 
     def __init__(self, package: Package, key: str, progress: Progress) -> None:
         self.package = package
@@ -159,13 +159,13 @@ class _Reading:
             self.asked_after = {
                 question.key: question for version in versions for question in post_task_questions(version)
             }
-            transaction.set_rollback(True)  # the study is made once all rows are known to fit
+            transaction.set_rollback(True)  # the study is created after all rows were checked
         self._check_rows()
         self.versions: Mapping[int, StudyVersion] = study_make(package=package, key=key, codebook=self.codebook)
         self.study = Study.objects.get(key=key)
 
     def read(self) -> ImportReport:
-        """Store everything; until that is done, the study says that it is not whole."""
+        """Store everything; the study is marked incomplete until then."""
         with unfinished_import(self.study):
             return self._store_all()
 
@@ -173,7 +173,7 @@ class _Reading:
         """Check that the values of the largest tables fit their columns, before anything is stored.
 
         Raises:
-            PackageError: one does not; with the table and the row.
+            PackageError: a value does not fit; with the table and the row.
         """
         readers: dict[str, Callable[[Mapping[str, str]], Any]] = {
             "participants": self._person,
@@ -189,7 +189,7 @@ class _Reading:
                     raise row_error(table, number, error) from None
 
     def _store_all(self) -> ImportReport:
-        """Store everything, what others point to first."""
+        """Store everything, referenced tables first."""
         package, study = self.package, self.study
         consents = consents_make(package=package)
         bots = bots_make(rows=package.rows("bots"))
@@ -230,7 +230,7 @@ class _Reading:
     def _store(
         self, table: str, read_row: Callable[[Mapping[str, str]], T], store: Callable[[Sequence[T]], R]
     ) -> list[R]:
-        """Store a table in batches; return what became of each."""
+        """Store a table in batches; return the results."""
         results, number = [], 1
         for batch in self._batches(table, read_row):
             results.append(store_rows(table, number, batch, store))
@@ -242,7 +242,7 @@ class _Reading:
         self.progress("storing", self.report.n_read)
 
     def _batches(self, table: str, read_row: Callable[[Mapping[str, str]], T]) -> Iterator[list[T]]:
-        """Yield the rows of a table as what is made of them, so many at once."""
+        """Yield a table's converted rows in batches."""
         rows = self._read_rows(table, read_row)
         while batch := list(itertools.islice(rows, BATCH)):
             self.report.n_read += len(batch)
@@ -265,7 +265,7 @@ class _Reading:
     def _set_apart(self) -> frozenset[str]:
         """Return the participants who missed an attention check.
 
-        They are few: a package has their work only where that was requested.
+        They are few: packages include their work on request only.
         """
         return frozenset(
             row["participant"]
@@ -347,7 +347,7 @@ def _conversation(row: Mapping[str, str]) -> ReadConversation:
         name=row["conversation"],
         bot_version=row["bot_version"],
         person=row["participant"],
-        # One that was under way is over here: no participant continues it.
+        # Open ones are closed here, because no participant continues them.
         state=state if state in _STATES else Conversation.State.ENDED,
         seed=read_whole_number(row["seed"]),
         n_exchanges=read_whole_number(row["n_exchanges"]),

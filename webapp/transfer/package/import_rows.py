@@ -1,6 +1,6 @@
 """Import of a package's participants, conversations, turns and ratings, in batches.
 
-Importing twice changes nothing: participants, conversations and ratings are known by their names in the package.
+Importing twice changes nothing: participants, conversations and ratings are identified by their package names.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class ReadPerson:
 
 @dataclass(frozen=True, slots=True)
 class ReadConversation:
-    """A conversation without its turns."""
+    """Conversation of a package, without its turns."""
 
     name: str
     bot_version: str
@@ -60,7 +60,7 @@ class ReadConversation:
 
 @dataclass(frozen=True, slots=True)
 class ReadTurn:
-    """One utterance; `values` are those of the row beside where it stands, and when it was stored."""
+    """One utterance; `values` are the row's fields other than its position and time."""
 
     conversation: str
     index: int
@@ -70,14 +70,14 @@ class ReadTurn:
 
 @dataclass(frozen=True, slots=True)
 class ReadRating:
-    """A rating, with the names of what it is about.
+    """Rating of a package, with the names of its target.
 
     Attributes:
-        number: what the package calls it.
+        number: its name in the package.
         target: conversation, turn, item or pair.
         about: names of one or two conversations or items.
-        task: what the package calls the task that it was given in; empty for none.
-        is_set_apart: the person missed an attention check.
+        task: package name of its task; empty for none.
+        is_set_apart: True if the participant missed an attention check.
     """
 
     number: str
@@ -96,14 +96,14 @@ class ReadRating:
 
 @dataclass(slots=True)
 class PackageBatch:
-    """Number of rows of a batch that were new, and the ratings that could not be placed, with the reason."""
+    """Numbers of new rows, and ratings without a target, with reasons."""
 
     n_new: int = 0
     left_out: list[tuple[str, str]] = field(default_factory=list)
 
 
 def rows_without_owner(read: ReadPerson | ReadConversation | ReadTurn | ReadRating) -> list[Model]:
-    """Return the rows that a row of a package becomes, without the rows that they point to, to check their values."""
+    """Return a package row's model rows without relations, for validation."""
     if isinstance(read, ReadPerson):
         person = Participant(consented_at=read.consented_at, consent_version=read.consent, language=read.language)
         return [
@@ -139,7 +139,7 @@ def rows_without_owner(read: ReadPerson | ReadConversation | ReadTurn | ReadRati
 
 
 def _made_at(row: Model, created_at: datetime | None) -> Model:
-    setattr(row, "created_at", created_at)  # noqa: B010 - the stubs know no row that is not stored yet
+    setattr(row, "created_at", created_at)  # noqa: B010 - the type stubs do not know unsaved rows
     return row
 
 
@@ -150,7 +150,7 @@ def people_store(
     consents: Mapping[str, ConsentText],
     versions: Mapping[int, StudyVersion],
 ) -> int:
-    """Store new participants, with their consent and first answers; return the number there are now."""
+    """Store new participants with consent and first answers; return the total."""
     with transaction.atomic():
         ids = participants_named(study=study, platform=PLATFORM, names={person.name for person in people})
         rows, answers = [], []
@@ -179,7 +179,7 @@ def people_store(
 
 
 def _asking(versions: Mapping[int, StudyVersion], answers: Mapping[str, Any]) -> StudyVersion:
-    """Return the newest version that asks all that was answered, or else the newest."""
+    """Return the newest version that asks all answered questions, else the newest."""
     newest = sorted(versions, reverse=True)
     for number in newest:
         question_keys = {question.key for question in versions[number].values.questions}
@@ -189,7 +189,7 @@ def _asking(versions: Mapping[int, StudyVersion], answers: Mapping[str, Any]) ->
 
 
 def conversations_store(*, study: Study, batch: Sequence[ReadConversation], bots: Mapping[str, BotVersion]) -> int:
-    """Store conversations that are not here yet; how many are new."""
+    """Store missing conversations; return the number."""
     with transaction.atomic():
         stored_ids = conversations_named(study, {chat.name for chat in batch})
         new = [chat for chat in batch if chat.name not in stored_ids]
@@ -221,7 +221,7 @@ def conversations_store(*, study: Study, batch: Sequence[ReadConversation], bots
 
 
 def turns_store(*, study: Study, batch: Sequence[ReadTurn]) -> PackageBatch:
-    """Store turns that are not here yet."""
+    """Store missing turns."""
     stored = PackageBatch()
     with transaction.atomic():
         chats = conversations_named(study, {read_turn.conversation for read_turn in batch})
@@ -250,7 +250,7 @@ def turns_store(*, study: Study, batch: Sequence[ReadTurn]) -> PackageBatch:
 
 
 def ratings_store(*, study: Study, batch: Sequence[ReadRating], versions: Mapping[int, StudyVersion]) -> PackageBatch:
-    """Store ratings that are not here yet, each in the task that it was given in."""
+    """Store missing ratings, each in its task."""
     with transaction.atomic():
         placing = _Placing(study, batch, versions)
         rows = placing.rows()
@@ -262,7 +262,7 @@ def ratings_store(*, study: Study, batch: Sequence[ReadRating], versions: Mappin
 
 
 class _Placing:
-    """Finds what each rating of a batch is about, and makes the tasks that it needs.
+    """Resolver of ratings' targets, which creates missing tasks.
 
     Attributes:
         slots: to be stored before the ratings.
@@ -294,7 +294,7 @@ class _Placing:
         )
 
     def rows(self) -> list[Rating]:
-        """Return the ratings as rows that are not stored yet; their tasks are."""
+        """Return the ratings as unsaved rows; their tasks are saved."""
         placed_rows = []
         for rating in self.batch:
             problem = self._describe_problem(rating)
@@ -324,7 +324,7 @@ class _Placing:
         return {(chat, index): pk for pk, chat, index in rows.values_list("pk", "conversation", "index")}
 
     def _tasks(self) -> dict[str, Task]:
-        """Return the batch's tasks by what the package calls them; those missing are made."""
+        """Return the batch's tasks by package name, creating missing ones."""
         ratings_by_task = {rating.task: rating for rating in self.batch if rating.task and rating.rater}
         ids = {name: task_id(self.study, name) for name in ratings_by_task}
         rows = [
@@ -426,7 +426,7 @@ def task_made(
     outcome: Outcome,
     ended_at: datetime,
 ) -> Task:
-    """Return a task that is over, as a row that is not stored yet."""
+    """Return a finished task as an unsaved row."""
     is_done = outcome in (Outcome.RATED, Outcome.BOT_FAILED)
     return Task(
         public_id=public_id,
@@ -445,6 +445,6 @@ def _name(rating: ReadRating) -> str:
 
 
 def conversations_named(study: Study, names: set[str]) -> dict[str, uuid.UUID]:
-    """Return the ids of a study's imported conversations by what their package calls them."""
+    """Return the ids of imported conversations by package name."""
     conversations = Conversation.objects.filter(study=study, source=Conversation.Source.IMPORT, external_id__in=names)
     return dict(conversations.values_list("external_id", "pk"))

@@ -97,7 +97,7 @@ def _entry(
 
 
 def _direction(question: ColumnQuestion | None, *, compares: bool) -> str:
-    """Describe which answers to a scale are good ones; empty where that has no meaning."""
+    """Describe which end of a scale is good; empty if meaningless."""
     if question is None or question.low is None:
         return ""
     if compares and (question.low, question.high) == (-1, 1):
@@ -120,7 +120,7 @@ def _versions_asking(study: Study) -> dict[tuple[str, str], list[int]]:
 
 
 def plain(value: Any) -> Any:
-    """Return a whole number as one, which scales keep as numbers with a point."""
+    """Return a whole float as an integer."""
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
@@ -141,9 +141,9 @@ def descriptor_json(
     """Return the text of `datapackage.json`.
 
     Args:
-        packed: the tables' files, which are in the zip already.
-        as_of: when the newest of the data came, ISO 8601.
-        left_out: tables that are not in it, each with the right that it asks for.
+        packed: files of the tables already in the zip.
+        as_of: time of the newest data, ISO 8601.
+        left_out: tables left out, each with the right it needs.
     """
     texts = study.values.texts
     descriptor: dict[str, Any] = {
@@ -192,12 +192,12 @@ def _resource(written: WrittenTable, packed: Packed) -> dict[str, Any]:
 def _field(column: ExportColumn) -> dict[str, Any]:
     field: dict[str, Any] = {"name": column.name, "type": _TYPES[column.type], "description": column.description}
     if column.type == "time":
-        field["format"] = "any"  # with microseconds, which the usual form does not have
+        field["format"] = "any"  # with microseconds, which the default format lacks
     if column.asked is not None:
         field["title"] = column.asked.words
     if column.labels:
         labels = [{"value": _cell(value), "label": words} for value, words in column.labels]
-        # Numbers with a point can have no categories there.
+        # The standard allows no categories for floats.
         field["categories" if column.type in ("text", "integer") else "valueLabels"] = labels
     if column.unit:
         field["unit"] = column.unit
@@ -206,7 +206,7 @@ def _field(column: ExportColumn) -> dict[str, Any]:
 
 
 def _cell(value: Any) -> Any:
-    """Return a value as it stands in the table, where texts are safe for spreadsheets."""
+    """Return a value as in the table, with texts safe for spreadsheets."""
     return escape_cell(value) if isinstance(value, str) else plain(value)
 
 
@@ -216,7 +216,7 @@ _LIBRARIES = (*("Django", "numpy", "pandas", "pyarrow", "pydantic", "scipy", "st
 
 
 def data_as_of(study: Study) -> str:
-    """Return when the newest of the study's data came or changed, ISO 8601, UTC."""
+    """Return the time of the newest change of the study's data, ISO 8601, UTC."""
     chats = Conversation.objects.filter(study=study).aggregate(newest=Max("updated_at"))
     of_tasks = Rating.objects.filter(participant__study=study).aggregate(newest=Max("updated_at"))
     people = study.participants.aggregate(newest=Max("updated_at"))
@@ -259,7 +259,7 @@ def versions_of(study: Study, options: ExportOptions, *, as_of: str) -> dict[str
 
 
 def _columns_of_metrics(study: Study) -> dict[str, dict[str, Any]]:
-    """Return settings and columns by the metric's key; of each metric one version is there."""
+    """Return settings and columns by metric key, one version per metric."""
     of_turns = {version.key: [column.name for column in columns] for version, columns in measured(study, "turn")}
     return {
         version.key: {
@@ -272,7 +272,7 @@ def _columns_of_metrics(study: Study) -> dict[str, dict[str, Any]]:
 
 
 def versions_json(versions: dict[str, Any]) -> str:
-    """Return them as JSON."""
+    """Return the versions as JSON."""
     return json.dumps(versions, ensure_ascii=False, indent=1) + "\n"
 
 

@@ -1,4 +1,4 @@
-"""Storing of a package's rows so that one that cannot be stored is named by its table and number."""
+"""Storing of a package's rows, with errors that name table and row."""
 
 from __future__ import annotations
 

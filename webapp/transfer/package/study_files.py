@@ -56,14 +56,14 @@ def version_path(number: int) -> str:
 
 
 def versions_run(study: Study) -> list[StudyVersion]:
-    """Return the versions that participants consented to or worked by, and the newest, in their order."""
+    """Return the versions used by participants, and the newest, in order."""
     worked = Task.objects.filter(version=OuterRef("pk"))
     run = Q(frozen_at__isnull=False) | Exists(worked) | Q(pk=study.version_id)
     return list(study.versions.filter(run).select_related("rubric").order_by("number"))
 
 
 def study_files(study: Study, options: ExportOptions) -> Iterator[File]:
-    """Yield the study's files; completion codes are in them only where private data are requested."""
+    """Yield the study's files; completion codes only with private data."""
     yield File.from_text(NEWEST, _text(study_file_of(study), options))
     for version in versions_run(study):
         yield File.from_text(version_path(version.number), _text(study_file_of(study, version), options))
@@ -112,7 +112,7 @@ _VERSION = re.compile(r"study/version-(\d{1,9})\.yaml")
 
 @dataclass(frozen=True, slots=True)
 class Codebook:
-    """Parts of a package's codebook that reading it back needs.
+    """Parts of a package's codebook needed for the import.
 
     Attributes:
         before, after: by the name of a column the key of the question asked before or after the task.
@@ -130,7 +130,7 @@ def codebook_read(package: Package) -> Codebook:
     """Return the package's codebook.
 
     Raises:
-        PackageError: it has none, or one that cannot be read.
+        PackageError: it is missing or invalid.
     """
     before: dict[str, str] = {}
     after: dict[str, str] = {}
@@ -154,10 +154,10 @@ def codebook_read(package: Package) -> Codebook:
 
 
 def package_check(package: Package) -> None:
-    """Refuse a package that is damaged, or that a later Confab made in another way.
+    """Refuse a package that is damaged or from an incompatible later version.
 
     Raises:
-        PackageError: with the first files that are not as they were, or the tables that were left out.
+        PackageError: with the first changed files, or the missing tables.
     """
     made_as = package.json("versions.json")
     number = made_as.get("package") if isinstance(made_as, dict) else None
@@ -182,11 +182,11 @@ def package_check(package: Package) -> None:
 
 
 def study_make(*, package: Package, key: str, codebook: Codebook) -> dict[int, StudyVersion]:
-    """Make the package's study, or find the one that was made of it before. Returns its versions by their old numbers.
+    """Create or find the package's study; return its versions by old number.
 
     Raises:
-        Refused: `not_from_package`, the key is that of another study.
-        ValuesError: with all that is wrong in a file of the study.
+        Refused: `not_from_package`: another study has the key.
+        ValuesError: with all errors in a file of the study.
     """
     numbers = sorted(int(m[1]) for path in package.paths if (m := _VERSION.fullmatch(path)))
     if not numbers:
@@ -208,7 +208,7 @@ def study_make(*, package: Package, key: str, codebook: Codebook) -> dict[int, S
 
 
 def _finish(study: Study, package: Package, codebook: Codebook) -> None:
-    """Give the study what its file lacks: its state, deciding test, table of bots and scales between whole numbers."""
+    """Set data outside the study's file: state, test, bot table and scales."""
     stored = package.json("versions.json").get("study")
     facts = stored if isinstance(stored, dict) else {}
     columns = package.json(BOT_COLUMNS) if BOT_COLUMNS in package.paths else {}
@@ -253,7 +253,7 @@ def _file(package: Package, path: str, key: str) -> StudyFile:
     except ValuesError as error:
         mistakes_text = "; ".join(str(mistake) for mistake in error.mistakes)
         raise PackageError(f"{path}: {mistakes_text}") from None
-    # Named even where it is empty, so that a study of an earlier version keeps its levels.
+    # Set even if empty, so that a study of an earlier version keeps its levels.
     return file.model_copy(update={"quotas": file.quotas.model_copy(update={"level": file.quotas.level})})
 
 
@@ -276,10 +276,10 @@ def _check_own(study: Study, file: StudyFile) -> None:
 
 
 def bots_make(*, rows: Iterable[Mapping[str, str]]) -> dict[str, BotVersion]:
-    """Store the bots' identities that are not here yet. Returns all of them by their keys.
+    """Store missing bot identities; return all of them by key.
 
     Raises:
-        PackageError: a row's key is not that of its identity.
+        PackageError: a row's key does not match its identity.
     """
     bots: dict[str, BotVersion] = {}
     for number, row in enumerate(rows, start=1):
@@ -310,10 +310,10 @@ def bots_make(*, rows: Iterable[Mapping[str, str]]) -> dict[str, BotVersion]:
 
 
 def consents_make(*, package: Package) -> dict[str, ConsentText]:
-    """Store the consent texts. Returns them by their digests.
+    """Store the consent texts; return them by digest.
 
     Raises:
-        PackageError: texts are not those of the digest that is their name.
+        PackageError: a text does not match the digest in its name.
     """
     consents: dict[str, ConsentText] = {}
     for path in package.paths:

@@ -1,7 +1,6 @@
 """Tables of a data package, without anything private, and the zip that holds them.
 
-Participants have pseudonyms. The zip is made while it is read: the same files are always the same bytes, and memory
-does not grow with them.
+Participants have pseudonyms. The zip is generated while it is read, in constant memory; equal files give equal bytes.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ _LARGE_BYTES = 2**31 - 1
 
 @dataclass(frozen=True, slots=True)
 class File:
-    """A file of a zip: its path in it, how many bytes it has, and these in pieces."""
+    """File in a zip: its path, size and content in pieces."""
 
     path: str
     n_bytes: int
@@ -59,7 +58,7 @@ class Ledger:
     files: dict[str, Packed] = field(default_factory=dict)
 
     def sums(self) -> str:
-        """Return the lines that `sha256sum --check` reads."""
+        """Return the digests in the format of `sha256sum --check`."""
         return "".join(f"{packed.sha256}  {path}\n" for path, packed in sorted(self.files.items()))
 
 
@@ -89,7 +88,7 @@ def zip_pieces(files: Iterable[File], ledger: Ledger) -> Iterator[bytes]:
     """Yield a zip of the files in pieces; its last file has the digests of all others.
 
     Args:
-        ledger: gets each file once it is packed, so that what `files` yields later can tell of it.
+        ledger: records each packed file, so that later files can refer to it.
     """
     pipe = _Pipe()
     with zipfile.ZipFile(cast(IO[bytes], pipe), "w") as archive:
@@ -115,7 +114,7 @@ def _with_sums(files: Iterable[File], ledger: Ledger) -> Iterator[File]:
 def _entry(path: str) -> zipfile.ZipInfo:
     entry = zipfile.ZipInfo(path, _NEVER)
     entry.compress_type = zipfile.ZIP_DEFLATED
-    entry.create_system = 3  # as if on Unix, wherever it is made
+    entry.create_system = 3  # as on Unix, on any system
     entry.external_attr = 0o644 << 16
     return entry
 
@@ -142,11 +141,11 @@ _MONTHS = ("JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT",
 
 @dataclass(frozen=True, slots=True)
 class PackagedTable:
-    """A table as a package has it.
+    """Table in a package.
 
     Attributes:
-        name: of its file.
-        places: of its columns among those of the exporter.
+        name: name of its file.
+        places: indices of its columns among those of the exporter.
     """
 
     name: str
@@ -183,7 +182,7 @@ def packaged_tables(
     """Return the tables of a study's package in the order in which they are written.
 
     Args:
-        rights: of whoever reads it; tables that ask for another one are left out.
+        rights: rights of the reader; tables that need other rights are left out.
     """
     tables = [
         _packaged(exporter, study, options) for exporter in _packaged_exporters() if _right_of(exporter) in rights
@@ -194,13 +193,13 @@ def packaged_tables(
 
 
 def package_rights(options: ExportOptions) -> set[Right]:
-    """Return the rights that a package needs: those of all its tables, and of private data where it has them."""
+    """Return the rights for a whole package, including private data if requested."""
     tables = {_right_of(exporter) for exporter in _packaged_exporters()}
     return tables | ({Right.PRIVATE} if options.include_private else set())
 
 
 def tables_left_out(rights: Collection[Right]) -> dict[str, Right]:
-    """Return the tables that a package for a user with these rights lacks, each with the right that it needs."""
+    """Return the tables missing for a user, with the rights they need."""
     return {
         exporter.packaged: _right_of(exporter)  # type: ignore[attr-defined]
         for exporter in _packaged_exporters()
@@ -233,8 +232,8 @@ class WrittenTable:
     """A table whose rows have been read.
 
     Attributes:
-        widths: of each column the bytes of its longest cell in the file for SPSS.
-        escaped: of each column whether a text in it was made safe for spreadsheets.
+        widths: by column, the bytes of its longest cell in the SPSS file.
+        escaped: by column, True if a text in it was escaped for spreadsheets.
     """
 
     table: PackagedTable
@@ -250,10 +249,12 @@ def table_files(
     *,
     report_rows: Callable[[int], None] = lambda n_rows: None,
 ) -> tuple[WrittenTable, list[File]]:
-    """Read a table into files on disk: the CSV of all, and one for SPSS, in whose cells no line ends.
+    """Write a table to a CSV file and a second one for SPSS.
+
+    Cells of the SPSS file contain no line breaks.
 
     Args:
-        report_rows: called now and then with how many rows have been read.
+        report_rows: called regularly with the number of rows read so far.
     """
     csv_file, for_spss = (cast(IO[bytes], tempfile.TemporaryFile()) for _ in range(2))  # noqa: SIM115
     written = WrittenTable(table, 0, [0] * len(table.columns), [False] * len(table.columns))
