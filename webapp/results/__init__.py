@@ -1,1 +1,1 @@
-"""Results of a study's analysis: what they are made of, and those that are stored."""
+"""Results of a study's analysis: computation and storage."""

@@ -29,7 +29,7 @@ def _forget_results(studies: Collection[int]) -> None:
 
 
 def _forget_shards(instance: Any, **_: Any) -> None:
-    """Let nothing of a job outlive its row, which may go with its study."""
+    """Delete a job's shards with its row, for example with its study."""
     from webapp.jobs.services.jobs import shards_forget
 
     shards_forget(job=instance)

@@ -1,4 +1,4 @@
-"""Metrics compared with ratings of single replies: the worker's request, its data, the results, and an example."""
+"""Benchmark of metrics on rated replies: jobs, data, results and an example."""
 
 from __future__ import annotations
 
@@ -58,12 +58,12 @@ MOST_POINTS = 3_000
 
 
 class BenchmarkParams(InputModel):
-    """A data set and the metrics to compare with its ratings.
+    """Parameters of a benchmark: a data set and metrics.
 
     Attributes:
         study: key of the study; or `file`, the name of an uploaded one in the data folder.
-        title: of the file for people.
-        judged: the name of an uploaded file of what a judge chose of the study's pairs; judged_title: for people.
+        title: displayed name of the file.
+        judged: name of an uploaded file of a judge's choices; judged_title: its displayed name.
         metrics: names of metrics or of single columns.
     """
 
@@ -80,8 +80,8 @@ class BenchmarkMetric:
     """Metric that can be compared with ratings of replies.
 
     Attributes:
-        name: of the metric, or of the one column that describes replies.
-        is_usual: computed where nobody chooses.
+        name: name of the metric, or of its only column about replies.
+        is_usual: True if selected by default.
     """
 
     name: str
@@ -115,16 +115,15 @@ def benchmark_metrics() -> list[BenchmarkMetric]:
 def benchmark_ask(
     *, metrics: Sequence[str], study: Study | None = None, created_by: User | None = None, **files: str
 ) -> Job:
-    """Return the job that sets metrics against a study's raters or a file's; the one there is, of the same data and
-    versions.
+    """Return the benchmark job of these data and versions, creating it if needed.
 
-    One that failed or was stopped begins again.
+    A failed or stopped job restarts.
 
     Args:
         files: `file`, `judged` and their titles, as in `BenchmarkParams`.
 
     Raises:
-        Refused: no metric, an unknown one, or a judge's choices beside a study that does not compare.
+        Refused: no metric, an unknown one, or a judge's choices with a study without comparisons.
     """
     params = BenchmarkParams(study=study.key if study is not None else "", metrics=tuple(metrics), **files)
     if study is not None and (refusal := pairs_refusal(study, judged=bool(params.judged))):
@@ -167,13 +166,13 @@ def _digest(value: Any) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Stale:
-    """A finished comparison that would come out otherwise today.
+    """Finished benchmark that is outdated.
 
     Attributes:
-        said_more: people have judged, or changed their minds, since.
-        changed: titles of metrics that compute another way now.
-        removed: titles of metrics that are not here any more.
-        file_gone: its file is not here any more, so it cannot be computed again.
+        said_more: True if ratings were added or changed since.
+        changed: titles of metrics whose version has changed.
+        removed: titles of metrics that no longer exist.
+        file_gone: True if its file was deleted, so that it cannot be repeated.
     """
 
     job: Job
@@ -184,7 +183,7 @@ class Stale:
 
 
 def benchmark_stale(jobs: Sequence[Job], metrics: Sequence[BenchmarkMetric]) -> list[Stale]:
-    """Return the finished ones of these comparisons that are older than their data or their metrics."""
+    """Return the finished benchmarks older than their data or metrics."""
     identities = {metric.name: metric.metric.identity.key for metric in metrics}
     stale_comparisons = []
     for job in jobs:
@@ -209,10 +208,10 @@ def benchmark_stale(jobs: Sequence[Job], metrics: Sequence[BenchmarkMetric]) -> 
 
 
 def benchmark_again(*, job: Job, created_by: User | None = None) -> Job:
-    """Return the job that compares the same data set with the same metrics, as both are now.
+    """Return the job that repeats a benchmark with current data and metrics.
 
     Raises:
-        Refused: none of the metrics is here any more.
+        Refused: none of the metrics exists any more.
     """
     known = {metric.name for metric in benchmark_metrics()}
     return benchmark_ask(
@@ -224,7 +223,7 @@ def benchmark_again(*, job: Job, created_by: User | None = None) -> Job:
 
 
 def _files(payload: Mapping[str, Any]) -> dict[str, str]:
-    """Return by name the uploaded files that a comparison is of, with what they were called."""
+    """Return a benchmark's uploaded files with their titles, by name."""
     titles = {payload["file"]: payload["title"], payload.get("judged", ""): payload.get("judged_title", "")}
     return {name: title for name, title in titles.items() if name}
 
@@ -233,7 +232,7 @@ def benchmark_judgements(params: BenchmarkParams) -> JudgedReplies:
     """Read the data set.
 
     Raises:
-        Refused: it is not there any more, or nobody judged a single reply.
+        Refused: it was deleted, or has no rated reply.
     """
     if params.file:
         path = benchmark_folder() / params.file
@@ -251,7 +250,7 @@ def benchmark_judgements(params: BenchmarkParams) -> JudgedReplies:
 
 
 def benchmark_pairs(params: BenchmarkParams) -> BenchmarkPairs | None:
-    """Read the pairs of a study whose people compare two replies or chats; None of any other data set.
+    """Read the pairs of a study with comparisons; None for other data sets.
 
     Raises:
         Refused: as `pairs_judged`.
@@ -263,7 +262,7 @@ def benchmark_pairs(params: BenchmarkParams) -> BenchmarkPairs | None:
 
 
 def benchmarks_newest() -> list[Job]:
-    """Return the newest job of every data set, and the newest one that is done where that is another."""
+    """Return the newest job and the newest finished job of every data set."""
     jobs = Job.objects.filter(kind=BENCHMARK_KIND).select_related("study").order_by("-created_at", "-pk")
     newest: dict[tuple[str, str], list[Job]] = {}
     for job in jobs.defer("result"):
@@ -283,7 +282,7 @@ class Uploaded:
 
     Attributes:
         file: its name in the data folder.
-        title: the names that it was uploaded by.
+        title: its original names.
     """
 
     file: str
@@ -292,7 +291,7 @@ class Uploaded:
 
 
 def benchmark_uploads() -> list[Uploaded]:
-    """Return the uploaded files that are here, the newest first."""
+    """Return the uploaded files, newest first."""
     titles: dict[str, dict[str, None]] = {}
     jobs = Job.objects.filter(kind__in=OF_FILES).order_by("pk")
     for payload in jobs.values_list("payload", flat=True):
@@ -305,12 +304,12 @@ def benchmark_uploads() -> list[Uploaded]:
 
 
 def benchmark_file_remove(*, file: str, user: User) -> int:
-    """Remove an uploaded file and what was computed of it; the log of the admin keeps who did it.
+    """Remove an uploaded file and its results; the admin log records the user.
 
-    What is just being computed of it is asked to stop, and fails to begin again without its file.
+    Running jobs are stopped and cannot restart without the file.
 
     Returns:
-        How many comparisons went.
+        The number of removed benchmarks.
 
     Raises:
         Refused: there is no such file.
@@ -351,7 +350,7 @@ clean_up_kind(CLEAN_UP, "Removed file of Benchmark", _file_remove)
 
 
 def benchmark_done(pk: int) -> Job | None:
-    """Return a finished comparison; None where there is none of this number."""
+    """Return a finished benchmark by number, or None."""
     done = Job.objects.filter(pk=pk, kind=BENCHMARK_KIND, state=State.DONE, result__isnull=False)
     return done.select_related("study").first()
 
@@ -364,7 +363,7 @@ _MEANS = {"the person": 4.3, "same topic": 2.8, "other topic": 1.7}
 
 
 def benchmark_example(*, created_by: Any = None) -> Job:
-    """Start the comparison of some metrics with the example's ratings, the same each time."""
+    """Start the example benchmark, whose data are always the same."""
     with tempfile.TemporaryDirectory(prefix="confab-benchmark-") as folder:
         path = Path(folder) / "example.jsonl"
         path.write_text("".join(json.dumps(item) + "\n" for item in _items()), encoding="utf-8")
@@ -376,7 +375,7 @@ def benchmark_example(*, created_by: Any = None) -> Job:
 
 
 def _items() -> Iterator[dict[str, Any]]:
-    """Yield judged replies: to each context the one that was given, and two of other talks."""
+    """Yield rated replies: for each context, the real one and two others."""
     draw = random.Random(7)
     files = sorted(EVERYDAY.glob("*.jsonl"))
     talks = [[json.loads(line)["turns"] for line in path.read_text(encoding="utf-8").splitlines()] for path in files]

@@ -1,4 +1,4 @@
-"""App configuration: the index is made with the database, and keeps no data of erased participants."""
+"""App configuration: creates the index, and erases participants' data from it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from django.utils.translation import gettext_lazy as _
 
 class ReadingConfig(AppConfig):
     name = "webapp.search"
-    label = "reading"  # as the database knows the app
+    label = "reading"  # the app's label in the database
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:

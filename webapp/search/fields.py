@@ -1,8 +1,8 @@
-"""The search line, and its fields: ratings, metrics, counts and times, with bounds.
+"""Search queries and their fields: ratings, metrics, counts and times.
 
-The line is that of searches on GitHub, Gmail and Elasticsearch's Kibana: words, phrases in quotes, `field:value`,
+The syntax is that of GitHub, Gmail and Kibana: words, phrases in quotes, `field:value`,
 comparisons, ranges with two dots, a minus for "not". `webapp.search.query` decides what its fields and values mean.
-Some numbers and times are in no index: the database computes them where a search requests one.
+Some numbers and times are not indexed; the database computes them on request.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ EXAMPLE = f'{TELLING}>0.6 sort:quality limit:20 "exact words"'
 
 
 class Unreadable(ValueError):
-    """A line that cannot be read: what is wrong, and a line that would work."""
+    """Error in a query, with an explanation and a valid example."""
 
     def __init__(self, reason: str, example: str = EXAMPLE) -> None:
         super().__init__(reason)
@@ -61,14 +61,14 @@ class Unreadable(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class QueryTerm:
-    """One part of the line.
+    """Term of a query.
 
     Attributes:
         field: empty for words.
         sign: `:`, `>`, `>=`, `<` or `<=`; empty for words.
-        value: after the sign, or the words.
-        is_exact: whether the words stand in quotes.
-        is_not: whether what fits is left out.
+        value: the text after the sign, or the words.
+        is_exact: True if the words are in quotes.
+        is_not: True for a negated term.
     """
 
     value: str
@@ -87,10 +87,10 @@ class QueryTerm:
 
 
 def terms_of(line: str) -> list[QueryTerm]:
-    """Return the parts of a line, in their order.
+    """Split a query into its terms, in order.
 
     Raises:
-        Unreadable: for quotes that are not closed, a sign without a value, a line that is too long.
+        Unreadable: for unclosed quotes, a sign without a value, or a query that is too long.
     """
     line = line.replace("\x00", "").translate(_QUOTES).strip()
     if len(line) > LONGEST:
@@ -108,7 +108,7 @@ def terms_of(line: str) -> list[QueryTerm]:
 
 
 def line_of(terms: list[QueryTerm]) -> str:
-    """Return the line that reads as these terms."""
+    """Return the query text of these terms."""
     return " ".join(map(str, terms))
 
 
@@ -135,14 +135,14 @@ def _refusal(rest: str) -> str:
 
 
 class _Minutes(Func):
-    """The minutes between two times, to a tenth, so that what prints alike is the same."""
+    """Minutes between two times, rounded to tenths as displayed."""
 
     template = "ROUND((EXTRACT(EPOCH FROM (%(expressions)s)) / 60)::numeric, 1)::double precision"
     arg_joiner = " - "
     output_field = FloatField()
 
     def as_sqlite(self, compiler: Any, connection: Any, **extra: Any) -> Any:
-        """Return the same in SQLite, whose times are texts."""
+        """Return the SQL for SQLite, whose times are texts."""
         template = "ROUND((%(expressions)s) * 1440.0, 1)"
         days = [Func(moment, function="julianday") for moment in self.get_source_expressions()]
         copy = self.copy()
@@ -181,9 +181,9 @@ class Computed:
 
     Attributes:
         title: for people.
-        value: makes the expression over conversations.
-        defined: the condition on conversations that have a value; it costs less than the value.
-        is_time: a time, which is asked for by days.
+        value: returns the expression over conversations.
+        defined: the condition on conversations that have a value; cheaper than the value.
+        is_time: True for a time, which is searched by day.
     """
 
     title: Any
@@ -217,15 +217,15 @@ IN_ROW = {"exchanges": "n_exchanges"}
 
 @dataclass(frozen=True, slots=True)
 class Number:
-    """A number of conversations.
+    """Numeric field of conversations.
 
     Attributes:
-        name: as it is asked by.
+        name: name in queries.
         title: for people.
         kind: `rating`, `metric` or `count`.
-        series: its key in the index; None where no conversation has one.
-        unit: of a metric, as it declares it.
-        about: what it is, in a sentence; empty where the title says it.
+        series: its key in the index; None if no conversation has a value.
+        unit: unit declared by the metric.
+        about: explanation in a sentence; empty if the title is enough.
     """
 
     name: str
@@ -237,7 +237,7 @@ class Number:
 
     @property
     def column(self) -> str:
-        """The column of the conversation's own row; empty for a number that stands in the index."""
+        """Column of the conversation's row; empty for an indexed number."""
         return IN_ROW.get(self.name, "") if self.kind == Series.Kind.COUNT else ""
 
     @property
@@ -252,10 +252,10 @@ class Number:
 
 
 class Numbers:
-    """Every number of a study's conversations by its names, read in two queries.
+    """All numeric fields of a study's conversations, read in two queries.
 
-    A metric's own name stands for its first number, so that `repetition` is enough; where a rating and a metric
-    have one name, the name is the rating's, and `metric.NAME` the metric's.
+    A metric's own name means its first number, such as `repetition`. If a rating and a metric share a name, it means
+    the rating, and `metric.NAME` the metric.
     """
 
     def __init__(self, dimensions: Sequence[RatingDimension]) -> None:
@@ -284,7 +284,7 @@ class Numbers:
                 )
                 metrics.append(number)
                 short.setdefault(metric.name, number)
-        # A metric that is not registered any more can still be asked by, where results of it are stored.
+        # Metrics no longer registered can still be searched if they have stored results.
         known = {number.name for number in metrics}
         for (kind, name, _version), key in sorted(series.items(), key=lambda series_row: series_row[0][2]):
             if kind == "metric" and name not in known:
@@ -298,7 +298,7 @@ class Numbers:
         }
 
     def get(self, name: str) -> Number | None:
-        """Return the number of this name, in upper or lower case; None where there is none."""
+        """Return the field with this name, ignoring case, or None."""
         number = self._by_name.get(name)
         if number is None:
             lower = name.lower()
@@ -306,7 +306,7 @@ class Numbers:
         return number
 
     def names(self) -> list[str]:
-        """Return the names of those that some conversation has, with the kind where another has the same name."""
+        """Return the names of fields with values, with the kind if ambiguous."""
         return [
             name
             for name, number in self._by_name.items()
@@ -314,7 +314,7 @@ class Numbers:
         ]
 
     def measured(self) -> list[Number]:
-        """Return those that some conversation has, in the order of a list: ratings, counts, metrics."""
+        """Return the fields with values: ratings, counts, then metrics."""
         return [number for number in self.shown if _is_there(number)]
 
 
@@ -327,7 +327,9 @@ _COMPARES: dict[str, Any] = {"gt": GreaterThan, "gte": GreaterThanOrEqual, "lt":
 
 
 def is_within(number: Computed, bounds: Mapping[str, Any]) -> Q:
-    """Return the condition that a number is defined and lies within the bounds; its negation holds elsewhere."""
+    """Return the condition that a number is defined and within the bounds.
+
+    Its negation holds for all other conversations."""
     condition, value = number.defined, number.value()
     for sign, bound in bounds.items():
         condition &= Q(_COMPARES[sign](value, bound))
@@ -335,14 +337,14 @@ def is_within(number: Computed, bounds: Mapping[str, Any]) -> Q:
 
 
 def bounds_of(term: QueryTerm) -> dict[str, float]:
-    """Return the lookups of a comparison, a range or a value with the numbers they compare with."""
+    """Return the lookups and bounds of a comparison, range or value."""
     example = f"{term.field}:2..4"
     if term.sign != ":":
         return {_LOOKUPS[term.sign]: _float(term.value, term, f"{term.field}{term.sign}3")}
     low, dots, high = term.value.partition("..")
     if not dots:
         exact = _float(low, term, example)
-        # Means are sums of fractions: what prints alike is the same.
+        # Means have rounding errors: compare them as displayed.
         return {"gte": exact - 1e-9, "lte": exact + 1e-9}
     bounds = {}
     if low not in ("", "*"):
@@ -367,15 +369,15 @@ def _float(text: str, term: QueryTerm, example: str) -> float:
 
 
 def days_of(term: QueryTerm) -> dict[str, datetime]:
-    """Return the lookups of a comparison, a range or a day with the times they compare with; days are UTC's.
+    """Return the lookups and times of a comparison, range or day (UTC).
 
     Raises:
-        Unreadable: no day is named, or the range has no end or ends before it begins.
+        Unreadable: for an invalid day, or a range that is open or ends before it starts.
     """
     example = f"{term.field}:2026-01-01..2026-02-01"
     if term.sign != ":":
         day = _day(term.value, term, f"{term.field}{term.sign}2026-01-01")
-        is_after = term.sign in (">", "<=")  # both speak of the end of the day
+        is_after = term.sign in (">", "<=")  # both refer to the end of the day
         return {"gte" if ">" in term.sign else "lt": _midnight(day, is_after)}
     low, dots, high = term.value.partition("..")
     if not dots:
@@ -403,5 +405,5 @@ def _day(text: str, term: QueryTerm, example: str) -> date:
 
 
 def _midnight(day: date, is_after: bool) -> datetime:
-    """Return when a day begins, or when it is over."""
+    """Return the start or the end of a day."""
     return datetime.combine(day + timedelta(days=int(is_after)), time(), UTC)

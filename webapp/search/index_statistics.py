@@ -1,6 +1,6 @@
 """Statistics read from the index: totals, votes by bot, and histograms.
 
-They read no ratings, of which there may be a million.
+They do not read ratings, of which there may be a million.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class ConversationTotals:
     Attributes:
         n_rated: conversations with a rating of the whole.
         n_ratings: ratings of whole conversations.
-        rated_at: when one of these was last changed, in seconds since 1970; None without one.
+        rated_at: time of their last change, in seconds since 1970; None without ratings.
         n_turns: of all.
         n_results: of metrics.
     """
@@ -48,10 +48,9 @@ class ConversationTotals:
 
 
 def figures_among(study: Study, among: Q) -> QuerySet[Figure]:
-    """Return the numbers in the index of those conversations of a study that meet a condition.
+    """Return the index rows of a study's conversations that meet a condition.
 
-    Asked for are the numbers of all without the others: most of a study's conversations are counted, and the few that
-    are not are sooner found than all the others.
+    The query excludes the others, because most conversations are included and the few exceptions are faster to find.
     """
     uncounted = Conversation.objects.filter(~among, study=study, pk=OuterRef("conversation"))
     return Figure.objects.filter(~Exists(uncounted), study=study)
@@ -60,7 +59,7 @@ def figures_among(study: Study, among: Q) -> QuerySet[Figure]:
 def conversation_totals(study: Study, among: Q, *names: str) -> ConversationTotals:
     """Return totals of a study's conversations that meet a condition, in three queries at most.
 
-    Each is read from the index alone: a number's sum from its part, the newest time from its end.
+    Each total is read from the index alone.
 
     Args:
         names: requested totals: `ratings`, `rated_at`, `turns` or `results`; the rest stays 0.
@@ -97,7 +96,7 @@ def conversation_totals(study: Study, among: Q, *names: str) -> ConversationTota
 
 
 def rated_by_bot(study: Study, among: Q) -> dict[str, int]:
-    """Return by bot how many of these conversations have a rating of the whole."""
+    """Count these conversations with an overall rating by bot."""
     rated = Figure.objects.filter(series__kind=Series.Kind.COUNT, series__name="ratings", study=study).values(
         "conversation"
     )
@@ -105,7 +104,7 @@ def rated_by_bot(study: Study, among: Q) -> dict[str, int]:
 
 
 def conversations_by_bot(rows: QuerySet[Conversation]) -> dict[str, int]:
-    """Return by bot how many of these conversations it had."""
+    """Count these conversations by bot."""
     # By version, a number, for names are slow to tell apart.
     by_version = dict(rows.order_by().values_list("bot").annotate(Count("pk")))
     counts: Counter[str] = Counter()
@@ -115,13 +114,13 @@ def conversations_by_bot(rows: QuerySet[Conversation]) -> dict[str, int]:
 
 
 def rated_totals(study: Study, **work_filter: Unpack[CountedWork]) -> dict[str, Any]:
-    """Return the number of ratings that count (`ratings_counted`), and the times that change with them.
+    """Return the number of valid ratings, and the time of their last change.
 
-    Ratings of whole conversations are counted from the index. Others are counted one by one: those of turns and
-    items, and those of studies where raters are left out, who may be others than those who chatted.
+    Ratings of whole conversations are counted from the index. Ratings of turns and items are counted one by one, as are
+    those of studies with excluded raters, who may differ from the chats' participants.
     """
     if work_filter.get("without") or get_protocol(study).judges_items or get_protocol(study).marks_turns:
-        # Of chats a million ratings need not be looked up among the items.
+        # For studies of chats, a million ratings need not be looked up among the items.
         changed = {"changed": Max("item__updated_at")} if get_protocol(study).judges_items else {}
         return ratings_counted(study, **work_filter).aggregate(n=Count("pk"), newest=Max("updated_at"), **changed)
     totals = conversation_totals(study, conversations_counted(study, **work_filter), "ratings", "rated_at")
@@ -133,7 +132,7 @@ VOTES_LEVEL = 0.90
 
 @dataclass(frozen=True, slots=True)
 class BotVotes:
-    """The votes on one bot's replies.
+    """Votes on one bot's replies.
 
     Attributes:
         n_chats: conversations with a vote.
@@ -160,16 +159,18 @@ class BotVotes:
 
 
 def has_votes(study: Study, rows: QuerySet[Conversation]) -> bool:
-    """Return True if these conversations of a study have a vote on a reply, without reading all of them."""
+    """Return True if these conversations have a vote, reading few of them."""
     voted = Figure.objects.filter(study=study, value__gt=0, conversation__in=rows)
-    # The end of the index is read, and no more of it than is needed.
+    # Reads the end of the index, only as far as needed.
     return any(
         voted.filter(series=pk).order_by("-value").values_list("pk").first() for pk in _series("up", "down").values()
     )
 
 
 def votes_of_bots(study: Study, rows: QuerySet[Conversation]) -> dict[str, BotVotes]:
-    """Return the votes on each bot's replies in these conversations, by the bot's id; bots without votes are left out.
+    """Return the votes on replies in these conversations by bot id.
+
+    Bots without votes are left out.
 
     Args:
         study: of all of the rows, in whose part of the index the counts are found.
@@ -177,7 +178,7 @@ def votes_of_bots(study: Study, rows: QuerySet[Conversation]) -> dict[str, BotVo
     series = _series("up", "down")
     if len(series) < 2:
         return {}
-    # Conversations with as many votes of both kinds are one row: there are few such rows however many conversations.
+    # Conversations with equal counts share a row, so the number of rows stays small.
     vote_counts = (
         rows.annotate(voted_up=_join_figures(study, series["up"]), voted_down=_join_figures(study, series["down"]))
         .filter(Q(voted_up__value__gt=0) | Q(voted_down__value__gt=0))
@@ -214,7 +215,7 @@ def replies_of_bots(study: Study, rows: QuerySet[Conversation]) -> dict[str, Cou
 def votes_ranked(bots: Iterable[str], votes: Mapping[str, BotVotes]) -> list[BotVotes]:
     """Return the votes of these bots, the highest share of votes up first; bots without a vote come last.
 
-    They have no ranks: people vote when they like, so nothing is tested.
+    There are no ranks or tests, because voting is optional.
     """
     unsorted_votes = [votes.get(bot, BotVotes(bot, 0, 0, 0, None, None)) for bot in bots]
     return sorted(unsorted_votes, key=lambda bot_votes: (bot_votes.share is None, -(bot_votes.share or 0.0)))
@@ -260,10 +261,10 @@ class HistogramBar:
 
 @dataclass(frozen=True, slots=True)
 class Histogram:
-    """The bars of a number, side by side from the lowest value to the highest.
+    """Histogram of a number, from its lowest to its highest value.
 
     Attributes:
-        step: between two places of a slider; whole numbers and 1 where all values are whole.
+        step: step of a slider; 1 if all values are whole.
         n: conversations that have a value.
     """
 
@@ -275,12 +276,12 @@ class Histogram:
 
 
 def histogram_of(rows: QuerySet[Conversation], number: Number, study: Study | None = None) -> Histogram | None:
-    """Count the conversations bar by bar, in two queries; None where none has a value.
+    """Count conversations per bar, in two queries; None without values.
 
-    Whole numbers have a bar each while there are few of them; everything else is cut into bars of one width.
+    A few whole numbers get one bar each; otherwise all bars have equal width.
 
     Args:
-        study: of all of the rows, in whose part of the index the values are found.
+        study: study of all rows, whose part of the index has the values.
     """
     valued: Any = sorted_rows(rows, number, study).filter(Q(at__isnull=False)).order_by()
     ends = valued.aggregate(low=Min("at"), high=Max("at"), n=Count("pk"), whole=Count("pk", filter=Q(at=Floor("at"))))
@@ -294,7 +295,7 @@ def histogram_of(rows: QuerySet[Conversation], number: Number, study: Study | No
     else:
         low, high, width = _round_ends(low, high)
         n_bars = max(round((high - low) / width), 1)
-    # A value that prints as a bar's beginning belongs to this bar, whatever its last binary digits are.
+    # A value displayed as a bar's start belongs to that bar, despite rounding errors.
     place: Any = Floor((F("at") - low) / width + 1e-9)
     bar_counts: dict[int, int] = {}
     for position, n in valued.values_list(place).annotate(n=Count("pk")):
@@ -305,7 +306,7 @@ def histogram_of(rows: QuerySet[Conversation], number: Number, study: Study | No
 
 
 def _round_ends(low: float, high: float) -> tuple[float, float, float]:
-    """Return ends around the values that people would write, and the width of a bar between them."""
+    """Return round axis limits that contain the values, and the bin width."""
     if high == low:
         return low, high, 1.0
     rough = (high - low) / MOST_BARS

@@ -1,7 +1,7 @@
 """Notes and searches of readers, and the search index: numbers and words of every conversation.
 
-`Series`, `Figure` and `ConversationWords` hold nothing of their own. Triggers of the database maintain them
-(`webapp.search.index`), so they are right whichever code writes, and can be rebuilt at any time.
+`Series`, `Figure` and `ConversationWords` hold derived data only. Database triggers maintain them
+(`webapp.search.index`) after any write, and they can be rebuilt at any time.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Series(models.Model):
 
 
 class Figure(models.Model):
-    """One number of one conversation; none where it is undefined."""
+    """Number of a conversation; undefined ones have no row."""
 
     is_derived = True
 
@@ -61,7 +61,7 @@ class Figure(models.Model):
     class Meta:
         constraints = [models.UniqueConstraint(fields=["conversation", "series"], name="figure_once")]
         indexes = [
-            # Ranges and orders within a study are read from the index alone.
+            # Lets ranges and orders within a study read the index alone.
             models.Index(fields=["study", "series", "value", "conversation"], name="figure_sorted")
         ]
 
@@ -85,7 +85,7 @@ class ConversationWords(models.Model):
 
 
 class Note(models.Model):
-    """Star, tag or note of a reader at a conversation, for all who read the study."""
+    """Star, tag or note on a conversation, visible to all its readers."""
 
     class Kind(models.TextChoices):
         STAR = "star"
@@ -120,7 +120,7 @@ class Note(models.Model):
 
 
 class SavedSearch(models.Model):
-    """Query that a user keeps by name for a study or a self-play run."""
+    """Named query of a user for a study or a self-play run."""
 
     study = models.ForeignKey(Study, null=True, blank=True, on_delete=models.CASCADE, related_name="saved_searches")
     run = models.ForeignKey(SelfPlayRun, null=True, blank=True, on_delete=models.CASCADE, related_name="saved_searches")

@@ -1,6 +1,6 @@
-"""Pages of the conversations that match a query, in its order.
+"""Pagination of the conversations that match a query.
 
-A page begins after the key of the last row of the one before, so that new conversations shift nothing. A key holds
+A page starts after the key of the previous page's last row, so that new conversations shift nothing. A key holds
 the row's value in the chosen order (empty where it has none), its time and its id.
 """
 
@@ -37,7 +37,7 @@ Source = Study | SelfPlayRun
 
 
 def conversations_of_study(study: Study) -> QuerySet[Conversation]:
-    """Return all conversations of a study, scripted and failed ones too, but no self-play and no simulated ones."""
+    """Return a study's conversations, with scripted and failed, without simulated ones."""
     return Conversation.objects.filter(study=study).exclude(source__in=Conversation.WITHOUT_PEOPLE)
 
 
@@ -47,17 +47,17 @@ def conversations_of_run(run: SelfPlayRun) -> QuerySet[Conversation]:
 
 
 def conversations_of_source(source: Source) -> QuerySet[Conversation]:
-    """Return the conversations of a study or run that are read."""
+    """Return the conversations of a study or run."""
     return conversations_of_study(source) if isinstance(source, Study) else conversations_of_run(source)
 
 
 def filter_conversations(
     rows: QuerySet[Conversation], *, synthetic: bool, excluded_flags: Sequence[str] = ()
 ) -> QuerySet[Conversation]:
-    """Return those of the conversations that the pages of a study count.
+    """Filter conversations as the study's pages count them.
 
     Args:
-        synthetic: scripted participants' too.
+        synthetic: also include those of scripted participants.
         excluded_flags: names of flags; conversations of people with one of them are left out.
     """
     included = rows.filter(left_out(None, excluded_flags))
@@ -72,7 +72,7 @@ def all_and_scripted(rows: QuerySet[Conversation]) -> tuple[int, int]:
 
 @dataclass(frozen=True, slots=True)
 class PageKey:
-    """The place of a row in a listing."""
+    """Position key of a row in a listing."""
 
     sort_value: float | datetime | None
     created_at: datetime
@@ -84,7 +84,7 @@ class PageKey:
 
     @classmethod
     def read(cls, text: str) -> PageKey | None:
-        """Return the key that an address names; None for what is none."""
+        """Parse a key from an address; None if invalid."""
         try:
             sort_text, created_text, pk = text.split("~")
             created_at = parse_datetime(created_text)
@@ -96,14 +96,14 @@ class PageKey:
 
 
 class Listing:
-    """The conversations that fit a line, in its order.
+    """Conversations that match a query, in its order.
 
     With a value to sort by, the rows have it as `at`, and those without one come last; of two with the same value
-    the newer one comes first. Those with a value are asked for first, and the others only where there are too few:
-    so the database can walk its index instead of sorting all of them.
+    the newer one comes first. Rows with a value are queried first, and the others only if needed, so that the database
+    can walk its index instead of sorting all rows.
 
     Args:
-        study: of all of the rows, whose index is walked where many of them fit.
+        study: study of all rows, whose index is walked if many match.
     """
 
     def __init__(self, rows: QuerySet[Conversation], query: SearchQuery, study: Study | None = None) -> None:
@@ -139,10 +139,10 @@ class Listing:
         return self._n
 
     def take(self, key: PageKey | None, n: int, *, backwards: bool = False) -> list[Conversation]:
-        """Return `n` rows behind a key (None: from the first one on), in their order.
+        """Return `n` rows after a key (None: from the start), in order.
 
         Args:
-            backwards: those before the key, the nearest first.
+            backwards: the rows before the key, nearest first.
         """
         selected: list[Conversation] = []
         for rows in self._parts(key, backwards):
@@ -152,21 +152,21 @@ class Listing:
         return selected
 
     def number_of(self, key: PageKey) -> int:
-        """Return the place of a key, from 1."""
+        """Return the position of a key, from 1."""
         return 1 + sum(rows.order_by().count() for rows in self._parts(key, True))
 
     def key_of(self, row: Conversation) -> PageKey:
-        """Return the place of one of the listing's rows."""
+        """Return the key of one of the listing's rows."""
         sort_value = None if self.number is None else row.at  # type: ignore[attr-defined]
         return PageKey(sort_value, row.created_at, row.pk)
 
     def find(self, pk: UUID) -> PageKey | None:
-        """Return the place of a conversation; None for one that does not fit."""
+        """Return the key of a conversation; None if it does not match."""
         row = self.rows.filter(pk=pk).first()
         return self.key_of(row) if row else None
 
     def _parts(self, key: PageKey | None, backwards: bool) -> Iterator[QuerySet[Conversation]]:
-        """Yield the rows with a value and those without one, in this order or backwards, from the key on."""
+        """Yield rows with a value, then those without, starting at the key."""
         if key is not None and key.sort_value is not None and self.number is not None:
             is_of_this_order = isinstance(key.sort_value, datetime) == self.number.is_time
             key = key if is_of_this_order else None
@@ -203,10 +203,10 @@ class Listing:
 
 @dataclass(frozen=True, slots=True)
 class ListedConversation:
-    """One conversation of the list.
+    """Conversation in the list.
 
     Attributes:
-        excerpt: where the words were found, or the first turn of four words or more.
+        excerpt: text around the hit, or the first turn of at least four words.
         figures: the values of the chosen columns, in their order; None where one is undefined.
         tags: that readers left.
         is_starred: whether a reader starred it.
@@ -221,11 +221,11 @@ class ListedConversation:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """One page.
+    """Page of a listing.
 
     Attributes:
-        after: the key that the next page begins after; empty on the last one.
-        total: how many rows there are in all.
+        after: key after which the next page starts; empty on the last page.
+        total: total number of rows.
         following: the first conversation of the next page.
     """
 
@@ -238,11 +238,11 @@ class Page:
 def page_of(
     listing: Listing, columns: Sequence[Number] = (), *, after: str = "", total: int | None = None, size: int = PAGE
 ) -> Page:
-    """Read the next `size` conversations after a key (empty: from the first one), in eight queries at most.
+    """Read the next `size` conversations after a key, in at most eight queries.
 
     Args:
-        columns: numbers that each row tells.
-        total: how many there are, where that is known already.
+        columns: numbers shown in each row.
+        total: total number, if already known.
     """
     conversations = listing.take(PageKey.read(after), size + 1)
     rest, conversations = conversations[size:], conversations[:size]
@@ -305,7 +305,7 @@ def _marks(ids: Sequence[UUID]) -> tuple[dict[UUID, list[str]], set[UUID]]:
 
 
 def _excerpts(ids: Sequence[UUID], words: Sequence[SearchWords]) -> dict[UUID, list[ExcerptPiece]]:
-    """Return for each conversation where the words were first found, or how it begins."""
+    """Return each conversation's first hit, or its beginning."""
     turns = Turn.objects.filter(conversation__in=ids).order_by("conversation", "index")
     if not words:
         turns = turns.filter(index__lt=4)
@@ -338,10 +338,10 @@ class ListPosition:
 
 
 def position_of(listing: Listing, conversation: Conversation, page: Page | None = None) -> ListPosition | None:
-    """Return the position of a conversation; None for one that does not fit.
+    """Return the position of a conversation; None if it does not match.
 
     Args:
-        page: the first page of the listing: what is on it needs no query.
+        page: first page of the listing; its rows need no query.
     """
     on_page = [row.conversation.pk for row in page.rows] if page is not None else []
     if page is not None and conversation.pk in on_page:
@@ -360,14 +360,14 @@ def position_of(listing: Listing, conversation: Conversation, page: Page | None 
 def find_conversations(
     source: Source, line: str, *, synthetic: bool = False, excluded_flags: Sequence[str] = ()
 ) -> QuerySet[Conversation]:
-    """Return the conversations that a line finds, in no order: those that the workbench lists for it.
+    """Return the conversations that match a query, unordered.
 
     Args:
         synthetic: scripted participants' too; they take part in samples and limits.
         excluded_flags: names of flags; conversations of people with one of them are left out.
 
     Raises:
-        Unreadable: with what is wrong and a line that would work.
+        Unreadable: with the error and a valid example.
     """
     rows, study = conversations_of_source(source), None
     if isinstance(source, Study):

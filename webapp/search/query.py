@@ -1,6 +1,6 @@
 """Query of a search line, parsed and validated.
 
-Errors are explained in words. A page, an export and a saved search share `SearchQuery`; `matching` selects its
+Pages, exports and saved searches share `SearchQuery`; `matching` selects its
 conversations.
 """
 
@@ -78,14 +78,14 @@ class SearchQuery:
 
     Attributes:
         condition: on conversations.
-        words: what is looked for in the texts, to be marked where it is found.
-        sort: the number that they are sorted by; None: by time.
-        is_falling: the highest value, or the newest conversation, comes first.
-        limit: at most so many; None: all.
-        sample: so many are drawn of those that fit; None: none is drawn.
-        seed: of the draw.
-        narrows: whether anything is left out.
-        numbers: that the line speaks of, in their order.
+        words: search words, for highlighting hits.
+        sort: number to sort by; None: by time.
+        is_falling: True for a descending order.
+        limit: maximum number; None: all.
+        sample: size of a random sample; None: no sampling.
+        seed: seed of the sample.
+        narrows: True if the query excludes anything.
+        numbers: fields named in the query, in order.
     """
 
     condition: Q = field(default_factory=Q)
@@ -99,7 +99,7 @@ class SearchQuery:
     numbers: tuple[Number, ...] = ()
 
     def matching(self, rows: QuerySet[Conversation]) -> QuerySet[Conversation]:
-        """Return those of the conversations that fit, or the sample drawn from them on request."""
+        """Return the matching conversations, or a sample of them."""
         fitting = rows.filter(self.condition)
         if self.sample is None:
             return fitting
@@ -108,18 +108,18 @@ class SearchQuery:
 
 
 def _lot(seed: int) -> Any:
-    """Return the expression that gives every conversation a lot, by its id and the seed, alike in every database."""
+    """Return a random order by id and seed, equal in every database."""
     text = Replace(Cast("pk", CharField()), Value("-"), Value(""))
     return MD5(Concat(text, Value(f"/{seed}")))
 
 
 def parse_query(line: str, numbers: Numbers, *, bots: Collection[str] = (), study: Study | None = None) -> SearchQuery:
-    """Read a line.
+    """Parse a query.
 
     Args:
-        numbers: that there are.
-        bots: ids of bots that can be asked for.
-        study: whose conversations are asked for; None for others.
+        numbers: available fields.
+        bots: ids of available bots.
+        study: study of the conversations; None for a run.
 
     Raises:
         Unreadable: with what is wrong and a line that would work.
@@ -136,7 +136,7 @@ def parse_query(line: str, numbers: Numbers, *, bots: Collection[str] = (), stud
 
 
 def example_of(numbers: Numbers) -> str:
-    """Return a query that finds something where conversations have what it names: only numbers that they have."""
+    """Return an example query that uses available fields only."""
     measured = numbers.measured()
     rating = next((number for number in measured if number.kind == Series.Kind.RATING), None)
     return " ".join(
@@ -149,7 +149,7 @@ def example_of(numbers: Numbers) -> str:
 
 
 class _Reader:
-    """Takes one term after the other."""
+    """Parser of one term after another."""
 
     def __init__(self, numbers: Numbers, bots: Collection[str], study: Study | None) -> None:
         self.numbers = numbers
@@ -177,7 +177,7 @@ class _Reader:
         self.conditions.append(~condition if term.is_not else condition)
 
     def build_query(self) -> SearchQuery:
-        """Return all that was read."""
+        """Return the parsed query."""
         condition = Q()
         for term_condition in self.conditions:
             condition &= term_condition
@@ -219,7 +219,7 @@ class _Reader:
         return condition
 
     def _unsplit_values(self, term: QueryTerm) -> list[str]:
-        """Return the value as one, where a name may have commas of its own, such as a rater's."""
+        """Return the value unsplit, since names of raters may contain commas."""
         return [term.value] if term.field == "rater" else []
 
     def _by_bot(self, value: str) -> Q:
@@ -278,7 +278,7 @@ class _Reader:
         if number is not None:
             self.spoken_of.setdefault(number.name, number)
             return number
-        # Only numbers are sorted by or compared with one.
+        # Only numeric fields can be sorted or compared.
         takes_words = term.sign == ":" and term.field not in ORDERS
         keywords = (*CHOICES, *ORDERS) if takes_words else ()
         names = [*keywords, *self.numbers.names()]
@@ -316,7 +316,7 @@ class _Reader:
         return Q(pk__in=figures.values("conversation"))
 
     def _any(self, term: QueryTerm, number: Number, bounds: dict[str, float]) -> Q:
-        """Return the condition that at least one rater's answer lies there."""
+        """Return the condition that at least one rater's answer is within the bounds."""
         if number.kind != "rating":
             raise Unreadable(
                 _("“any.” searches the ratings of single raters, but “{name}” is not a rating.").format(
@@ -366,7 +366,9 @@ def _known(name: str, names: Iterable[str], template: str, example: str) -> str:
 
 
 def _is_like(name: str, candidate: str) -> bool:
-    """Return True if two names have roughly one length: a short one stands within many long ones by chance."""
+    """Return True if two names have similar lengths.
+
+    Short names occur within many long ones by chance."""
     short_name = candidate.rpartition(".")[2]
     return len(short_name) <= 2 * len(name) + 2 or name.lower() in short_name.lower()
 
@@ -376,7 +378,7 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def sorted_rows(rows: QuerySet[Conversation], number: Number, study: Study | None = None) -> QuerySet[Conversation]:
-    """Annotate conversations with `at`, the value of a number; None where one has none.
+    """Annotate conversations with `at`, the value of a number or None.
 
     Args:
         study: of all of them; with it the database can walk its index.

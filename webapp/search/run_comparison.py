@@ -1,9 +1,8 @@
 """Comparison of self-play runs by each bot's means of chosen metrics.
 
-The sampling unit is the conversation, so intervals have conversations as units. Conversations of two different bots
-are no self-play of either and are left out, as where the hybrid metric reads a run
-(`jobs/selectors/analysis_tables.py`). Only results of the present versions of metrics count: a number of an earlier
-version may mean something else.
+The sampling unit is the conversation, so intervals have conversations as units. Conversations of two different bots are
+left out, as for the hybrid metric (`jobs/selectors/analysis_tables.py`). Only results of current metric versions count,
+because earlier ones may mean something else.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ Group = tuple[int, str, int]
 
 @dataclass(frozen=True, slots=True)
 class RunComparisonParams:
-    """Requested runs, bots and columns, as they were written; empty: the usual ones."""
+    """Requested runs, bots and columns as texts; empty for the defaults."""
 
     runs: Sequence[str] = ()
     bots: Sequence[str] = ()
@@ -52,12 +51,12 @@ class RunComparisonParams:
 
 @dataclass(frozen=True, slots=True)
 class RunMeasure:
-    """A number that a metric gives of each conversation.
+    """Numeric column of a metric.
 
     Attributes:
-        scale: its ends, where it cannot leave them, infinite on an open side.
-        version: key of the metric's present version; None where it was never computed.
-        is_first: the metric's other numbers follow it.
+        scale: its limits, infinite on an open side; None without any.
+        version: key of the metric's current version; None if never computed.
+        is_first: True for a metric's first column.
     """
 
     name: str
@@ -74,7 +73,7 @@ class RunMean:
     """A bot's mean of one measure in a run.
 
     Attributes:
-        n_measured: conversations that the metric was computed for; those without a value are among them.
+        n_measured: conversations with a result, including undefined values.
     """
 
     interval: Interval
@@ -83,11 +82,11 @@ class RunMean:
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """A bot in a run.
+    """Results of a bot in a run.
 
     Attributes:
         version: key of its identity, which changes with its parameters and its code.
-        n: its conversations with itself that came to their end; n_failed: that did not.
+        n: its finished self-conversations; n_failed: its failed ones.
         means: one for each of the measures.
     """
 
@@ -104,12 +103,12 @@ class RunsCompared:
     """Comparison of runs.
 
     Attributes:
-        sides: bot by bot, and of each bot run by run.
-        differ: names of the settings in which the runs differ, of those that `settings_of` tells.
-        versions_differ: bots that are not the same in all of their runs.
-        repeated: bots that said the same in two of the runs, for they are deterministic and everything else is alike.
-        every_run, every_bot, every_measure: what can be chosen.
-        wrong: what was asked for and is not there, each with what would be right.
+        sides: sorted by bot, then by run.
+        differ: names of the settings of `settings_of` that differ between runs.
+        versions_differ: bots whose identity differs between runs.
+        repeated: deterministic bots with identical conversations in two runs of equal settings.
+        every_run, every_bot, every_measure: available choices.
+        wrong: unknown names in the request, each with suggestions.
     """
 
     runs: list[SelfPlayRun]
@@ -126,7 +125,7 @@ class RunsCompared:
 
 
 def runs_compared(params: RunComparisonParams) -> RunsCompared:
-    """Compare self-play runs, in as many queries however many there are."""
+    """Compare self-play runs in a constant number of queries."""
     wrong: list[Mistake] = []
     newest = runs_newest(_LISTED)
     runs = _runs(params.runs, newest, wrong)
@@ -176,7 +175,7 @@ def runs_compared(params: RunComparisonParams) -> RunsCompared:
 
 
 def settings_of(run: SelfPlayRun) -> dict[str, Any]:
-    """Return the run's parameters, by the names that starting a run has."""
+    """Return the run's parameters by their names in the run's form."""
     plan = run.plan
     return {
         "seed": plan.get("seed", 0),
@@ -189,7 +188,7 @@ def settings_of(run: SelfPlayRun) -> dict[str, Any]:
 
 
 def _runs(requested: Sequence[str], newest: list[SelfPlayRun], wrong: list[Mistake]) -> list[SelfPlayRun]:
-    """Return the requested runs, the newest first; without any the newest ones with conversations."""
+    """Return the requested runs, or the newest ones with conversations."""
     if not requested:
         return [run for run in newest if run.n_done][:USUAL_RUNS]
     names = list(dict.fromkeys(requested))
@@ -225,7 +224,7 @@ def _bots(requested: Sequence[str], available: Sequence[str], wrong: list[Mistak
 def _columns(
     requested: Sequence[str], known: Sequence[RunMeasure], available: Sequence[RunMeasure], wrong: list[Mistake]
 ) -> list[RunMeasure]:
-    """Return the requested measures; without any the usual ones that were computed."""
+    """Return the requested measures, or the computed default ones."""
     if not requested:
         by_name = {measure.name: measure for measure in available}
         usual = [by_name[name] for name in USUAL if name in by_name]
@@ -246,7 +245,7 @@ def _columns(
 
 
 def _measures() -> list[RunMeasure]:
-    """Return every number of the metrics of this server that can be read one by one, in one query."""
+    """Return all interpretable columns of this server's metrics, in one query."""
     measures = []
     metrics = [metric for metric in metrics_all() if not getattr(metric, "ingredient", False)]
     versions = versions_current(metrics)
@@ -269,7 +268,7 @@ def _measures() -> list[RunMeasure]:
 
 
 def _played(runs: Iterable[SelfPlayRun]) -> dict[tuple[int, str], tuple[int, int]]:
-    """Return by run and bot how many of its conversations with itself came to their end, and how many failed."""
+    """Count finished and failed self-conversations by run and bot."""
     links = SelfPlayConversation.objects.filter(run__in=list(runs), partner_bot_id="")
     counts = links.values_list("run", "bot_id").annotate(
         n=Count("pk", filter=Q(conversation__state=Conversation.State.COMPLETED)),
@@ -291,7 +290,7 @@ _WHOSE = ("conversation__selfplay__run", "conversation__selfplay__bot_id")
 
 
 def _count_measured(runs: Iterable[SelfPlayRun]) -> dict[Group, int]:
-    """Return by run, bot and version of a metric how many conversations it was computed for."""
+    """Count measured conversations by run, bot and metric version."""
     result_counts = MetricResult.objects.filter(_self_conversations(runs)).order_by().values_list(*_WHOSE, "metric")
     return {(run, bot, version): n for run, bot, version, n in result_counts.annotate(n=Count("pk"))}
 
@@ -319,7 +318,7 @@ def _mean(measure: RunMeasure, n: int, n_measured: int, values: list[float]) -> 
         return RunMean(Interval(None, None, None, 0, reason), 0)
     scale = measure.scale
     if scale is not None and values and not scale[0] <= values[0] <= values[-1] <= scale[1]:
-        scale = None  # a metric that leaves the scale that it declares has none to keep to
+        scale = None  # a metric with values beyond its declared scale is treated as unbounded
     return RunMean(mean_interval(values, level=LEVEL, scale=scale), n_measured)
 
 
@@ -332,7 +331,9 @@ def _versions(runs: Iterable[SelfPlayRun], bot: str) -> set[str]:
 
 
 def _is_repeated(runs: Iterable[SelfPlayRun], bot: str) -> bool:
-    """Return True if two runs have equal self-conversations of a bot, as far as the shorter one goes."""
+    """Return True if a bot's self-conversations are equal in two runs.
+
+    Compares as many as the shorter run has."""
     seen: set[tuple[Any, ...]] = set()
     for run in runs:
         if bot not in run.plan.get("bots", []) or not run.plan.get("deterministic", {}).get(bot):

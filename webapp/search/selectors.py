@@ -1,4 +1,4 @@
-"""Reads of what readers noted and kept: at one conversation, and in all of a study or run."""
+"""Queries for stars, tags, notes and saved searches."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Notes:
 
 
 def notes_of(conversation: Conversation) -> Notes:
-    """Return the readers' star, tags and notes at a conversation, the oldest first."""
+    """Return a conversation's star, tags and notes, oldest first."""
     rows = list(Note.objects.filter(conversation=conversation).select_related("author"))
     by_kind = {kind: [row for row in rows if row.kind == kind] for kind in Note.Kind}
     return Notes(bool(by_kind[Note.Kind.STAR]), by_kind[Note.Kind.TAG], by_kind[Note.Kind.NOTE])
@@ -48,7 +48,7 @@ NOTES = 50
 
 @dataclass(frozen=True, slots=True)
 class Tag:
-    """A tag, and how many of the conversations have it."""
+    """Tag with its number of conversations."""
 
     text: str
     n: int
@@ -58,7 +58,7 @@ def tags_of(rows: QuerySet[Conversation], *, after: str = "", limit: int = MOST_
     """Return the tags of conversations by name, in one query.
 
     Args:
-        after: only those that come after this one.
+        after: only tags sorted after this one.
         limit: maximum number of tags.
     """
     tags = _left_at(rows, Note.Kind.TAG).filter(text__gt=after).order_by("text")
@@ -73,11 +73,11 @@ def stars_of(rows: QuerySet[Conversation]) -> int:
 
 @dataclass(frozen=True, slots=True)
 class NotePage:
-    """Some notes, the newest first.
+    """Page of notes, newest first.
 
     Attributes:
-        before: the key of the last one, before which the next page begins; 0 on the last page.
-        total: how many notes there are in all.
+        before: key of the last note, for the next page; 0 on the last page.
+        total: total number of notes.
     """
 
     notes: list[Note]

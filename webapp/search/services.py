@@ -1,4 +1,4 @@
-"""Writes of what readers note and keep."""
+"""Writes of stars, tags, notes and saved searches."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from webapp.search.selectors import source_fields
 
 
 def star_set(*, conversation: Conversation, is_starred: bool, author: Any) -> None:
-    """Star a conversation, or take the star away; what is so already stays."""
+    """Star or unstar a conversation (idempotent)."""
     if is_starred:
         Note.objects.get_or_create(conversation=conversation, kind=Note.Kind.STAR, text="", defaults={"author": author})
     else:
@@ -25,10 +25,10 @@ def star_set(*, conversation: Conversation, is_starred: bool, author: Any) -> No
 
 
 def tag_add(*, conversation: Conversation, text: str, author: Any) -> Note:
-    """Tag a conversation; tags are lower case, and each stands there once.
+    """Tag a conversation; tags are lower case and unique.
 
     Raises:
-        Refused: for a tag that is empty, too long, or has a comma or a quotation mark, which the search could not name.
+        Refused: for a tag that is empty, too long, or has a comma or a quotation mark, which queries cannot contain.
     """
     return Note.objects.get_or_create(
         conversation=conversation, kind=Note.Kind.TAG, text=tag_checked(text), defaults={"author": author}
@@ -36,7 +36,7 @@ def tag_add(*, conversation: Conversation, text: str, author: Any) -> Note:
 
 
 def tag_remove(*, conversation: Conversation, text: str) -> None:
-    """Take a tag away; one that is gone already is no error.
+    """Remove a tag, if present.
 
     Raises:
         Refused: as `tag_add` does.
@@ -63,14 +63,14 @@ def tag_checked(text: str) -> str:
 
 
 def note_add(*, conversation: Conversation, text: str, author: Any) -> Note:
-    """Write a note at a conversation; the same words of the same author stand there once, however often they are sent.
+    """Add a note to a conversation; an author's identical note is stored once.
 
     Raises:
         Refused: for one that is empty or too long.
     """
     words = note_checked(text)
     with transaction.atomic():
-        # Notes of two people may be alike, so no constraint keeps a second call of one person from doubling theirs.
+        # Different authors may write equal notes, so a constraint cannot prevent duplicates of one author.
         Conversation.objects.select_for_update(of=("self",)).get(pk=conversation.pk)
         author_notes = Note.objects.filter(conversation=conversation, kind=Note.Kind.NOTE, author=author)
         existing_note = author_notes.filter(text=words).first()
@@ -80,7 +80,7 @@ def note_add(*, conversation: Conversation, text: str, author: Any) -> Note:
 
 
 def note_checked(text: str) -> str:
-    """Return the words of a note as they are stored.
+    """Return the text of a note as stored.
 
     Raises:
         Refused: as `note_add` does.
@@ -94,15 +94,15 @@ def note_checked(text: str) -> str:
 
 
 def note_remove(*, conversation: Conversation, pk: int) -> None:
-    """Remove a tag or a note of a conversation; one that is gone already is no error."""
+    """Remove a tag or a note of a conversation, if present."""
     Note.objects.filter(conversation=conversation, pk=pk).delete()
 
 
 def search_save(*, source: Source, owner: Any, name: str, line: str, columns: str = "") -> SavedSearch:
-    """Keep a line by name for a study or run; the same name again takes the place of the one before.
+    """Save a named query for a study or run, replacing one of that name.
 
     Raises:
-        Refused: for a name that is empty or too long, or a line that is empty or too long.
+        Refused: for a name that is empty or too long, or a query that is empty or too long.
     """
     name, line = _name_read(name), line.replace("\x00", "").strip()
     longest = SavedSearch._meta.get_field("name").max_length or 0
@@ -116,7 +116,7 @@ def search_save(*, source: Source, owner: Any, name: str, line: str, columns: st
 
 
 def search_forget(*, source: Source, owner: Any, name: str) -> None:
-    """Delete a user's query of this name; one that is gone already is no error."""
+    """Delete a user's saved query, if present."""
     SavedSearch.objects.filter(**source_fields(source), owner=owner, name=_name_read(name)).delete()
 
 

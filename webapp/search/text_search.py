@@ -38,8 +38,8 @@ class SearchWords:
     """Words of a query.
 
     Attributes:
-        text: one word, or several that follow one another.
-        exact: as they stand, rather than as beginnings of words.
+        text: one word, or a phrase.
+        exact: True to match whole words instead of prefixes.
     """
 
     text: str
@@ -47,7 +47,7 @@ class SearchWords:
 
     @property
     def parts(self) -> list[str]:
-        """The words alone, without what stands between them."""
+        """Words without punctuation."""
         return _WORD.findall(self.text)
 
     @property
@@ -58,12 +58,12 @@ class SearchWords:
 
     @property
     def is_spaceless(self) -> bool:
-        """True if they are of a language whose words are not separated by spaces."""
+        """True if the language has no spaces between words."""
         return _SPACELESS.search(self.text) is not None
 
     @property
     def pattern(self) -> str:
-        """A regular expression of where a text has them."""
+        """Regular expression of hits in a text."""
         if self.is_spaceless:
             return regex.escape(self.text)
         joined = r"[^\p{L}\p{N}\p{M}]+".join(map(regex.escape, self.parts))
@@ -72,7 +72,7 @@ class SearchWords:
 
 
 class _Beginning(SearchQuery):
-    """A phrase whose last word may go on."""
+    """Phrase whose last word is a prefix."""
 
     def as_sql(self, *args: Any, **kwargs: Any) -> Any:
         sql, params = super().as_sql(*args, **kwargs)
@@ -80,13 +80,13 @@ class _Beginning(SearchQuery):
 
 
 class _Without(Func):
-    """A text without signs, as the index has it."""
+    """Text without punctuation, as indexed."""
 
     function = "reading_words"
 
 
 def words_within(words: SearchWords) -> Q:
-    """Return the condition on conversations that a turn or a rater's comment says these words."""
+    """Return the condition that a turn or comment contains these words."""
     if words.is_spaceless:
         turns = Turn.objects.filter(conversation=OuterRef("pk"), text__icontains=words.text)
         comments = Rating.objects.filter(conversation=OuterRef("pk"), comment__icontains=words.text)
@@ -94,7 +94,7 @@ def words_within(words: SearchWords) -> Q:
     if connection.vendor == "postgresql":
         query_class = _Beginning if words.by_beginning else SearchQuery
         query = query_class(_Without(Value(words.text)), config="simple", search_type="phrase")
-        # By EXISTS, whose negation is joined row by row; that of IN reads all words of the installation.
+        # With EXISTS a negation is joined row by row; with IN it would read all words of the database.
         return Q(Exists(ConversationWords.objects.filter(conversation=OuterRef("pk"), document=query)))
     phrase = '"{}"'.format(" ".join(words.parts)) + ("*" if words.by_beginning else "")
     return Q(pk__in=_fts("conversations_turn", "reading_turnwords", phrase)) | Q(
@@ -103,7 +103,9 @@ def words_within(words: SearchWords) -> Q:
 
 
 def _fts(table: str, words: str, phrase: str) -> RawSQL:
-    """Return the conversations of those rows of a table that FTS5 finds; the names are this module's own."""
+    """Return the conversations of a table's rows that FTS5 finds.
+
+    Only this module passes the names, so they are safe in SQL."""
     return RawSQL(  # noqa: S611
         f"SELECT found.conversation_id FROM {words} JOIN {table} found ON found.id = {words}.rowid"  # noqa: S608
         f" WHERE {words} MATCH %s AND found.conversation_id IS NOT NULL",
@@ -125,7 +127,7 @@ class ExcerptPiece:
 
 
 def pieces_of(text: str, searched_words: Sequence[SearchWords]) -> list[ExcerptPiece]:
-    """Return a text in pieces; those that match the query are marked as hits."""
+    """Split a text into pieces, marking hits."""
     patterns = [words.pattern for words in searched_words if words.parts or words.is_spaceless]
     if not patterns:
         return [ExcerptPiece(text)]
@@ -137,7 +139,7 @@ def pieces_of(text: str, searched_words: Sequence[SearchWords]) -> list[ExcerptP
 
 
 def html_with_hits(html: str, searched_words: Sequence[SearchWords]) -> SafeString:
-    """Return HTML with what matches the query marked within its texts; its tags stay as they are."""
+    """Return HTML with hits highlighted in its texts, not in tags."""
     parts = regex.split(r"(<[^>]*>)", html)
     for n in range(0, len(parts), 2):
         pieces = pieces_of(unescape(parts[n]), searched_words)
@@ -150,7 +152,7 @@ _TELLING_WORDS = 4
 
 
 def opening_of(texts: Iterable[str]) -> str:
-    """Return the first text of four words or more, by which a conversation is known; the first one without any."""
+    """Return the first text of at least four words, else the first text."""
     nonempty_texts = [text for text in texts if text]
     return next(
         (text for text in nonempty_texts if len(text.split()) >= _TELLING_WORDS),

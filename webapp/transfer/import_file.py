@@ -352,7 +352,7 @@ def _choices_store(study: Study, chosen: ImportChoices, contents: FileContents) 
 
 
 def _direction_questions(study: Study, contents: FileContents) -> list[str]:
-    """Add notes about questions with unknown direction that contradict the others."""
+    """Return a note per question of unknown direction that contradicts the others."""
     opposed = contents.opposed
     if not opposed:
         return []

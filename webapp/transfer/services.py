@@ -403,7 +403,7 @@ def _check_fits(study: Study, scales: Mapping[str, Scale], seen: Mapping[str, Sc
 
 
 def _changed(study: Study, changed: dict[str, Any]) -> Study:
-    """Store a file's additions as a new version, since participants consented to the old one."""
+    """Apply a file's changes to the study; refused once participants have consented."""
     n_agreed = study.participants.filter(AGREED_BY_PEOPLE).count()
     if n_agreed:
         raise Refused(

@@ -1,9 +1,9 @@
-"""The index over all conversations: one module for its making, whichever the database.
+"""Search index over all conversations, with one module per database.
 
-Triggers keep it, so it follows every write, in bulk and by hand too, and texts that are deleted or emptied are gone
-from it at once. A trigger's name holds the digest of what it says: where another one stands in the database, or none,
-the index is made anew. SQLite refuses to rewrite tables that triggers speak of, so they go before migrations and come
-back after them.
+Triggers maintain it, so it follows every write, including bulk and manual ones, and deleted or emptied texts disappear
+from it at once. A trigger's name contains the digest of its SQL: if the database has a different trigger or none, the
+index is rebuilt. SQLite refuses to rewrite tables that triggers refer to, so triggers are dropped before migrations and
+recreated after them.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ _PREFIX = "reading_index_"
 
 
 def index_suspend(*, using: str, plan: Any = None, **_signal: Any) -> None:
-    """Take the triggers away before migrations are applied (receiver of `pre_migrate`)."""
+    """Drop the triggers before migrations (receiver of `pre_migrate`)."""
     if plan:
         _triggers_remove(using)
 
 
 def index_ensure(*, using: str, **_signal: Any) -> None:
-    """Make the index where it is not there, or not as it is written now (receiver of `post_migrate`)."""
+    """Build a missing or outdated index (receiver of `post_migrate`)."""
     database = connections[using]
     with database.cursor() as cursor:
         if not set(database.introspection.table_names(cursor)) >= _TABLES:
@@ -50,7 +50,9 @@ def index_ensure(*, using: str, **_signal: Any) -> None:
 
 
 def index_make(*, using: str = "default") -> None:
-    """Create the tables of words, the triggers, and the index of all rows, in about a second per 1,000 chats."""
+    """Create word tables and triggers, and index all rows.
+
+    Takes about a second per 1,000 chats."""
     database = connections[using]
     vendor = _vendor(database)
     with transaction.atomic(using=using):
@@ -65,7 +67,9 @@ def index_make(*, using: str = "default") -> None:
 
 
 def words_gone(_study_ids: Collection[int]) -> None:
-    """Take erased words out of the index's file too: FTS5 only marks them as deleted until its pages are merged."""
+    """Remove erased words from the index's file too.
+
+    FTS5 only marks them as deleted until its pages are merged."""
     with connection.cursor() as cursor:
         for statement in _vendor(connection).AFTER_ERASURE:
             cursor.execute(statement)

@@ -1,10 +1,10 @@
-"""The index in PostgreSQL: a `tsvector` for each conversation, its numbers as rows, kept once for every statement.
+"""Index in PostgreSQL: a `tsvector` and number rows for each conversation.
 
-All of a conversation's words stand in one vector, so that words said in different turns find it, and a search for a
-common word reads a row for each conversation rather than one for each turn. A word that nobody says stands between
-turns, so that no phrase goes from one into the next. Signs become spaces first: otherwise the parser would take an
-address as one word and leave out what looks like a tag. Whoever renews a conversation holds its row, so that two
-ratings that arrive together are both counted.
+Triggers run once per statement. One vector holds all words of a conversation, so that words in different turns match
+together, and a common word reads one row per conversation rather than per turn. A separator word between turns prevents
+phrases from spanning them. Punctuation becomes spaces first: otherwise the parser would take an address as one word and
+drop anything that looks like a tag. Updates lock the conversation's row, so that two simultaneous ratings are both
+counted.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ BEGIN
     PERFORM reading_words_renew(ids);
 END $$
 """,
-    # The next turn of a chat is added to what stands there: nothing that was said before is read again.
+    # A new turn is appended to the vector without reading earlier turns.
     f"""
 CREATE OR REPLACE FUNCTION reading_turn_append(id uuid, place int, spoken text, who text) RETURNS boolean
 LANGUAGE plpgsql AS $$

@@ -1,6 +1,6 @@
-"""The index in SQLite: FTS5 tables over the texts of turns and of comments, numbers as rows, kept row by row.
+"""Index in SQLite: FTS5 tables over texts, and numbers as rows.
 
-FTS5 keeps the words and reads the texts where they stand, so nothing is stored twice.
+Triggers run row by row. FTS5 stores the words and reads the texts from their tables, so texts are not stored twice.
 """
 
 from __future__ import annotations
@@ -15,7 +15,9 @@ TABLES = tuple(
 
 
 def _series(kind: str, name: str, metric: str, source: str = "") -> str:
-    """Return the statement that adds the series which are not there; one name is quoted, others are columns."""
+    """Return the statement that adds missing series.
+
+    One name is a quoted value, the others are columns."""
     return f"""
 INSERT INTO reading_series (kind, name, metric)
 SELECT DISTINCT '{kind}', {name}, {metric} {source or "WHERE true"}
@@ -25,7 +27,9 @@ SELECT DISTINCT '{kind}', {name}, {metric} {source or "WHERE true"}
 
 
 def _count_statements(name: str, increment: str) -> str:
-    """Return the statements that change a count of `row`'s conversation; a conversation without turns has none."""
+    """Return the statements that update a count of `row`'s conversation.
+
+    Conversations without turns have no counts."""
     return f"""{_series("count", f"'{name}'", "0")}
 INSERT INTO reading_figure (conversation_id, series_id, study_id, value)
 SELECT c.id, s.id, c.study_id, {increment} FROM conversations_conversation c, reading_series s
@@ -157,7 +161,7 @@ _DONE = {
     + _turns("-", "OLD")
     + _turns("+", "NEW"),
     ("turn", "DELETE"): _words(_TURN[0], "text", "OLD")
-    # Only what is there is counted down: the conversation's numbers may be gone before its turns.
+    # Decrement existing counts only: a conversation's numbers may be deleted before its turns.
     + """
 UPDATE reading_figure SET value = value - (
     SELECT CASE s.name WHEN 'turns' THEN 1 WHEN 'replies' THEN OLD.speaker = 'bot'
