@@ -14,9 +14,9 @@ class CoreConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
-        """Make the usual project and the ready groups after migrations; remember browsers that sign in.
+        """Create the default project and groups after migrations.
 
-        And name settings that are misspelt, for these would be left out without a word.
+        Also remember browsers that sign in, and warn about misspelt settings, which would be ignored silently.
         """
         from django.contrib.auth.signals import user_logged_in
         from django.core.signals import request_finished, request_started

@@ -1,11 +1,10 @@
 """Authentication of staff: API tokens, and login throttling.
 
-Tokens are made and shown once, kept as digests, and revoked at any time.
+Tokens are shown once, stored as digests, and can be revoked at any time.
 
-Logins have the limit of axes for each address and account, and a slow one for each account: many addresses together
-would try many passwords of one account. So an account takes a limited number of wrong ones an hour, wherever they
-come from. A browser that has signed in to it before does not count among them and is let in all the same: nobody can
-keep an administrator out by trying for ever.
+Axes limits logins per address and account. A second limit applies per account, since many addresses together could try
+many passwords: an account accepts a limited number of wrong passwords an hour from all addresses. Browsers that have
+signed in before are exempt, so an attacker cannot lock an administrator out.
 """
 
 from __future__ import annotations
@@ -45,7 +44,7 @@ _USE_NOTED_EVERY = timedelta(minutes=1)
 
 
 def token_make(*, user: User, name: str, rights: Sequence[str], days: int | None = None) -> tuple[ApiToken, str]:
-    """Make a token. Returns its row and its text, which is kept nowhere.
+    """Create a token; return its row and its text, which is not stored.
 
     Args:
         rights: `Right.READ` is always among them.
@@ -89,15 +88,15 @@ def token_make(*, user: User, name: str, rights: Sequence[str], days: int | None
 
 
 def token_revoke(*, token: ApiToken) -> None:
-    """Make a token useless from now on; done twice, the first time stands."""
+    """Revoke a token (idempotent)."""
     ApiToken.objects.filter(pk=token.pk, revoked_at=None).update(revoked_at=database_now())
 
 
 def token_find(text: str) -> ApiToken:
-    """Return the token that a program showed, and note that it was used.
+    """Return the token of an API client, and record its use.
 
     Raises:
-        Refused: `no_token`, with why it opens nothing.
+        Refused: `no_token`, with the reason why it is invalid.
     """
     token = ApiToken.everywhere.select_related("user").filter(digest=_digest(text)).first()
     now = database_now()
@@ -121,7 +120,7 @@ def token_find(text: str) -> ApiToken:
 
 
 def token_lacks(token: ApiToken, rights: Collection[Right]) -> list[Right]:
-    """Return those of the rights that the token was not given, or that its user lacks in the token's project."""
+    """Return the rights missing from the token or its user."""
     with in_project(token.project_id):
         return [
             right
@@ -131,7 +130,7 @@ def token_lacks(token: ApiToken, rights: Collection[Right]) -> list[Right]:
 
 
 def tokens_of(user: User) -> QuerySet[ApiToken]:
-    """Return a user's tokens, the newest first, including revoked ones."""
+    """Return a user's tokens, newest first, including revoked ones."""
     return ApiToken.objects.filter(user=user)
 
 
@@ -148,10 +147,10 @@ _REMEMBERED_S = 180 * 24 * 3600
 
 
 class LoginHandler(AxesDatabaseHandler):
-    """axes, with the limit of the account."""
+    """Login handler of axes, with an additional limit per account."""
 
     def is_locked(self, request: HttpRequest, credentials: dict[str, Any] | None = None) -> bool:
-        """Return True if the login is locked: passwords are not even checked."""
+        """Return True if the login is locked, so that passwords are not checked."""
         if super().is_locked(request, credentials):
             return True
         username = get_client_username(request, credentials)
@@ -174,14 +173,14 @@ def is_known_browser(request: HttpRequest, username: str | None) -> bool:
 
 
 def note_sign_in(request: HttpRequest | None, user: Any, **_kwargs: Any) -> None:
-    """Note whom the answer's cookie is to remember (receiver of `user_logged_in`)."""
+    """Mark the request, so that the response remembers the browser (receiver)."""
     if request is not None:
         request.signed_in_as = user.get_username()  # type: ignore[attr-defined]
 
 
 @sync_and_async_middleware
 def remember_browser(get_response: Callable[..., Any]) -> Callable[..., Any]:
-    """Wrap the pages so that a browser that signs in is remembered as one that has."""
+    """Set a cookie that identifies browsers after a sign-in (middleware)."""
     if iscoroutinefunction(get_response):
 
         async def asynchronous(request: HttpRequest) -> HttpResponse:

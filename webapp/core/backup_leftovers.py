@@ -1,4 +1,4 @@
-"""Copies of the whole database that killed backups and restores leave: removed at the next backup and every hour."""
+"""Removal of database copies left by killed backups and restores."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LEFTOVERS_KEPT = timedelta(days=1)
 
 
 def backups_sweep(folder: Path | None = None) -> int:
-    """Remove copies of the database that killed backups and restores have left. Returns how many.
+    """Remove database copies left by killed processes; return the number.
 
     Args:
         folder: of a backup outside the data folder; only folders with Confab's own names are removed there.

@@ -89,10 +89,10 @@ class Restored:
 
 
 def backup_make(file: Path | None = None, *, label: str = "confab") -> tuple[Path, Backup]:
-    """Write everything into one archive that its owner alone can read, while Confab may go on serving.
+    """Write a backup archive with owner-only access, while Confab may run.
 
     Args:
-        file: where to; without it `LABEL-TIME.zip` in the folder `backups` of the data folder.
+        file: path of the archive; by default `LABEL-TIME.zip` in the folder `backups` of the data folder.
 
     Returns the archive's path and what it holds.
 
@@ -134,14 +134,14 @@ def backup_make(file: Path | None = None, *, label: str = "confab") -> tuple[Pat
                 for name, part in parts.items():
                     archive.write(part, name)
             unfinished.rename(file)
-        except BaseException:  # a full disk, most likely: half an archive is no use and takes room
+        except BaseException:  # most likely a full disk: remove the useless partial archive
             unfinished.unlink(missing_ok=True)
             raise
     return file, backup
 
 
 def backup_read(file: Path) -> Backup:
-    """Return the manifest of an archive, after a check that it is whole.
+    """Return an archive's manifest after checking its integrity.
 
     Raises:
         Refused: if it is no backup of Confab's, or a part of it is not what was written.
@@ -176,12 +176,12 @@ class _Damaged(ValueError):
 
 
 def backup_restore(file: Path) -> Restored:
-    """Put an archive in the place of what is here now, of which a backup is made before.
+    """Restore an archive, after a backup of the current state.
 
-    Of a database that is damaged the file itself is kept, which nothing can read any more.
+    If the database is damaged and unreadable, its file is kept instead.
 
-    Nothing else may use the database meanwhile. Returns what was restored; tables are those of the archive's time until
-    the next migration.
+    The caller must have exclusive access to the database. Tables are those of the archive's version until the next
+    migration.
 
     Raises:
         Refused: if the archive is damaged, of another kind of database or made by a later Confab.
@@ -229,7 +229,7 @@ def backup_restore(file: Path) -> Restored:
 
 
 def _kept_before(marker: RestoreMarker) -> tuple[Path | None, bool]:
-    """Keep the present state: a backup, or the file of a damaged database. Returns its path, and True if damaged."""
+    """Back up the current state; return the path, and True if damaged."""
     try:
         return (backup_make(label="before-restore")[0] if database_has_rows() else None), False
     except (DatabaseError, sqlite3.Error) as error:
@@ -248,7 +248,7 @@ def _kept_before(marker: RestoreMarker) -> tuple[Path | None, bool]:
 
 
 def table_counts() -> dict[str, int]:
-    """Return the rows of every table, fullest first, whatever version made them."""
+    """Return the row count of every table, largest first, for any version."""
     counts = {}
     with connection.cursor() as cursor:
         for table in connection.introspection.table_names(cursor):

@@ -1,8 +1,7 @@
 """The database's time, which processes on several machines share, and how far this process's own clock is off.
 
 A moment that one process stores and another compares (a lease, a heartbeat, the age of a message) is taken from here.
-Between two looks at the database its time goes on by the monotonic clock, so that setting this machine's clock
-changes nothing.
+Between two queries the monotonic clock advances the time, so that setting this machine's clock changes nothing.
 """
 
 from __future__ import annotations

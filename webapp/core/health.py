@@ -60,7 +60,7 @@ def health_now() -> dict[str, Health]:
     for name, check in _checks.items():
         try:
             results[name] = check()
-        except Exception as error:  # a health page must answer whatever breaks
+        except Exception as error:  # a health page must respond after any error
             results[name] = Health(False, {"error": type(error).__name__})
     return results
 
@@ -133,7 +133,7 @@ def is_redis_up() -> bool | None:
 class RedisOutageFilter(logging.Filter):
     """Lets a logger say once a minute, in one line, that Redis is away.
 
-    Whoever listens to it tries again every second, and says each time with all its calls what went wrong.
+    Listeners retry every second and would log a full traceback each time.
     """
 
     def __init__(self) -> None:
@@ -154,7 +154,7 @@ class RedisOutageFilter(logging.Filter):
         return True
 
 
-# When a series began stands in the process's row.
+# The process's row has the start time of the series.
 disable_created_metrics()  # type: ignore[no-untyped-call]
 registry = CollectorRegistry()
 """Of this process; apart from the client's own, in which libraries may put theirs."""

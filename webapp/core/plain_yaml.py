@@ -79,7 +79,7 @@ for _tag, _pattern, _first in (
     ),
     ("null", r"~|null|Null|NULL|", ["~", "n", "N", ""]),
 ):
-    for _side in (_Loader, _Dumper):  # whatever the one would take for no text, the other puts in quotes
+    for _side in (_Loader, _Dumper):  # the dumper quotes every text that the loader would not read as text
         _side.add_implicit_resolver(f"tag:yaml.org,2002:{_tag}", re.compile(f"^(?:{_pattern})$"), list(_first))
 
 
@@ -114,9 +114,9 @@ def plain_read(text: str | bytes) -> Any:
         raise NotPlain(f"it has {len(content)} characters; the maximum is {MOST_BYTES}")
     try:
         if content.lstrip().startswith(("{", "[")):
-            with suppress(json.JSONDecodeError):  # what is no JSON may be YAML all the same
+            with suppress(json.JSONDecodeError):  # invalid JSON may still be valid YAML
                 return _storable(json.loads(content, object_pairs_hook=_pairs, parse_int=_parse_integer))
-        # A SafeLoader that takes less.
+        # A more restrictive SafeLoader.
         return _storable(yaml.load(content, Loader=_Loader))  # noqa: S506
     except NotPlain:
         raise

@@ -6,8 +6,8 @@ whose administrators also run the server.
 The right to read underlies the others: no page of the dashboard opens without it. Superusers have all six. In the
 stock admin, too, these rights decide, and not the permissions of single models.
 
-Nobody changes their own account, nor one with rights that they lack themselves: so nobody lifts their own rights, by
-themselves or by an account of their making, and the one who administers last stays.
+Users cannot change their own account, nor accounts with rights that they lack. So they cannot extend their own rights,
+not even through a new account, and the last administrator remains.
 """
 
 from __future__ import annotations

@@ -39,9 +39,9 @@ Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 AsgiApplication = Callable[[dict[str, Any], Receive, Send], Awaitable[None]]
 
-# So much of a large answer is made at a visit to its thread, and sent before the next is made.
+# Size of the chunks of a large response: each is sent before the next is generated.
 PIECE_BYTES = 64 * 1024
-# Drawn for each response, so that rejected clients do not all come back together.
+# Random per response, so that rejected clients do not all return at once.
 RETRY_AFTER_S = (3, 8)
 
 
@@ -68,7 +68,9 @@ class PageThreadPool:
         return 0.0 if self._idle else time.monotonic() - self._moved_at
 
     async def borrow(self) -> ThreadPoolExecutor:
-        """Wait for a thread; the one that worked last, so that in quiet hours few connections are open."""
+        """Wait for a thread, preferring the last used one.
+
+        In quiet hours few connections are therefore open."""
         await self._places.acquire()
         self._moved_at = time.monotonic()
         return self._idle.pop()
@@ -99,7 +101,7 @@ class PagesInOneThread(ASGIHandler):
     """
 
     def load_middleware(self, is_async: bool = False) -> None:
-        """Have the middleware call each other directly, whatever is asked for."""
+        """Let the middleware always call each other directly."""
         super().load_middleware(is_async=False)
 
     async def get_response_async(self, request: HttpRequest) -> HttpResponseBase:
@@ -167,7 +169,9 @@ class ThreadPooledApp:
         borrowed = _Borrowed()
 
         async def receive_and_wait() -> Message:
-            """Receive a message; borrow a thread only once the whole body is here: slow senders hold nobody up."""
+            """Receive a message; borrow a thread only after the whole body has arrived.
+
+            Slow senders therefore block no thread."""
             message = await receive()
             is_end = message["type"] == "http.request" and not message.get("more_body", False)
             if is_end and borrowed.thread is None:
@@ -211,7 +215,7 @@ class ThreadPooledApp:
 
 
 async def _send_away(scope: dict[str, Any], send: Send) -> None:
-    """Send the page for those who waited too long, made without a thread, a session or the database."""
+    """Send the busy page, without a thread, a session or the database."""
     seconds = random.randint(*RETRY_AFTER_S)
     accepted = dict(scope.get("headers", ())).get(b"accept-language", b"").decode("latin-1")
     kind = "text/html"
@@ -242,7 +246,7 @@ async def _send_away(scope: dict[str, Any], send: Send) -> None:
 
 
 def busy_page(retry_after_s: int, *, reloads: bool, is_outage: bool) -> str:
-    """Return the page that asks for a little patience.
+    """Return the page for a busy server.
 
     Args:
         retry_after_s: seconds after which to try again.

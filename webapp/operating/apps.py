@@ -10,7 +10,7 @@ class OperatingConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
-        """Look for what goes wrong after signs of life."""
+        """Check for problems after heartbeats."""
         from webapp.core.processes import signs
         from webapp.operating.incidents import look_if_due
 

@@ -63,14 +63,14 @@ _ENOUGH = 1.2
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One thing that is wrong.
+    """Problem of the installation.
 
     Attributes:
         kind: as in alerts.
-        subject: what it is about; with the kind it names the trouble.
-        title: a few words.
-        words: what it means and what to do.
-        details: values for programs.
+        subject: affected object; together with the kind it identifies the problem.
+        title: short title.
+        words: explanation and remedy.
+        details: machine-readable values.
     """
 
     kind: str
@@ -319,7 +319,7 @@ _looked_at: float | None = None
 
 
 def look_if_due() -> None:
-    """Look, unless this process did so just before."""
+    """Check for problems, unless this process just did."""
     global _looked_at
     now = time.monotonic()
     if _looked_at is None or now - _looked_at >= EVERY_S:
@@ -330,7 +330,7 @@ def look_if_due() -> None:
 
 
 def look() -> None:
-    """Begin an incident for each new problem, and end those that are over; both send alerts."""
+    """Open incidents for new problems and close resolved ones, with alerts."""
     open_incidents = {
         (incident.kind, incident.subject): incident for incident in Incident.objects.filter(ended_at=None)
     }
@@ -339,7 +339,7 @@ def look() -> None:
         if key not in open_incidents:
             try:
                 _begin(problem)
-            except Exception as error:  # one incident must not end the watching of all others
+            except Exception as error:  # an error in one incident must not stop the checks of the others
                 logger.error("the incident %s cannot be stored: %s", key, error_text(error, 200))
     for key, incident in open_incidents.items():
         if key not in problems:
@@ -350,7 +350,9 @@ def look() -> None:
 
 
 def send_here() -> None:
-    """Send what waits from this process: no worker does. What failed waits its time, as it does with workers."""
+    """Send waiting alerts from this process if no worker runs.
+
+    Failed alerts wait for their retry time, as with workers."""
     now = database_now()
     for alert in alerts_waiting().select_related("aside"):
         pause = timedelta(seconds=FIRST_AGAIN_S * 2 ** max(0, alert.n_tries - 1))
@@ -359,7 +361,7 @@ def send_here() -> None:
 
 
 def alert_try() -> int:
-    """Have an alert sent that says that it is a test. Returns in how many ways; 0: none is set up."""
+    """Send a test alert; return the number of configured channels."""
     alert_fields = {
         "title": _("Confab: a test"),
         "words": _("A user clicked “Send a test alert”. Nothing is wrong."),

@@ -50,7 +50,7 @@ class Queue:
 
 
 def replies_queue() -> Queue:
-    """Return the replies that participants wait for: those a bot host is at, and the others."""
+    """Return the queue of replies that participants wait for."""
     due_replies = replies_due()
     waiting = due_replies.filter(due_lease=None).aggregate(n=Count("pk"), since=Min("due_since"))
     return Queue("replies", waiting["n"], due_replies.exclude(due_lease=None).count(), _age_s(waiting["since"]))
@@ -59,7 +59,8 @@ def replies_queue() -> Queue:
 def job_queues() -> list[Queue]:
     """Return the workers' queues, those without a job too.
 
-    Jobs that send alerts are left out: without a worker another process sends, and they would be told of themselves.
+    Jobs that send alerts are left out, because without a worker another process sends them, and a backlog would trigger
+    alerts about alerts.
     """
     waiting: dict[str, list[JobBase]] = {name: [] for name in QUEUES}
     running: dict[str, list[JobBase]] = defaultdict(list)
@@ -108,7 +109,7 @@ def disk_usage() -> Disk:
 
 
 def database_bytes() -> int:
-    """Return the size of the database, as it says itself; of SQLite without its journal."""
+    """Return the database's size; for SQLite without the journal."""
     size = "SELECT pg_database_size(current_database())"
     if connection.vendor == "sqlite":
         size = "SELECT page_count * page_size FROM pragma_page_count(), pragma_page_size()"
@@ -134,7 +135,7 @@ def _size(folder: Path) -> int:
 
 
 def exposition(accept: str) -> tuple[bytes, str]:
-    """Return the text in the format that the asker takes, and that format's name."""
+    """Return the metrics in the client's format, and the content type."""
     registry = CollectorRegistry()
     registry.register(_Confab())
     encode, content_type = choose_encoder(accept)
@@ -145,7 +146,7 @@ class _Confab(Collector):
     """Reads the database once for each scrape."""
 
     def describe(self) -> list[Metric]:
-        """Return nothing: names are known without a look at the database."""
+        """Return nothing, so that registration does not query the database."""
         return []
 
     def collect(self) -> Iterator[Metric]:
@@ -158,7 +159,9 @@ class _Confab(Collector):
 
 
 def _collect_counts(living: list[Process]) -> Iterator[Metric]:
-    """Yield what processes have counted, a series for each: one that ends takes nothing from the others."""
+    """Yield the counts of each process as its own series.
+
+    The end of a process therefore does not change the others."""
     for family in health.registry.collect():
         metric = Metric(family.name, family.documentation, family.type)
         for process in living:

@@ -48,7 +48,7 @@ def benchmark_folder() -> Path:
 
 
 def benchmark_file(name: str) -> Path | None:
-    """Return the path of an uploaded file; None where none has this name."""
+    """Return the path of an uploaded file; None if missing."""
     path = benchmark_folder() / name
     return path if is_file_name(name) and path.is_file() else None
 
@@ -59,16 +59,16 @@ def is_file_name(name: str) -> bool:
 
 
 def benchmark_files() -> list[Path]:
-    """Return the uploaded files that are here, the newest first."""
+    """Return the uploaded files, newest first."""
     paths = [path for path in benchmark_folder().iterdir() if is_file_name(path.name)]
     return sorted(paths, key=lambda path: path.stat().st_mtime, reverse=True)
 
 
 def benchmark_file_keep(upload: Path, ending: str) -> str:
-    """Keep an uploaded file of judged items under the name of its digest, and return that.
+    """Store a file of rated replies under its digest; return the name.
 
     Raises:
-        Refused: no judged reply is among its first lines, with what is wrong with the first.
+        Refused: its first lines have no rated reply; with the error of the first.
     """
     mistake = ""
     for number, judged_item in enumerate(judged_read(upload)):
@@ -85,7 +85,7 @@ def benchmark_file_keep(upload: Path, ending: str) -> str:
 
 @contextmanager
 def written(upload: UploadedFile, ending: str) -> Iterator[Path]:
-    """Write an upload into a file that is removed after the block."""
+    """Write an upload to a temporary file."""
     with tempfile.TemporaryDirectory(prefix="confab-benchmark-") as folder:
         path = Path(folder) / f"upload{ending}"
         with path.open("wb") as handle:
@@ -94,17 +94,17 @@ def written(upload: UploadedFile, ending: str) -> Iterator[Path]:
 
 
 def benchmark_upload_keep(upload: UploadedFile) -> str:
-    """Keep an upload of judged items, as `benchmark_file_keep` does a file."""
+    """Store an upload of rated replies, as `benchmark_file_keep`."""
     ending = ".jsonl.gz" if (upload.name or "").lower().endswith(".gz") else ".jsonl"
     with written(upload, ending) as path:
         return benchmark_file_keep(path, ending)
 
 
 def judged_file_keep(upload: Path) -> str:
-    """Keep an uploaded file of a judge's choices between two replies under the name of its digest, and return that.
+    """Store a file of a judge's choices under its digest; return the name.
 
     Raises:
-        Refused: it is another kind of file, of several judges, or holds no pair.
+        Refused: it is another kind of file, has several judges or no pair.
     """
     try:
         read = judged_file_read(upload)
@@ -150,7 +150,7 @@ def pairs_judged(study: Study, judged: str = "") -> BenchmarkPairs:
         judged: the name of an uploaded file of a judge's choices.
 
     Raises:
-        Refused: nobody has compared anything in the study, or the file is not here any more.
+        Refused: the study has no comparison, or the file was deleted.
     """
     people = study_judgements(study)
     if people is None or not len(people):
@@ -164,7 +164,7 @@ def pairs_judged(study: Study, judged: str = "") -> BenchmarkPairs:
 
 
 def pairs_refusal(study: Study, *, judged: bool) -> str:
-    """Explain why a file of a judge's choices does not go with a study; empty if it does, or without a file."""
+    """Explain why a judge's file does not match a study; empty if it does."""
     if not judged or get_protocol(study).compares_pairs:
         return ""
     return str(
@@ -173,7 +173,7 @@ def pairs_refusal(study: Study, *, judged: bool) -> str:
 
 
 def choices_of_metric(pairs: BenchmarkPairs, metric: str, progress: Callable[[int, int], None]) -> dict[str, Any]:
-    """Return by question, as plain values, the agreement of a metric's choices with participants'."""
+    """Return the agreement of a metric's choices with participants' by question."""
     from evaluation.metrics.text_cache import TextCache
     from evaluation.preference_benchmark import choose_everywhere
 
@@ -183,7 +183,7 @@ def choices_of_metric(pairs: BenchmarkPairs, metric: str, progress: Callable[[in
 
 
 def choices_of_judge(pairs: BenchmarkPairs) -> dict[str, Any]:
-    """Return a judge's name, digest of model, prompt and window, biases, and the same of its choices as `choices`."""
+    """Return a judge's name, digest, biases and agreement (`choices`)."""
     from evaluation.llm_judge import JudgedPairs as Chosen
     from evaluation.llm_judge import judged_file_read
     from evaluation.preference_benchmark import judge_everywhere
@@ -204,7 +204,7 @@ def choices_result(pairs: BenchmarkPairs, results: Sequence[dict[str, Any]]) -> 
     """Return the result of a comparison of choices, as its job stores it, without the digest of the data."""
     return {
         "n_items": pairs.n_items,
-        "questions": list(pairs.people.titles.items()),  # PostgreSQL puts the keys of an object into another order
+        "questions": list(pairs.people.titles.items()),  # PostgreSQL reorders the keys of an object
         "judge": next((agreement for agreement in results if not agreement["metric"]), None),
         "metrics": [agreement for agreement in results if agreement["metric"]],
     }

@@ -55,7 +55,9 @@ _NO_RATING = Reason("no_rating_yet", "no rating yet")
 
 @dataclass(frozen=True, slots=True)
 class BotSummary:
-    """One bot's ratings and votes; where items are rated, `n_conversations` is the number of its items."""
+    """Ratings and votes of one bot.
+
+    If items are rated, `n_conversations` is the number of its items."""
 
     bot: BotInfo
     n_conversations: int
@@ -96,7 +98,7 @@ def bot_summary(
     """Summarise every bot of the study: means with intervals, votes and orderings.
 
     Args:
-        means_and_comparisons: of these conversations, if they are known already; computed otherwise.
+        means_and_comparisons: results of these conversations, if already computed.
     """
     questions = [as_counted(dimension) for dimension in study_dimensions(study)]
     dimensions = dimensions_led(questions, study_whole(study))
@@ -140,7 +142,7 @@ def _counts(study: Study, conversations: QuerySet[Conversation], rated: QuerySet
 
 
 def _rank(summary: BotSummary, dimensions: Sequence[RatingDimension]) -> tuple[float, str, int]:
-    """Return the key that sorts bots best first, equals by name and bots without a rating last, in their own order."""
+    """Return the sort key: best first, ties by name, unrated bots last."""
     leading = summary.intervals[dimensions[0].key].mean if dimensions else None
     if leading is None:
         return float("inf"), "", summary.bot.slot
@@ -148,7 +150,7 @@ def _rank(summary: BotSummary, dimensions: Sequence[RatingDimension]) -> tuple[f
 
 
 def _results(study: Study, counted_work: CountedWork) -> tuple[BotMeans, Comparisons] | None:
-    """Compute everything that is resampled; None without a rating."""
+    """Compute all resampled results; None without ratings."""
     from evaluation.analysis.bot_means import bot_means
     from evaluation.analysis.comparisons import compare
 
@@ -168,10 +170,10 @@ class StudyPowered:
     """Means with and without predictions of unrated conversations.
 
     Attributes:
-        first: what predicts unless another is asked for; None where nothing can.
-        fit: id of the hybrid fit that predicts; None without one.
-        n_unrated: conversations that nobody rated.
-        by: what predicts, "hybrid" or a column of a metric, to what it gives.
+        first: default predictor; None if there is none.
+        fit: id of the predicting hybrid fit, or None.
+        n_unrated: number of unrated conversations.
+        by: results by predictor: "hybrid" or a metric column.
     """
 
     first: str | None
@@ -200,7 +202,7 @@ def study_powered(data: StudyData) -> StudyPowered:
     n_unrated = int(is_unrated.sum())
     if not n_unrated:
         return StudyPowered(None, None, 0, {})
-    # A column helps where both kinds of conversations have it.
+    # A column is useful if both rated and unrated conversations have it.
     predicted = {
         name: frame[name].to_numpy(dtype=float)
         for name in metric_titles(ingredients=False)
@@ -216,7 +218,9 @@ def study_powered(data: StudyData) -> StudyPowered:
 
 
 def _by_fit(fit: HybridFit, data: StudyData) -> np.ndarray | None:
-    """Return the fit's predictions; None where it reads values that are not stored, such as sentence embeddings."""
+    """Return the fit's predictions; None if it needs values not stored.
+
+    For example, sentence embeddings are not stored."""
     try:
         stored_fit = KeptFit.from_json(fit.kept or {})
         predicted = predict_conversations(stored_fit, data.metrics)

@@ -48,11 +48,11 @@ _PAUSE_S = 0.5
 
 
 class AnalysisParams(InputModel):
-    """A part of the analysis of the job's study.
+    """Parameters of a job for one part of a study's analysis.
 
     Attributes:
-        study: its number, for two studies ask two things.
-        model: of the part `formula`; None: the usual one, and of other parts.
+        study: its id, which distinguishes the jobs of different studies.
+        model: model of the part `formula`; None for the default one and for other parts.
     """
 
     study: int
@@ -64,16 +64,16 @@ class AnalysisParams(InputModel):
 
     @model_serializer(mode="wrap")
     def _as_before(self, dump: Any) -> dict[str, Any]:
-        """Leave out `model` where there is none: keys of stored results are digests of this."""
+        """Omit an empty `model`, since keys of stored results are digests of this."""
         return {name: value for name, value in dump(self).items() if name != "model" or value is not None}
 
 
 @dataclass(frozen=True, slots=True)
 class ComputedResult:
-    """A result and how much it was made of.
+    """Result with the amount of its data.
 
     Attributes:
-        result: of the type that `PARTS` names for its part.
+        result: value of the type declared in `PARTS`.
     """
 
     facts: Facts
@@ -82,11 +82,11 @@ class ComputedResult:
 
 @dataclass(frozen=True)
 class AnalysisKey:
-    """A part of a study's analysis, of the conversations that are to be counted.
+    """Key of an analysis result: study, part and included work.
 
     Attributes:
-        without: names of flags, sorted; what people with one of them did is left out.
-        model: of the part `formula`; None: the usual one.
+        without: sorted names of flags; work of participants with one of them is left out.
+        model: model of the part `formula`; None: the default one.
     """
 
     study: Study
@@ -98,7 +98,7 @@ class AnalysisKey:
 
     @property
     def counted_work(self) -> dict[str, Any]:
-        """The work that counts, as `CountedWork` has it."""
+        """Included work, as `CountedWork` options."""
         return {
             "include_synthetic": self.include_synthetic,
             "include_failed": self.include_failed,
@@ -107,16 +107,16 @@ class AnalysisKey:
 
     @property
     def params(self) -> AnalysisParams:
-        """Payload of the question's job."""
+        """Payload of the result's job."""
         return AnalysisParams(study=self.study.pk, part=self.part, model=self.model, **self.counted_work)
 
     @cached_property
     def state(self) -> DataState:
-        """The data as they are when this is read first."""
+        """State of the data at the first access."""
         return data_state(self.study, PARTS[self.part].reads, **self.counted_work)
 
     def with_part(self, part: str, model: ModelParams | None = None) -> AnalysisKey:
-        """Return the question about another part of the same data; what both read is looked up once."""
+        """Return the key of another part, sharing cached data."""
         sibling = replace(self, part=part, model=model)
         if PARTS[part].reads == PARTS[self.part].reads:
             sibling.__dict__["state"] = self.state
@@ -124,25 +124,24 @@ class AnalysisKey:
 
     @property
     def is_small(self) -> bool:
-        """True if the result is computed as quickly as it would be looked up."""
+        """True if computing the result is as fast as looking it up."""
         limit = DIRECT_RATINGS * (DIRECT_SHARE_OF_MODELS if self.part == "formula" else 1)
         return self.state.n_ratings <= limit and self.state.n_bots <= DIRECT_BOTS
 
     def jobs(self) -> QuerySet[Job]:
-        """Return the jobs of this question, of any state of the data, the newest first."""
+        """Return the jobs of this result for any data state, newest first."""
         return Job.objects.filter(kind=RESULTS_KIND, key__startswith=job_key(self.params, ""))
 
 
 @dataclass(frozen=True, slots=True)
 class CurrentResult:
-    """Present answer to a question.
+    """Current result for a key, possibly outdated or pending.
 
     Attributes:
-        computed_result: the result, of these data or of older ones; None where there is none yet, or no rating.
+        computed_result: result of current or older data; None before the first, or without ratings.
         made_at: when it was computed.
-        n_since: ratings that have come since, less those that have gone.
-        job: the job that makes the result of these data, or the reason why it failed; None if `computed_result` is
-            current.
+        n_since: change in the number of ratings since.
+        job: job that computes the current result, or its error; None if `computed_result` is current.
     """
 
     computed_result: ComputedResult | None = None
@@ -157,10 +156,10 @@ class CurrentResult:
 
 
 def get_result(question: AnalysisKey, *, created_by: User | None = None) -> CurrentResult:
-    """Return the present answer to a question, and request the missing part.
+    """Return the current result, requesting a missing or outdated one.
 
-    Each question has at most one job at work: one whose data have changed ends first, and its result is shown as an
-    older one.
+    Each result has at most one running job: if the data change meanwhile, it finishes first and its result is shown as
+    outdated.
     """
     if not question.state.n_ratings:
         return CurrentResult()
@@ -171,7 +170,7 @@ def get_result(question: AnalysisKey, *, created_by: User | None = None) -> Curr
         stored_result = made_of(now)
         if stored_result is not None:
             return CurrentResult(stored_result, now.ended_at)
-        now.delete()  # unreadable: of an earlier Confab that had the same name for another shape
+        now.delete()  # unreadable: from a Confab version with another format of this result
         now = None
     job = now or question.jobs().filter(state__in=UNFINISHED).first() or request_result(question, created_by)
     older = newest_made(question)
@@ -182,7 +181,7 @@ def get_result(question: AnalysisKey, *, created_by: User | None = None) -> Curr
 
 
 def request_result(question: AnalysisKey, created_by: User | None = None) -> Job:
-    """Return the job that makes the result of the present data; the existing one, if it was requested already."""
+    """Return the job that computes the current result, creating it if needed."""
     return job_ask(
         kind=RESULTS_KIND,
         payload=question.params.model_dump(),
@@ -193,14 +192,14 @@ def request_result(question: AnalysisKey, created_by: User | None = None) -> Job
 
 
 def stored_now(question: AnalysisKey) -> ComputedResult | None:
-    """Return the stored result of the data as they are now; None where there is none."""
+    """Return the stored result of the current data, or None."""
     key = job_key(question.params, question.state.digest)
     job = question.jobs().filter(key=key, state=State.DONE).first()
     return None if job is None else made_of(job)
 
 
 def result_at_hand(question: AnalysisKey) -> ComputedResult | None:
-    """Return the result of the present data if it is stored or small; requests none that is missing."""
+    """Return the current result if stored or small, without requesting it."""
     if not question.state.n_ratings:
         return None
     if question.is_small:
@@ -209,15 +208,15 @@ def result_at_hand(question: AnalysisKey) -> ComputedResult | None:
 
 
 def compute_now(question: AnalysisKey, *, wait: Callable[[], None]) -> ComputedResult | None:
-    """Return the result of the present data, which this process makes unless another is at it.
+    """Compute the current result here, unless another process does.
 
-    The row of its job is there before a rating is read, so that an erasure finds it. None without a rating.
+    The job's row is created before ratings are read, so that an erasure finds it. None without ratings.
 
     Args:
-        wait: called twice a second while another process makes it; raises what ends the wait.
+        wait: called twice a second while another process computes it; an exception ends the wait.
 
     Raises:
-        Refused: it could not be made; with the reason.
+        Refused: it failed; with the reason.
     """
     if not question.state.n_ratings:
         return None
@@ -239,7 +238,7 @@ def compute_now(question: AnalysisKey, *, wait: Callable[[], None]) -> ComputedR
 
 
 def newest_made(question: AnalysisKey) -> tuple[ComputedResult, datetime | None] | None:
-    """Return the newest stored result of a question, whatever the data were, and when it was made."""
+    """Return the newest stored result for any data, and its time."""
     for job in question.jobs().filter(state=State.DONE).order_by("-ended_at"):
         stored_result = made_of(job)
         if stored_result is not None:
@@ -248,7 +247,7 @@ def newest_made(question: AnalysisKey) -> tuple[ComputedResult, datetime | None]
 
 
 def made_of(job: Job) -> ComputedResult | None:
-    """Return the result that a job has stored; None where it cannot be read, as of an earlier Confab."""
+    """Return a job's stored result; None if unreadable."""
     try:
         return made_load(str(job.payload["part"]), job.result)
     except (KeyError, TypeError, ValueError):
@@ -256,12 +255,12 @@ def made_of(job: Job) -> ComputedResult | None:
 
 
 def data_of(question: AnalysisKey) -> StudyData | None:
-    """Read the study that is asked about; None without a rating."""
+    """Read the study's data; None without ratings."""
     return study_data(question.study, **question.counted_work)
 
 
 def _computed(question: AnalysisKey) -> ComputedResult | None:
-    """Read the study and compute the part that is asked for; None without a rating."""
+    """Read the study and compute the requested part; None without ratings."""
     data = data_of(question)
     return None if data is None else compute_part(question.part, data, question.model)
 
@@ -284,15 +283,15 @@ def made_load(part: str, document: Any) -> ComputedResult:
     """Return the result that `made_dump` wrote.
 
     Raises:
-        KeyError, TypeError, ValueError: it is none.
+        KeyError, TypeError, ValueError: the value is invalid.
     """
     return ComputedResult(result_load(document["facts"], Facts), result_load(document["result"], PARTS[part].type))
 
 
 def prune(job: Job) -> int:
-    """Delete results of the job's question beyond the newest `KEPT`; how many rows that were.
+    """Delete old results of the job's key beyond `KEPT`; return the number.
 
-    Each formula is a question of its own: of these the newest `KEPT_MODELS` of the study are kept.
+    Each formula has its own key; the newest `KEPT_MODELS` of a study are kept.
     """
     same = Job.objects.filter(kind=job.kind, state=State.DONE, key__startswith=f"{question_of(job)}:")
     kept_results = list(same.order_by("-ended_at", "-pk").values_list("pk", flat=True)[:KEPT])
@@ -302,5 +301,5 @@ def prune(job: Job) -> int:
 
 
 def question_of(job: Job) -> str:
-    """Return the question of a job, the first part of its key."""
+    """Return the first part of a job's key, without the data state."""
     return job.key.rpartition(":")[0]

@@ -75,7 +75,7 @@ class StudyTrajectories:
     by_trait: TrajectoryResult
 
     def get_trajectory(self, kind: str) -> TrajectoryResult | None:
-        """Return the one of this kind; None for no such kind."""
+        """Return the trajectories of this kind, or None."""
         return next((trajectory for trajectory in self._trajectory_pair if trajectory.grouping.kind == kind), None)
 
     def to_json(self) -> dict[str, Any]:
@@ -88,13 +88,13 @@ class StudyTrajectories:
 
 
 def study_trajectories(data: StudyData) -> StudyTrajectories:
-    """Return the courses of the paper's measures; without groups to compare there are none."""
+    """Return the trajectories of the paper's measures; none without groups."""
     return StudyTrajectories(_trajectories(data, "best-worst"), _trajectories(data, "by-trait"))
 
 
 def _trajectories(data: StudyData, kind: Kind) -> TrajectoryResult:
     grouping = _grouping(data, kind)
-    # Items and single replies have no course.
+    # Items and single replies have no trajectory.
     if len(grouping.groups) < 2 or get_protocol(data.study).judges_items or get_protocol(data.study).marks_turns:
         return TrajectoryResult(grouping, ())
     values = turn_values(data.conversations, grouping.conversations, MEASURES[kind])
@@ -111,10 +111,10 @@ def study_point(
     exchange: int,
     **counted_work: Unpack[CountedWork],
 ) -> tuple[Grouping, dict[str, float]] | None:
-    """Return the conversations behind a point of a course with their values, and the groups; None for no such point.
+    """Return the conversations and groups behind a trajectory's point, or None.
 
     Args:
-        kind, column, group: which course; the group by its place in the figure.
+        kind, column, group: identify the trajectory; the group by its position in the figure.
         exchange: from 1.
     """
     result = study_courses.get_trajectory(kind)
@@ -128,10 +128,10 @@ def study_point(
 
 
 def point_ratings(study: Study, conversations: Sequence[str], key: str) -> dict[str, tuple[str, float]]:
-    """Return the bot and the mean rating of a few of a study's conversations, by conversation.
+    """Return bot and mean rating of a few conversations, by conversation.
 
     Args:
-        key: of what is averaged: a dimension, or what bots are ranked by.
+        key: key of the averaged measure: a dimension or the headline.
     """
     means = study_ratings(study, only=conversations).per_conversation()
     return {str(pk): (str(row["bot"]), float(row[key])) for pk, row in means.iterrows()}
@@ -139,11 +139,11 @@ def point_ratings(study: Study, conversations: Sequence[str], key: str) -> dict[
 
 @dataclass(frozen=True, slots=True)
 class StudyCorrelations:
-    """The three matrices of a study; None where there is nothing to correlate.
+    """Three correlation matrices of a study; None if empty.
 
     Attributes:
-        fit: id of the hybrid fit whose rows stand in them.
-        run: id of the self-play whose metrics are set against the bots' ratings.
+        fit: id of the hybrid fit shown in them.
+        run: id of the self-play run whose metrics are correlated with ratings.
     """
 
     dimensions: CorrelationMatrix | None
@@ -166,8 +166,7 @@ def study_correlations(data: StudyData, run: SelfPlayRun | None = None) -> Study
     """Return the correlations in a study.
 
     Args:
-        run: self-play to compare with the ratings; None: that of the leading fit, or the newest that has enough of
-            the bots.
+        run: self-play run to use; None: that of the leading fit, or the newest with enough of the bots.
     """
     fit = fit_leading(data.study, data.excluded_flags)
     hybrid = HybridCorrelations(fit.result) if fit is not None and fit.result else None
@@ -190,7 +189,7 @@ def study_correlations(data: StudyData, run: SelfPlayRun | None = None) -> Study
 
 
 def _metrics(data: StudyData, hybrid: HybridCorrelations | None) -> CorrelationMatrix | None:
-    """Return metrics with ratings over conversations, controls left out; None where no metric is computed."""
+    """Return metrics and ratings by conversation, without controls; None without metrics."""
     ratings = data.per_conversation
     frame = data.metrics.reindex(ratings.index)
     columns = [
@@ -227,8 +226,8 @@ class StudyComparisons:
     """Mean ratings of each bot, the bots that differ significantly, and the raters needed.
 
     Attributes:
-        compared: every pair by the measure that bots are ranked by, with plans.
-        planned: raters for differences that might matter; None with one bot.
+        compared: all pairs by the headline measure, with planned sample sizes.
+        planned: raters needed for relevant differences; None with one bot.
     """
 
     means: BotMeans
@@ -248,10 +247,10 @@ def study_comparisons(data: StudyData) -> StudyComparisons:
 
 @dataclass(frozen=True, slots=True)
 class StudyDimensions:
-    """Significant pairs of bots by each question, also by those that bots are not ranked by.
+    """Significant pairs of bots for every question.
 
     Attributes:
-        compared: by the question's key, in order; the measure that bots are ranked by first. Without plans.
+        compared: comparisons by question key, headline first, without planned sample sizes.
     """
 
     compared: Mapping[str, Comparisons]
@@ -276,7 +275,7 @@ class StudyAnswers:
     """Distribution of the answers.
 
     Attributes:
-        headline: answers to the measure that bots are ranked by: a question, or the mean of several.
+        headline: distribution of the headline measure: a question, or the mean of several.
         answers: to every question.
     """
 
@@ -294,18 +293,18 @@ def study_answers(data: StudyData) -> StudyAnswers:
 
 
 def study_raters(data: StudyData) -> RaterAnalysis:
-    """Return the raters' agreement, their use of the scale, and those that rater filters would flag."""
+    """Return raters' agreement, scale use, and raters flagged by filters."""
     return analyse_raters(data.ratings, seconds=chat_seconds(data.conversations), turned=data.turned)
 
 
 @dataclass(frozen=True, slots=True)
 class AnalysisPart:
-    """A result of a study.
+    """Kind of analysis result.
 
     Attributes:
-        type: its class.
-        make: it of a study and, where it reads any, of a self-play run that is chosen if None is given.
-        reads: what it is made of beside the ratings.
+        type: class of the result.
+        make: computes it from a study and, if needed, a self-play run (None: chosen automatically).
+        reads: its input besides ratings.
     """
 
     type: type[Any]
@@ -330,14 +329,16 @@ PARTS: dict[str, AnalysisPart] = {
 
 
 def parts_of(study: Study) -> list[str]:
-    """Return the names of the results that every report has: without factors none by condition; no own model."""
+    """Return the parts of a study's report.
+
+    Parts by condition need factors; custom models are not included."""
     return [name for name in PARTS if name != "formula" and (name != "conditions" or study.values.conditions.factors)]
 
 
 def hybrid_json(study: Study, excluded_flags: Sequence[str] = ()) -> list[dict[str, Any]]:
-    """Return the documents of the stored fits of the hybrid metric, the one that pages speak of first.
+    """Return the stored hybrid fits as JSON, the leading one first.
 
     Args:
-        excluded_flags: names of flags; fits that leave out the people with one of these.
+        excluded_flags: names of flags; only fits that exclude participants with one of these.
     """
     return [{"fit": fit.pk, **(fit.result or {})} for fit in fits_newest(study, excluded_flags)]

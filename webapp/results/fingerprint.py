@@ -40,11 +40,11 @@ class Analysed:
 
 @dataclass(frozen=True, slots=True)
 class DataState:
-    """The data as they are now.
+    """State of the data: amount and digest.
 
     Attributes:
-        n_ratings, n_bots: to be analysed: how much work it is.
-        digest: changes with anything that the result is made of.
+        n_ratings, n_bots: amount of data, which determines the work.
+        digest: changes with any input of the result.
     """
 
     n_ratings: int
@@ -55,10 +55,10 @@ class DataState:
 def analysed_counts(
     study: Study, *, include_synthetic: bool = False, without: Sequence[str] = (), n_ratings: int | None = None
 ) -> Analysed:
-    """Return the amount of data to analyse.
+    """Count the data to analyse.
 
     Args:
-        n_ratings: of the study's bots, where they are counted already.
+        n_ratings: number of ratings, if already counted.
     """
     counted_work: dict[str, Any] = {"include_synthetic": include_synthetic, "without": without}
     if n_ratings is None:
@@ -73,15 +73,15 @@ def analysed_counts(
 
 
 def data_state(study: Study, reads: Collection[Reads] = (), **counted_work: Unpack[CountedWork]) -> DataState:
-    """Return the state of the data that a result would be made of, in a few queries that read no answers.
+    """Return the state of a result's data, without reading answers.
 
     Args:
-        reads: what it is made of beside the ratings.
+        reads: its input besides ratings.
     """
     excluded_flags = counted_work.get("without", ())
     chats = study_conversations(study, **counted_work)
     rated = rated_totals(study, **counted_work)
-    # By version, a number, for names are slow to tell apart.
+    # Group by version id, because comparing names is slow.
     counts_by_version = list(chats.order_by().values_list("bot").annotate(Count("pk"), Max("updated_at")))
     versions = BotVersion.objects.filter(pk__in=[version for version, _n, _newest in counts_by_version])
     n_bots = versions.values("bot_id").distinct().count()

@@ -1,4 +1,4 @@
-"""Models of a study's ratings by a formula that a researcher writes: columns, the usual formula, and the fit."""
+"""Regression models of ratings by a researcher's formula."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from webapp.studies.protocols.base import get_protocol
 
 
 class ModelParams(InputModel):
-    """A model that is asked for."""
+    """Parameters of a requested model."""
 
     formula: str
     kind: Kind = "linear"
 
 
 def usual_terms(study: Study) -> str:
-    """Return the right side of the formula that suits the study: its bots, conditions, raters and items."""
+    """Return the default formula's right side: bots, conditions, raters, items."""
     factors = study.values.conditions.factors
     is_crossed = not any(level.bots for factor in factors for level in factor.levels)
     fixed = "".join(f"{'+*'[is_crossed and not n]:^3}{_column(factor.key)}" for n, factor in enumerate(factors))
@@ -35,7 +35,7 @@ def usual_terms(study: Study) -> str:
 
 
 def formula_columns(study: Study) -> list[str]:
-    """Return the names that a formula may use: questions, conditions, what bots are made of, and raters."""
+    """Return the columns for formulas: questions, conditions, bot factors, raters."""
     versions, bot_columns = bot_versions(study), BotColumns.from_json(study.bot_columns)
     known = [factor.key for factor in study.values.conditions.factors if not get_protocol(study).judges_items]
     known += [*factors_of(versions, bot_columns), *measured_of(versions, bot_columns)]
@@ -44,10 +44,10 @@ def formula_columns(study: Study) -> list[str]:
 
 
 def model_params(study: Study, formula: str, kind: Kind = "linear") -> ModelParams:
-    """Return the model that is asked for.
+    """Parse the requested model.
 
     Raises:
-        Refused: `bad_formula`, with the word that is wrong and the columns that there are.
+        Refused: `bad_formula`, with the wrong word and the available columns.
     """
     try:
         parse_formula(formula, formula_columns(study))
@@ -57,13 +57,13 @@ def model_params(study: Study, formula: str, kind: Kind = "linear") -> ModelPara
 
 
 def study_model(data: StudyData, params: ModelParams | None = None) -> FormulaModel:
-    """Fit a model to a study's ratings: the usual one where none is asked for.
+    """Fit a model to a study's ratings, by default the standard one.
 
     Raises:
         Refused: `bad_formula`.
     """
     params = params or ModelParams(formula=f"{RESPONSE} ~ {usual_terms(data.study)}")
-    # An item is what several replies share, also after the study has ended.
+    # Several replies share an item, also after the study has ended.
     ratings = replace(data.ratings, context=rating_contexts(data.study, data.ratings.conversation.tolist()))
     ratings = replace(ratings, condition={_column(name): levels for name, levels in ratings.condition.items()})
     known: dict[str, Mapping[str, str | float]] = {**data.bot_columns, **data.factors}
@@ -75,5 +75,5 @@ def study_model(data: StudyData, params: ModelParams | None = None) -> FormulaMo
 
 
 def _column(name: str) -> str:
-    """Return a name as formulas can write it."""
+    """Return a name as a valid identifier for formulas."""
     return re.sub(r"\W|^(?=\d)", "_", name)

@@ -32,16 +32,16 @@ from webapp.studies.protocols.base import get_protocol, protocols
 
 @dataclass(frozen=True, slots=True)
 class StudyItems:
-    """The items of a study; None for what its protocol does not give.
+    """Item results of a study; None for parts its protocol lacks.
 
     Attributes:
-        means: of every item on every question.
-        sets: how far raters agree on each set of items.
-        grades: by majority, with the labels made of them.
-        beside: what was said beside references.
-        weights_from: key of the study whose choices weigh the questions of that; empty: all count alike.
-        approval: what people chose.
-        errors: what people marked in replies.
+        means: mean of every item on every question.
+        sets: raters' agreement on each set of items.
+        grades: majority grades with their labels.
+        beside: ratings next to references.
+        weights_from: key of the study whose choices weight its questions; empty: equal weights.
+        approval: participants' choices.
+        errors: errors marked in replies.
     """
 
     means: ItemMeans | None = None
@@ -81,7 +81,9 @@ def study_items(data: StudyData) -> StudyItems:
 
 
 def _errors(data: StudyData) -> ErrorResults:
-    """Return the errors that were marked; found by reply and rater, as ratings may have come since."""
+    """Return the marked errors.
+
+    They are matched by reply and rater, because ratings may have been added since."""
     rows = ratings_counted(data.study, **data.counted_work).select_related("turn")
     marked = {
         (f"{rating.turn.conversation_id}/{rating.turn.index}", str(rating.participant_id)): (
@@ -97,16 +99,16 @@ def _errors(data: StudyData) -> ErrorResults:
 
 
 def _approval(ratings: Ratings) -> Approval:
-    """Return the participants' choices; one who chose twice counts with the first time."""
+    """Return the participants' choices, using the first of repeated ones."""
     once = ratings.once()
     chosen = np.nan_to_num(once.table())
     return approval(chosen, [dimension.key for dimension in once.dimensions])
 
 
 def _weights(data: StudyData) -> dict[str, float]:
-    """Return the weights of the questions by the study that they come from; empty where they count equally.
+    """Return question weights from a study's choices; empty for equal weights.
 
-    They do so before the first choice, and where a question was not among the options.
+    Weights are equal before the first choice, or if a question was not an option.
     """
     weights_study = Study.objects.filter(key=data.study.values.referencing.weights_study).first()
     if weights_study is None:
@@ -128,11 +130,11 @@ class PairPage:
     """Content of a study's page of pairs.
 
     Attributes:
-        titles: of the questions about pairs.
-        results: of the study that compares; None where there is none, or without any rating.
-        comparable_studies: the studies of the other protocol, newest first.
-        compared_study: the one of them that is shown; None without any.
-        compared: both protocols; None where one of them has no ratings yet.
+        titles: titles of the pair questions.
+        results: results of the comparing study; None without a study or ratings.
+        comparable_studies: comparable studies of the other protocol, newest first.
+        compared_study: the shown study among them, or None.
+        compared: comparison of both protocols; None if one has no ratings yet.
     """
 
     titles: dict[str, str]

@@ -1,4 +1,4 @@
-"""Judges compared with people: the request, its gold set, and the judges of this server."""
+"""Comparison of judges with human ratings: request, gold set, available judges."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ JUDGES_KIND = "judges"
 
 
 class JudgesParams(InputModel):
-    """A gold set and the judges to compare on it.
+    """Parameters of a comparison: a gold set and judges.
 
     Attributes:
         study: key of the study; or `file`, the name of an uploaded one, called `title`.
         question: what people rated; empty: the usual one. A study's votes are `vote`.
         expertise: of the raters; repeats: times that an endpoint scores the first instances; most: instances.
-        run: number of a run whose conversations are scored, too, to see what they are worth.
+        run: id of a run whose conversations are also scored, to estimate their worth.
     """
 
     study: str = ""
@@ -57,7 +57,7 @@ class JudgesParams(InputModel):
 
 
 def judge_list() -> list[JudgeMetric]:
-    """Return the judges of `metrics.yaml`, and every other bot made of a model with the standard words."""
+    """Return the judges of `metrics.yaml`, plus standard judges of other model bots."""
     judges = [metric for metric in metric_list() if isinstance(metric, JudgeMetric) and metric.options is not None]
     bots_discover()
     used_models = {judge.options.bot or judge.options.model for judge in judges if judge.options}
@@ -70,7 +70,7 @@ def judge_list() -> list[JudgeMetric]:
 
 
 def judge_named(name: str) -> JudgeMetric:
-    """Return a judge that can be used here; `Refused` if there is none, with the reason."""
+    """Return an available judge; raise `Refused` with the reason otherwise."""
     known = {judge.name: judge for judge in judge_list()}
     if name not in known:
         raise Refused("unknown_name", f"unknown judge {quote(name)}; choose from {', '.join(known) or 'none'}")
@@ -106,7 +106,9 @@ def _chats(study: Study, params: JudgesParams) -> GoldSet:
 
 
 def judges_ask(*, params: JudgesParams, created_by: User | None = None) -> Job:
-    """Return the job that compares these judges, one for the same data and versions; `Refused` if it cannot start."""
+    """Return the job that compares these judges, or raise `Refused`.
+
+    There is one job for the same data and versions."""
     study = Study.objects.filter(key=params.study).first() if params.study else None
     if bool(params.file) == (study is not None):
         raise Refused(
@@ -125,6 +127,6 @@ def judges_newest(n: int = 30) -> list[Job]:
 
 
 def judges_done(pk: int | None = None) -> Job | None:
-    """Return a finished comparison, without a number the newest one; None where there is none."""
+    """Return a finished comparison (default: the newest), or None."""
     finished_jobs = Job.objects.filter(kind=JUDGES_KIND, state=State.DONE, result__isnull=False).select_related("study")
     return finished_jobs.filter(**{} if pk is None else {"pk": pk}).order_by("-pk").first()

@@ -43,7 +43,7 @@ FEWEST_PLAYED = 3
 
 
 class RealismParams(InputModel):
-    """A study and its run of simulated participants, by their numbers, and one of the run's participants."""
+    """Parameters: ids of study and simulation run, and a simulated participant."""
 
     study: int
     run: int
@@ -51,10 +51,10 @@ class RealismParams(InputModel):
 
 
 def realism_ask(run: SelfPlayRun, participant: str = "", created_by: User | None = None) -> Job:
-    """Return the job that compares the run with the study's people as they are now; request it where there is none.
+    """Return the job that compares a run with current data, creating it if needed.
 
     Args:
-        participant: of the run; empty: its first.
+        participant: simulated participant of the run; empty: the first.
 
     Raises:
         Refused: the run is self-play, has no such participant, or no complete conversation.
@@ -78,14 +78,14 @@ def realism_ask(run: SelfPlayRun, participant: str = "", created_by: User | None
         "study": run.study,
     }
     job = job_ask(**job_fields, created_by=created_by)
-    if job.state == State.DONE and realism_of(job) is None:  # of a Confab that had another shape of results
+    if job.state == State.DONE and realism_of(job) is None:  # from a Confab version with another result format
         job.delete()
         job = job_ask(**job_fields, created_by=created_by)
     return job
 
 
 def realism_of(job: Job) -> RealismResult | None:
-    """Return the result that a job has stored; None while there is none."""
+    """Return a job's stored result, or None."""
     if job.state != State.DONE or not job.result:
         return None
     try:
@@ -95,7 +95,7 @@ def realism_of(job: Job) -> RealismResult | None:
 
 
 def realism_newest(study: Study, **params: Any) -> tuple[Job, RealismResult] | None:
-    """Return the newest comparison of a study: of any run, or of the run and participant that are named."""
+    """Return a study's newest comparison, optionally of a run and participant."""
     jobs = Job.objects.filter(kind=REALISM_KIND, study=study, state=State.DONE).order_by("-pk")
     for job in jobs.filter(**{f"payload__{name}": value for name, value in params.items()}):
         if (comparison := realism_of(job)) is not None:
@@ -104,7 +104,7 @@ def realism_newest(study: Study, **params: Any) -> tuple[Job, RealismResult] | N
 
 
 def realism_compute(run: SelfPlayRun, participant: str) -> RealismResult:
-    """Compare the run with people, and with self-play of the same bots where there is any."""
+    """Compare the run with participants, and with self-play if available."""
     from evaluation.metrics.text_cache import TextCache
     from evaluation.realism.compare import realism
 
@@ -120,7 +120,7 @@ def realism_compute(run: SelfPlayRun, participant: str) -> RealismResult:
 
 
 def people_study(study: Study, shared: TextCache) -> NotebookStudy:
-    """Return a study's complete chats of people with their ratings, as notebooks have them."""
+    """Return a study's completed chats with ratings, in notebook format."""
     ratings = study_ratings(study)
     answers: dict[str, list[RecordRating]] = defaultdict(list)
     for i, conversation in enumerate(ratings.conversation):
@@ -141,7 +141,9 @@ def people_study(study: Study, shared: TextCache) -> NotebookStudy:
 
 
 def simulated_study(run: SelfPlayRun, participant: str, shared: TextCache) -> NotebookStudy:
-    """Return a participant's complete conversations; those within people's chats have the ids of these."""
+    """Return a simulated participant's completed conversations.
+
+    Those based on real chats have the ids of these chats."""
     rows = _of_participant(run, participant)
     within = rows.filter(bot__bot_id__in=list(run.plan["n_of_bot"])).values_list("pk", "selfplay__sources")
     names = {str(pk): str(sources[0]) for pk, sources in within}
@@ -162,10 +164,10 @@ def _study(
     ratings: dict[str, list[RecordRating]] | None = None,
     **study_fields: Any,
 ) -> NotebookStudy:
-    """Return conversations as notebooks have them.
+    """Return conversations in notebook format.
 
     Args:
-        names: of some conversations the id that they have there.
+        names: ids to use instead for some conversations.
     """
     rows, names = rows.order_by("created_at", "pk"), names or {}
     bot_and_person = {
@@ -190,7 +192,9 @@ def _study(
 
 
 def _stored_metrics(rows: QuerySet[Conversation], ids: list[str]) -> dict[str, MetricTable]:
-    """Return the stored tables of the metrics that every conversation has; others are computed when they are read."""
+    """Return stored metric tables that cover every conversation.
+
+    Other metrics are computed on access."""
     import pandas as pd
 
     metrics = metrics_find()

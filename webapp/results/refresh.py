@@ -33,9 +33,9 @@ class FlagsNow:
     """State of a study's flags.
 
     Attributes:
-        state: None where a worker has still to make them for the first time.
-        is_current: True if they belong to the data as they are now.
-        job: the job that makes them again; None where none was requested.
+        state: None until a worker has computed them for the first time.
+        is_current: True if they match the current data.
+        job: job that recomputes them; None if none was requested.
     """
 
     state: FlagState | None
@@ -44,7 +44,9 @@ class FlagsNow:
 
 
 def flags_there(study: Study) -> list[tuple[str, Any]]:
-    """Return name and title of the flags that some task of a study has; before they are first made, of all kinds."""
+    """Return name and title of the flags present in a study.
+
+    Returns all kinds before the first computation."""
     if study.is_imported:
         return []
     state = flags_state(study)
@@ -54,10 +56,10 @@ def flags_there(study: Study) -> list[tuple[str, Any]]:
 
 
 def refresh_flags(study: Study, *, exact: bool = False) -> FlagsNow:
-    """Return the flags of a study as they stand, and see that they are brought up to date.
+    """Return a study's flags, refreshing them if outdated.
 
     Args:
-        exact: do it now, however much there is: for commands, workers, and whoever decides by them.
+        exact: True to refresh at once for any amount of data: for commands, workers and decisions.
     """
     state = flags_state(study)
     if state is not None and state.data == flags_data(study):
@@ -77,7 +79,7 @@ RANKING_NOT_SOONER_THAN = timedelta(seconds=20)
 
 
 def has_order(study: Study) -> bool:
-    """Return True if participants put bots in an order: they rate chats or items, or compare two.
+    """Return True if participants' ratings or comparisons can rank the bots.
 
     Annotations of single replies and choices among questions give no order.
     """
@@ -91,7 +93,7 @@ def has_order(study: Study) -> bool:
 
 
 def order_refresh(study: Study) -> Job | None:
-    """Request a new ranking from a worker; None where it has just been made, or was requested already."""
+    """Request a new ranking; None if it is recent or already requested."""
     if not has_order(study):
         return None
     fresh = database_now() - RANKING_NOT_SOONER_THAN
@@ -103,6 +105,6 @@ def order_refresh(study: Study) -> Job | None:
 
 
 def order_refresh_for_rule(study: Study) -> None:
-    """Ask for it where the study's rule draws by it, after a rating was stored."""
+    """Request a ranking after a rating, if the study's assignment rule needs it."""
     if study.rule in rules and rules.get(study.rule).reads_needs:
         order_refresh(study)

@@ -1,7 +1,6 @@
 """Data of a study, as the analysis reads them.
 
-They take a constant number of queries. `read_once` keeps them for results that are computed one after another, as a
-report does.
+Reading takes a constant number of queries. `read_once` caches the data for several results, as in a report.
 """
 
 from __future__ import annotations
@@ -43,11 +42,11 @@ PointLink = Callable[[str, str, int, int], str]
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """Amount of data analysed: stored with every result, so that it can be shown without reading the ratings again.
+    """Amount of data analysed, stored with every result.
 
     Attributes:
         n_raters: raters with a name.
-        rated_bots: ids of bots with a rating by the measure that bots are ranked by, best mean first.
+        rated_bots: ids of rated bots, best mean of the headline first.
         dimensions: the rubric's questions.
         all_dimensions: the measure that bots are ranked by first: a question, or the mean of several.
     """
@@ -66,7 +65,7 @@ class StudyFrame:
 
     Attributes:
         bots: by id, in the order of their colours.
-        facts: of the data that the results were made of.
+        facts: amount of data behind the results.
         link: address of a bot's conversations; "" in the report.
         point_link: address of the conversations behind a point of a trajectory, by figure, column, group and
             exchange; "" in the report.
@@ -83,7 +82,7 @@ class StudyFrame:
 
     @property
     def counted_work(self) -> dict[str, Any]:
-        """The work that counts, as `CountedWork` has it."""
+        """Included work, as `CountedWork` options."""
         return {"include_synthetic": self.include_synthetic, "without": self.excluded_flags}
 
     @property
@@ -103,12 +102,12 @@ class StudyFrame:
 
     @property
     def rated_bots(self) -> list[str]:
-        """Ids of rated bots, best mean first; a bot that has left the study since is not among them."""
+        """Ids of rated bots still in the study, best mean first."""
         return [bot for bot in self.facts.rated_bots if bot in self.bots]
 
     @property
     def controls(self) -> list[str]:
-        """Ids of rated bots that were made to be bad."""
+        """Ids of rated control bots."""
         return [bot for bot in self.rated_bots if self.bots[bot].is_control]
 
     def title(self, bot: str) -> str:
@@ -132,11 +131,11 @@ def study_frame(
 
 @dataclass(eq=False)
 class StudyData:
-    """A study's ratings, its bots and what is known of them.
+    """Ratings, bots and bot facts of a study.
 
     Attributes:
         bots: by id, in the order of their marks.
-        versions: identities that conversations were held with.
+        versions: bot identities in the conversations.
         turned: keys of dimensions that were worded negatively and whose answers came turned round already.
     """
 
@@ -151,7 +150,7 @@ class StudyData:
 
     @property
     def excluded_flags(self) -> Sequence[str]:
-        """Names of flags; what people with one of them did is left out."""
+        """Names of flags; work of participants with one of them is left out."""
         return self.counted_work.get("without", ())
 
     @cached_property
@@ -183,12 +182,12 @@ class StudyData:
 
     @property
     def bot(self) -> np.ndarray:
-        """(k,) whom each rating rates."""
+        """(k,) bot of each rating."""
         return self.ratings.bot
 
     @property
     def values(self) -> np.ndarray:
-        """(k,) the headline."""
+        """(k,) headline value of each rating."""
         return self.ratings.values()
 
     @cached_property
@@ -238,7 +237,7 @@ def study_data(
     """
     if bot_table is not None:
         bot_table = replace(bot_table, marked=BotColumns.from_json(study.bot_columns).marked)
-        study.bot_columns = bot_table.to_json()  # not saved: for this reading alone
+        study.bot_columns = bot_table.to_json()  # not saved, only used for this analysis
     ratings = study_ratings(study, **counted_work)
     keys = list(ratings.answers)
     unknown = next((key for key in turned if key not in keys), None)
@@ -260,7 +259,7 @@ def study_data(
 
 @dataclass(slots=True)
 class _LastRead:
-    """Data that were read last, and their study and its state."""
+    """Most recently read data, with their study and state."""
 
     key: Any = None
     data: StudyData | None = None
@@ -271,7 +270,7 @@ _last_read: ContextVar[_LastRead | None] = ContextVar("kept", default=None)
 
 @contextmanager
 def read_once() -> Iterator[None]:
-    """Let `study_read` keep what it reads until the end of the block."""
+    """Cache the data of `study_read` within the block."""
     token = _last_read.set(_LastRead())
     try:
         yield
@@ -280,13 +279,13 @@ def read_once() -> Iterator[None]:
 
 
 def study_read(study: Study, **counted_work: Unpack[CountedWork]) -> StudyData | None:
-    """Return `study_data`; within `read_once` that which was read before, unless anything has changed since."""
+    """Return `study_data`, cached within `read_once` while data are unchanged."""
     last_read = _last_read.get()
     if last_read is None:
         return study_data(study, **counted_work)
-    # The state is taken before the data are read, so that what comes meanwhile makes it another one.
+    # Take the state before reading, so that concurrent changes invalidate the cache.
     key = (counted_work, data_state(study, ("metrics", "runs"), **counted_work).digest)
     if last_read.key != key:
-        last_read.key, last_read.data = None, None  # not two at a time
+        last_read.key, last_read.data = None, None  # not two studies at a time
         last_read.data, last_read.key = study_data(study, **counted_work), key
     return last_read.data

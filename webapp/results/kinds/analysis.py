@@ -57,7 +57,7 @@ if TYPE_CHECKING:
 
 @register_kind
 class BenchmarkJob(JobKind[Job, BenchmarkParams]):
-    """By metric the agreement on every dimension, with the version that was computed, and points to plot."""
+    """Job that computes each metric's agreement by dimension, with plot points."""
 
     name = BENCHMARK_KIND
     title = _("Benchmark")
@@ -163,10 +163,10 @@ def study_of_job(job: Job, pk: int) -> Study:
 
 
 def _data_then(results: Sequence[dict[str, Any]], n_items: int) -> str:
-    """Return the digest of the data that all shards were of, and take it out of their results.
+    """Remove and return the common data digest of all shards' results.
 
     Raises:
-        Refused: there are not as many items any more.
+        Refused: the number of items has changed.
     """
     if any(shard_result["n_items"] != n_items for shard_result in results):
         raise Refused("changed", str(__("The data changed during the computation. Please start it again.")))
@@ -175,15 +175,15 @@ def _data_then(results: Sequence[dict[str, Any]], n_items: int) -> str:
 
 
 def _data(params: BenchmarkParams) -> str:
-    """Return a digest of the present ratings; empty for a file, which does not change."""
+    """Return a digest of the current ratings; empty for an immutable file."""
     study = Study.objects.filter(key=params.study).first() if params.study else None
     return data_now(study) if study is not None else ""
 
 
 def _system_tests(judgements: JudgedReplies, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Test each metric's soft pairwise accuracy against that of the cosine, or else of the baseline.
+    """Test each metric's soft pairwise accuracy against cosine or baseline.
 
-    Nothing where neither was computed, or plots keep only some of the items' scores.
+    Empty if neither was computed, or only a sample of the scores was stored.
 
     Args:
         rows: the results of the metrics, with scores of all items.
@@ -219,12 +219,12 @@ def _system_tests(judgements: JudgedReplies, rows: Sequence[Mapping[str, Any]]) 
 
 
 def _main(agreement: dict[str, Any]) -> dict[str, Any]:
-    """Leave out the further columns of a metric: pages show its main one."""
+    """Keep only the main column of a metric, which pages show."""
     return {name: value for name, value in agreement.items() if name != "columns"}
 
 
 def _sample_evenly(values: np.ndarray) -> np.ndarray:
-    """Return at most so many of the items' values as plots show, evenly spread over the set."""
+    """Sample the items' values evenly, at most as many as plots show."""
     if len(values) <= MOST_POINTS:
         return values
     return values[np.linspace(0, len(values) - 1, MOST_POINTS).astype(int)]
@@ -236,7 +236,9 @@ def _plain(values: np.ndarray) -> list[float | None]:
 
 @register_kind
 class AnalysisJob(JobKind[Job, AnalysisParams]):
-    """One part of the analysis; the result is read by `stored.made_of`."""
+    """Job that computes one part of the analysis.
+
+    `cache.made_of` reads its result."""
 
     name = RESULTS_KIND
     title = _("Analysis")
@@ -261,7 +263,7 @@ class AnalysisJob(JobKind[Job, AnalysisParams]):
         return made_dump(params.part, compute_part(params.part, data, params.model))
 
     def follow_up(self, job: Job) -> None:
-        if job.cancel_requested:  # after the last heartbeat: perhaps a participant in the result was erased
+        if job.cancel_requested:  # after the last heartbeat: possibly a participant in the result was erased
             Job.objects.filter(pk=job.pk).update(state=State.CANCELLED, result=None)
         prune(job)
 
@@ -273,7 +275,7 @@ class StudyJobParams(InputModel):
 
 
 class _StudyJob(JobKind[Job, StudyJobParams]):
-    """Job on all the data of a study, of which the newest is kept."""
+    """Base of jobs on all data of a study; only the newest is kept."""
 
     queue = "analysis"
     Payload = StudyJobParams
@@ -282,7 +284,7 @@ class _StudyJob(JobKind[Job, StudyJobParams]):
         return self.look(work, study_of_job(work.job, work.asked.study))
 
     def look(self, work: ShardWork[Job, StudyJobParams], study: Study) -> dict[str, Any]:
-        """Look at the study, and return what the job's result is."""
+        """Process the study, and return the job's result."""
         raise NotImplementedError
 
     def follow_up(self, job: Job) -> None:
@@ -292,7 +294,7 @@ class _StudyJob(JobKind[Job, StudyJobParams]):
 
 @register_kind
 class FlagsJob(_StudyJob):
-    """Look at the work of all of a study's people; what is found is kept in its `TaskFlag` and `FlagState`."""
+    """Job that computes a study's flags, stored in `TaskFlag` and `FlagState`."""
 
     name = FLAGS_KIND
     title = _("Flags")
@@ -305,7 +307,7 @@ class FlagsJob(_StudyJob):
 
 @register_kind
 class RankingJob(_StudyJob):
-    """Look at a study's ratings; what is found is kept in its `OrderState`."""
+    """Job that computes a study's ranking, stored in `OrderState`."""
 
     name = RANKING_KIND
     title = _("Order of the bots")

@@ -15,7 +15,7 @@ from webapp.results.judges import JUDGES_KIND, JudgesParams, gold_read, judge_na
 
 @register_kind
 class JudgesJob(JobKind[Job, JudgesParams]):
-    """Verdicts on judges, with their scores of every instance for later checks for drift."""
+    """Job that evaluates judges, keeping all scores for later drift checks."""
 
     name, title, queue = JUDGES_KIND, "Judges", "gpu"
     Payload = JudgesParams
@@ -46,5 +46,5 @@ class JudgesJob(JobKind[Job, JudgesParams]):
         return {**first, "judges": judges, "sentences": sentences}
 
     def follow_up(self, job: Job) -> None:
-        if job.cancel_requested:  # perhaps a participant in the result was erased
+        if job.cancel_requested:  # possibly a participant in the result was erased
             Job.objects.filter(pk=job.pk).update(state=State.CANCELLED, result=None)

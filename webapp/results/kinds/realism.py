@@ -13,7 +13,7 @@ from webapp.results.realism import REALISM_KIND, RealismParams, realism_compute
 
 @register_kind
 class RealismJob(JobKind[Job, RealismParams]):
-    """Comparison of one run with the study's people; of each run the newest is kept."""
+    """Job that compares a run with participants; the newest per run is kept."""
 
     name = REALISM_KIND
     title = "Simulated participants against people"
@@ -31,7 +31,7 @@ class RealismJob(JobKind[Job, RealismParams]):
         return comparison.to_json()
 
     def follow_up(self, job: Job) -> None:
-        if job.cancel_requested:  # perhaps a participant quoted in the result was erased
+        if job.cancel_requested:  # possibly a participant quoted in the result was erased
             Job.objects.filter(pk=job.pk).update(state=State.CANCELLED, result=None)
         same = {f"payload__{name}": job.payload[name] for name in ("run", "participant")}
         older = Job.objects.filter(kind=self.name, study=job.study, pk__lt=job.pk, **same)
