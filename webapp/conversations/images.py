@@ -56,7 +56,9 @@ def image_storage() -> Storage:
 
 
 def image_encode(data: bytes) -> tuple[bytes, tuple[int, int]]:
-    """Return an image as a JPEG without metadata, with its width and height; of an animation the first frame.
+    """Return an image as JPEG without metadata, with width and height.
+
+    Uses the first frame of an animation.
 
     Raises:
         Refused: `image_too_large` (bytes or pixels), or `bad_image` for any other file.
@@ -161,7 +163,9 @@ def image_send(*, turn: Turn, image_id: UUID, description: str) -> None:
 
 
 def image_withhold(*, conversation: Conversation, index: int, user_name: str) -> None:
-    """Hide the image of a turn from participants and raters, but not from staff. An empty `user_name` shows it."""
+    """Hide a turn's image from participants and raters, but not from staff.
+
+    An empty `user_name` shows it."""
     withheld_at = database_now() if user_name else None
     ChatImage.objects.filter(conversation=conversation, turn__index=index).update(
         withheld_at=withheld_at, withheld_by=user_name[:150]
@@ -178,7 +182,7 @@ def images_of(conversation: Conversation | None) -> dict[int, ChatImage]:
 
 
 def images_for_bot(conversation: Conversation) -> dict[int, str]:
-    """Return the files of the images that the chat's bot is to see, by their turn in its conversation.
+    """Return the image files for the chat's bot, by turn.
 
     None for a bot that takes no images.
     """
@@ -194,7 +198,9 @@ def images_for_bot(conversation: Conversation) -> dict[int, str]:
 
 
 def image_link(image: ChatImage) -> str:
-    """Return an address that shows the image for `LINK_S` seconds; give it only to those who may see the chat."""
+    """Return an address that shows the image for `LINK_S` seconds.
+
+    Give it only to users who may see the chat."""
     return reverse("chat-image", args=[_signer().sign(image.pk.hex)])
 
 
@@ -225,7 +231,7 @@ def image_html(image: ChatImage, *, for_staff: bool = False) -> SafeString:
 
 
 def with_image(html: SafeString | str, text: str, image: ChatImage | None, *, for_staff: bool = False) -> SafeString:
-    """Return the HTML of a turn with its image; of a turn without one the HTML as it is, which may be empty."""
+    """Add a turn's image to its HTML; without an image return it unchanged."""
     if image is None:
         return mark_safe(html)  # noqa: S308 made by `reply_html`
     text_html = html or (mark_safe(linebreaks(text, autoescape=True)) if text else "")  # noqa: S308
@@ -233,7 +239,7 @@ def with_image(html: SafeString | str, text: str, image: ChatImage | None, *, fo
 
 
 def image_fields(image: ChatImage | None, text: str, html: SafeString | str = "") -> dict[str, Any]:
-    """Return the fields that a turn with an image has in frames: `image`, and the whole turn as `html`."""
+    """Return a turn's frame fields `image` and `html` (the whole turn)."""
     if image is None:
         return {}
     link = "" if image.withheld_at else image_link(image)
@@ -245,7 +251,7 @@ def image_fields(image: ChatImage | None, text: str, html: SafeString | str = ""
 
 
 def images_attached(context: chatbots.Conversation, names: Mapping[int, str]) -> chatbots.Conversation:
-    """Return the conversation with the images of its turns as `data:` addresses, for a bot that takes them.
+    """Return the conversation with its images as `data:` addresses.
 
     Args:
         names: files by the number of their turn; one that is missing is left out, and so are bots' own, which endpoints
@@ -261,7 +267,7 @@ def images_attached(context: chatbots.Conversation, names: Mapping[int, str]) ->
 
 
 def images_sweep() -> int:
-    """Delete images that were not sent within an hour, and day-old files without a row; return the number of both."""
+    """Delete images unsent for an hour and day-old orphaned files; return the number."""
     now = database_now()
     _rows, deleted_counts = ChatImage.objects.filter(turn=None, created_at__lt=now - _UNSENT_KEPT).delete()
     n, storage = sum(deleted_counts.values()), image_storage()

@@ -128,7 +128,7 @@ def chats_under_way() -> QuerySet[Conversation]:
 
 
 def partner_told_afterwards(task: Task) -> str:
-    """Return the notice of the last page for those who chatted with a person; empty if nothing is told afterwards."""
+    """Return the debriefing about a human partner; empty if there is none."""
     people = task.version.values.people
     if people.disclosure != "afterwards":
         return ""
@@ -224,7 +224,9 @@ def early_reason(conversation: Conversation) -> str:
 
 
 def time_left(conversation: Conversation) -> TimeLeft | None:
-    """Return the chat's time; None in a study without limits of time. Scripted participants have no least time."""
+    """Return the chat's time; None without time limits.
+
+    Scripted participants have no minimum time."""
     rules = _rules(conversation)
     limits = (None if conversation.is_synthetic else rules.least_minutes, rules.most_minutes)
     if limits == (None, None):
@@ -375,7 +377,7 @@ def reply_is_awaited(conversation_id: UUID, turn_index: int) -> bool:
 
 
 def vote_of(conversation_id: UUID, turn_index: int) -> int | None:
-    """Return the vote on a turn as it is stored now; None if there is no such turn."""
+    """Return the stored vote on a turn; None if there is no such turn."""
     turns = Turn.objects.filter(conversation_id=conversation_id, index=turn_index)
     return turns.values_list("vote", flat=True).first()
 

@@ -119,7 +119,7 @@ def action_items(*, may_pay: bool = True) -> list[ActionItem]:
 
 
 def pay_action_items(*, may_pay: bool, study: Study | None = None) -> list[ActionItem]:
-    """Return needs of people whose work broke, and about whose pay nobody has decided: one for each study.
+    """Return one action item per study about undecided pay for failed tasks.
 
     They lost a chat to a bot and have no code, neither from it nor from a later chat; or a platform waits for what is
     decided about a visit that ended early.
@@ -218,7 +218,7 @@ def tasks_waiting(among: Q) -> QuerySet[Task]:
 
 
 def _waiting_said(n: int, study: str) -> str:
-    """Say that so many people wait for days; in which study, where its name is given."""
+    """Describe how many participants have waited for days, optionally naming the study."""
     finished = f"finished {study}" if study else "finished"
     return f"{finished} more than {_WAITS_DAYS} days ago and {plural(n, 'waits', 'wait')} for a decision on pay."
 
@@ -253,7 +253,7 @@ def _system() -> list[ActionItem]:
 
 
 def _reported() -> list[ActionItem]:
-    """Return needs of what people reported or wrote and nobody has looked at, whatever the study's state."""
+    """Return action items about unseen reports and messages, for any study state."""
     studies = {study.pk: study for study in Study.objects.filter(archived_at=None)}
     every = list(studies.values())
     people = Q(participant__study__in=every, participant__is_synthetic=False)
@@ -276,7 +276,7 @@ def _reported() -> list[ActionItem]:
 
 
 def _unavailable(studies: Sequence[Study], entries: dict[str, BotEntry]) -> list[ActionItem]:
-    """Return needs about bots of collecting studies that fail, are offered to nobody or are not installed here.
+    """Return action items about failing, unoffered or missing bots of open studies.
 
     Studies that are left without any bot are among them.
     """
@@ -371,7 +371,7 @@ def bot_behind(counts: Mapping[str, int]) -> tuple[str, int] | None:
 
 
 def _undecided() -> QuerySet[Task]:
-    """Return tasks whose visit nobody has decided about, here or on the platform; a bonus decides nothing."""
+    """Return tasks of undecided visits; a bonus is not a decision."""
     verdicts = Decision.objects.filter(participant=OuterRef("participant"), submission=OuterRef("submission")).exclude(
         Q(state=Decision.State.UNDONE) | Q(action=Decision.Action.BONUS)
     )

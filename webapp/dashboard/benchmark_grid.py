@@ -35,7 +35,7 @@ class DataSet:
     Attributes:
         origin: the name of the data set in the file; also where it is the only one.
         target: the dimension that is compared; empty where people did not judge the chosen one.
-        language: the code of the one that most of its replies are in; empty where it cannot be told.
+        language: code of the most frequent language; empty if unknown.
     """
 
     job: Job
@@ -76,7 +76,7 @@ class DataSet:
         return self._full_agreement(metric).get("remarks", {})
 
     def column(self, metric: str) -> str:
-        """Return the column that stands for a metric; empty where it was not computed."""
+        """Return a metric's main column; empty if not computed."""
         return str(self._full_agreement(metric).get("column", ""))
 
     @property
@@ -86,14 +86,14 @@ class DataSet:
         return job_result
 
     def part(self, metric: str) -> Mapping[str, Any] | None:
-        """Return the agreement of a metric here; None where it was not computed."""
+        """Return a metric's agreement; None if not computed."""
         agreement = self._full_agreement(metric)
         if not self.source or "unavailable" in agreement:
             return agreement or None
         return agreement.get("sources", {}).get(self.source) or None
 
     def system_test(self, metric: str) -> Mapping[str, Any] | None:
-        """Return the test of a metric's soft pairwise accuracy here; None where there is none."""
+        """Return the test of a metric's soft pairwise accuracy, or None."""
         tests: Mapping[str, Any] = self.result.get("system_tests", {}).get(self.target, {}).get(metric, {})
         return tests.get(self.source)
 
@@ -106,7 +106,7 @@ class DataSet:
 
 @dataclass(frozen=True, slots=True)
 class GridCell:
-    """A number with its interval, or the reason that there is none.
+    """Table cell: a number with its interval, or the reason for none.
 
     Attributes:
         holds_zero: the interval does, so the direction is not known.
@@ -126,7 +126,7 @@ class GridCell:
 
     @property
     def printed(self) -> str:
-        """The published number; empty where there is none."""
+        """Published number; empty if there is none."""
         return share(self.published_r) if self.published_r is not None else ""
 
     @property
@@ -247,7 +247,7 @@ class Grid:
 
 
 def _parts(row: GridRow, dataset: DataSet, overall_cell: GridCell) -> Iterator[tuple[str, GridCell, Mapping[str, Any]]]:
-    """Yield a cell as it is shown and what is known of it, then the same of each dialogue model."""
+    """Yield the displayed and full values of a cell, then of each dialogue model."""
     part = dataset.part(row.name) or {}
     yield "", overall_cell, part
     for model, model_part in part.get("models", {}).items():
@@ -327,7 +327,7 @@ def _compute_held_out(
 
 
 def _order(row: GridRow, sort: str, places: Mapping[str, int]) -> tuple[float, ...]:
-    """Return by what a row stands, lowest first."""
+    """Return a row's sort key, lowest first."""
     if sort == NAME:
         return ()
     if sort == RANK:
@@ -374,7 +374,7 @@ def _sets(job: Job, target: str) -> Iterator[DataSet]:
         origin = "" if further_origins else origin
         yield DataSet(job, title, "", chosen, result["n_items"], origin, language)
     for source in sources:
-        # Of a long set some items are kept for plots: the share of these stands for that of all.
+        # Long sets store a sample of items for plots, whose share estimates that of all items.
         share_of = result["sources"].count(source) / max(len(result["sources"]), 1)
         yield DataSet(
             job,

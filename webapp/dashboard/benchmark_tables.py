@@ -19,7 +19,7 @@ from webapp.results.benchmark import BASELINE
 
 @dataclass(frozen=True, slots=True)
 class ChoiceSet:
-    """Choices in a study whose people compare two replies or chats: its questions, and choices beside people's."""
+    """Choices of metrics and judges in a study with paired comparisons."""
 
     questions: Mapping[str, str]
     table: NamedTable
@@ -120,7 +120,7 @@ def _estimate(estimate: Mapping[str, Any]) -> list[Cell]:
 
 
 def _left_out(choosers: Sequence[tuple[str, Mapping[str, Any]]], question: str) -> list[str]:
-    """Return sentences on pairs that lack a choice; those that all lack alike are told once."""
+    """Return sentences on pairs without a choice, stating common gaps once."""
     titles_by_reason: dict[tuple[str, int], list[str]] = {}
     for title, chooser in choosers:
         for reason, n in chooser["choices"][question].get("skipped", {}).items():
@@ -134,7 +134,7 @@ def _left_out(choosers: Sequence[tuple[str, Mapping[str, Any]]], question: str) 
 
 @dataclass(frozen=True, slots=True)
 class SetPublished:
-    """All that is published of one set.
+    """Published results on one data set.
 
     Attributes:
         name: as judged files give it in `source`.
@@ -161,7 +161,7 @@ def sets_published() -> list[SetPublished]:
 def published_table(rows: Sequence[Published]) -> PageTable:
     """Return published figures with intervals by r and n, by the three coefficients.
 
-    A column in which all rows say the same, or none says anything, is left out.
+    Columns with equal or empty cells are left out.
     """
     has_dimensions = len({row.dimension for row in rows}) > 1
     methods = [method for method in METHODS if any(row.values.get(method) is not None for row in rows)]
@@ -244,7 +244,7 @@ def _ties(ties: Mapping[str, Any]) -> list[Cell]:
 
 
 def beside_ours(grid: Grid, method: Method) -> NamedTable | None:
-    """Set what is published of the grid's data sets beside its own figures; None where nothing is.
+    """Compare published results with the grid's; None if nothing is published.
 
     Shown are the metrics that are computed here or have a form that is; the others have a page of their own.
     """

@@ -134,7 +134,7 @@ class BotForm(forms.Form):
 
     @property
     def bot_id_meant(self) -> str:
-        """The bot's id, which a change leaves as it is."""
+        """Bot id, which cannot be changed."""
         return self.row.bot_id if self.row is not None else str(self.cleaned_data.get("bot_id", ""))
 
     def clean(self) -> dict[str, Any]:
@@ -201,7 +201,7 @@ class BotForm(forms.Form):
             self.add_error(name or None, capfirst(mistake.message.replace("params.", "")) + ".")
 
     def save(self) -> DeclaredBot | None:
-        """Store the bot with its new key; None where that is refused, which the form then says."""
+        """Store the bot with its new key; None with a form error if refused."""
         if self.row is not None and self.bot is not None and self.row.bot_id in registry:
             using = studies_collecting_with(self.row.bot_id)
             if using and registry.get(self.row.bot_id).identity.key != self.bot.identity.key:
@@ -266,7 +266,7 @@ def _field(name: str, option: Any) -> forms.Field:
 
 
 def _number(text: str) -> Any:
-    """Return the number that a field holds; what is none stays a text, for the validation to name."""
+    """Parse a field's number; other texts stay unchanged for the validation."""
     text = text.strip()
     if _WHOLE.fullmatch(text):
         return int(text)

@@ -152,7 +152,7 @@ class Spent:
 
 
 def bots_spent(bot_ids: Collection[str] | None = None) -> dict[str, Spent]:
-    """Return the accounts of the bots that may cost money, by id; None stands for all bots."""
+    """Return the accounts of paid bots by id; None means all bots."""
     bots_discover()
     paid = [bot for bot in bot_list() if isinstance(bot, PaidBot) and (bot_ids is None or bot.name in bot_ids)]
     accounts = spending_by_key(Spending.Of.BOT, [bot.name for bot in paid]) if paid else {}
@@ -239,7 +239,7 @@ def samples_of(
     synthetic: bool,
     excluded_flags: Sequence[str],
 ) -> Samples | None:
-    """Draw conversations of two bots, in a constant number of queries; None where items are judged, not chats.
+    """Sample conversations of two bots; None for studies that rate items.
 
     Args:
         key: of the question by whose ratings the middle half of each bot's conversations is taken. The mean of

@@ -69,13 +69,13 @@ def line_asked(query: QueryDict, leading: str = "") -> str:
 
 
 def _with(line: str, terms: Sequence[QueryTerm]) -> str:
-    """Return a line with these parts, in place of those that say something else of the same fields."""
+    """Return a query with these terms replacing those of the same fields."""
     if not terms:
         return line
     fields = {term.field for term in terms} - {""}
     try:
         other_terms = [term for term in terms_of(line) if term.field not in fields or term.is_not]
-    except Unreadable:  # it is told when the whole is read
+    except Unreadable:  # reported when the whole query is parsed
         return " ".join([line, *map(str, terms)])
     return line_of([*other_terms, *terms])
 
@@ -147,7 +147,7 @@ class Workbench:
 
 
 def export_query(bench: Workbench) -> str:
-    """Return the address part by which the export page takes what the list shows, chats that a bot broke too."""
+    """Return the export page's query string for the list, with failed chats."""
     kept_params = dict(bench.kept_params)
     parts = {
         "q": bench.line,
@@ -223,7 +223,7 @@ class Wider:
 
 
 def wider(bench: Workbench, rows: QuerySet[Conversation], numbers: Numbers) -> Wider | None:
-    """Return the one part to drop from a line that finds nothing, which lets most be found; None if none helps."""
+    """Return the term of an empty query whose removal finds most, or None."""
     if bench.wrong is not None:
         return None
     terms = terms_of(bench.line)
@@ -317,7 +317,7 @@ class Gathered:
         return filter_conversations(self.rows, synthetic=bench.synthetic, excluded_flags=bench.excluded_flags)
 
     def address(self, part: str = "conversations") -> str:
-        """Return the address of their workbench or of one of the pages beside it, such as `spread`."""
+        """Return the address of the conversation browser or a related page."""
         if isinstance(self.source, Study):
             return reverse(f"dashboard:study_{part}", args=[self.source.key])
         return reverse(f"dashboard:run_{part}", args=[self.source.pk])

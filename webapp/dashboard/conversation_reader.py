@@ -51,7 +51,7 @@ class TurnValue:
 
 @dataclass(frozen=True, slots=True)
 class TurnView:
-    """One turn: its text, its tracks, its values spelled out."""
+    """Turn with its text, tracks and formatted values."""
 
     index: int
     speaker: str
@@ -82,7 +82,7 @@ class TurnView:
 
 @dataclass(frozen=True, slots=True)
 class RatingView:
-    """One rater's answers."""
+    """Answers of one rater."""
 
     rater: str
     answers: list[TurnValue]
@@ -91,7 +91,7 @@ class RatingView:
 
 @dataclass(frozen=True, slots=True)
 class Track:
-    """One track's place and the series shown there."""
+    """Position of a track, with its series."""
 
     chosen: MetricSeries
     number: int
@@ -117,7 +117,7 @@ class ConversationReading:
 
 
 def conversations_to_read() -> QuerySet[Conversation]:
-    """Return all conversations, each with what the reader's page says of it in the same query."""
+    """Return conversations annotated for the reader's page."""
     return Conversation.objects.select_related(
         "bot", "study__version__rubric", "slot__task__version", "selfplay__run", "selfplay__partner"
     )
@@ -233,7 +233,7 @@ def _other_replies(conversation: Conversation) -> dict[int, str]:
 
 
 def compare_numbers(readings: Sequence[ConversationReading]) -> list[tuple[TurnValue, list[TurnValue | None]]]:
-    """Return the numbers of whole conversations that any of them has, each with its value in every one of them."""
+    """Return conversation-level numbers with their value in each conversation."""
     values_by_name = [{value.name: value for value in reading.conversation_values} for reading in readings]
     every = {name: value for values in reversed(values_by_name) for name, value in values.items()}
     order = dict.fromkeys(name for values in values_by_name for name in values)
@@ -311,7 +311,7 @@ def _tracks(
 
 
 def _values(series: MetricSeries, values: dict[str, list[float | None]], turns: Sequence[Turn]) -> list[float | None]:
-    """Return for each turn the value of whichever column describes it; a refused message has none."""
+    """Return the value of the matching column by turn; None for refused messages."""
     rows = []
     for column in series.columns:
         stored = iter(values[column.name])

@@ -37,7 +37,7 @@ _KINDS: dict[CheckKind, Any] = {
 
 @dataclass(frozen=True, slots=True)
 class KindShown:
-    """One kind of checks: how many were answered, and how many of them passed."""
+    """Kind of check, with its numbers of answers and passes."""
 
     title: Any
     n: int
@@ -92,12 +92,12 @@ def checks_shown(study: Study, state: FlagState | None) -> ChecksShown | None:
 
 @dataclass(frozen=True, slots=True)
 class KindRow:
-    """One kind of flag.
+    """Row of a kind of flag.
 
     Attributes:
         n_tasks: that have it; n_possible: that could have it.
         share: of the tasks that could have it; empty where none could.
-        why_none: why it could not be looked for; empty where it was.
+        why_none: why it could not be computed; empty otherwise.
     """
 
     name: str

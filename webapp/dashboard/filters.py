@@ -47,7 +47,7 @@ class Select:
     """A list to choose one value from.
 
     Attributes:
-        chosen: the value that the line asks for; empty where it asks for none, or for more than a list can show.
+        chosen: selected value; empty if none, or if the list cannot show it.
         otherwise: what it asks for where no list can show it.
     """
 
@@ -128,7 +128,7 @@ def search_form_of(
 
 
 def address_asked(query: QueryDict, numbers: Numbers) -> QueryDict:
-    """Return the address that says by its line alone what the form was sent with."""
+    """Return the address whose query contains the whole form."""
     address = QueryDict(mutable=True)
     address["q"] = line_narrowed(query, numbers)
     for name in _KEPT:
@@ -138,7 +138,7 @@ def address_asked(query: QueryDict, numbers: Numbers) -> QueryDict:
 
 
 def line_narrowed(query: QueryDict, numbers: Numbers) -> str:
-    """Return the line of the form's `q` with what was chosen otherwise than it says."""
+    """Return the form's query `q`, changed by the chosen filters."""
     line = " ".join(query.get("q", "").split())
     read = _terms(line)
     terms = list(read or [])
@@ -163,7 +163,7 @@ def line_narrowed(query: QueryDict, numbers: Numbers) -> str:
         if value != chosen_values.get(name, ""):
             terms = [term for term in terms if term.field != name]
             added += [QueryTerm(value, name, ":")] if value else []
-    if read is None:  # what is wrong is told on the page, and what was chosen stays there
+    if read is None:  # the page shows the error and keeps the choices
         return " ".join([line, *map(str, added)])
     return line_of([*terms, *added])
 
@@ -196,7 +196,7 @@ def without_range(line: str, number: Number, numbers: Numbers) -> str:
 
 
 def _terms(line: str) -> list[QueryTerm] | None:
-    """Return the parts of a line; None for one that cannot be taken apart."""
+    """Return the terms of a query; None if invalid."""
     try:
         return terms_of(line)
     except Unreadable:
@@ -250,7 +250,7 @@ def requested_flags(request: HttpRequest) -> tuple[str, ...]:
     """Return the flags whose people an address leaves out; forms name each by itself.
 
     Raises:
-        Http404: for a flag that there is not: leaving nobody out unnoticed would be another result.
+        Http404: for an unknown flag: ignoring it would silently change the result.
     """
     try:
         return without_read(",".join(request.GET.getlist("without")))
@@ -327,7 +327,7 @@ def left_out_words(exclusions: FlagExclusions) -> str:
 
 
 def left_out_sentence(study: Study, excluded_flags: Sequence[str]) -> str:
-    """Say in a report who is left out; empty where nobody is."""
+    """Describe in a report who is excluded; empty if nobody is."""
     if not excluded_flags:
         return ""
     words = left_out_words(left_out_counts(study, excluded_flags))

@@ -131,7 +131,7 @@ class SimulationForm(forms.Form):
         styled(self)
 
     def create_run(self, user: Any) -> SelfPlayRun | None:
-        """Start the run, or mark what is wrong and return None."""
+        """Start the run, or add errors and return None."""
         if not self.is_valid():
             return None
         data = dict(self.cleaned_data)
@@ -447,7 +447,7 @@ class FormulaForm(forms.Form):
 
     @property
     def model(self) -> ModelParams | None:
-        """The model that is asked for; None: the usual one."""
+        """Requested model; None: the default one."""
         return self.cleaned_data.get("model") if self.is_bound and self.is_valid() else None
 
     def clean(self) -> dict[str, Any]:

@@ -87,7 +87,7 @@ class HeadToHead:
 def head_to_head(
     frame: StudyFrame, headline: Comparisons, compared: Mapping[str, Comparisons], choice: BoardParams
 ) -> HeadToHead | None:
-    """Return the two selected bots on every question; None where not two of them are selected.
+    """Compare the two selected bots on every question; None unless two are selected.
 
     Args:
         headline: of what bots are ranked by, with plans.

@@ -41,7 +41,7 @@ class UploadForm(forms.Form):
         styled(self)
 
     def clean_file(self) -> Any:
-        """Refuse what is too large or has another ending."""
+        """Refuse files that are too large or have another ending."""
         file = self.cleaned_data["file"]
         endings = (*UPLOAD_ENDINGS, *STUDY_ENDINGS)
         if not file.name.lower().endswith(endings):
@@ -93,7 +93,7 @@ class ColumnsForm(forms.Form):
         return {column: self.cleaned_data.get(f"column-{n}", "") for n, column in enumerate(self.guessed)}
 
     def roles(self) -> Mapping[str, str] | None:
-        """Return the roles to read the file with; None where it is read as its format says."""
+        """Return the columns' roles; None for the format's default."""
         if not self.is_bound or not self.has_changed():
             return None if self.is_known else self.guessed
         return self._chosen()

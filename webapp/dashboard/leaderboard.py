@@ -95,10 +95,10 @@ class BoardParams:
 
 
 def board_params(request: HttpRequest, frame: StudyFrame, *, extra_keys: Sequence[str] = ()) -> BoardParams:
-    """Read what an address chooses; what cannot be done is said and left out.
+    """Parse an address's choices; invalid ones are reported and ignored.
 
     Args:
-        extra_keys: what bots can be seen by beside the questions.
+        extra_keys: additional measures besides the questions.
     """
     wrong = []
     keys = [*(dimension.key for dimension in frame.all_dimensions), *extra_keys]

@@ -53,9 +53,9 @@ class LiveBot:
         n_replies, n_failed: of the window.
         n_paced, n_late: replies of the window that were paced, and those of them that came noticeably later.
         n_naming: replies of the whole study that name their model, as its filter found them.
-        words, tone, reason: its state, by its replies to anybody, scripted participants among them.
+        words, tone, reason: its state, by all its replies, including those to scripted participants.
         aside: what set it aside.
-        alert_sentence: whom Confab told of that, in a sentence; empty where nobody is told.
+        alert_sentence: sentence about alerts sent; empty without alerts.
     """
 
     info: BotInfo
@@ -82,7 +82,7 @@ class LiveBot:
 
     @property
     def is_slow(self) -> bool:
-        """True if participants wait so long for a reply that they may think that none comes."""
+        """True if replies are so slow that participants may give up."""
         return self.most_s is not None and self.most_s >= SLOW_S
 
 
@@ -123,7 +123,7 @@ class _Replies:
         return statistics.median(times) if times else None
 
     def trouble(self, bot_id: str) -> tuple[str, str] | None:
-        """Return in a word and in a sentence why the bot is not well; None where it is."""
+        """Return a label and a sentence about the bot's problem, or None."""
         n_failed = self.n_failed.get(bot_id, 0)
         n_asked = n_failed + self.n_replies.get(bot_id, 0)
         if n_failed and n_failed >= FAILS_OFTEN * n_asked:
@@ -164,12 +164,12 @@ def _replies(talks: dict[str, Any], since: datetime) -> _Replies:
 
 
 def bots_of(study: Study, *, include_synthetic: bool, now: datetime) -> list[LiveBot]:
-    """Read how the study's bots answer; nothing where people meet none."""
+    """Return the state of the study's bots; empty for studies without chats."""
     if not study.bots:
         return []
     talks = _talks(study, include_synthetic)
     replies = _replies(talks, now - WINDOW)
-    # A bot is as well as it answers to anybody, scripted participants among them, whomever the page counts.
+    # A bot's health includes replies to scripted participants, even if the page does not count these.
     of_all = replies if include_synthetic else _replies(_talks(study, True), now - WINDOW)
     naming = ReplyMark.objects.filter(
         filter=NAMES_MODEL, **{f"turn__{name}": value for name, value in talks.items()}
@@ -241,7 +241,7 @@ def _count_reserved(study: Study, now: datetime, *, include_synthetic: bool) -> 
 
 
 def _render_alerts(alerts: list[Alert]) -> str:
-    """Say by which ways people were told, and which could not be told."""
+    """Describe which alerts were sent and which failed."""
     sentences = []
     if sent := [str(alert.get_channel_display()).lower() for alert in alerts if alert.sent_at]:
         sentences.append(f"You were notified by {listed(sent)}.")

@@ -165,7 +165,7 @@ class FunnelStage:
 
     @property
     def share(self) -> float | None:
-        """The share of those who left, among those who went on or left; None without any."""
+        """Share of those who left among those who left or continued, or None."""
         at_risk = self.n - self.on_way - self.ended
         return self.n_left / at_risk if self.n_left is not None and at_risk > 0 else None
 
@@ -199,7 +199,7 @@ class ParticipantProgress:
 
 
 def participant_progress(study: Study, *, include_synthetic: bool, now: datetime) -> ParticipantProgress:
-    """Read how far the study's people are; scripted participants only where they are asked for."""
+    """Return the progress of participants, with scripted ones on request."""
     names = step_names(study)
     since = now - QUIET
     totals = totals_of(study, names, include_synthetic=include_synthetic)
@@ -213,7 +213,7 @@ def step_names(study: Study) -> list[str]:
 
 
 def _inside(study: Study, since: datetime, *, include_synthetic: bool) -> tuple[Counter[str], Counter[str]]:
-    """Count the people at work now, by the step they look at and by the furthest they have reached.
+    """Count active participants by current and by furthest step.
 
     Three ways to be at work, each by an index on time: many tasks stay open when their people have left.
     """

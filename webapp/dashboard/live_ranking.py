@@ -157,7 +157,7 @@ class _PairWords:
 
     Attributes:
         talked: bots that participants chat with; the replies of the others are rated.
-        smallest: smallest difference of interest; None where none is known.
+        smallest: smallest difference of interest; None if unknown.
     """
 
     study: Study
@@ -175,7 +175,7 @@ class _PairWords:
         """Return the sentence on a pair, the better bot first."""
         pair_title = f"{a.title} and {b.title}"
         if pair["verdict"] in ("higher", "lower"):
-            # The comparison says who is better: it takes raters' strictness out, which plain means do not.
+            # Use the comparison, which adjusts for raters' strictness, unlike plain means.
             if not is_of_pairs and pair["a" if pair["verdict"] == "higher" else "b"] != a.bot_id:
                 a, b = b, a
             return Sentence("check", pair_title, f"are clearly different; {a.title} is better.")

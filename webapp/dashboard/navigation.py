@@ -145,7 +145,7 @@ _NEXT_THEME = {"": "light", "light": "dark", "dark": "system"}
 
 @dataclass(frozen=True, slots=True)
 class NavItem:
-    """One entry of the navigation."""
+    """Entry of the navigation."""
 
     key: str
     title: str

@@ -19,7 +19,7 @@ from webapp.dashboard.navigation import read_view
 
 @dataclass(frozen=True, slots=True)
 class OldRoute:
-    """One address of an earlier version.
+    """Address of an earlier version.
 
     Attributes:
         route: as `urls.py` had it, below `/dashboard/`.

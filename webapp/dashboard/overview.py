@@ -193,7 +193,7 @@ _NAMED = 4
 
 @dataclass(frozen=True, slots=True)
 class HeadlineFinding:
-    """One line: bold words, the rest, and where to see more; `tone` is good, warn or info."""
+    """Finding with a bold part, the rest and a link; `tone` is good, warn or info."""
 
     tone: str
     lead: str
@@ -306,7 +306,7 @@ def study_action_items(
 
 
 def _flagged(study: Study) -> list[ActionItem]:
-    """Return a need about those whose work has a flag, and about whose pay nobody has decided."""
+    """Return an action item about flagged participants with undecided pay."""
     flags = TaskFlag.objects.filter(task=OuterRef("pk"))
     tasks = tasks_waiting(Q(participant__study=study)).filter(Exists(flags))
     n = tasks.order_by().values("participant").distinct().count()
@@ -324,7 +324,7 @@ def _flagged(study: Study) -> list[ActionItem]:
 
 
 def _bots(study: Study, progress: Sequence[BotProgress]) -> list[ActionItem]:
-    """Return needs about bots that fail or are offered to nobody."""
+    """Return action items about failing or unoffered bots."""
     return [
         ActionItem(
             "warn",

@@ -29,7 +29,7 @@ _CATEGORY_TITLES = {
 
 
 class PeopleForm(forms.Form):
-    """Form whose controls look as those of the dashboard."""
+    """Form with the dashboard's styles."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -61,7 +61,7 @@ class RejectForm(PeopleForm):
 
 
 class AmountField(forms.DecimalField):
-    """An amount of money in whole cents; whatever is none is told by one sentence that names it."""
+    """Field for an amount in whole cents, with one error message."""
 
     def clean(self, value: Any) -> Any:
         """Return the amount.

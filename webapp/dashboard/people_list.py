@@ -137,7 +137,7 @@ def state_of(visit: Submission, flags: Sequence[Flag]) -> str:
         states = {decision.state for decision in visit.decisions}
         if states & _NOT_SENT:
             return FAILED
-        # A bonus that waits to be sent hides nobody whose work is still to be approved.
+        # A waiting bonus must not hide participants whose work is still to be approved.
         is_approved_first = visit.verdict is None and visit.earns and visit.can_be_approved
         if states & _TO_SEND and not is_approved_first:
             return SEND
@@ -154,13 +154,13 @@ def state_of(visit: Submission, flags: Sequence[Flag]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class PersonRow:
-    """One visit of the list, in words.
+    """Visit in the list, formatted for display.
 
     Attributes:
         name: the platform's id, shortened, or where it may not be seen our own; `id` is the whole of it.
         step: step that they were at last; empty once they have ended.
         bots: that they were given.
-        reports: numbers of replies that they reported, and of those that nobody has seen.
+        reports: numbers of reported replies and of unseen reports.
         state, next: state of the pay, and the action that it needs.
         owed: amount owed for the visit; empty for nothing.
         error: why a decision could not be sent.
@@ -184,7 +184,7 @@ class PersonRow:
 
 @dataclass(frozen=True, slots=True)
 class PeopleList:
-    """Page of the list, and the numbers beside it.
+    """Page of the list with its counts.
 
     Attributes:
         groups: groups to choose from: name, title, number of visits.
@@ -396,7 +396,7 @@ class PeopleReader:
 
 @dataclass(frozen=True, slots=True)
 class PersonDetails:
-    """One visit in full.
+    """Details of a visit.
 
     Attributes:
         n_messages: that they wrote; None where they chatted with nobody.

@@ -82,7 +82,7 @@ def address_for(study: Study, platform: str, address: str) -> RecruitingLink:
 
 
 def webhook_link(study: Study, address: str) -> RecruitingLink:
-    """Return the address that Prolific's webhook is given, with what else there is to do.
+    """Return the address for Prolific's webhook and the remaining steps.
 
     Args:
         address: the participants' link.

@@ -1,6 +1,7 @@
 """Reports that workers made: asked for, found again, and removed.
 
-They lie beside the files of exports and go with them: after `KEPT`, and at once when a person of their study is erased.
+They are stored with the exports and removed likewise: after `KEPT`, and at once when a participant of their study is
+erased.
 """
 
 from __future__ import annotations
@@ -95,7 +96,7 @@ def _read(path: Path, _changed: int) -> Document:
 
 
 def report_before(study: Study, digest: str, *, like: str = "", **counted_work: Any) -> Past | None:
-    """Return the summary of the newest report on another state of the data, or None.
+    """Return the summary of the newest report on other data, or None.
 
     Args:
         digest: digest of the state that is reported now.
@@ -112,7 +113,7 @@ def report_before(study: Study, digest: str, *, like: str = "", **counted_work: 
 
 
 def report_ask(*, study: Study, like: str = "", created_by: User | None = None, **counted_work: Any) -> Job:
-    """Return the job that makes the report of the data as they are now; where it failed, it is tried again."""
+    """Return the job for a report on current data, retrying a failed one."""
     files_expire()
     params = ReportParams(study=study.pk, like=like, **counted_work)
     state = report_state(study, **counted_work).digest
@@ -132,14 +133,14 @@ def reports_of(study: Study, *, like: str = "", **counted_work: Any) -> QuerySet
 
 
 def report_newest(study: Study, *, like: str = "", **counted_work: Any) -> Job | None:
-    """Return the newest report whose file is there; None without one."""
+    """Return the newest report with an existing file, or None."""
     files_expire()
     finished_jobs = reports_of(study, like=like, **counted_work).filter(state=State.DONE)
     return next((job for job in finished_jobs if report_path(job).is_file()), None)
 
 
 def reports_forget(studies: Collection[int]) -> None:
-    """Remove the reports of these studies, and stop those that are being made: somebody was erased."""
+    """Remove these studies' reports and stop running ones, after an erasure."""
     jobs = list(Job.objects.filter(kind=KIND, study__in=studies).values_list("pk", flat=True))
     jobs_forget([KIND], studies)
     for pk in jobs:

@@ -68,7 +68,7 @@ class FoldedSection:
 
     Attributes:
         conclusion: one sentence, shown while it is folded, too.
-        content: None where it is folded, or has no result.
+        content: None if collapsed or without a result.
         waiting: as in `ShownResult`.
         plan_form, plan: form of a plan for the next study, and the plan.
         related_studies: `StudiesBeside`, studies with the same bots.
@@ -101,7 +101,7 @@ class ReportStep:
 
 
 def report_steps(frame: StudyFrame, result: ResultOf, *, formula: bool = False) -> Iterator[ReportStep]:
-    """Yield the sections to be made, in order, so that whoever makes them can show how far it is.
+    """Yield the sections in order, so that the caller can report progress.
 
     Args:
         formula: whether there is a result of a model by a formula.
@@ -135,7 +135,7 @@ def report_steps(frame: StudyFrame, result: ResultOf, *, formula: bool = False) 
 
 
 def report_of(frame: StudyFrame, result: ResultOf, sections: Sequence[Section]) -> Document:
-    """Put the sections under a summary in words and four numbers."""
+    """Assemble the report: a summary, four numbers and the sections."""
     comparisons: StudyComparisons = result("comparisons")
     compared = SECTIONS["comparisons"](frame, comparisons).lead
     return _document(
@@ -189,7 +189,7 @@ def _in_short(frame: StudyFrame, summary: StudySummary, compared: Sequence[str])
 
 
 def pair_report(study: Study, *, include_synthetic: bool = False, without: Sequence[str] = ()) -> Document | None:
-    """Return the report of a study whose people compare pairs; None where nobody has compared any."""
+    """Return the report of a study with paired comparisons; None without any."""
     pairs = study_pairs(study, include_synthetic=include_synthetic, without=without)
     results = pairs.results
     if not get_protocol(study).compares_pairs or results is None:

@@ -1,6 +1,6 @@
 """Counts on the dashboard's pages: studies, and the progress of their bots and metrics.
 
-Every page makes a constant number of queries, however many studies, bots or conversations there are.
+Every page makes a constant number of queries.
 """
 
 from __future__ import annotations
@@ -435,19 +435,19 @@ def study_runs(study: Study) -> list[SelfPlayRun]:
 
 
 def studies_talking() -> list[Study]:
-    """Return the studies whose people talk to bots here, the newest first."""
+    """Return the studies with chats, newest first."""
     studies = Study.objects.filter(is_imported=False).order_by("-created_at")
     return [study for study in studies if study.bots]
 
 
 def studies_simulated() -> list[Study]:
-    """Return the studies in use with bots to chat with or chats of people, the newest first."""
+    """Return active studies with chatbots or participants' chats, newest first."""
     studies = Study.objects.filter(archived_at__isnull=True).order_by("-created_at")
     return [study for study in studies if study.is_imported or study.bots]
 
 
 def studies_to_compare(study: Study) -> list[Study]:
-    """Return the studies that may stand beside this one: those in use, the newest first."""
+    """Return the studies comparable with this one: active ones, newest first."""
     other_studies = Study.objects.exclude(pk=study.pk).filter(archived_at__isnull=True)
     return list(other_studies.order_by("-created_at", "-pk")[:MOST_TO_COMPARE])
 

@@ -1,4 +1,4 @@
-"""Addresses of what the dashboard shares with people without an account."""
+"""URLs of pages shared with readers without an account."""
 
 from __future__ import annotations
 

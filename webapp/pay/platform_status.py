@@ -139,7 +139,7 @@ class WebhookOutcome:
 
 @dataclass(frozen=True, slots=True)
 class WebhookEvent:
-    """A request that Prolific has signed; `status` is empty where it is about something else than a submission."""
+    """Authentic Prolific request; `status` is empty if not about a submission."""
 
     id: str
     signature: str

@@ -176,7 +176,7 @@ def _build_answer(
 
 
 def checks_by_task(tasks: QuerySet[Task]) -> dict[int, list[CheckAnswer]]:
-    """Return the checks that were answered in each of these tasks, by its id; those without any are left out.
+    """Return the answered checks by task id, for tasks that have any.
 
     Checks answered once before the first task are listed in every task of the participant.
     """

@@ -38,7 +38,7 @@ def target_fields(target: Target) -> dict[str, Any]:
 
 
 def slots_rated(task: Task, target: Target) -> set[int]:
-    """Return the ids of the task's slots that a rating of the target is about; empty: it is not of this task."""
+    """Return the ids of the slots that a target covers; empty for another task."""
     match target:
         case Conversation():
             condition = _shows(target.pk)
@@ -56,10 +56,10 @@ def slots_rated(task: Task, target: Target) -> set[int]:
 
 
 def task_progress(task: Task) -> TaskProgress:
-    """Return the number of the task's slots, and the number of rated ones, in two queries.
+    """Return the numbers of slots and of rated slots, in two queries.
 
-    A chat whose bot failed, or its pair, is not to be rated: another stands in its place, or none. Where single turns
-    are rated, these stand for slots.
+    Chats with a failed bot, and their pairs, are not rated; they may have been replaced. If single turns are rated,
+    turns are counted instead of slots.
     """
     if "turns" in task.payload:
         # Of those that are still there: the chat's participant may have withdrawn.
@@ -128,7 +128,7 @@ class RequestedRating:
 
 
 def requested_ratings(task: Task) -> list[RequestedRating]:
-    """Return the judgements that the task requests, in order, in two queries.
+    """Return the ratings requested by the task, in order, in two queries.
 
     Two slots in a row with different sides are a pair, unless a chatbot failed in one of them; any other stored slot
     stands alone. A chat by itself is rated by the step `form`, not here.
@@ -141,9 +141,9 @@ def requested_ratings(task: Task) -> list[RequestedRating]:
 
 
 def checks_not_asked(task: Task, target: Target) -> frozenset[str]:
-    """Return the keys of the attention checks among the questions that are not asked about this one thing.
+    """Return the keys of attention checks not asked about this object.
 
-    Each is asked once in a task, about a thing that is drawn; where there are none, nothing is read.
+    Each is asked once in a task, about a randomly drawn object; versions without checks need no query.
     """
     keys = check_keys(task)
     if not keys:
@@ -161,8 +161,8 @@ def check_keys(task: Task) -> frozenset[str]:
 def check_place(task: Task, judgements: Sequence[RequestedRating]) -> int:
     """Return the place, from 0, of the judgement that asks the attention checks among the questions.
 
-    It is drawn; where the task has lost or got others meanwhile, it stays where the checks were answered, and passes
-    over what was answered without them.
+    It is drawn at random. If the task's objects change, it stays where the checks were answered, and skips objects
+    rated without them.
     """
     keys = check_keys(task)
     for place, judgement in enumerate(judgements):

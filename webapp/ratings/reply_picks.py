@@ -1,4 +1,4 @@
-"""Picks: the better of two replies to one message, and the reply with which both chats go on.
+"""Picks: the better of two replies, with which both chats continue.
 
 The two replies stand in two chats side by side, each as a turn of its own bot. A pick marks both turns (`goes_on`) and
 stores a rating of the pair `at_turn`; the slot that was shown first is its `first`. Where one of the bots failed,

@@ -111,7 +111,9 @@ def with_person(ratings: QuerySet[Rating]) -> QuerySet[Rating]:
 
 
 def ratings_by(people: QuerySet[Participant]) -> QuerySet[Rating]:
-    """Return all ratings by these participants, and those of their chats, of turns in them and of pairs with them."""
+    """Return all ratings by these participants and of their chats.
+
+    Includes ratings of turns in, and pairs with, their chats."""
     ways = ("conversation", "turn__conversation", "first__conversation", "second__conversation")
     of_theirs = Q(task__participant__in=people)
     for way in ways:
@@ -332,7 +334,7 @@ def study_ratings(
 
 
 def rating_contexts(study: Study, keys: Sequence[str]) -> np.ndarray | None:
-    """Return the context of each rated reply, by its name in `Ratings`: an item's context, or a turn's chat.
+    """Return the context of each rated reply, by its name in `Ratings`.
 
     None for whole chats.
     """

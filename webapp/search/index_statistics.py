@@ -213,7 +213,7 @@ def replies_of_bots(study: Study, rows: QuerySet[Conversation]) -> dict[str, Cou
 
 
 def votes_ranked(bots: Iterable[str], votes: Mapping[str, BotVotes]) -> list[BotVotes]:
-    """Return the votes of these bots, the highest share of votes up first; bots without a vote come last.
+    """Return the bots' votes, highest share of upvotes first, unvoted last.
 
     There are no ranks or tests, because voting is optional.
     """

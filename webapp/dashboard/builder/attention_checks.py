@@ -30,12 +30,12 @@ _SIDES = (("", "not checked"), ("first", "first"), ("same", "same"), ("second", 
 
 @dataclass(frozen=True, slots=True)
 class EntryKind:
-    """One list of entries.
+    """List of attention checks of one kind.
 
     Attributes:
         name: of the value, such as `quiz_questions`.
         entry: what each entry is.
-        named_by: the field by which a folded card is told.
+        named_by: field that titles a folded card.
         add: words of the button that adds one.
         new_answer: what it gives as the right answer to the first question.
         by_question: the field with answers by question; empty for none.
@@ -82,7 +82,7 @@ KINDS: dict[str, EntryKind] = {
 
 
 class EntryCard(Card):
-    """One entry, made of the fields of its value."""
+    """Card of an entry, with the fields of its value."""
 
     def __init__(
         self,
@@ -99,7 +99,7 @@ class EntryCard(Card):
 
         Args:
             questions: the scales that are asked, for answers by question.
-            new: what its fields say, where there is no entry yet.
+            new: initial field values of a new entry.
             leave_out: fields that the study's protocol has no use for.
         """
         self.kind, self.questions, self.title_field = kind, questions, kind.named_by
@@ -193,7 +193,7 @@ class NumbersField(forms.CharField):
         return ", ".join(value) if isinstance(value, list) else value
 
     def clean(self, value: Any) -> Any:
-        """Return the numbers; what is none of the scale is refused."""
+        """Validate the numbers against the scale."""
         parts = super().clean(value).replace(",", " ").split()
         for part in parts:
             if not part.lstrip("-").isdecimal() or not self.low <= int(part) <= self.high:
@@ -233,10 +233,10 @@ class GoldForm(forms.Form):
                 field.widget.attrs["class"] = "input"
 
     def store(self) -> None:
-        """Store what the form says; without any answer the item is one like the others again.
+        """Store the form; without answers the item becomes a regular one again.
 
         Raises:
-            ValidationError: there is no such item, or people have been given it.
+            ValidationError: there is no such item, or participants have been given it.
         """
         name = self.cleaned_data["item"]
         kinds = (Item.Purpose.JUDGED, Item.Purpose.GOLD)

@@ -38,14 +38,14 @@ class StepState:
 
 @dataclass
 class Plan:
-    """A study as the builder sees it; each fact is read once, and only where it is asked for."""
+    """Study in the builder, with lazily read and cached facts."""
 
     study: Study
     findings: list[Any] | None = None
 
     @cached_property
     def protocol(self) -> StudyProtocol | None:
-        """The study's protocol; None while its plug-in is away."""
+        """Protocol of the study; None if its plug-in is not installed."""
         return protocols.get(self.study.protocol) if self.study.protocol in protocols else None
 
     @property
@@ -60,7 +60,7 @@ class Plan:
 
     @cached_property
     def entries(self) -> dict[str, BotEntry]:
-        """Every bot that is registered here, by its id."""
+        """Registered bots by id."""
         return {entry.id: entry for entry in bot_entry_list()}
 
     @cached_property
@@ -71,7 +71,7 @@ class Plan:
 
     @cached_property
     def not_offered(self) -> list[str]:
-        """Those of the study's bots that nobody would be given now."""
+        """Bots of the study that no participant would get now."""
         return [bot_id for bot_id in self.study.bots if bot_id not in self.states or not self.states[bot_id].is_offered]
 
     @cached_property
@@ -111,7 +111,7 @@ class Plan:
 
 
 class BuildStep:
-    """One step of the builder. Made by a class and listed in the view of steps.
+    """Step of the builder, listed in the view of steps.
 
     Attributes:
         name: in its address.
@@ -121,7 +121,7 @@ class BuildStep:
         within: name of the step that it belongs to, for a page that is none of the row's own; empty for those of the
             row.
         is_sent_by_button: True where a button saves the form; else every change does.
-        live_template: of what follows from the values and is shown anew after every save; empty without.
+        live_template: template of derived content, refreshed after every save; empty without.
     """
 
     name: ClassVar[str]
@@ -157,7 +157,7 @@ class BuildStep:
         return {}
 
     def save(self, plan: Plan, form: SettingsForm, *, author: str, seen: str | None) -> Study:
-        """Store the values of a valid form; return the study as it is then.
+        """Store the values of a valid form; return the changed study.
 
         Raises:
             EditedMeanwhile, ValidationError: as `study_revise`.
@@ -220,7 +220,7 @@ FIELD_STEPS = {
 
 @dataclass(frozen=True, slots=True)
 class PreviewParams:
-    """One page that can be shown: its own address, and the builder's with it in the phone."""
+    """Previewable page: its address, and the builder's address showing it."""
 
     title: str | Promise
     is_now: bool

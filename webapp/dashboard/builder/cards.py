@@ -28,7 +28,7 @@ _KEYS = ("key", "was")
 
 @dataclass(frozen=True, slots=True)
 class Undo:
-    """A card that was taken away: what its form said, and its place in its list."""
+    """Removed card: its form data and its position in the list."""
 
     list_name: str
     position: int
@@ -59,7 +59,7 @@ class Drafts:
         }
 
     def put(self, name: str, position: int, fields: Fields) -> None:
-        """Put a card with these fields into a list, under a token that the list does not have."""
+        """Insert a card with these fields into a list, under a new token."""
         tokens = self.tokens[name]
         token = next(candidate for number in count(len(tokens) + 1) if (candidate := f"x{number}") not in tokens)
         tokens.insert(position, token)
@@ -73,7 +73,7 @@ class Drafts:
         return {key.removeprefix(prefix): sent[0] if len(sent) == 1 else sent for key, sent in sent_values.items()}
 
     def press(self, added: Callable[[Drafts, str, str, str], Iterable[Fields]]) -> Undo | None:
-        """Do what the button that was pressed says; return what it took away.
+        """Carry out the pressed button; return any removed card.
 
         Args:
             added: gives the fields of the cards that are added, by the button's verb, the list and what is asked for.
@@ -138,7 +138,7 @@ MOVING_WORDS: dict[str, Any] = {
 
 
 class Card(forms.Form):
-    """One entry of a list; `entry` is its value once the form is valid.
+    """Entry of a list; `entry` is its value if the form is valid.
 
     Attributes:
         title_field: name of the field that it is told by while it is folded; mistakes about the whole stand there.
@@ -189,7 +189,7 @@ class CardsForm(SettingsForm):
 
     Attributes:
         cards: of each list, by its name.
-        undo: what a button without script has just taken away.
+        undo: card just removed by a button without script.
     """
 
     def __init__(

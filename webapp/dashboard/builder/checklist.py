@@ -81,7 +81,7 @@ _STEP_OF_FIELD = {"questions": "questions", "rubric": "questions"}
 
 @dataclass(frozen=True, slots=True)
 class ChecklistFinding:
-    """One line of the checklist.
+    """Line of the checklist.
 
     Attributes:
         tone: "stop" keeps the study closed; "warn" is unwise; "info" is worth knowing; "good" is well.

@@ -41,7 +41,7 @@ def free_key(words: str, existing_keys: Iterable[str]) -> str:
 
 
 class LevelCard(Card):
-    """One level of a factor."""
+    """Level of a factor."""
 
     title_field = "label"
 
@@ -176,7 +176,7 @@ class ConditionsForm(CardsForm):
         return {"factors": tuple(self.factors), "n_each_cell": self.cleaned_data["n_each_cell"]}
 
     def tell(self, field: str, sentence: str) -> None:
-        """Put a mistake in a factor or level beside the field that its path names."""
+        """Show an error next to the field of its path."""
         match = _PATH.fullmatch(field)
         used = [n for n, name in enumerate(LISTS, start=1) if self.cards[name]]
         if match is None or int(match[1]) >= len(used):

@@ -132,7 +132,7 @@ class ByNameField(forms.CharField):
 
 
 class FiltersWidget(forms.MultiWidget):
-    """A list to choose from for each filter, with the filter's name and what it finds beside it."""
+    """Widget with a select box per filter, its name and description."""
 
     template_name = "dashboard/builder/filters_widget.html"
 
@@ -167,7 +167,7 @@ class FiltersField(forms.MultiValueField):
 
 
 class TranslationsWidget(forms.MultiWidget):
-    """A box for each line in each language, below the line as it is written."""
+    """Widget with a text box per line and language, below the original."""
 
     template_name = "dashboard/builder/translations_widget.html"
 
@@ -357,7 +357,7 @@ class SettingsForm(forms.Form):
         return {name: self.cleaned_data[name] for name in self.changeable}
 
     def tell(self, field: str, sentence: str) -> None:
-        """Put what the validator says beside the field; what is about others stands above them."""
+        """Show validation errors next to their fields, others at the top."""
         if field in self.fields:
             self.add_error(field, sentence)
         else:

@@ -40,7 +40,7 @@ SELDOM = ("people", "pacing", "filtering", "typing")
 
 @dataclass(frozen=True, slots=True)
 class BotCard:
-    """One bot to choose.
+    """Bot to choose from.
 
     Attributes:
         entry: none for a bot that was chosen once and is registered here no more.
@@ -242,7 +242,7 @@ class GeneralForm(SettingsForm):
     unversioned_fields = ("reversed", "higher")
 
     def clean(self) -> dict[str, Any]:
-        """Take the newly ticked one of two directions of a question; refuse two new ones."""
+        """Keep the newly ticked of two directions; refuse two new ones."""
         cleaned = super().clean() or self.cleaned_data
         for name, opposite in (("reversed", "higher"), ("higher", "reversed")):
             new = set(cleaned.get(name, ())) - set(self.initial.get(name, ()))

@@ -45,7 +45,7 @@ class Cost:
 
     Attributes:
         an_hour: None while pay or minutes are missing.
-        people, fee: for everybody who is wanted; None while pay or their number is missing.
+        people, fee: total for all wanted participants; None while pay or their number is missing.
         n: how many are wanted.
     """
 
@@ -182,7 +182,9 @@ def _with_prediction(study: Study, n: int) -> int | None:
 
 
 def spread_for(study: Study, width: float) -> RatingSpread:
-    """Return the spread of ratings: this study's, else the newest on an equally wide scale, else a usual one."""
+    """Return the spread of ratings for planning.
+
+    It is this study's, else that of the newest study with an equally wide scale, else a typical value."""
     key = f"spread:{study.pk}:{width:g}"
     spread: RatingSpread | None = cache.get(key)
     if spread is None:
@@ -247,7 +249,7 @@ _NUMBERS = {
 
 @dataclass(frozen=True, slots=True)
 class OutcomeRow:
-    """One way in which a part can end, with the fields of its code and its return link."""
+    """Ending of a part, with the fields of its code and return link."""
 
     title: str
     description: str

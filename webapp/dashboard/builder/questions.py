@@ -48,7 +48,7 @@ def question_new(kind: Kind, language: str) -> Question:
 
 
 def on_scale(question: Question, scale: Scale | None) -> Question:
-    """Return the question on the one scale on which all are asked, if there is one."""
+    """Return the question on the common scale, if there is one."""
     if scale is None or question.kind != "scale":
         return question
     low, high = scale
@@ -98,7 +98,9 @@ def key_made(text: str, existing_keys: Sequence[str]) -> str:
 
 
 class QuestionCard(Card):
-    """One question. Its kind stays; so do the points of a scale on which people may have answered."""
+    """Question card.
+
+    Its kind is fixed, as are the points of a scale that may have answers."""
 
     instead_of = {
         "show_when": "when_key",
@@ -121,9 +123,9 @@ class QuestionCard(Card):
         """Make the card.
 
         Args:
-            question: what is stored; None where only `data` says it.
+            question: stored question; None if only in `data`.
             is_fixed: whether its points cannot change any more.
-            keeps_key: False where the key follows the words until somebody writes one.
+            keeps_key: False if the key follows the wording until one is entered.
             scale: the one on which the protocol's form asks it, in the form's own words.
         """
         initial: dict[str, Any] = {}
@@ -233,7 +235,7 @@ class QuestionCard(Card):
 
     @property
     def key_now(self) -> str:
-        """Its key, as far as it is known."""
+        """Current key, if known."""
         return str(self["key"].value() or "")
 
     def plain(self, field_values: Mapping[str, Any]) -> dict[str, Any]:
@@ -276,7 +278,7 @@ def _lines(lines: Sequence[str]) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class QuestionList:
-    """One of the lists as the page shows it; `new_cards` are what its buttons add, by kind."""
+    """List of questions on the page; `new_cards` are added by its buttons."""
 
     name: str
     cards: Sequence[Card]
@@ -372,7 +374,7 @@ class QuestionsForm(CardsForm):
         return entries
 
     def changes(self) -> dict[str, Any]:
-        """Return the values by their names; a list that says what the study's rubric says stays as it is stored."""
+        """Return the values by name; a list equal to the rubric stays unchanged."""
         same = {name: self.initial[name] for name in self.lists if self.cleaned_data[name] == self.stored[name]}
         return super().changes() | same
 

@@ -21,7 +21,7 @@ _PATH = re.compile(r"parts\[(\d+)\](?:\.(\w+))?")
 
 
 class SittingCard(Card):
-    """One part of a study."""
+    """Part of a study."""
 
     title_field = "label"
     instead_of = {"after_days.least": "least", "after_days.most": "most", "after_days": "most"}
@@ -88,7 +88,7 @@ class SittingsForm(CardsForm):
         return tuple(parts)
 
     def tell(self, field: str, sentence: str) -> None:
-        """Put an error in a part beside the field that its path names."""
+        """Show a part's error next to the field of its path."""
         match = _PATH.fullmatch(field)
         if match is None:
             super().tell(field, sentence)

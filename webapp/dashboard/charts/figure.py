@@ -76,7 +76,7 @@ class PageTable:
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """One of several narrow drawings, shown one at a time."""
+    """Narrow drawing, one of several shown in turn."""
 
     title: str
     svg: Markup

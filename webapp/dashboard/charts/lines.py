@@ -32,7 +32,7 @@ FEWEST = 20
 
 @dataclass(frozen=True, slots=True)
 class LineGroup:
-    """One of the groups compared; its place among them gives its mark.
+    """Compared group; its position defines its colour and marker.
 
     `link` gives the address of the conversations behind a point, by exchange from 1.
     """
@@ -52,7 +52,7 @@ class LineAxes:
 
 @dataclass(frozen=True, slots=True)
 class LinePanel:
-    """One measure by turn; `missing` is the reason for an empty panel.
+    """Panel of a measure by turn; `missing` explains an empty panel.
 
     `axes` are those that it shares with others; without, they fit its own groups.
     """

@@ -155,7 +155,7 @@ def declared_table(
 
 @dataclass(slots=True)
 class Section:
-    """One part of the analysis.
+    """Section of the analysis.
 
     Attributes:
         id: its anchor.

@@ -22,7 +22,7 @@ def seconds(value: float | None) -> str:
 
 @register.filter
 def since(start: datetime, now: datetime) -> str:
-    """Write how long somebody waits, as `34 s` or `2 min`."""
+    """Format a waiting time, as `34 s` or `2 min`."""
     elapsed = max(0, round((now - start).total_seconds()))
     return f"{elapsed} s" if elapsed < 90 else f"{round(elapsed / 60)} min"
 

@@ -132,7 +132,7 @@ def _bot_of_form(request: HttpRequest) -> tuple[StreamBot | None, str]:
 
 @post_view(to_post=[Right.BOTS])
 def bot_archive(request: HttpRequest, bot_id: str) -> HttpResponse:
-    """Take a bot out of every list, or put it back."""
+    """Archive a bot, or restore it."""
     row = own_declared_bot(bot_id)
     if row is None:
         raise Http404

@@ -169,7 +169,7 @@ async def bot_try(request: HttpRequest, bot_id: str) -> HttpResponse:
 
 @post_view(to_post=[Right.RUN])
 def bot_back(request: HttpRequest, bot_id: str) -> HttpResponse:
-    """Put a bot back that was set aside: people are given it again."""
+    """Enable a disabled bot, so that participants get it again."""
     bots_discover()
     if is_visible(bot_id) and bot_put_back(bot_id=bot_id, user=request.user):  # type: ignore[arg-type]
         messages.success(

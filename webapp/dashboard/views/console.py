@@ -37,7 +37,7 @@ def console_now(request: HttpRequest, study: Study) -> HttpResponse:
 
 @post_view(Right.ADMINISTER)
 def console_act(request: HttpRequest, study: Study, conversation_id: UUID) -> HttpResponse:
-    """Take a chat up, or send a reply in one."""
+    """Join a chat, or send a reply in it."""
     user: Any = request.user
     try:
         if request.POST.get("action") == "take":

@@ -33,7 +33,7 @@ from webapp.studies.models import Study
 
 @dataclass(frozen=True, slots=True)
 class Pane:
-    """The conversation that is read beside the list.
+    """Conversation shown next to the list.
 
     Attributes:
         place: in the list; None for one that does not fit what the list shows.
@@ -64,7 +64,7 @@ class Pane:
 
 
 def pane_of(request: HttpRequest, bench: Workbench, listing: Listing, pk: UUID, first_page: Page | None) -> Pane:
-    """Return the conversation with this id as the pane beside the list shows it.
+    """Return the conversation for the pane next to the list.
 
     Args:
         first_page: the page of the list, where it is the first one.
@@ -197,7 +197,7 @@ def _opens(bench: Workbench, pk: UUID, held_id: UUID | None, after: str) -> str:
 
 @read_view()
 def study_conversations(request: HttpRequest, study: Study) -> HttpResponse:
-    """Show a study's conversations, asked for by a line, with one of them beside the list."""
+    """Show a study's conversations that match a query, with one opened."""
     apply_flag_filter(request, study)
     collection = gathered(study)
     if (narrowed := _narrowed(request, collection)) is not None:
@@ -239,7 +239,7 @@ def run_conversations(request: HttpRequest, run_id: int) -> HttpResponse:
 
 @read_view()
 def conversation(request: HttpRequest, conversation_id: UUID) -> HttpResponse:
-    """Lead to the conversation beside the list of its study or run."""
+    """Redirect to the conversation in the list of its study or run."""
     row = get_object_or_404(conversation_reader.conversations_to_read(), pk=conversation_id)
     if row.study is not None:
         address = reverse("dashboard:study_conversations", args=[row.study.key])
@@ -254,7 +254,7 @@ def conversation(request: HttpRequest, conversation_id: UUID) -> HttpResponse:
 
 @read_view()
 def side_by_side(request: HttpRequest, conversation_id: UUID, other_id: UUID) -> HttpResponse:
-    """Show two conversations beside one another, with their ratings and the same numbers of both."""
+    """Show two conversations side by side, with ratings and common numbers."""
     rows = [get_object_or_404(conversation_reader.conversations_to_read(), pk=pk) for pk in (conversation_id, other_id)]
     dimensions = dimensions_of(rows[0].study)
     bench = workbench_of(request.GET, Numbers(dimensions), dimensions, study=rows[0].study)

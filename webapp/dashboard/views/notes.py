@@ -58,13 +58,13 @@ def conversation_note(request: HttpRequest, conversation_id: UUID) -> HttpRespon
 
 @post_view()
 def study_keep(request: HttpRequest, study: Study) -> HttpResponse:
-    """Keep a search of a study by name, or forget one."""
+    """Save a named search of a study, or delete one."""
     return _keep_search(request, gathered(study))
 
 
 @post_view()
 def run_keep(request: HttpRequest, run_id: int) -> HttpResponse:
-    """Keep a search of a self-play run by name, or forget one."""
+    """Save a named search of a self-play run, or delete one."""
     return _keep_search(request, gathered(get_object_or_404(SelfPlayRun, pk=run_id)))
 
 

@@ -355,7 +355,7 @@ def links_csv(request: HttpRequest, study: Study) -> StreamingHttpResponse:
 
 
 class _Line:
-    """A file whose last line is asked for as soon as it is written."""
+    """Buffer whose last line is read as soon as it is written."""
 
     def write(self, text: str) -> str:
         return text

@@ -45,7 +45,9 @@ _PIECE_BYTES = 65_536
 
 @post_view(Right.PAY)
 def decide(request: HttpRequest, study: Study) -> HttpResponse:
-    """Do what the form's button says: decide, take back, send, mark as sent, or compare with the platform."""
+    """Carry out the form's button.
+
+    It decides, revokes, sends, marks as sent, or compares with the platform."""
     action = _ACTIONS.get(request.POST.get("action", ""))
     if action is None:
         raise Http404("no such action")
@@ -83,7 +85,7 @@ def _approved(request: HttpRequest, study: Study, keys: Sequence[SubmissionKey])
 
 
 def _reject(request: HttpRequest, study: Study) -> HttpResponse | None:
-    """Reject one or several visits once their names are confirmed beside the reason; all or none of them."""
+    """Reject visits after confirmation, all or none of them."""
     visits, chosen = _chosen(request, study)
     if any(visit.outcome == INSIDE for visit in chosen):
         raise Refused("inside", "A participant who is still active cannot be rejected.")
@@ -148,7 +150,7 @@ def _message(request: HttpRequest, study: Study) -> None:
 
 
 def _messages(request: HttpRequest, study: Study) -> HttpResponse:
-    """Write to several participants once they are counted beside the text; a worker sends it, to each once."""
+    """Message several participants after confirmation; a worker sends it once to each."""
     visits, chosen = _chosen(request, study, "write to")
     reached = {visit.key.participant: visit for visit in chosen if visit.can_be_written_to}
     if not reached:
@@ -172,7 +174,9 @@ def _undo(request: HttpRequest, study: Study) -> None:
 
 
 def _sent(request: HttpRequest, study: Study) -> None:
-    """Note as sent what stood on the page: somebody else may have decided more since."""
+    """Mark the decisions shown on the page as sent.
+
+    Other users may have added decisions since."""
     n = services.decisions_mark_sent(study=study, up_to=_number(request), user=request.user)  # type: ignore[arg-type]
     words = plural(n, "%(n)d decision is", "%(n)d decisions are") % {"n": n}
     messages.success(request, f"{words} marked as sent.")

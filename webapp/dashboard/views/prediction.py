@@ -134,7 +134,7 @@ def _compute_metrics(request: HttpRequest, study: Study) -> HttpResponse:
 def _start_fit(
     request: HttpRequest, study: Study, form: FitForm, bots: Mapping[str, BotInfo], excluded_flags: Sequence[str]
 ) -> HybridFit | None:
-    """Start a fit with the settings of the form, or mark what is wrong with them and return None."""
+    """Start a fit with the form's settings, or add errors and return None."""
     if not form.is_valid():
         return None
     data = form.cleaned_data

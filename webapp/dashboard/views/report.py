@@ -78,13 +78,13 @@ _FOLDS = (
 
 
 def sections_asked(request: HttpRequest) -> list[str]:
-    """Return the names of the sections that the address chooses; none for all of them."""
+    """Return the names of the sections in the address; empty for all."""
     names = [name for value in request.GET.getlist("sections") for name in value.split(",") if name]
     return list(dict.fromkeys(names))[:MOST_NAMES]
 
 
 def address_with(request: HttpRequest, sections: Sequence[str]) -> str:
-    """Return the end of an address that says whom the report counts, what it is like and which sections it has."""
+    """Return the report's query string (participants, layout, sections)."""
     suffix = kept_in_address(request)
     report_params = {"like": like_asked(request), "sections": ",".join(sections)}
     query = urlencode({name: value for name, value in report_params.items() if value}, safe=",")
@@ -122,7 +122,7 @@ def report(request: HttpRequest, study: Study) -> HttpResponse:
 @never_cache
 @post_view(to_post=[Right.ADMINISTER])
 def share(request: HttpRequest, study: Study) -> HttpResponse:
-    """Make a link to the newest report as it is, with the sections of the address, and show it once."""
+    """Create a link to the newest report with the chosen sections; show it once."""
     form = ShareForm(request.POST)
     document = _newest(request, study)
     if document is None:
@@ -164,7 +164,7 @@ def _merge_parameters(request: HttpRequest) -> QueryDict:
 
 
 def _participant_filter(request: HttpRequest, study: Study) -> dict[str, Any]:
-    """Return whom the report counts."""
+    """Return the participants included in the report."""
     return {"include_synthetic": synthetic_asked(request), "without": apply_flag_filter(request, study)}
 
 

@@ -101,7 +101,7 @@ def run(request: HttpRequest, run_id: int) -> HttpResponse:
 
 @post_view(to_post=[Right.RUN])
 def run_measure(request: HttpRequest, run_id: int) -> HttpResponse:
-    """Have a worker compute the metrics that a run's conversations lack."""
+    """Request the missing metrics of a run's conversations."""
     selected_run = get_object_or_404(SelfPlayRun, pk=run_id)
     try:
         metric_run_create(run=selected_run, created_by=request.user)  # type: ignore[arg-type]

@@ -308,7 +308,7 @@ def studies(request: HttpRequest) -> HttpResponse:
 
 @post_view()
 def theme(request: HttpRequest) -> HttpResponse:
-    """Keep the chosen theme in a cookie and go back."""
+    """Store the chosen theme in a cookie and redirect back."""
     back = request.POST.get("next", "")
     if not url_has_allowed_host_and_scheme(back, {request.get_host()}):
         back = reverse("dashboard:home")
@@ -369,7 +369,7 @@ def overview(request: HttpRequest, study: Study) -> HttpResponse:
 
 @post_view(to_post=[Right.RUN])
 def analyse(request: HttpRequest, study: Study) -> HttpResponse:
-    """Start what the overview's line says is next: metrics and fit, after self-play where that is asked for."""
+    """Start metrics and fit, after self-play if requested."""
     bots = selfplay_bots(study) if request.POST.get("with") == "selfplay" else []
     n_rated = sum(1 for bot in selectors.bot_progress(study) if bot.n_completed)
     try:

@@ -173,7 +173,7 @@ def _calls(request: HttpRequest) -> list[tuple[str, str]]:
 
 @post_view()
 def token_end(request: HttpRequest, pk: int) -> HttpResponse:
-    """Take one of one's tokens back."""
+    """Revoke one of the user's tokens."""
     user: Any = request.user
     token = get_object_or_404(tokens_of(user), pk=pk)
     token_revoke(token=token)

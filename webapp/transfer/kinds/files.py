@@ -229,7 +229,9 @@ class ImportJob(JobKind[Job, ImportParams]):
 
 
 def _items(work: ShardWork[Job, ImportParams], path: Path, name: str) -> dict[str, Any]:
-    """Store the items of a file, and return the report; of lines left out it names the first `MAX_REPORTED`."""
+    """Store a file's items, and return the report.
+
+    The report names the first `MAX_REPORTED` skipped lines."""
     study = study_by_key(work.asked.study)
 
     def read_lines() -> Iterator[tuple[int, FileItem] | Skipped]:

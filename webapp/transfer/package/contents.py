@@ -231,7 +231,7 @@ def _sps_table(written: WrittenTable) -> str:
 
 
 def sps_names(columns: Sequence[ExportColumn]) -> list[str]:
-    """Return the columns' names as SPSS takes them: no reserved word, at most 64 bytes, no two equal."""
+    """Return valid SPSS column names: unreserved, unique, at most 64 bytes."""
     names: list[str] = []
     used_names: set[str] = set()
     for column in columns:

@@ -95,7 +95,7 @@ def metrics_read(*, study: Study, package: Package, metrics: list[MeasuredBy]) -
 
 
 class _Batch:
-    """Rows of a table, and the results of their conversations: those that are stored and those that are new."""
+    """Batch of rows with the stored and new results of their conversations."""
 
     def __init__(self, study: Study, metrics: list[MeasuredBy], rows: Sequence[dict[str, str]]) -> None:
         self.metrics = metrics

@@ -413,7 +413,7 @@ class _Placing:
 
 
 def task_id(study: Study, name: str) -> uuid.UUID:
-    """Return the id of the task that a package calls by this name; empty names are tasks of no participant."""
+    """Return a task's id by package name; empty names have no participant."""
     return uuid.uuid5(_TASKS, f"{study.pk}/{name}")
 
 

@@ -110,7 +110,7 @@ def _direction(question: ColumnQuestion | None, *, compares: bool) -> str:
 
 
 def _versions_asking(study: Study) -> dict[tuple[str, str], list[int]]:
-    """Return the numbers of the versions that ask each question, by when it is asked and its key."""
+    """Return the version numbers that ask each question, by time and key."""
     version_numbers: dict[tuple[str, str], list[int]] = {}
     for version in study.versions.order_by("number").select_related("rubric"):
         for when, questions in (("before", version.values.questions), ("after", post_task_questions(version))):

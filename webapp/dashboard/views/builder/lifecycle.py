@@ -60,7 +60,7 @@ def state_change(request: HttpRequest, study: Study, target_state: str) -> bool:
     plan = Plan(study)
     missing = stops(findings_of(plan)) if target_state == Study.State.COLLECTING else []
     if study.state == Study.State.PAUSED:
-        # It was open, so whoever opened it first saw to that.
+        # It was open before, so this was checked when it was first opened.
         missing = [finding for finding in missing if finding.step != "walk"]
     if missing:
         reasons = " ".join(f"{finding.lead} {finding.rest}".strip() for finding in missing)
@@ -205,7 +205,7 @@ def duplicate(request: HttpRequest, study: Study) -> HttpResponse:
 
 @post_view(to_post=[Right.ADMINISTER])
 def archive(request: HttpRequest, study: Study) -> HttpResponse:
-    """Put a study away, or bring it back."""
+    """Archive a study, or restore it."""
     is_archived = request.POST.get("archived") == "1"
     try:
         study_archive(study=study, is_archived=is_archived)
@@ -268,5 +268,5 @@ def rehearse(request: HttpRequest, study: Study) -> HttpResponse:
 
 @read_view(Right.ADMINISTER)
 def versions(request: HttpRequest, study: Study) -> HttpResponse:
-    """Show the newest versions, the newest first, each with what it changed."""
+    """Show the newest versions with their changes, newest first."""
     return page(request, "versions.html", "studies", study=study, versions=versions_changed(study))
