@@ -139,7 +139,8 @@ def secret_open(secret: Secret, url: str) -> str:
 def secrets_renew() -> int:
     """Encrypt every secret with the newest key; return the number of failures.
 
-    Secrets that no key decrypts stay unchanged."""
+    Secrets that no key decrypts stay unchanged.
+    """
     from cryptography.fernet import InvalidToken
 
     n_closed = 0

@@ -15,7 +15,8 @@ from webapp.core.models import DatabaseTimeField, Incident, OfProject, TimeStamp
 class BotVersion(TimeStamped):
     """Bot identity: name, version and parameters.
 
-    Conversations refer to it, so rows never change."""
+    Conversations refer to it, so rows never change.
+    """
 
     key = models.CharField(max_length=32, unique=True, help_text="Digest of the identity.")
     bot_id = models.CharField(max_length=100, db_index=True)

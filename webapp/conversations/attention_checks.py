@@ -21,7 +21,8 @@ _MOST_CHARS = 200
 def chat_checks_left(conversation: Conversation, version: StudyVersion) -> list[ChatCheck]:
     """Return the chat's unanswered checks, earliest first.
 
-    A version without checks needs no query."""
+    A version without checks needs no query.
+    """
     checks = sorted(version.values.checking.chat_checks, key=lambda check: check.after)
     if not checks:
         return []

@@ -224,7 +224,8 @@ class BotHostRuntime:
     async def _beat(self) -> None:
         """Renew leases, send a heartbeat and claim waiting replies.
 
-        Runs three times per lease duration."""
+        Runs three times per lease duration.
+        """
         pause_s = settings.CONFAB_REPLY_LEASE_S / 3
         is_database_away = False
         while True:

@@ -40,7 +40,8 @@ class DatabaseMeter:
     async def settle(self, receipt: Reservation, cost: ReplyCost) -> None:
         """Replace the reserved maximum by the actual cost.
 
-        If that fails the reservation stays, so the account is never too low."""
+        If that fails the reservation stays, so the account is never too low.
+        """
         try:
             await in_database(spending_settle)(reservation=receipt, cost=cost)
         except Exception:  # the reply exists and must not be lost because of this error

@@ -41,7 +41,8 @@ class _EncodedTextsErasure:
 def turn_deleted(*, instance: Turn, using: str, **_: Any) -> None:
     """Record the text of a turn about to be deleted (receiver).
 
-    A rollback discards the record."""
+    A rollback discards the record.
+    """
     waiting = connections[using].run_on_commit
     # The signals of one deletion share one commit hook per savepoint.
     if waiting:

@@ -73,7 +73,8 @@ async def move_publish(conversation_id: UUID | str, n_moves: int) -> None:
 async def reply_request(*, conversation_id: UUID | str, bot_id: str) -> None:
     """Request the due reply from a bot host.
 
-    If the event is lost, the host's sweep finds the reply."""
+    If the event is lost, the host's sweep finds the reply.
+    """
     await _try(
         get_channel_layer().send(
             bot_host_channel(bot_pool(bot_id)), {"type": "reply.request", "conversation_id": str(conversation_id)}

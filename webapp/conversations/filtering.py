@@ -53,7 +53,8 @@ class FilterLabel:
 def withholds(values: StudyValues) -> bool:
     """Return True if a filter of the study may block replies.
 
-    Such replies are checked before they are shown."""
+    Such replies are checked before they are shown.
+    """
     return "withhold" in values.filtering.reply_filters.values()
 
 

@@ -32,7 +32,8 @@ _Counted = Annotated[int, Field(ge=0, le=10_000_000)]
 class KeystrokeCounts(Frame):
     """Typing counts of a message, never the keys themselves.
 
-    `ms` is the time from the first key or paste to sending."""
+    `ms` is the time from the first key or paste to sending.
+    """
 
     keystrokes: _Counted
     pastes: _Counted
@@ -128,21 +129,24 @@ def turn_frame(*, turn: int, text: str, client_id: UUID | str, **image: Any) -> 
 def token_frame(*, turn: int, offset: int, text: str) -> dict[str, Any]:
     """Return the frame of one piece of a reply.
 
-    `offset` counts the characters before it; 0 restarts the reply."""
+    `offset` counts the characters before it; 0 restarts the reply.
+    """
     return {"type": "token", "turn": turn, "offset": offset, "text": text}
 
 
 def html_frame(*, turn: int, offset: int, html: str) -> dict[str, Any]:
     """Return the frame of completed Markdown blocks as HTML.
 
-    `offset` is as in `token_frame`."""
+    `offset` is as in `token_frame`.
+    """
     return {"type": "html", "turn": turn, "offset": offset, "html": html}
 
 
 def trace_frame(*, turn: int, number: int, step: dict[str, Any]) -> dict[str, Any]:
     """Return the frame of one step before a reply (reasoning or tool call).
 
-    A later frame with the same number replaces it."""
+    A later frame with the same number replaces it.
+    """
     return {"type": "trace", "turn": turn, "number": number, "step": step}
 
 

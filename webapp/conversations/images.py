@@ -165,7 +165,8 @@ def image_send(*, turn: Turn, image_id: UUID, description: str) -> None:
 def image_withhold(*, conversation: Conversation, index: int, user_name: str) -> None:
     """Hide a turn's image from participants and raters, but not from staff.
 
-    An empty `user_name` shows it."""
+    An empty `user_name` shows it.
+    """
     withheld_at = database_now() if user_name else None
     ChatImage.objects.filter(conversation=conversation, turn__index=index).update(
         withheld_at=withheld_at, withheld_by=user_name[:150]
@@ -200,7 +201,8 @@ def images_for_bot(conversation: Conversation) -> dict[int, str]:
 def image_link(image: ChatImage) -> str:
     """Return an address that shows the image for `LINK_S` seconds.
 
-    Give it only to users who may see the chat."""
+    Give it only to users who may see the chat.
+    """
     return reverse("chat-image", args=[_signer().sign(image.pk.hex)])
 
 

@@ -393,7 +393,8 @@ class PartnerSeat(models.Model):
 class Typing(models.Model):
     """Typing counts of a message, never the keys.
 
-    Counted in the browser if the study and its consent allow it."""
+    Counted in the browser if the study and its consent allow it.
+    """
 
     turn = models.OneToOneField(Turn, on_delete=models.CASCADE, related_name="typing")
     keystrokes = models.PositiveIntegerField(
@@ -410,7 +411,8 @@ class Typing(models.Model):
 class ChatImage(models.Model):
     """Image of a message, stored as a JPEG under its id.
 
-    It has no turn until the message is sent."""
+    It has no turn until the message is sent.
+    """
 
     MOST_DESCRIPTION_CHARS = 500
 
@@ -450,7 +452,8 @@ def image_name(pk: uuid.UUID) -> str:
 class ReplyFailure(models.Model):
     """Failed reply to a participant.
 
-    The conversation clears its own error once the participant has decided how to continue."""
+    The conversation clears its own error once the participant has decided how to continue.
+    """
 
     conversation = models.ForeignKey(Conversation, on_delete=models.CASCADE, related_name="reply_failures")
     bot_id = models.CharField(max_length=100)

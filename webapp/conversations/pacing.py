@@ -125,7 +125,8 @@ class PacedReply:
     def _words(self) -> list[str]:
         """Return the received words with their spaces.
 
-        The last word is included only if it is complete."""
+        The last word is included only if it is complete.
+        """
         words = _WORD.findall(self._text)
         if words and not self._is_whole and not words[-1][-1].isspace():
             words.pop()

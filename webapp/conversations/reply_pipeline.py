@@ -162,7 +162,8 @@ def reply_begin(conversation_id: uuid.UUID, lease: uuid.UUID) -> ReplyPlan | Non
 def _values_read(row: Conversation) -> StudyValues:
     """Return the study's values in the participant's language.
 
-    Studies with one language need no query."""
+    Studies with one language need no query.
+    """
     assert row.version is not None
     values = row.version.values
     person = row.participant if values.texts.languages else None
@@ -347,7 +348,8 @@ class _Replying:
     def _tell_step(self, number: int, step: TraceStep) -> None:
         """Send a step of a streamed reply to its pages.
 
-        The final frame of paced and held replies has their trace."""
+        The final frame of paced and held replies has their trace.
+        """
         if self._shows_trace and not self.is_held and self.due.pace is None:
             frame = frames.trace_frame(turn=self.due.turn, number=number, step=step.model_dump())
             sending = events.frame_publish(self.due.conversation_id, frame)
@@ -377,7 +379,8 @@ class _Replying:
     async def _both_ready(self) -> None:
         """Report that this reply is ready, and wait for the other chatbot's.
 
-        Stops waiting if the other fails or takes too long."""
+        Stops waiting if the other fails or takes too long.
+        """
         assert self.due.pair is not None, "asked without a pair"
         await in_database(services.reply_ready)(lease=self.lease)
         while self._clock() < min(LONGEST_PACED_REPLY_S, settings.CONFAB_REPLY_TIMEOUT_S):

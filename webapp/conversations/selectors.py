@@ -226,7 +226,8 @@ def early_reason(conversation: Conversation) -> str:
 def time_left(conversation: Conversation) -> TimeLeft | None:
     """Return the chat's time; None without time limits.
 
-    Scripted participants have no minimum time."""
+    Scripted participants have no minimum time.
+    """
     rules = _rules(conversation)
     limits = (None if conversation.is_synthetic else rules.least_minutes, rules.most_minutes)
     if limits == (None, None):

@@ -70,7 +70,8 @@ class PageThreadPool:
     async def borrow(self) -> ThreadPoolExecutor:
         """Wait for a thread, preferring the last used one.
 
-        In quiet hours few connections are therefore open."""
+        In quiet hours few connections are therefore open.
+        """
         await self._places.acquire()
         self._moved_at = time.monotonic()
         return self._idle.pop()
@@ -171,7 +172,8 @@ class ThreadPooledApp:
         async def receive_and_wait() -> Message:
             """Receive a message; borrow a thread only after the whole body has arrived.
 
-            Slow senders therefore block no thread."""
+            Slow senders therefore block no thread.
+            """
             message = await receive()
             is_end = message["type"] == "http.request" and not message.get("more_body", False)
             if is_end and borrowed.thread is None:

@@ -1,6 +1,7 @@
 """Jobs, their shards, and jobs with their own tables.
 
-Self-play runs, metric results and hybrid fits have their own tables."""
+Self-play runs, metric results and hybrid fits have their own tables.
+"""
 
 from __future__ import annotations
 

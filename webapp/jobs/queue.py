@@ -72,7 +72,8 @@ def wake(queue: str, *, countdown_s: float = 0, watches: bool = False) -> bool:
 def clocks_look() -> bool:
     """Ask a worker to run the retention job; False without a broker.
 
-    The hourly check catches a missed call. False if the broker is away; the next hour asks again."""
+    The hourly check catches a missed call. False if the broker is away; the next hour asks again.
+    """
     try:
         app.send_task(CLOCKS, queue="default", expires=3600)
     except (OperationalError, OSError):
@@ -120,7 +121,8 @@ def is_alive(holder: str, heartbeat_at: datetime | None) -> bool:
 def holder_is_dead(holder: str) -> bool:
     """Return True if the holder is a dead process of this machine.
 
-    Also True for a token that this process has dropped."""
+    Also True for a token that this process has dropped.
+    """
     host, _, rest = holder.partition(":")
     pid = rest.partition(":")[0]
     if host != socket.gethostname()[:80] or not pid.isdigit():
@@ -139,7 +141,8 @@ def holder_is_dead(holder: str) -> bool:
 def _is_zombie(pid: int) -> bool:
     """Return True if a process has ended but its parent has not reaped it.
 
-    Happens in containers without an init process."""
+    Happens in containers without an init process.
+    """
     try:
         stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
     except OSError:  # the process has ended, or this is not Linux

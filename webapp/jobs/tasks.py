@@ -44,7 +44,7 @@ def work(queue_name: str, watches: bool = False) -> None:
 
     Args:
         watches: True for a follow-up message: if other processes hold the remaining work, check later whether they
-        died.
+            died.
     """
     try:
         jobs_settle()
@@ -102,7 +102,8 @@ def clocks_wind_up(sender: Any, **_: Any) -> None:
 def signs_begin(sender: Any, **_: Any) -> None:
     """Start this worker's heartbeats from its parent's timer.
 
-    A thread must not exist when children are forked."""
+    A thread must not exist when children are forked.
+    """
     queues = sorted(sender.app.amqp.queues.consume_from)
     signs.begin(WORKER, in_thread=False, queues=queues, children=sender.controller.concurrency)
     if signs.roles:

@@ -352,7 +352,8 @@ def look() -> None:
 def send_here() -> None:
     """Send waiting alerts from this process if no worker runs.
 
-    Failed alerts wait for their retry time, as with workers."""
+    Failed alerts wait for their retry time, as with workers.
+    """
     now = database_now()
     for alert in alerts_waiting().select_related("aside"):
         pause = timedelta(seconds=FIRST_AGAIN_S * 2 ** max(0, alert.n_tries - 1))

@@ -161,7 +161,8 @@ class _Confab(Collector):
 def _collect_counts(living: list[Process]) -> Iterator[Metric]:
     """Yield the counts of each process as its own series.
 
-    The end of a process therefore does not change the others."""
+    The end of a process therefore does not change the others.
+    """
     for family in health.registry.collect():
         metric = Metric(family.name, family.documentation, family.type)
         for process in living:

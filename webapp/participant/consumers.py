@@ -180,7 +180,8 @@ class ChatConsumer(DirectDispatch, AsyncWebsocketConsumer):
     async def _vote_now(self, frame: dict[str, Any]) -> dict[str, Any]:
         """Return the stored vote.
 
-        Of two tabs that vote at once, either may receive the other's frame last."""
+        Of two tabs that vote at once, either may receive the other's frame last.
+        """
         try:
             value = await in_database(selectors.vote_of)(self.conversation_id, frame["turn"])
         except DATABASE_AWAY:

@@ -61,7 +61,8 @@ class ProlificError(Exception):
 class ProlificSubmission:
     """Submission at Prolific.
 
-    `bonuses` are in the smallest currency unit and only set when it is read alone."""
+    `bonuses` are in the smallest currency unit and only set when it is read alone.
+    """
 
     id: str
     status: str
@@ -174,7 +175,8 @@ class Prolific:
     def bonus_set_up(self, study_id: str, submission_id: str, amount: Decimal) -> str:
         """Set up a bonus and return its id.
 
-        Nothing is paid yet, so repeating it is harmless."""
+        Nothing is paid yet, so repeating it is harmless.
+        """
         bonus = self._call(
             "POST",
             "/api/v1/submissions/bonus-payments/",

@@ -367,7 +367,8 @@ def _verdicts(study: Study) -> dict[SubmissionKey, Decision]:
 def _paid_by_hand(study: Study) -> set[SubmissionKey]:
     """Return visits that must be paid by hand.
 
-    Approving them in the file would pay the full reward."""
+    Approving them in the file would pay the full reward.
+    """
     if not Task.objects.filter(participant__study=study, outcome__in=PAID_FOR_TIME).exists():
         return set()
     return {visit.key for visit in submissions_of(study).all if visit.is_paid_by_hand}

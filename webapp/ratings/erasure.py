@@ -81,7 +81,8 @@ def connect_deletions() -> None:
 class _Settling:
     """Tasks that lose slots in one transaction.
 
-    Called after its commit, when its row locks are released."""
+    Called after its commit, when its row locks are released.
+    """
 
     def __init__(self) -> None:
         self.task_ids: set[int] = set()

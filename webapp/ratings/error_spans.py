@@ -109,7 +109,8 @@ def step_codes(rating: Rating) -> Iterator[str]:
 def step_answers(submitted: Any, task: Task, turn: Turn) -> tuple[dict[str, Any], dict[str, str]]:
     """Return step labels to store and error messages, both under `STEPS`.
 
-    Both are empty if no labels are requested."""
+    Both are empty if no labels are requested.
+    """
     codes = set(map(str, submitted)) if isinstance(submitted, list | tuple) else set()
     known = [
         {f"{number}:{label}": label for label in task.version.values.step_marking.step_labels}

@@ -113,7 +113,8 @@ def with_person(ratings: QuerySet[Rating]) -> QuerySet[Rating]:
 def ratings_by(people: QuerySet[Participant]) -> QuerySet[Rating]:
     """Return all ratings by these participants and of their chats.
 
-    Includes ratings of turns in, and pairs with, their chats."""
+    Includes ratings of turns in, and pairs with, their chats.
+    """
     ways = ("conversation", "turn__conversation", "first__conversation", "second__conversation")
     of_theirs = Q(task__participant__in=people)
     for way in ways:
@@ -219,7 +220,8 @@ def _read_dimensions(rubric: Rubric) -> list[RatingDimension]:
 def study_whole(study: Study) -> tuple[str, ...]:
     """Return the keys of the questions whose mean ranks the bots.
 
-    Hybrid metrics predict this mean by default."""
+    Hybrid metrics predict this mean by default.
+    """
     return headline(study_dimensions(study), ordered=not study.is_imported)
 
 
@@ -238,7 +240,8 @@ def as_counted(dimension: RatingDimension) -> RatingDimension:
 def title_as_given(dimension: RatingDimension | Question) -> str:
     """Return a question's title for raw answers.
 
-    For reversed questions it adds that low is good."""
+    For reversed questions it adds that low is good.
+    """
     if not dimension.reversed:
         return dimension.title
     return _("{title} (lower is better)").format(title=dimension.title)

@@ -53,7 +53,8 @@ _DRAFT_MOST_OPTIONS = 200
 class RatingOutcome:
     """Stored rating and its task with the code.
 
-    `created` is False if it was stored before."""
+    `created` is False if it was stored before.
+    """
 
     rating: Rating
     task: Task
@@ -239,7 +240,8 @@ def task_judged(task: Task) -> Task:
 def _rating_revise(rating: Rating, answers: Answers, comment: str) -> None:
     """Replace stored answers, keeping the old ones as a revision.
 
-    Equal answers change nothing."""
+    Equal answers change nothing.
+    """
     new, other_answers = _select_numbers(answers), _select_other_answers(answers)
     text = sanitise_input(comment, COMMENT_MAX_CHARS)
     if (rating.answers, rating.other_answers, rating.comment) == (new, other_answers, text):
@@ -261,7 +263,8 @@ def rating_store(
 ) -> Rating:
     """Store a rating and freeze its rubric, except for scripted participants.
 
-    `target` has the fields that identify the rated object."""
+    `target` has the fields that identify the rated object.
+    """
     rubric = protocols.get(participant.study.protocol).form(task.version)
     if not participant.is_synthetic and rubric.frozen_at is None:
         # A rehearsal freezes nothing, so that the study can still be changed.
@@ -348,7 +351,8 @@ _BATCH = 1000
 def flags_make(*, study: Study) -> FlagState:
     """Compute and store the flags of a study's tasks.
 
-    Of two concurrent calls, the later result is kept."""
+    Of two concurrent calls, the later result is kept.
+    """
     try:
         return _store_flags(study)
     except IntegrityError:  # a participant was erased while their flags were stored
@@ -400,7 +404,8 @@ def _store_flags(study: Study) -> FlagState:
 def flags_forget(studies: Collection[int]) -> None:
     """Invalidate these studies' flags after a participant's erasure.
 
-    The other participants' shares have changed."""
+    The other participants' shares have changed.
+    """
     FlagState.objects.filter(study__in=studies).delete()
 
 

@@ -57,7 +57,8 @@ _NO_RATING = Reason("no_rating_yet", "no rating yet")
 class BotSummary:
     """Ratings and votes of one bot.
 
-    If items are rated, `n_conversations` is the number of its items."""
+    If items are rated, `n_conversations` is the number of its items.
+    """
 
     bot: BotInfo
     n_conversations: int
@@ -220,7 +221,8 @@ def study_powered(data: StudyData) -> StudyPowered:
 def _by_fit(fit: HybridFit, data: StudyData) -> np.ndarray | None:
     """Return the fit's predictions; None if it needs values not stored.
 
-    For example, sentence embeddings are not stored."""
+    For example, sentence embeddings are not stored.
+    """
     try:
         stored_fit = KeptFit.from_json(fit.kept or {})
         predicted = predict_conversations(stored_fit, data.metrics)

@@ -276,7 +276,7 @@ class StudyAnswers:
 
     Attributes:
         headline: distribution of the headline measure: a question, or the mean of several.
-        answers: to every question.
+        answers: distribution of every question.
     """
 
     headline: DimensionAnswers
@@ -331,7 +331,8 @@ PARTS: dict[str, AnalysisPart] = {
 def parts_of(study: Study) -> list[str]:
     """Return the parts of a study's report.
 
-    Parts by condition need factors; custom models are not included."""
+    Parts by condition need factors; custom models are not included.
+    """
     return [name for name in PARTS if name != "formula" and (name != "conditions" or study.values.conditions.factors)]
 
 

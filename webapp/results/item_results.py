@@ -83,7 +83,8 @@ def study_items(data: StudyData) -> StudyItems:
 def _errors(data: StudyData) -> ErrorResults:
     """Return the marked errors.
 
-    They are matched by reply and rater, because ratings may have been added since."""
+    They are matched by reply and rater, because ratings may have been added since.
+    """
     rows = ratings_counted(data.study, **data.counted_work).select_related("turn")
     marked = {
         (f"{rating.turn.conversation_id}/{rating.turn.index}", str(rating.participant_id)): (

@@ -108,7 +108,8 @@ def _chats(study: Study, params: JudgesParams) -> GoldSet:
 def judges_ask(*, params: JudgesParams, created_by: User | None = None) -> Job:
     """Return the job that compares these judges, or raise `Refused`.
 
-    There is one job for the same data and versions."""
+    There is one job for the same data and versions.
+    """
     study = Study.objects.filter(key=params.study).first() if params.study else None
     if bool(params.file) == (study is not None):
         raise Refused(

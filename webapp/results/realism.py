@@ -143,7 +143,8 @@ def people_study(study: Study, shared: TextCache) -> NotebookStudy:
 def simulated_study(run: SelfPlayRun, participant: str, shared: TextCache) -> NotebookStudy:
     """Return a simulated participant's completed conversations.
 
-    Those based on real chats have the ids of these chats."""
+    Those based on real chats have the ids of these chats.
+    """
     rows = _of_participant(run, participant)
     within = rows.filter(bot__bot_id__in=list(run.plan["n_of_bot"])).values_list("pk", "selfplay__sources")
     names = {str(pk): str(sources[0]) for pk, sources in within}
@@ -194,7 +195,8 @@ def _study(
 def _stored_metrics(rows: QuerySet[Conversation], ids: list[str]) -> dict[str, MetricTable]:
     """Return stored metric tables that cover every conversation.
 
-    Other metrics are computed on access."""
+    Other metrics are computed on access.
+    """
     import pandas as pd
 
     metrics = metrics_find()

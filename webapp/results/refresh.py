@@ -46,7 +46,8 @@ class FlagsNow:
 def flags_there(study: Study) -> list[tuple[str, Any]]:
     """Return name and title of the flags present in a study.
 
-    Returns all kinds before the first computation."""
+    Returns all kinds before the first computation.
+    """
     if study.is_imported:
         return []
     state = flags_state(study)

@@ -329,7 +329,8 @@ _COMPARES: dict[str, Any] = {"gt": GreaterThan, "gte": GreaterThanOrEqual, "lt":
 def is_within(number: Computed, bounds: Mapping[str, Any]) -> Q:
     """Return the condition that a number is defined and within the bounds.
 
-    Its negation holds for all other conversations."""
+    Its negation holds for all other conversations.
+    """
     condition, value = number.defined, number.value()
     for sign, bound in bounds.items():
         condition &= Q(_COMPARES[sign](value, bound))

@@ -368,7 +368,8 @@ def _known(name: str, names: Iterable[str], template: str, example: str) -> str:
 def _is_like(name: str, candidate: str) -> bool:
     """Return True if two names have similar lengths.
 
-    Short names occur within many long ones by chance."""
+    Short names occur within many long ones by chance.
+    """
     short_name = candidate.rpartition(".")[2]
     return len(short_name) <= 2 * len(name) + 2 or name.lower() in short_name.lower()
 

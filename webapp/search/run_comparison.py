@@ -333,7 +333,8 @@ def _versions(runs: Iterable[SelfPlayRun], bot: str) -> set[str]:
 def _is_repeated(runs: Iterable[SelfPlayRun], bot: str) -> bool:
     """Return True if a bot's self-conversations are equal in two runs.
 
-    Compares as many as the shorter run has."""
+    Compares as many as the shorter run has.
+    """
     seen: set[tuple[Any, ...]] = set()
     for run in runs:
         if bot not in run.plan.get("bots", []) or not run.plan.get("deterministic", {}).get(bot):

@@ -105,7 +105,8 @@ def words_within(words: SearchWords) -> Q:
 def _fts(table: str, words: str, phrase: str) -> RawSQL:
     """Return the conversations of a table's rows that FTS5 finds.
 
-    Only this module passes the names, so they are safe in SQL."""
+    Only this module passes the names, so they are safe in SQL.
+    """
     return RawSQL(  # noqa: S611
         f"SELECT found.conversation_id FROM {words} JOIN {table} found ON found.id = {words}.rowid"  # noqa: S608
         f" WHERE {words} MATCH %s AND found.conversation_id IS NOT NULL",

@@ -78,7 +78,8 @@ class Entry:
 def datasheet_of(study: Study) -> list[Entry]:
     """Return all datasheet questions with answers.
 
-    Questions about criteria are repeated for each scale."""
+    Questions about criteria are repeated for each scale.
+    """
     scales = [question for question in post_task_questions(study.version) if question.kind == "scale"]
     of_study = _of_study(study)
     agreement, self_agreement = _agreement(study), _own_agreement(study)
@@ -185,7 +186,8 @@ def _selection(study: Study) -> str:
 def _conditions(study: Study) -> str:
     """Describe the factors and the rated conversations per cell.
 
-    Empty without factors."""
+    Empty without factors.
+    """
     factors = study.values.conditions.factors
     if not factors:
         return ""

@@ -340,7 +340,8 @@ def import_conversations(
 def _choices_store(study: Study, chosen: ImportChoices, contents: FileContents) -> None:
     """Store controls and the questions' directions and labels.
 
-    Existing decisions are never reverted."""
+    Existing decisions are never reverted.
+    """
     marked = contents.controls - contents.real if chosen.controls is None else contents.bots.keys() & chosen.controls
     if marked:
         controls_mark(study=study, bots=marked)

@@ -76,7 +76,8 @@ def share_withdraw(*, share: SharedReport) -> None:
 def shares_forget(studies: Collection[int]) -> None:
     """Revoke the links to these studies' reports after an erasure.
 
-    The numbers include the erased participant's answers."""
+    The numbers include the erased participant's answers.
+    """
     _end(SharedReport.objects.filter(study__in=studies), SharedReport.Ended.ERASED)
 
 

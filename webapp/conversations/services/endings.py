@@ -212,7 +212,7 @@ def pair_finish_failed(*, slots: tuple[Slot, ...]) -> Task:
 
 
 def _pair_give_up(slots: tuple[Slot, ...]) -> tuple[Task, list[str]]:
-    """Close both chats as failed or not; return task and failed bots."""
+    """Close both chats, marking failed ones; return task and failed bots."""
     chats = pair_chats(slots=slots)
     failed = [chat for chat in chats if failure_of(chat) is not None]
     if not failed:

@@ -103,7 +103,8 @@ def _look_of(seat: PartnerSeat, now: datetime) -> PartnerLook:
 def seats_pair(*, chat: Conversation) -> int:
     """Pair waiting participants; return the number of pairs.
 
-    Partners have the same study, bot and condition."""
+    Partners have the same study, bot and condition.
+    """
     waiting = Conversation.objects.filter(
         study=chat.study,
         bot=chat.bot,

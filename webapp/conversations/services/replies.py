@@ -281,7 +281,8 @@ def _is_held(conversation: Conversation, lease: UUID) -> bool:
 def reply_retry(*, conversation_id: UUID) -> str | None:
     """Retry a failed reply; return the bot's id or None.
 
-    None if no reply failed or it failed too often."""
+    None if no reply failed or it failed too often.
+    """
     n_changed = (
         Conversation.objects.filter(
             pk=conversation_id,

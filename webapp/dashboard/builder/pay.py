@@ -184,7 +184,8 @@ def _with_prediction(study: Study, n: int) -> int | None:
 def spread_for(study: Study, width: float) -> RatingSpread:
     """Return the spread of ratings for planning.
 
-    It is this study's, else that of the newest study with an equally wide scale, else a typical value."""
+    It is this study's, else that of the newest study with an equally wide scale, else a typical value.
+    """
     key = f"spread:{study.pk}:{width:g}"
     spread: RatingSpread | None = cache.get(key)
     if spread is None:

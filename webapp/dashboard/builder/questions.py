@@ -100,7 +100,8 @@ def key_made(text: str, existing_keys: Sequence[str]) -> str:
 class QuestionCard(Card):
     """Question card.
 
-    Its kind is fixed, as are the points of a scale that may have answers."""
+    Its kind is fixed, as are the points of a scale that may have answers.
+    """
 
     instead_of = {
         "show_when": "when_key",

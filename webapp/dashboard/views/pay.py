@@ -47,7 +47,8 @@ _PIECE_BYTES = 65_536
 def decide(request: HttpRequest, study: Study) -> HttpResponse:
     """Carry out the form's button.
 
-    It decides, revokes, sends, marks as sent, or compares with the platform."""
+    It decides, revokes, sends, marks as sent, or compares with the platform.
+    """
     action = _ACTIONS.get(request.POST.get("action", ""))
     if action is None:
         raise Http404("no such action")
@@ -176,7 +177,8 @@ def _undo(request: HttpRequest, study: Study) -> None:
 def _sent(request: HttpRequest, study: Study) -> None:
     """Mark the decisions shown on the page as sent.
 
-    Other users may have added decisions since."""
+    Other users may have added decisions since.
+    """
     n = services.decisions_mark_sent(study=study, up_to=_number(request), user=request.user)  # type: ignore[arg-type]
     words = plural(n, "%(n)d decision is", "%(n)d decisions are") % {"n": n}
     messages.success(request, f"{words} marked as sent.")

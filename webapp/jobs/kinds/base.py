@@ -52,8 +52,8 @@ class ShardWork(Generic[J, P]):
         asked: its payload.
         shard: the part to do, as planned; empty in `finish`.
         beat: reports the amount of the shard done, its total if that was unknown, and by `note=` a text that pages show
-        next to the progress. Call it often: it writes at most every other second, and raises `Stopped` if a user
-        stopped the job or another process took over the shard.
+            next to the progress. Call it often: it writes at most every other second, and raises `Stopped` if a user
+            stopped the job or another process took over the shard.
     """
 
     job: J
@@ -70,7 +70,7 @@ class JobKind(Generic[J, P]):
     Attributes:
         title: a few words for the pages.
         queue: queue of its workers: "gpu" for models, "analysis" for a few seconds of statistics that a page waits for,
-        else "default".
+            else "default".
         Payload: pydantic model of the parameters; rejects unknown names and wrong values before a job is created.
         model: the table of its jobs; `Job`, unless other tables refer to jobs of this kind.
         is_server_wide: True if its jobs can read all projects; other jobs read their own project only.
@@ -155,7 +155,8 @@ _loaded: dict[str, Bot] = {}
 def bot_unloaded(bot_id: str) -> None:
     """Forget a bot that other code in this process has unloaded.
 
-    It is loaded again when needed."""
+    It is loaded again when needed.
+    """
     _loaded.pop(bot_id, None)
 
 

@@ -53,7 +53,7 @@ class ItemsParams(InputModel):
         of_study: key of the study whose completed conversations they are drawn from; or `run`, a self-play run's id.
         n_contexts: number of contexts to draw.
         bots: bots that reply to the contexts; none: raters judge the original reply, or whole chats in best-worst
-        scaling. In that case `n_contexts` is the number of items and `fewest_turns` the only filter.
+            scaling. In that case `n_contexts` is the number of items and `fewest_turns` the only filter.
         n_utterances, more_than_tokens, unknown, most_mean_words: see `evaluation.items.ContextFilters`.
         fewest_turns: of the conversation.
     """
@@ -182,7 +182,8 @@ def _source(params: ItemsParams) -> QuerySet[Conversation]:
 def _draw_places(params: ItemsParams) -> list[tuple[str, int]]:
     """Return positions drawn evenly over bots.
 
-    Each conversation is used once before any is used twice."""
+    Each conversation is used once before any is used twice.
+    """
     rng = random.Random(derive_seed(params.seed, "items"))
     bots = dict(_source(params).values_list("pk", "bot__bot_id"))
     by_bot: dict[str, list[tuple[int, float, str, int]]] = {}
@@ -208,7 +209,8 @@ def _draw_places(params: ItemsParams) -> list[tuple[str, int]]:
 def _draw_chat_groups(params: ItemsParams) -> list[list[str]]:
     """Return groups of chats with different bots in one condition.
 
-    Each chat occurs once; bots and conditions occur equally often as far as possible."""
+    Each chat occurs once; bots and conditions occur equally often as far as possible.
+    """
     rng = random.Random(derive_seed(params.seed, "items", "chats"))
     long_enough = _source(params).annotate(n=Count("turns")).filter(n__gte=max(params.fewest_turns, 2))
     by_condition: dict[str, dict[str, list[str]]] = {}
@@ -279,7 +281,8 @@ def _build_reply_items(
 ) -> Iterator[SampledItem]:
     """Yield items with new replies of the named bots.
 
-    An item has one reply, a pair or the replies of all bots."""
+    An item has one reply, a pair or the replies of all bots.
+    """
     params = work.asked
     replies: dict[str, list[str | None]] = {}
     versions: dict[str, str] = {}

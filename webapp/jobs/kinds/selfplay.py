@@ -192,7 +192,8 @@ def _simulate(
 ) -> None:
     """Simulate a batch and store its missing conversations.
 
-    Stops the run at its cost limit."""
+    Stops the run at its cost limit.
+    """
     run, params = work.job, work.asked
     people, participant = _participant_ready(run, params, pair)
     bot = None if pair.bot_id in params.n_of_bot else _bots_ready(params, BotPair(pair.bot_id))[0]

@@ -74,7 +74,8 @@ class TrainingJob(JobKind[Job, T]):
 class BotTrainingJob(TrainingJob[BotTrainingParams]):
     """Job that trains a bot.
 
-    The checkpoint goes to the output folder; the result is the output of `train_bot --json`."""
+    The checkpoint goes to the output folder; the result is the output of `train_bot --json`.
+    """
 
     name = "training"
     title = _("Training")
@@ -121,7 +122,8 @@ def _configs(params: BotTrainingParams) -> tuple[TrainingConfig | None, Training
 class MetricTrainingJob(TrainingJob[TrainingParams]):
     """Job that trains a metric.
 
-    The checkpoint goes to the output folder; the result is the output of `train_metric --json`."""
+    The checkpoint goes to the output folder; the result is the output of `train_metric --json`.
+    """
 
     name = "metric_training"
     title = _("Training of a metric")

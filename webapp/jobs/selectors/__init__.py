@@ -1,2 +1,3 @@
 """Queries for runs and jobs: `jobs` (progress), `selfplay` (what is missing), `metrics` (results), `fits`,
-`analysis_tables`."""
+`analysis_tables`.
+"""

@@ -213,7 +213,8 @@ def participants_of(conversations: QuerySet[Conversation], ids: Sequence[str]) -
 def scales_of(columns: Sequence[str]) -> dict[str, tuple[float, float] | None]:
     """Return the limits of these columns' values; None without any.
 
-    An open side is infinite."""
+    An open side is infinite.
+    """
     ends_by_column: dict[str, tuple[float, float] | None] = {}
     for metric in metric_list():
         for column in metric.columns:

@@ -74,7 +74,8 @@ def fit_rule_has_changed(fit: HybridFit) -> bool:
 def fit_is_behind(fit: HybridFit) -> bool:
     """Return True if ratings have been added or changed since the fit.
 
-    Pages computed from ratings then show different numbers."""
+    Pages computed from ratings then show different numbers.
+    """
     changed = Rating.objects.filter(conversation__study=fit.train_study or fit.study, updated_at__gt=fit.created_at)
     if not fit.request.get("include_synthetic"):
         changed = changed.filter(conversation__is_synthetic=False)

@@ -153,7 +153,8 @@ def _turn(job: JobBase) -> tuple[int, datetime, datetime]:
 def jobs_in_line() -> list[tuple[JobBase, list[JobBase]]]:
     """Return unfinished jobs by queue, with the jobs ahead of each.
 
-    Running jobs come first."""
+    Running jobs come first.
+    """
     queues: dict[str, list[JobBase]] = {}
     for job in jobs_unfinished():
         queues.setdefault(queue_of(job), []).append(job)

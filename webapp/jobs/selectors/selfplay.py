@@ -63,7 +63,8 @@ def plan_pairs(plan: dict[str, Any]) -> list[BotPair]:
 def pair_wanted(plan: dict[str, Any], pair: BotPair) -> int:
     """Return the planned number of a pair's conversations.
 
-    A bot with stored chats gets at most as many as it has."""
+    A bot with stored chats gets at most as many as it has.
+    """
     return int(plan.get("n_of_bot", {}).get(pair.bot_id, plan.get("n_conversations", 0)))
 
 

@@ -29,7 +29,8 @@ if TYPE_CHECKING:
 def participant_choices() -> list[tuple[str, str]]:
     """Return the available simulated participants.
 
-    Participants driven by a bot are listed once per suitable bot."""
+    Participants driven by a bot are listed once per suitable bot.
+    """
     from chatbots.participants.base import participant_get, participants
 
     bots = [bot.id for bot in bot_entry_list() if bot.available]
@@ -46,7 +47,8 @@ def participant_choices() -> list[tuple[str, str]]:
 def people_rows(study: Study, *, until: datetime | None = None) -> QuerySet[Conversation]:
     """Return the study's completed participant chats, oldest first.
 
-    `until` limits them to chats begun by then."""
+    `until` limits them to chats begun by then.
+    """
     rows = study_conversations(study).filter(created_at__lte=until or database_now())
     return rows.order_by("created_at", "pk")
 

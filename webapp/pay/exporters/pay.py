@@ -1,6 +1,7 @@
 """Table `pay`: one row per visit, with the decisions about its pay.
 
-Visitors who declined consent have rows too."""
+Visitors who declined consent have rows too.
+"""
 
 from __future__ import annotations
 

@@ -22,7 +22,8 @@ from webapp.pay.prolific import Prolific, decision_send, message_send, to_send
 class PayComparisonJob(JobKind[Job, InputModel]):
     """Job that reads the submissions of the study's Prolific studies.
 
-    The result counts those that never arrived here."""
+    The result counts those that never arrived here.
+    """
 
     name = "pay_compare"
     title = _("Comparing with Prolific")
@@ -79,7 +80,8 @@ class MessageParams(InputModel):
 class MessageJob(JobKind[Job, MessageParams]):
     """Job that sends a message to several participants.
 
-    The result has the reason for each failure."""
+    The result has the reason for each failure.
+    """
 
     name = "pay_message"
     title = _("Messages through Prolific")

@@ -195,7 +195,8 @@ class FlagKind(Protocol):
     def explain(self, figures: Figures, about: Figures) -> str:
         """Return a sentence about one task.
 
-        The caller adds how many others have the flag."""
+        The caller adds how many others have the flag.
+        """
         ...
 
 

@@ -238,7 +238,8 @@ def _plain(values: np.ndarray) -> list[float | None]:
 class AnalysisJob(JobKind[Job, AnalysisParams]):
     """Job that computes one part of the analysis.
 
-    `cache.made_of` reads its result."""
+    `cache.made_of` reads its result.
+    """
 
     name = RESULTS_KIND
     title = _("Analysis")

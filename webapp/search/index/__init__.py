@@ -52,7 +52,8 @@ def index_ensure(*, using: str, **_signal: Any) -> None:
 def index_make(*, using: str = "default") -> None:
     """Create word tables and triggers, and index all rows.
 
-    Takes about a second per 1,000 chats."""
+    Takes about a second per 1,000 chats.
+    """
     database = connections[using]
     vendor = _vendor(database)
     with transaction.atomic(using=using):
@@ -69,7 +70,8 @@ def index_make(*, using: str = "default") -> None:
 def words_gone(_study_ids: Collection[int]) -> None:
     """Remove erased words from the index's file too.
 
-    FTS5 only marks them as deleted until its pages are merged."""
+    FTS5 only marks them as deleted until its pages are merged.
+    """
     with connection.cursor() as cursor:
         for statement in _vendor(connection).AFTER_ERASURE:
             cursor.execute(statement)

@@ -17,7 +17,8 @@ TABLES = tuple(
 def _series(kind: str, name: str, metric: str, source: str = "") -> str:
     """Return the statement that adds missing series.
 
-    One name is a quoted value, the others are columns."""
+    One name is a quoted value, the others are columns.
+    """
     return f"""
 INSERT INTO reading_series (kind, name, metric)
 SELECT DISTINCT '{kind}', {name}, {metric} {source or "WHERE true"}
@@ -29,7 +30,8 @@ SELECT DISTINCT '{kind}', {name}, {metric} {source or "WHERE true"}
 def _count_statements(name: str, increment: str) -> str:
     """Return the statements that update a count of `row`'s conversation.
 
-    Conversations without turns have no counts."""
+    Conversations without turns have no counts.
+    """
     return f"""{_series("count", f"'{name}'", "0")}
 INSERT INTO reading_figure (conversation_id, series_id, study_id, value)
 SELECT c.id, s.id, c.study_id, {increment} FROM conversations_conversation c, reading_series s

@@ -192,7 +192,8 @@ _COLUMNS = (
 def _describe_reason(reason: str | Mapping[str, Any]) -> tuple[str, str]:
     """Return a reason in words, and its code if it has one.
 
-    So far, only unsupported languages have a code."""
+    So far, only unsupported languages have a code.
+    """
     if isinstance(reason, str):
         return reason, ""
     return str(other_language(reason["language"], reason["holds"])), reason["code"]

@@ -57,7 +57,8 @@ class ExportParams(InputModel):
 class ExportJob(JobKind[Job, ExportParams]):
     """Job that writes a table to a file, in constant memory.
 
-    The result has its numbers of rows and bytes."""
+    The result has its numbers of rows and bytes.
+    """
 
     name = "export"
     title = _("Export")
@@ -231,7 +232,8 @@ class ImportJob(JobKind[Job, ImportParams]):
 def _items(work: ShardWork[Job, ImportParams], path: Path, name: str) -> dict[str, Any]:
     """Store a file's items, and return the report.
 
-    The report names the first `MAX_REPORTED` skipped lines."""
+    The report names the first `MAX_REPORTED` skipped lines.
+    """
     study = study_by_key(work.asked.study)
 
     def read_lines() -> Iterator[tuple[int, FileItem] | Skipped]:

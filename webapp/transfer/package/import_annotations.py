@@ -150,7 +150,8 @@ class _Batch:
     ) -> MetricResult | None:
         """Add missing values to a result and return it.
 
-        None if the conversation does not exist."""
+        None if the conversation does not exist.
+        """
         chat = self.chats.get(row["conversation"])
         if chat is None:
             return None

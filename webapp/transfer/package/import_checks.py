@@ -116,7 +116,8 @@ def _marks(study: Study, rows: Sequence[Row]) -> PackageBatch:
 def _checks(study: Study, rows: Iterable[Row], versions: Mapping[int, StudyVersion]) -> Iterator[PackageBatch]:
     """Store the checks.
 
-    Answers to checks among questions are stored already; for those before tasks only the time is new."""
+    Answers to checks among questions are stored already; for those before tasks only the time is new.
+    """
     newest = versions[max(versions)]
     stores: dict[str, Callable[[Sequence[Any]], PackageBatch]] = {
         "quiz": lambda attempts: _quizzes(study, attempts, versions),
