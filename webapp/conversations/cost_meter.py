@@ -20,10 +20,12 @@ log = logging.getLogger(__name__)
 
 
 class DatabaseMeter:
-    """See `chatbots.endpoints.metering.Meter`. All processes share the accounts; the rows enforce the caps.
+    """Cost meter with accounts in the database; see `chatbots.endpoints.metering.Meter`.
+
+    All processes share the accounts; the rows enforce the caps.
 
     Args:
-        more: additional accounts charged for every reply.
+        extra_purses: additional accounts charged for every reply.
     """
 
     def __init__(self, extra_purses: Sequence[Purse] = ()) -> None:
@@ -40,7 +42,7 @@ class DatabaseMeter:
     async def settle(self, receipt: Reservation, cost: ReplyCost) -> None:
         """Replace the reserved maximum by the actual cost.
 
-        If that fails the reservation stays, so the account is never too low.
+        If that fails the reservation stays, so recorded costs are never too low.
         """
         try:
             await in_database(spending_settle)(reservation=receipt, cost=cost)

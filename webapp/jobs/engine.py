@@ -216,7 +216,7 @@ class _Run:
 class _Beat:
     """Heartbeats and progress, written at most every other second.
 
-    On exit it writes the latest progress; otherwise a short job would end without any.
+    Values reported between two writes go out with the next one; otherwise a short job would end without its progress.
     """
 
     def __init__(self, write: Callable[..., bool], on_progress: Callable[[], None]) -> None:
