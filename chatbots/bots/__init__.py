@@ -1,1 +1,1 @@
-"""One file per bot: what talks."""
+"""Bots, one module per kind."""

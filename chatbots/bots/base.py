@@ -3,8 +3,8 @@
 A bot keeps no memory of a conversation: the context is all it needs, so any process can answer any
 turn and answering again is safe. `chatbots/serving` drives every kind.
 
-The caller of a bot sets the deadline of the reply in the context of the bot's task; a bot that may wait (for a busy
-endpoint, for example) reads it and does not wait in vain.
+The caller sets the reply's deadline in the context of the bot's task. A bot that may have to wait (for a busy
+endpoint, for example) reads it and gives up early if the wait would be too long.
 """
 
 from __future__ import annotations
@@ -24,38 +24,39 @@ REPLY_MAX_CHARS = 20_000
 
 
 class BotError(Exception):
-    """A reply could not be made; the message says why, for the log and the researcher.
+    """Failure to make a reply; the message explains it to the researcher.
 
-    `is_trouble` is false where it says nothing of the bot's health: it was not even asked, or refused the content.
+    `is_trouble` is false if the error does not reflect on the bot's health: it was never called, or it refused
+    the content.
     """
 
     is_trouble = True
     is_content = False
-    """True: a filter of the model's provider refused what the conversation says; another message may be answered."""
+    """True if the provider's content filter refused the conversation; another message may still get a reply."""
 
     def copy(self, text: str) -> BotError:
-        """Return a plain error with another text that says as much of the bot and the conversation."""
+        """Return a plain error with another text and the same flags."""
         error = BotError(text)
         error.is_trouble, error.is_content = self.is_trouble, self.is_content
         return error
 
 
 class ContentRefused(BotError):
-    """Refusal of a conversation by a filter of the model's provider."""
+    """Refusal of a conversation by the provider's content filter."""
 
     is_trouble = False
     is_content = True
 
 
 class BotBusy(BotError):
-    """Too many wait for the bot; asking again later may work."""
+    """Rejection because too many requests are waiting; a later retry may work."""
 
     is_trouble = False
 
 
 @dataclass(frozen=True, slots=True)
 class FallbackBot:
-    """The bot that answered in another's place, and why that one did not."""
+    """Bot that replied instead of another one, and the reason."""
 
     bot_id: str
     reason: str
@@ -65,13 +66,13 @@ class Bot(Protocol):
     """Protocol of all bots; `name` is the bot's id in commands, URLs and files."""
 
     name: str
-    """The bot's id: what commands, studies and files call it."""
+    """The bot's id in commands, studies and files."""
     title: str
-    """Its name for people."""
+    """Display name."""
     kind: str
     """The family shown in lists: rules, retrieval, control, transformers, endpoint, plug-in, …"""
     is_control: bool
-    """A deliberately poor bot, drawn hollow and left out of rankings."""
+    """True for a deliberately poor bot, which is drawn hollow and left out of rankings."""
     capacity: int
     """The most replies under way at once."""
     deterministic: bool
@@ -84,7 +85,7 @@ class Bot(Protocol):
 
     @property
     def identity(self) -> Identity:
-        """Known without loading weights."""
+        """Identity of the bot, known without loading weights."""
         ...
 
     def unavailable_reason(self) -> str | None:
@@ -95,7 +96,7 @@ class Bot(Protocol):
         ...
 
     def load(self, device: str) -> None:
-        """Make ready to answer on `device` ("cpu", "cuda", "cuda:1"). Safe to call again."""
+        """Prepare the bot to reply on `device` ("cpu", "cuda", "cuda:1"). Safe to call again."""
         ...
 
     def unload(self) -> None:
@@ -105,9 +106,9 @@ class Bot(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """Part of one slot's reply. The pieces of a slot, joined, are the reply.
+    """Part of one slot's reply; the joined pieces of a slot are the reply.
 
-    `done` closes the slot. An `error` closes it too and fails that reply alone.
+    `done` closes the slot. An `error` also closes it, and fails only that reply.
     """
 
     slot: int
@@ -117,18 +118,18 @@ class Piece:
 
 
 class Generation(Protocol):
-    """One running batch, touched by its device's thread only."""
+    """One running batch, used only by the thread of its device."""
 
     def admit(self, contexts: Sequence[Conversation]) -> list[int]:
-        """Encode the admitted requests and give each a slot number, never used before in this generation.
+        """Encode the admitted requests and return a new slot number for each.
 
-        If it raises, the slots already running must be as they were: only the newcomers are tried
-        again, each alone.
+        A slot number is never reused within a generation. If this raises, the running slots must be unchanged: the
+        host then retries only the new requests, one at a time.
         """
         ...
 
     def step(self) -> list[Piece]:
-        """Advance all slots by one step; may give no piece for a slot that has nothing to show."""
+        """Advance all slots by one step; a slot without new text may have no piece."""
         ...
 
     def cancel(self, slot: int) -> None:
@@ -138,27 +139,30 @@ class Generation(Protocol):
 
 @runtime_checkable
 class StepBot(Bot, Protocol):
-    """Computes: neural bots. `start` opens an empty running batch."""
+    """Protocol of neural bots, which compute; `start` opens an empty batch."""
 
     def start(self) -> Generation: ...
 
 
 @runtime_checkable
 class StreamBot(Bot, Protocol):
-    """Waits: HTTP bots, on the event loop, no device thread."""
+    """Protocol of HTTP bots, which wait on the event loop without a device thread."""
 
     def stream(self, context: Conversation) -> AsyncIterator[str]: ...
 
 
 @runtime_checkable
 class WholeBot(Bot, Protocol):
-    """Rules, retrieval, 2019 plug-ins: whole replies, in a thread of its own."""
+    """Protocol of bots that return whole replies, each in its own thread.
+
+    Rule-based bots, retrieval bots and 2019 plug-ins.
+    """
 
     def answer(self, contexts: Sequence[Conversation]) -> list[str]: ...
 
 
 class BotDefaults:
-    """Default attributes of most bots; derive from it and set the class attributes."""
+    """Base class with the defaults of most bots; subclasses set class attributes."""
 
     name: str = ""
     title: str = ""
@@ -172,17 +176,17 @@ class BotDefaults:
 
     @property
     def description(self) -> str:
-        """One sentence for the catalogue; a plain class attribute will do."""
+        """One sentence for the catalogue; may be a plain class attribute."""
         return ""
 
     @property
     def memory_bytes(self) -> int:
-        """About what the loaded bot takes, for the host's budget; 0: next to nothing. Loads nothing."""
+        """Approximate memory of the loaded bot, for the host's budget; 0 if negligible. Loads nothing."""
         return 0
 
     @property
     def params(self) -> dict:
-        """Everything that decides the replies, for the identity. No secrets."""
+        """All settings that affect the replies, for the identity. No secrets."""
         return {}
 
     @property
@@ -203,11 +207,11 @@ _deadline: ContextVar[float | None] = ContextVar("reply_deadline", default=None)
 
 
 def set_deadline(deadline: float | None) -> None:
-    """Note when the reply of this task has to be complete, by `time.monotonic`; None: whenever."""
+    """Set the time (`time.monotonic`) by which this task's reply must be complete; None for no limit."""
     _deadline.set(deadline)
 
 
 def seconds_left() -> float:
-    """Return the seconds until the deadline; infinity where none is set."""
+    """Return the seconds until the deadline, or infinity if there is none."""
     deadline = _deadline.get()
     return math.inf if deadline is None else deadline - time.monotonic()

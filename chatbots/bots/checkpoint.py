@@ -1,11 +1,11 @@
-"""Bots made of checkpoints of `chatbots/models`, configured or shipped with Confab.
+"""Bots that run checkpoints of `chatbots/models`, configured or shipped with Confab.
 
 HRED, VHRED, VHCR, Seq2Seq, Transformer. Bots of this kind are configured, one per entry of `bots.yaml`. Decoding as
-in Ghandeharioun et al. (2019) by default: beam search, the reply drawn among its results. Their known errors can be
-had by name (`compat_…`), to reproduce figures.
+in Ghandeharioun et al. (2019) by default: beam search, with the reply drawn from its results. Their known errors can be
+switched on by name (`compat_…`) to reproduce published figures.
 
-Every folder of `chatbots/shipped` is registered as a bot, too; the folder's name is the bot's id. Next to the
-checkpoint it may hold a `bot.yaml` with the bot's name for people and its decoding settings, as an entry of
+Every folder in `chatbots/shipped` is also registered as a bot, with the folder's name as its id. Next to the
+checkpoint it may contain a `bot.yaml` with the display name and decoding settings, written as an entry of
 `bots.yaml` would:
 
     name: HRED with EI (demo)
@@ -67,7 +67,7 @@ class CheckpointBot(ConfiguredBot):
 
     @property
     def params(self) -> dict[str, Any]:
-        """The checkpoint's model, digest and training, and the options of reading and decoding."""
+        """The checkpoint's model, digest and training, and the bot's context and decoding options."""
         manifest = self._manifest()
         return {
             "model": manifest.model if manifest else None,
@@ -76,13 +76,13 @@ class CheckpointBot(ConfiguredBot):
             "decoding": self.options.decoding,
             **{name: getattr(self.options, name) for name in _USED[self.options.decoding]},
             **{name: getattr(self.options, name) for name in _ALWAYS_USED},
-            # Left out where it changes nothing: bots that were there before it keep their identity.
+            # Omitted at its default, so that bots older than this option keep their identity.
             **({"projection": "int8"} if self.options.projection == "int8" else {}),
         }
 
     @property
     def memory_bytes(self) -> int:
-        """Of the weights in single precision, none of them shared; 0 if the checkpoint is not here."""
+        """Memory of the weights in single precision, none of them shared; 0 if the checkpoint is missing."""
         manifest = self._manifest()
         if manifest is None:
             return 0
@@ -109,7 +109,7 @@ class CheckpointBot(ConfiguredBot):
         """Load weights and vocabulary.
 
         Raises:
-            BotError: if the checkpoint is not here or not what it says.
+            BotError: the checkpoint is missing, or its files do not match its manifest.
         """
         if self._loaded is None:
             with import_lock:
@@ -124,10 +124,10 @@ class CheckpointBot(ConfiguredBot):
         self._loaded = None
 
     def start(self) -> Generation:
-        """Return a running batch that holds no reply yet.
+        """Return a new, empty batch.
 
         Raises:
-            BotError: if the bot is not loaded.
+            BotError: the bot is not loaded.
         """
         if self._loaded is None:
             raise BotError(f"{self.name} is not loaded")
@@ -139,8 +139,8 @@ class CheckpointBot(ConfiguredBot):
     def heard(self, context: Conversation) -> list[str]:
         """Return the utterances that the model reads, oldest first.
 
-        How many there are, and in which form, is decided by the options `window` and `compat_*`. A
-        conversation that nobody has opened yet is read as one empty utterance.
+        The options `window` and `compat_*` set their number and form. A conversation without messages is read as
+        one empty utterance.
         """
         texts = list(context.texts)
         if not texts or (self.options.compat_empty_first and context.offset == 0):
@@ -155,7 +155,7 @@ class CheckpointBot(ConfiguredBot):
         return texts
 
     def with_z_conv(self, config: Any) -> Any:
-        """Return VHCR's config with this bot's way to find z_conv, the latent variable of the conversation."""
+        """Return VHCR's config with this bot's source of z_conv, the conversation's latent variable."""
         return config.model_copy(
             update={
                 "infer_z_conv": self.options.z_conv == "inferred",
@@ -186,7 +186,7 @@ _FIGURES = ("perplexity", "kl", "average", "extrema", "greedy")
 
 
 def _describe_training(manifest: Manifest) -> dict[str, Any]:
-    """Return the checkpoint's corpora, EI heads and metrics, for analyses that compare bots by them."""
+    """Return the checkpoint's corpora, EI heads and metrics, for analyses that group bots by them."""
     read = [str(c["path"]).partition(".")[0] for c in manifest.training.get("corpora", ())]
     ei = manifest.config.get("ei") or {}
     heads = [name for name in ("emotion", "sentence") if ei.get(name)]
@@ -208,7 +208,7 @@ SHIPPED = Path(__file__).parent.parent / "shipped"
 
 
 def shipped_bots(folder: Path = SHIPPED) -> list[type[CheckpointBot]]:
-    """Return a bot class, made without arguments, for every checkpoint folder in `folder`."""
+    """Return a bot class without constructor arguments for each checkpoint folder in `folder`."""
     return [_class(path) for path in sorted(folder.glob("[!._]*")) if path.is_dir()]
 
 
@@ -217,7 +217,7 @@ def _class(folder: Path) -> type[CheckpointBot]:
     title = settings.get("name") or _title(folder)
 
     class ShippedBot(CheckpointBot):
-        """A small neural model that comes with Confab; its folder has a model card."""
+        """A small neural model shipped with Confab; its folder has a model card."""
 
         def __init__(self) -> None:
             super().__init__(name=folder.name, title=title, folder=str(folder), **settings.get("params", {}))
@@ -234,7 +234,7 @@ def _settings(path: Path) -> dict[str, Any]:
 
 
 def _title(folder: Path) -> str:
-    """Return the title that the checkpoint states, or one made from its folder's name: "VHRED EI demo"."""
+    """Return the checkpoint's title, or one made from its folder's name ("VHRED EI demo")."""
     try:
         title = checkpoint_manifest(folder).title
     except CheckpointError:

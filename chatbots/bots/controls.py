@@ -1,4 +1,4 @@
-"""Control bots, deliberately poor: a generic answer, and a repeated message.
+"""Control bots, deliberately poor: generic replies, and repeated messages.
 
 Dull replies are the known weakness of neural dialogue models (Li et al. 2016, "A Diversity-Promoting
 Objective Function for Neural Conversation Models", NAACL), so a measure should see through them. Any measure of
@@ -43,7 +43,7 @@ class GenericBot(BotDefaults):
         return {"replies": list(GENERIC_REPLIES)}
 
     def answer(self, contexts: Sequence[Conversation]) -> list[str]:
-        """Return one of `REPLIES` for each context, chosen by the context's seed alone."""
+        """Return one of `GENERIC_REPLIES` for each context, chosen by the context's seed alone."""
         return [random.Random(context.reply_seed).choice(GENERIC_REPLIES) for context in contexts]
 
 
@@ -62,7 +62,7 @@ class ParrotBot(BotDefaults):
     capacity = 1024
 
     def answer(self, contexts: Sequence[Conversation]) -> list[str]:
-        """Repeat each participant's last turn; answer with a greeting where there is none yet."""
+        """Return the participant's last message of each context, or a greeting if there is none."""
         return [_last_human(context) for context in contexts]
 
 

@@ -1,11 +1,11 @@
-"""A rule-based bot in the manner of ELIZA, with a script of its own (`eliza.yaml`).
+"""A rule-based bot in the style of ELIZA, with its own script (`eliza.yaml`).
 
 Weizenbaum (1966), "ELIZA: A Computer Program for the Study of Natural Language Communication between Man
-and Machine", CACM 9(1): keywords have ranks, the best one found decides, its pattern takes the sentence
-apart, a template puts it together again with "my" and "your" changed over, and what was said earlier is
-taken up when nothing else comes to mind. Differences: the memory is read from the conversation, since a
-bot here keeps none; a template that was used in this conversation is not used again while there is
-another; and the script answers questions put to the bot instead of returning all of them.
+and Machine", CACM 9(1): the keyword with the highest rank wins, its pattern takes the sentence
+apart, a template reassembles it with "my" and "your" swapped, and the bot returns to an earlier
+statement when nothing else matches. Differences: the memory is read from the conversation, since a
+bot keeps no state; a template is not repeated in a conversation as long as another one
+is left; and the script answers questions to the bot instead of always asking back.
 """
 
 from __future__ import annotations
@@ -44,12 +44,12 @@ class _Template:
 
     @cached_property
     def shape(self) -> re.Pattern[str]:
-        """Matches every reply that this template has given."""
+        """Pattern that matches every reply made from this template."""
         parts = _SLOT.split(self.text)[::2]
         return re.compile(".+?".join(re.escape(part) for part in parts), re.IGNORECASE)
 
     def filled(self, groups: Sequence[str | None]) -> str | None:
-        """Return the reply, or None where a group is missing or would not read well."""
+        """Return the reply, or None if a group is missing or would read badly."""
         text = self.text
         for slot in _SLOT.finditer(self.text):
             number = int(slot[1])
@@ -82,7 +82,7 @@ class _Match:
 
 @dataclass(frozen=True)
 class ElizaScript:
-    """The parsed script: rules from the highest rank down, and replies for special occasions."""
+    """The parsed script: rules by descending rank, and replies for special cases."""
 
     rules: tuple[_Rule, ...]
     special: Mapping[str, tuple[_Template, ...]] = field(default_factory=dict)
@@ -90,7 +90,7 @@ class ElizaScript:
     english: frozenset[str] = frozenset()
 
     def matches(self, text: str, after_question: bool) -> list[_Match]:
-        """Return a match of every rule that fits, best first; among equal ranks, what was said last comes first."""
+        """Return one match per applicable rule, best first; for equal ranks, the latest clause first."""
         parts = split_clauses(text)[::-1]
         matches = []
         for rule in self.rules:
@@ -113,7 +113,7 @@ def _script_text() -> str:
 
 @lru_cache(maxsize=1)
 def script_read() -> ElizaScript:
-    """Parse and compile the script; done once per process."""
+    """Parse and compile the script, once per process."""
     import yaml
 
     data: dict[str, Any] = yaml.load(_script_text(), Loader=yaml.CSafeLoader)
@@ -152,7 +152,7 @@ _LOVE = set("❤😍🥰😘💕💖💗💙💚💛💜🧡😻💞💓🖤🤍
 
 
 def _special_kind(script: ElizaScript, text: str) -> str | None:
-    """Return the kind of special reply to a text that fits no rule, or None."""
+    """Return the kind of special reply for a text that matches no rule, or None."""
     letters = [char for char in text if char.isalpha()]
     if not letters:
         for kind, signs in (("sad", _SAD), ("love", _LOVE), ("happy", _HAPPY)):
@@ -200,7 +200,7 @@ class ElizaBot(BotDefaults):
 
 
 def reply(script: ElizaScript, context: Conversation) -> str:
-    """Return the script's reply to what the participant said since the bot's last turn."""
+    """Return the script's reply to the participant's messages since the bot's last turn."""
     rng = random.Random(context.reply_seed)
     dialogue = _Dialogue.from_context(context)
     for candidates in _candidates(script, dialogue, rng):
@@ -218,12 +218,12 @@ class _Dialogue:
     """A conversation as the rules see it."""
 
     now: str
-    """What the participant said since the bot's last turn."""
+    """The participant's messages since the bot's last turn."""
     before: tuple[str, ...]
     """The participant's earlier turns, oldest first."""
     bot_texts: tuple[str, ...]
     texts: tuple[str, ...]
-    """Every turn, whoever spoke."""
+    """All turns of both speakers."""
 
     @classmethod
     def from_context(cls, context: Conversation) -> _Dialogue:
@@ -243,12 +243,12 @@ class _Dialogue:
         return bool(self.bot_texts) and "?" in self.bot_texts[-1]
 
     def used(self, template: _Template) -> bool:
-        """Return True if either side has said it; in self-play both speak from one script."""
+        """Return True if either side has used it; in self-play both speak from one script."""
         return any(template.shape.fullmatch(text) for text in self.texts)
 
 
 def _candidates(script: ElizaScript, dialogue: _Dialogue, rng: random.Random) -> Iterable[list[str | None]]:
-    """Yield lists of possible replies, the most fitting list first."""
+    """Yield lists of possible replies, the best list first."""
 
     def unused(templates: Iterable[_Template], groups: Sequence[str | None] = ()) -> list[str | None]:
         return [t.filled(groups) for t in templates if not dialogue.used(t)]
@@ -278,7 +278,7 @@ def _candidates(script: ElizaScript, dialogue: _Dialogue, rng: random.Random) ->
         weak = [match for match in matches if match.rule.rank <= _WEAK]
         if weak and rng.random() < 0.5:
             yield unused(weak[0].rule.say, weak[0].groups)
-        # A short "ok" invites a change of subject; a whole sentence wants to be asked about.
+        # A short "ok" invites a change of subject; a whole sentence invites a follow-up question.
         if rng.random() < (0.8 if len(dialogue.now.split()) < 3 else 0.25):
             yield from _memories(script, dialogue, unused)
         for match in weak:

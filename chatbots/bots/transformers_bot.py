@@ -1,8 +1,8 @@
-"""A bot made of a transformers model: decoder-only or encoder-decoder, a local folder or a hub id.
+"""A bot that runs a transformers model from a local folder or hub id.
 
-Not registered by itself: bots of this kind are configured, one per entry of `bots.yaml`
-(`chatbots/yaml_registry.py`). Many conversations share the model a token at a time
-(`chatbots/generation/language_model.py`); each draws its tokens with random numbers of its own.
+The model is decoder-only or encoder-decoder. Bots of this kind are configured, one per entry of `bots.yaml`
+(`chatbots/yaml_registry.py`). Many conversations share the model, one token per step
+(`chatbots/generation/language_model.py`); each samples its tokens with its own random numbers.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class TransformersBot(ConfiguredBot):
 
     @property
     def params(self) -> dict[str, Any]:
-        """The decoding settings and which weights; a local model goes by its folder's name and digest."""
+        """The decoding settings and the weights; a local model is identified by folder name and digest."""
         return {
             **model_known_by(self.options.model, self.options.revision),
             "revision": self.options.revision,
@@ -61,17 +61,17 @@ class TransformersBot(ConfiguredBot):
 
     @property
     def memory_bytes(self) -> int:
-        """Of the weights, by the headers of their files; 0 while they are not here."""
+        """Memory of the weights, from their files' headers; 0 while they are missing."""
         folder = find_model(self.options.model, self.options.revision)
         try:
             n = n_weights(folder) if folder else 0
-        except (OSError, ValueError):  # loading will say what is wrong with them
+        except (OSError, ValueError):  # loading reports the error
             n = 0
         return n * (4 if self.options.dtype == "float32" else 2)
 
     @property
     def kept_bytes(self) -> int:
-        """Of what it has computed of earlier turns and keeps for the next ones; `memory_bytes` does not count it."""
+        """Memory of the prefix cache for earlier turns; not included in `memory_bytes`."""
         return PREFIX_CACHE.n_bytes(self._loaded.owner) if self._loaded else 0
 
     def unavailable_reason(self) -> str | None:
@@ -84,7 +84,7 @@ class TransformersBot(ConfiguredBot):
         """Load weights and tokenizer; downloads a hub id only if `allow_download` is set.
 
         Raises:
-            BotError: if the model is not here or cannot be loaded.
+            BotError: the model is missing or cannot be loaded.
         """
         if self._loaded is None:
             with import_lock:
@@ -105,7 +105,7 @@ class TransformersBot(ConfiguredBot):
         return self._loaded is not None and self._loaded.ahead.has_work
 
     def work_idle(self) -> None:
-        """Prefill a certain part of some conversation's next prompt, while no caller waits."""
+        """Prefill the known part of one conversation's next prompt while no caller waits."""
         if self._loaded is not None:
             self._loaded.ahead.read()
 
@@ -113,10 +113,10 @@ class TransformersBot(ConfiguredBot):
         self._loaded = None
 
     def start(self) -> SlotGeneration:
-        """Return a running batch that holds no reply yet.
+        """Return a new, empty batch.
 
         Raises:
-            BotError: if the bot is not loaded.
+            BotError: the bot is not loaded.
         """
         if self._loaded is None:
             raise BotError(f"{self.name} is not loaded")

@@ -1,7 +1,7 @@
 """Dialogue corpora: reading, digest, and split for training.
 
 A corpus is one file (`.jsonl`, `.jsonl.gz`) or a folder of such files, with one JSON object per line,
-`{"turns": ["…", …]}`. The everyday corpus written for this project lies next to this module; its lines also carry a
+`{"turns": ["…", …]}`. The everyday corpus written for this project is next to this module; its lines also have a
 `topic`. Published corpora in other formats are read by `chatbots.corpora.formats`.
 
 Dialogues for training, validation and test are shuffled by a seed, or split as their corpus was published.
@@ -28,7 +28,7 @@ EVERYDAY = Path(__file__).parent / "everyday"
 
 
 class CorpusError(ValueError):
-    """A corpus that cannot be read; the message names file and line."""
+    """Error in a corpus file; the message names file and line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,10 +37,10 @@ class Dialogue:
 
     Attributes:
         turns: the utterances.
-        topic: what it is about; "" if unknown.
-        id: what its corpus calls it, or file and line; two dialogues are equal whatever they are called.
-        speakers: who says each turn, by order of appearance from 0; None: two who take turns.
-        split: the part of its corpus, as the corpus calls it; "" if it names none.
+        topic: its topic; "" if unknown.
+        id: its id in the corpus, or file and line; ignored when dialogues are compared.
+        speakers: the speaker of each turn, numbered from 0 by order of appearance; None for two who alternate.
+        split: the corpus's own name for the part it belongs to; "" if there is none.
     """
 
     turns: tuple[str, ...]
@@ -57,10 +57,10 @@ class Dialogue:
             )
 
     def parts(self, readable: Callable[[str], bool]) -> list[Dialogue]:
-        """Cut the dialogue at turns that are not readable and return the stretches between them.
+        """Split the dialogue at unreadable turns and return the stretches between them.
 
-        What comes after such a turn does not answer what came before it. If all turns are readable, the
-        dialogue itself is the only stretch.
+        The turn after an unreadable one does not reply to the turn before it. If all turns are readable, the only
+        stretch is the dialogue itself.
         """
         if all(map(readable, self.turns)):
             return [self]
@@ -88,7 +88,7 @@ class Corpus:
 
     @cached_property
     def digest(self) -> str:
-        """16 hexadecimal digits of a SHA-256 over all texts: equal for equal dialogues, wherever they lie."""
+        """First 16 hexadecimal digits of the SHA-256 of all texts; independent of file locations."""
         sha = hashlib.sha256()
         for dialogue in self.dialogues:
             sha.update(canonical_json([dialogue.topic, *dialogue.turns]).encode() + b"\n")
@@ -122,10 +122,10 @@ def corpus_files(path: Path) -> list[Path]:
 
 
 def corpus_read(path: Path = EVERYDAY) -> Corpus:
-    """Read a corpus whole.
+    """Read a whole corpus.
 
     Raises:
-        CorpusError: at the first line that is no dialogue of at least one utterance, naming file and line.
+        CorpusError: for the first line that is not a dialogue with at least one utterance, with file and line.
     """
     return Corpus(tuple(d for file in corpus_files(path) for d in _dialogues(file)))
 
@@ -134,14 +134,14 @@ def lines_read(file: Path, encoding: str = "utf-8") -> Iterator[tuple[str, str]]
     """Read the lines of a text file, plain or `.gz`, that are not blank.
 
     Yields:
-        Where each stands ("name, line 3"), for messages, and the line without its end.
+        The location of each line ("name, line 3"), for messages, and the line without its ending.
 
     Raises:
         CorpusError: if the file cannot be read.
     """
     opener = gzip.open if file.name.endswith(".gz") else open
     try:
-        # Only a line feed ends a line: some corpora hold other line ends inside their texts.
+        # Only a line feed ends a line: some corpora have other line separators inside their texts.
         with opener(file, "rt", encoding=encoding, newline="\n") as lines:
             for number, line in enumerate(lines, start=1):
                 if line.strip():
@@ -179,10 +179,10 @@ def _dialogue(line: str, location: str) -> Dialogue:
 
 
 def _speakers(names: object, n_turns: int, location: str) -> tuple[int, ...] | None:
-    """Replace a list of speakers' names by numbers in order of appearance; None stays None.
+    """Number the speakers by order of appearance; None stays None.
 
     Raises:
-        CorpusError: it is no list with a name for each turn.
+        CorpusError: `names` is not a list with one name per turn.
     """
     if names is None:
         return None
@@ -192,7 +192,7 @@ def _speakers(names: object, n_turns: int, location: str) -> tuple[int, ...] | N
 
 
 def speakers_numbered(names: Sequence[str]) -> tuple[int, ...]:
-    """Return a number for each speaker: 0 for the first, 1 for the next who appears, and so on."""
+    """Return a number for each speaker: 0 for the first to appear, 1 for the second, and so on."""
     number = {name: i for i, name in enumerate(dict.fromkeys(names))}
     return tuple(number[name] for name in names)
 
@@ -203,7 +203,7 @@ _PUBLISHED = {"train": "train", "val": "validation", "dev": "validation", "test"
 
 @dataclass(frozen=True)
 class Split:
-    """The three parts; each may be empty."""
+    """Training, validation and test dialogues; each part may be empty."""
 
     train: tuple[Dialogue, ...]
     validation: tuple[Dialogue, ...]
@@ -217,11 +217,11 @@ def dialogues_split(
 
     Args:
         validation, test: shares of the dialogues that are shuffled, by default those of Ghandeharioun et al.
-            (2019), 80/10/10 with seed 0. From three dialogues on none of the parts is empty.
-        published: dialogues whose corpus names their part go there; only the others are shuffled.
+            (2019), 80/10/10 with seed 0. With three or more dialogues no part is empty.
+            published: keep dialogues in the part that their corpus names, and shuffle only the others.
 
     Raises:
-        CorpusError: a share that cannot be; with `published`, a part whose name says nothing, or none named.
+        CorpusError: a share is out of range; with `published`, a part has an unknown name, or none is named.
     """
     if validation < 0 or test < 0 or validation + test >= 1:
         raise CorpusError(

@@ -1,7 +1,7 @@
 """Ranking of a corpus's situations by similarity to a conversation, for bots and simulated participants.
 
-Similarity is that of sentence vectors, or of TF-IDF vectors where there is no sentence encoder. The last utterance
-weighs most and the two before it less.
+Similarity is the cosine of sentence vectors, or of TF-IDF vectors if there is no sentence encoder. The last utterance
+has the largest weight, the two before it smaller ones.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class EncoderSpace:
     """Similarity by sentence vectors.
 
     Args:
-        encode: makes unit vectors of texts, (N, D).
+        encode: returns the unit vectors of N texts, (N, D).
         corpus: vectors of the corpus's texts, (U, D).
     """
 
@@ -75,10 +75,10 @@ class LexicalSpace:
 
 
 def score_candidates(index: Situations, last: str, similar: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
-    """Score every candidate: (C,) over what the conversation has, and (C,) for the last utterance alone.
+    """Score every candidate by the recent utterances, (C,), and by the last one alone, (C,).
 
-    Weighted means of similarities. Rounded, so that the last bits of a matrix product, which depend on
-    the batch, decide nothing.
+    Scores are weighted means of similarities. They are rounded, because the last bits of a matrix product depend on
+    the batch.
     """
     of_reply = similar[0][index.replies]
     last_weights = CONTEXT_WEIGHTS[:1]
@@ -106,7 +106,7 @@ def score_candidates(index: Situations, last: str, similar: list[np.ndarray]) ->
 
 
 def utterances(context: Conversation) -> list[str]:
-    """Return the turns' texts, consecutive ones of one speaker joined and blank ones left out."""
+    """Return the turns' texts without blank ones, joining consecutive turns of a speaker."""
     out: list[str] = []
     speaker = None
     for turn in context.turns:

@@ -1,4 +1,4 @@
-"""A corpus as situations and replies, which the retrieval bot looks up."""
+"""Index of a corpus as situations and replies, for the retrieval bot."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ class Situations:
     """The corpus as arrays: distinct texts, and candidates that point at them.
 
     Attributes:
-        texts: U distinct utterances.
+        texts: the U distinct utterances.
         replies: (C,) text number of each candidate's reply.
-        contexts: (C, 3) text numbers of the utterances before it, the last one first; −1: none.
-        openers: (O,) text numbers of first utterances that ask something and greet nobody.
-        all_openers: (A,) text numbers of all first utterances that ask something.
-        second: (C,) whether the reply is the second speaker's.
-        asked: (C,) whether the utterance replied to ends in a question.
-        greets: (C,) whether it is the reply to a greeting.
+        contexts: (C, 3) text numbers of the utterances before the reply, the latest first; −1 for none.
+        openers: (O,) text numbers of first utterances that are questions without a greeting.
+        all_openers: (A,) text numbers of all first utterances that are questions.
+        second: (C,) bool, the reply is the second speaker's.
+        asked: (C,) bool, the utterance replied to ends in a question.
+        greets: (C,) bool, the utterance replied to is a greeting.
         sentiment: (C,) VADER's compound score of the utterance replied to.
     """
 
@@ -45,10 +45,10 @@ class Situations:
 
     @classmethod
     def from_corpus(cls, corpus: Corpus) -> Situations:
-        """Make the arrays of a corpus.
+        """Build the arrays from a corpus.
 
         Raises:
-            CorpusError: it holds no dialogue of two utterances or more.
+            CorpusError: no dialogue has two or more utterances.
         """
         numbers: dict[str, int] = {}
         replies: list[int] = []
@@ -88,15 +88,15 @@ class Situations:
 
     @cached_property
     def keys(self) -> list[str]:
-        """The texts without capitals and punctuation, by which a repetition is known."""
+        """The texts in lower case without punctuation, for recognising repetitions."""
         return [repetition_key(text) for text in self.texts]
 
 
 def greets_alone(text: str) -> bool:
-    """Return True if a text greets and does little else."""
+    """Return True if a text is little more than a greeting."""
     return len(text.split()) <= 5 and bool(_GREETING.match(text))
 
 
 def repetition_key(text: str) -> str:
-    """Return the form of a text by which repetitions are recognised: its words alone, or its signs if it has none."""
+    """Return the lower-case words of a text, or its symbols if it has no words."""
     return re.sub(r"[\W_]+", " ", text).strip().lower() or text.strip()

@@ -1,15 +1,15 @@
-"""Words of dialogue models: tokenisers, special tokens and vocabularies.
+"""Vocabularies of dialogue models, with their tokenisers and special tokens.
 
-The four special token ids begin every vocabulary here (Park et al. 2018, released code).
+Every vocabulary begins with the four special tokens (Park et al. 2018, released code).
 
-`words-1` (recommended) keeps the letters of every script and takes an emoji or emoticon as one word.
-`paper-2019` repeats what Ghandeharioun et al. (2019) did: whatever is no ASCII letter, digit or one of
-`, ! ? ' . `` ` becomes a blank, so an emoji or a text in another script leaves nothing. Both are
-lower-case and split clitics off ("do n't", "it 's"). A text without words gives an empty list, and no text
-gives a special token: "<unk>" typed by a person is the word "unk".
+`words-1` (recommended) keeps the letters of every script and treats an emoji or emoticon as one word.
+`paper-2019` follows Ghandeharioun et al. (2019): any character except ASCII letters, digits and
+`, ! ? ' . `` ` becomes a blank, so an emoji or a text in another script disappears. Both are
+lower-case and split off clitics ("do n't", "it 's"). A text without words gives an empty list, and no text
+gives a special token: a typed "<unk>" is the word "unk".
 
-A name stands for exact behaviour: a change of what `tokenise` returns needs a new name. How `detokenise` joins
-words for people may improve; the version of the bots that speak through it rises with it.
+A name stands for exact behaviour: a change in the output of `tokenise` needs a new name. The way `detokenise` joins
+words for display may improve; the version of the bots that use it must then be raised.
 """
 
 from __future__ import annotations
@@ -60,12 +60,12 @@ _CLITICS = frozenset(("n't", "'s", "'ve", "'re", "'d", "'ll", "'m"))
 
 @dataclass(frozen=True)
 class Tokeniser:
-    """One way to cut text into words.
+    """Tokeniser with its inverse, under a name that manifests store.
 
     Attributes:
-        name: what a manifest says; it stands for exact behaviour.
+        name: as stored in manifests; it stands for exact behaviour.
         tokenise: text to words.
-        detokenise: words to readable text. More words only ever change its last word, so the text of a
+        detokenise: words to readable text. Further words change only the last word, so the text of a
             growing reply can be shown through `chatbots.generation.streamed_text.GrowingText`.
     """
 
@@ -78,7 +78,7 @@ class Tokeniser:
 
 _PAPER_BLANKED = re.compile(r"[^A-Za-z0-9,!?'`.]")
 _PAPER_SET_OFF = re.compile(r"(n't|'s|'ve|'re|'d|'ll)")
-# Then what spaCy's English tokeniser does to such text: sentence-final periods, quotes, "'m" and a few
+# Then the rules of spaCy's English tokeniser for such text: sentence-final periods, quotes, "'m" and a few
 # contractions are split off; periods inside a word or number and some abbreviations stay.
 _PAPER_WORD = re.compile(
     rf"""\.{{2,}}
@@ -112,11 +112,11 @@ def _paper_detokenise(tokens: Sequence[str]) -> str:
 
 # --- words-1 ----------------------------------------------------------------------------------------------
 
-# Dropped: marks of writing direction, soft hyphens, byte-order marks, and variation selectors, which would
-# make two words of one emoji.
+# Removed: marks of writing direction, soft hyphens, byte-order marks, and variation selectors, which would
+# split an emoji into two words.
 _INVISIBLE = regex.compile(r"[\u00ad\u061c\u200b\u200e\u200f\u202a-\u202e\u2066-\u2069\ufeff\ufe0e\ufe0f]")
 _APOSTROPHES = str.maketrans(dict.fromkeys("’‘ʼ`´", "'"))
-# Scripts written without blanks: a character with its marks is a word.
+# Scripts written without spaces: each character, with its combining marks, is a word.
 _UNSPACED = r"\p{Han}\p{Hiragana}\p{Katakana}\u30fc\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}"
 _PICTURE = r"\p{Extended_Pictographic}\p{Emoji_Modifier}?"
 _ENDS_SENTENCE = frozenset(".!?؟。।")
@@ -124,7 +124,7 @@ _JOINS_LEFT = frozenset((*",.!?;:%؟،؛。、।", "...", *_CLITICS))
 
 
 def _word_pattern(letter: str, digit: str, run: str, sign: str) -> str:
-    """Return the pattern of a word, from those of a letter, a digit, a run of both, and a sign that is a word."""
+    """Return the pattern of a word, given those of a letter, digit, run of both, and single sign."""
     return rf"""
       (?<!\w)[:;][\-']?[()dp](?!\w) | <3(?!\w)          # an emoticon
     | \.\.\.
@@ -156,7 +156,7 @@ _IS_CURRENCY = regex.compile(r"\p{Sc}")
 
 
 def tokenise(text: str) -> list[str]:
-    """Split a text into words by the rules called `words-1`; a text without words gives an empty list."""
+    """Split a text into words by the rules `words-1`; without words the list is empty."""
     if not text.isascii():
         text = unicodedata.normalize("NFKC", _INVISIBLE.sub("", text).translate(_APOSTROPHES))
     text = text.replace("`", "'").lower()
@@ -165,7 +165,7 @@ def tokenise(text: str) -> list[str]:
 
 
 def detokenise(tokens: Sequence[str]) -> str:
-    """Make readable text from the words of `words-1`: join punctuation and clitics, write English capitals."""
+    """Join words of `words-1` into readable text, with punctuation, clitics and English capitals."""
     text, previous = "", ""
     for word in _displayed_words(tokens):
         if _is_range(previous, word):
@@ -179,14 +179,14 @@ def detokenise(tokens: Sequence[str]) -> str:
 
 
 def _joined(first: str, second: str) -> bool:
-    """Return True if two words stand together without a blank."""
+    """Return True if two words are written without a space between them."""
     if second in _JOINS_LEFT or _IS_CURRENCY.fullmatch(first):
         return True
     return bool(_IS_UNSPACED.match(first) and _IS_UNSPACED.match(second))
 
 
 def _is_range(first: str, second: str) -> bool:
-    """Check that two numbers in a row were one expression with a hyphen: "222-0".
+    """Return True if two adjacent numbers came from one hyphenated expression, as "222-0".
 
     The tokeniser drops the hyphen.
 
@@ -197,7 +197,7 @@ def _is_range(first: str, second: str) -> bool:
 
 
 def _displayed_words(tokens: Sequence[str]) -> Iterable[str]:
-    """Yield the words to show: special tokens are left out, the unknown word is shown by a text of its own."""
+    """Yield the words to show: no special tokens, and a placeholder for the unknown word."""
     for token in tokens:
         if token == SPECIAL_TOKENS[UNK]:
             yield UNKNOWN_SHOWN
@@ -218,7 +218,7 @@ def tokeniser_get(name: str = RECOMMENDED) -> Tokeniser:
     """Return the tokeniser called `name`.
 
     Raises:
-        UnknownName: there is no such tokeniser; the message lists those there are.
+        UnknownName: there is no such tokeniser; the message lists the existing ones.
     """
     if name not in TOKENISERS:
         near = nearest_names(name, list(TOKENISERS), limit=1)
@@ -232,15 +232,15 @@ MIN_COUNT = 5
 
 
 class VocabularyError(ValueError):
-    """A vocabulary that cannot be; the message names the file, line or word."""
+    """Error in a vocabulary; the message names the file, line or word."""
 
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """Words by id. The first four are the specials of `chatbots.corpora.vocabulary`; there may be no others.
+    """Words by id; the first four are special tokens, and there are no others.
 
     Attributes:
-        words: all words, specials first, none twice, none empty or with a blank in it.
+        words: all words, special tokens first, without duplicates, empty words or blanks inside a word.
     """
 
     words: tuple[str, ...]
@@ -252,15 +252,15 @@ class Vocabulary:
     def build(
         cls, token_lists: Iterable[Sequence[str]], max_size: int = MAX_SIZE, min_count: int = MIN_COUNT
     ) -> Vocabulary:
-        """Make a vocabulary of the most frequent words: most frequent first, equally frequent ones by the alphabet.
+        """Build a vocabulary by descending frequency; equally frequent words are in alphabetical order.
 
         Args:
-            token_lists: the words of every training utterance, not cut to a length.
-            max_size: most words, the four specials included.
-            min_count: rarer words are left out.
+            token_lists: the words of every training utterance, not truncated.
+            max_size: maximum number of words, including the four special tokens.
+            min_count: minimum frequency of a word.
 
         Raises:
-            VocabularyError: if not a single word is left.
+            VocabularyError: no word is left.
         """
         if max_size <= len(SPECIAL_TOKENS):
             raise VocabularyError(
@@ -281,10 +281,10 @@ class Vocabulary:
 
     @classmethod
     def read(cls, path: Path) -> Vocabulary:
-        """Read what `write` wrote.
+        """Read a file made by `write`.
 
         Raises:
-            VocabularyError: naming the file, the line and what is wrong with it.
+            VocabularyError: the file is invalid; the message gives file, line and problem.
         """
         try:
             text = path.read_bytes().decode("utf-8")
@@ -297,14 +297,14 @@ class Vocabulary:
         return cls(words)
 
     def write(self, path: Path) -> None:
-        """Write a line for each word, in the order of the ids, in UTF-8."""
+        """Write one word per line in UTF-8, in the order of the ids."""
         path.write_bytes(self._text.encode())
 
     def __len__(self) -> int:
         return len(self.words)
 
     def ids(self, tokens: Sequence[str]) -> list[int]:
-        """Return the id of each word, that of `<unk>` for words that are not known. No `<eos>` is added."""
+        """Return the id of each word, that of `<unk>` for unknown words. No `<eos>` is added."""
         find = self._ids.get
         return [find(token, UNK) for token in tokens]
 
@@ -321,7 +321,7 @@ class Vocabulary:
 
     @cached_property
     def digest(self) -> str:
-        """SHA-256 of the file `write` makes, hexadecimal."""
+        """Hexadecimal SHA-256 of the file that `write` makes."""
         return hashlib.sha256(self._text.encode()).hexdigest()
 
     @cached_property
@@ -334,7 +334,7 @@ class Vocabulary:
 
 
 def _check(words: Sequence[str], location: str) -> None:
-    """Refuse what is no vocabulary; `location` comes before the number of the word, counted from 1."""
+    """Validate the words; messages name `location` and the word's number, counted from 1."""
     first: dict[str, int] = {}
     for number, word in enumerate(words, start=1):
         if number <= len(SPECIAL_TOKENS) and word != SPECIAL_TOKENS[number - 1]:

@@ -1,6 +1,6 @@
-"""Published dialogue corpora in the files they come in: one module here per format.
+"""File formats of published dialogue corpora, one module per format.
 
-A module's name is the format's; it has `read(path) -> Iterator[Dialogue]`. A new file here is a new format.
+A module is named after its format and has `read(path) -> Iterator[Dialogue]`. A new file here adds a format.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ FORMATS: tuple[str, ...] = tuple(sorted(m.name for m in pkgutil.iter_modules(__p
 
 
 def corpus_read(format: str, path: Path) -> Corpus:
-    """Read a corpus whole. A dialogue with a turn without text is cut in two there.
+    """Read a whole corpus; a dialogue is split at turns without text.
 
     Args:
         format: one of `FORMATS`.
-        path: file or folder, as the format says.
+        path: file or folder, depending on the format.
 
     Raises:
-        UnknownName: no such format; the message names the nearest.
-        CorpusError: a line that is not as the format has it, with file, line and reason; nothing to read.
+        UnknownName: there is no such format; the message suggests the nearest.
+        CorpusError: a line violates the format (with file, line and reason), or there is nothing to read.
     """
     if format not in FORMATS:
         near = nearest_names(format, list(FORMATS))

@@ -1,7 +1,7 @@
 """DailyDialog (Li et al. 2017): one dialogue per line, `__eou__` after each utterance.
 
-`dialogues_text.txt`, or the folder of the published archive: its unpacked `train`, `validation` and `test`
-parts where they are there, else `dialogues_text.txt`.
+Reads `dialogues_text.txt`, or the folder of the published archive: its unpacked `train`, `validation` and `test`
+parts if they exist, otherwise `dialogues_text.txt`.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ class _Row(NamedTuple):
 
 
 def read(path: Path) -> Iterator[Dialogue]:
-    """Yield the dialogues, each from consecutive rows that are put in the order of `utterance_idx`."""
+    """Yield the dialogues, each from consecutive rows sorted by `utterance_idx`."""
     files = [path] if path.is_file() else [path / f"{split}.csv" for split in ("train", "valid", "test")]
     files = [file for file in files if file.is_file()]
     if not files:

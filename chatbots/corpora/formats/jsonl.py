@@ -1,6 +1,6 @@
 """Our own format: `{"turns": ["…", …]}` per line, in one `.jsonl` or `.jsonl.gz` file or a folder of them.
 
-A line may also have `id`, `topic`, `split` and `speakers` (names along the turns).
+A line may also have `id`, `topic`, `split` and `speakers` (one name per turn).
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """PersonaChat as published for ConvAI2 in ParlAI's text format (Zhang et al. 2018; Dinan et al. 2019).
 
 Lines are numbered, from 1 in each dialogue: `1 your persona: …`, `5 partner's text<TAB>own reply<TAB><TAB>
-candidate|candidate|…`. Candidates and personas are left out. A file, or a folder with one file each whose
-name begins with `train`, `valid` and (if there is one) `test`.
+candidate|candidate|…`. Candidates and personas are left out. Reads a file, or a folder with one file each whose
+name begins with `train`, `valid` and (optionally) `test`.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Reddit casual conversations as released by Ghandeharioun et al. (2019), one utterance per speaker turn.
 
-A JSON list of `{"lines": [{"text": "…", "character": 0|1}]}`. Lines that one speaker says in a row are one
-utterance. What follows an edit marker ("edit:", "edit 2:", "*edit") is cut off, addresses are left out, and so
-is "[removed]" or "[deleted]". `reddit_2019` reads the same files as the released code did.
+A JSON list of `{"lines": [{"text": "…", "character": 0|1}]}`. Consecutive lines of a speaker form one utterance.
+Text after an edit marker ("edit:", "edit 2:", "*edit"), web addresses, "[removed]" and "[deleted]" are removed.
+`reddit_2019` reads the same files as the released code did.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _GONE = re.compile(r"\[(?:removed|deleted)\]")
 
 
 def read(path: Path) -> Iterator[Dialogue]:
-    """Yield the conversations of a file, plain or `.gz`, a turn for each run of lines of one character."""
+    """Yield the conversations of a plain or `.gz` file, one turn per run of lines."""
     for location, lines in conversations_read(path):
         turns = [
             (character, text_clean(" ".join(text for _, text in group)))
@@ -42,10 +42,10 @@ def text_clean(text: str) -> str:
 
 
 def conversations_read(path: Path) -> Iterator[tuple[str, list[tuple[str, str]]]]:
-    """Yield where each conversation stands, for messages, and its lines: character and text.
+    """Yield each conversation's location, for messages, and its lines as (character, text).
 
     Raises:
-        CorpusError: the file is unreadable; or a conversation is malformed, with its number and line from 1.
+        CorpusError: the file is unreadable, or a conversation is malformed (numbers and lines count from 1).
     """
     if path.is_dir():
         raise CorpusError(f"{path} is a folder; give the file with the conversations")

@@ -1,8 +1,8 @@
 """Reddit casual conversations, read as the code released by Ghandeharioun et al. (2019) did.
 
-Each sentence is an utterance, so that one speaker often has several in a row. Everything from the letters
-"edit" on is lost, inside "credit" too, and so is the rest of a line after an address. `reddit` is better for
-training; this is for reproducing.
+Each sentence is an utterance, so one speaker often has several in a row. Everything after the letters "edit" is lost,
+even inside "credit", and so is the rest of a line after a web address. Use `reddit` for training and this module to
+reproduce results.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _SENTENCE_END = re.compile(r"(?<=[.!?])\s+")
 
 
 def read(path: Path) -> Iterator[Dialogue]:
-    """Yield the conversations, a turn for each sentence; those of a single sentence are left out."""
+    """Yield the conversations, one turn per sentence, without those of a single sentence."""
     for location, lines in conversations_read(path):
         sentences = [(character, sentence) for character, text in lines for sentence in _sentences(text)]
         if len(sentences) >= 2:
