@@ -1,15 +1,14 @@
-"""Caches of encoders between runs: computed arrays, and encoded texts.
+"""Encoder caches that persist between runs: computed arrays and encoded texts.
 
-Arrays (word vectors, encoded corpora) lie in one folder per process, set once by the process that knows the settings
-(`cache_folder_set`).
+Arrays (word vectors, encoded corpora) are stored in one folder, set once per process (`cache_folder_set`).
 
-`TextStore` keeps one row of numbers per encoder and text. A study is measured and fitted many times, and most of the
-time goes into encoding the same texts again. The rows lie in one SQLite file: readers and a writer of several threads
-and processes of one host do not block each other (WAL), and a process that is killed leaves whole rows or none. Texts
-are known by their digest. A row may still tell what its text was about, so `forget` removes the rows of texts that a
-participant wants erased.
+`TextStore` keeps one row of numbers per encoder and text, because a study is measured and fitted many times and most
+of the time would go into encoding the same texts again. The rows are in one SQLite file: readers and a writer in
+several threads and processes of a host do not block each other (WAL), and a killed process leaves no partial rows.
+Texts are identified by digest. A row may still reveal the subject of its text, so `forget` removes the rows of texts
+that must be erased for a participant.
 
-Both are a matter of speed only: a folder or file that cannot be read or written costs time, never a result.
+Both affect speed only: a folder or file that cannot be read or written never changes a result.
 """
 
 from __future__ import annotations
@@ -37,14 +36,14 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-# Longer than anything here takes to make, so that a process that hangs does not block others for ever.
+# Longer than any computation here takes, so that a hanging process does not block others forever.
 LOCK_WAIT_S = 300.0
 
 _folder: Path | None = None
 
 
 def cache_folder_set(path: Path | str | None) -> None:
-    """Keep computed arrays under `path` from now on; None goes back to the default."""
+    """Set the folder of computed arrays; None restores the default."""
     global _folder
     _folder = None if path is None else Path(path)
 
@@ -55,14 +54,14 @@ def cache_folder() -> Path:
 
 
 def arrays_cached(identity: Identity, make: Callable[[], Mapping[str, np.ndarray]]) -> dict[str, np.ndarray]:
-    """Return the arrays that `make` would return, from the cache if any process has made them before.
+    """Return the arrays of `make`, from the cache if a process has stored them.
 
-    Of several processes that want them at once, one makes them and the others wait. A reader sees a
-    whole file or none.
+    If several processes need them at once, one computes them and the others wait. Readers never see a partial
+    file.
 
     Args:
-        identity: everything that decides the arrays; equal identities share a file.
-        make: computes arrays by name, none of them of Python objects.
+        identity: everything that affects the arrays; equal identities share a file.
+        make: computes arrays by name; object arrays are not allowed.
     """
     digest = hashlib.sha256(canonical_json(identity.as_dict()).encode()).hexdigest()[:24]
     path = cache_folder() / identity.name / f"{digest}.npz"
@@ -96,8 +95,10 @@ def _read_arrays(path: Path) -> dict[str, np.ndarray] | None:
 
 @contextlib.contextmanager
 def build_lock(path: Path) -> Iterator[None]:
-    """Keep other processes from making the same file or folder meanwhile; not for ever, and only where
-    files can be."""
+    """Lock a file or folder against other processes while it is made.
+
+    Without a lock after `LOCK_WAIT_S`, or if lock files cannot be written, the caller goes on unlocked.
+    """
     lock = FileLock(f"{path}.lock", timeout=LOCK_WAIT_S)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -125,9 +126,9 @@ def _store_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
 
 
 TEXT_STORE_LIMIT_BYTES = 4 * 1024**3
-"""Some 2.6 million rows of MiniLM's."""
+"""About 2.6 million MiniLM rows."""
 KEPT_FRACTION = 0.9
-"""Of the limit, once it is passed: what has not been read for longest goes."""
+"""Share of the limit that is kept when it is exceeded; the least recently read rows are removed."""
 _DATABASE_WAIT_S = 20.0
 _DAY_S = 24 * 60 * 60
 _MOST_AT_ONCE = 500
@@ -147,12 +148,12 @@ CREATE INDEX IF NOT EXISTS rows_by_day ON rows (day);
 
 
 class TextStore:
-    """Rows of float32 numbers by encoder and text. Opens its file for each call, so any thread may use it.
+    """Store of float32 rows by encoder and text, usable from any thread.
 
     Args:
-        path: of the file; it and its folder are made when the first rows are kept.
-        limit_bytes: how large the rows may grow together. Where they pass it, those that have not been read
-            for the most days are removed until nine tenths are left.
+        path: the file; it and its folder are created with the first rows.
+        limit_bytes: maximum total size. If it is exceeded, the least recently read rows are removed until the store
+        is at nine tenths of the limit.
     """
 
     def __init__(self, path: Path | str, *, limit_bytes: int = TEXT_STORE_LIMIT_BYTES) -> None:
@@ -162,10 +163,10 @@ class TextStore:
         self.limit_bytes = limit_bytes
 
     def get(self, encoder: str, texts: Sequence[str]) -> dict[str, np.ndarray]:
-        """Return the rows that are kept of these texts, each (D,) float32; others are left out.
+        """Return the stored rows of these texts, each (D,) float32, without missing ones.
 
         Args:
-            encoder: the key of its identity.
+            encoder: key of the encoder's identity.
         """
         by_digest = {_digest(text): text for text in texts}
         if not by_digest or not self.path.exists():
@@ -179,7 +180,7 @@ class TextStore:
         return {by_digest[digest]: row for digest, row in stored_rows.items()}
 
     def put(self, encoder: str, rows: Mapping[str, np.ndarray]) -> None:
-        """Keep the row of each text, (D,); a text that has one already keeps it."""
+        """Store the row of each text, (D,); existing rows are not replaced."""
         if not rows:
             return
         today = _today()
@@ -195,7 +196,7 @@ class TextStore:
             self._bear(error)
 
     def known(self, texts: Iterable[str]) -> set[str]:
-        """Return those of the texts of which any encoder's row is kept.
+        """Return the texts that have a stored row of any encoder.
 
         Raises:
             OSError, sqlite3.Error: the file cannot be read.
@@ -212,7 +213,7 @@ class TextStore:
         return known_texts
 
     def forget(self, texts: Iterable[str]) -> int:
-        """Remove what every encoder made of these texts. Returns the number of rows removed.
+        """Remove the rows of these texts for all encoders; returns their number.
 
         Raises:
             OSError, sqlite3.Error: they may still be there.
@@ -227,12 +228,12 @@ class TextStore:
                 n_removed = database.executemany(
                     "DELETE FROM rows WHERE text = ?", [(digest,) for digest in digests]
                 ).rowcount
-            # What was removed must not stay readable in the journal.
+            # Removed rows must not remain readable in the journal.
             database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         return n_removed
 
     def keep_only(self, texts: Iterable[str]) -> int:
-        """Remove what every encoder made of all other texts. Returns the number of rows removed.
+        """Remove the rows of all other texts for all encoders; returns their number.
 
         Raises:
             OSError, sqlite3.Error: they may still be there.
@@ -270,7 +271,7 @@ class TextStore:
             )
 
     def _bear(self, error: Exception) -> None:
-        """Log what went wrong; a file that is no database any more makes room for a new one."""
+        """Log the error; a damaged database file is replaced by a new one."""
         damaged = isinstance(error, sqlite3.DatabaseError) and not isinstance(error, sqlite3.OperationalError)
         if not damaged:  # full, read-only, held by another for too long
             log.warning("%s cannot be used now (%s); texts are encoded again", self.path, error)
@@ -281,7 +282,7 @@ class TextStore:
 
 
 def _read_rows(database: sqlite3.Connection, encoder: str, digests: list[bytes]) -> dict[bytes, np.ndarray]:
-    """Return the stored rows of these texts by digest and note that they were read today."""
+    """Return the stored rows by digest and set their last-read day to today."""
     today = _today()
     rows: dict[bytes, np.ndarray] = {}
     stale: list[bytes] = []
@@ -314,7 +315,7 @@ def _today() -> int:
 
 
 def _used_bytes(database: sqlite3.Connection) -> int:
-    """Return the bytes of the file that are in use, without the pages that wait to be used again."""
+    """Return the bytes in use in the file, without free pages."""
     (size,), (n_pages,), (n_free,) = (
         database.execute(f"PRAGMA {name}").fetchone() for name in ("page_size", "page_count", "freelist_count")
     )

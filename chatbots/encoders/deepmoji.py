@@ -1,20 +1,19 @@
 """DeepMoji: emotion encoder that gives a distribution over 64 emoji.
 
-Emotion encoder of Ghandeharioun et al. (2019), fact sheet section 1.1. The weights are published by Hugging Face's
-port torchMoji and not shipped; without them `emotion.py` serves in its place. Network:
-`chatbots/models/published_encoders.py`.
+Emotion encoder of Ghandeharioun et al. (2019), fact sheet section 1.1. Hugging Face's port torchMoji publishes the
+weights; Confab does not ship them and uses `emotion.py` without them. Network: `chatbots/models/published_encoders.py`.
 
-From a text to word ids this follows Felbo et al. (2017) and torchMoji (MIT) in code of our own. What follows from
-running the port on Python 3 is kept, because the published figures were made so:
+The conversion of text to word ids is our own code after Felbo et al. (2017) and torchMoji (MIT). Quirks of the port on
+Python 3 are kept, because the published results depend on them:
 
 - elongated words ("soooo") are not shortened, because a test for ASCII always fails;
-- its pattern for emoji matches none of the pairs it was written for; an emoji is one token all the same,
-  since any character that nothing else takes is a token of its own;
-- an e-mail address becomes the token of mentions, because "@" and a word stand in it.
+- its pattern for emoji matches none of the pairs it was written for; an emoji is still one token, because any
+character that no other pattern matches is a token of its own;
+- an e-mail address becomes the token of mentions, because it contains "@" and a word.
 
-One deviation: the port asks the package text-unidecode what a sign looks like in ASCII; a table of our own
-holds the punctuation people type (quotes, dashes, opening marks). Rarer signs stay as they are, and are
-unknown to the published vocabulary, which is ASCII throughout.
+One deviation: the port converts symbols to ASCII with the package text-unidecode; a table here covers common
+punctuation (quotes, dashes, opening marks). Rarer symbols are left unchanged and are unknown to the published
+vocabulary, which is ASCII only.
 """
 
 from __future__ import annotations
@@ -79,7 +78,7 @@ _URL = (
 
 
 def _emoticons() -> str:
-    """Return the pattern of an emoticon: eyes, perhaps a nose, a mouth or a row of it; or one of nine others."""
+    """Return the pattern of an emoticon: eyes, optional nose, mouths; or nine others."""
     faces = ["-_-", "x_x", "^_^", "o.o", "o_o", "(:", "):", ");", "(;"]
     eyes = "|".join(map(re.escape, (">:", ":", "=", ";")))
     mouths = "|".join(f"{re.escape(mouth)}+" for mouth in "DdpPv)oO(3/|\\")
@@ -105,17 +104,17 @@ _KINDS = (  # the most specific first
     r"#+(?=#[a-zA-Z0-9_]+)|@+(?=@[a-zA-Z0-9_]+)|#+|@+",
     r".",
 )
-# Case makes no difference, for the port's titles switch it off in the whole pattern.
+# Case-insensitive, because the port's pattern for titles switches case off for the whole pattern.
 _TOKEN = re.compile(rf"\s+|({'|'.join(_KINDS)})", re.IGNORECASE)
 _HAS_MENTION, _HAS_URL = re.compile(_MENTION), re.compile(_URL)
 
 
 class DeepMojiVocabularyError(EncoderError, ValueError):
-    """A vocabulary that cannot be DeepMoji's; the message says why."""
+    """Error in a DeepMoji vocabulary; the message gives the reason."""
 
 
 def deepmoji_words(text: str) -> list[str]:
-    """Split a text into DeepMoji's words, in lower case; a text of white space alone has none.
+    """Split a text into DeepMoji's words, in lower case.
 
     Numbers, mentions, links and line breaks each become a special word.
     """
@@ -139,7 +138,7 @@ def _special(token: str) -> str:
 
 
 def word_ids(text: str, vocabulary: Mapping[str, int], max_words: int = MAX_WORDS) -> list[int]:
-    """Return the ids of a text's first words, at most `max_words`; words that are not known have id 1."""
+    """Return the ids of a text's first `max_words` words; unknown words have id 1."""
     return [vocabulary.get(word, 1) for word in deepmoji_words(text)[:max_words]]
 
 
@@ -147,7 +146,7 @@ def vocabulary_read(path: Path | str) -> dict[str, int]:
     """Read torchMoji's `vocabulary.json`, plain or gzip: word to id, the ten special words first.
 
     Raises:
-        VocabularyError: if it is no such file.
+        DeepMojiVocabularyError: the file is not such a vocabulary.
     """
     path = Path(path)
     data = path.read_bytes()
@@ -191,7 +190,7 @@ torchMoji ships has other names at 24, 36, 38, 44, 47, 48 and 58; the weights ar
 
 
 class DeepMojiEncoder:
-    """DeepMoji with the published weights, where a researcher has them.
+    """DeepMoji with the published weights, which a researcher must provide.
 
     Args:
         weights: torchMoji's `pytorch_model.bin`, or the same tensors as `.safetensors`.
@@ -233,7 +232,7 @@ class DeepMojiEncoder:
 
     @property
     def weights(self) -> np.ndarray:
-        """(64,) float32: 31 of them not 0."""
+        """(64,) float32 valence weights, 31 of them not 0."""
         return np.array(list(EMOJI.values()), dtype=np.float32)
 
     def unavailable_reason(self) -> str | None:
@@ -246,7 +245,7 @@ class DeepMojiEncoder:
         """Read weights and vocabulary; safe to call again.
 
         Raises:
-            EncoderError: if they are not here or do not fit each other.
+            EncoderError: a file is missing, or the files do not match.
         """
         with self._lock:
             if self._model is not None:
@@ -279,8 +278,8 @@ class DeepMojiEncoder:
     def encode(self, texts: Sequence[str]) -> np.ndarray:
         """Predict the emoji of texts; equal texts are encoded once.
 
-        The published torchMoji stops at a text without a token. Here such a text's row is uniform, 1/64 each, as
-        in the data sets of 2019.
+        The published torchMoji fails on a text without tokens. Here its row is uniform, 1/64 each, as in the data
+        sets of 2019.
 
         Returns:
             (N, 64) float32, each row a distribution.
@@ -292,7 +291,7 @@ class DeepMojiEncoder:
             place = {text: i for i, text in enumerate(dict.fromkeys(texts))}
             ids = [word_ids(text, self._vocabulary) for text in place]
             distributions = np.full((len(ids), len(EMOJI)), 1 / len(EMOJI), dtype=np.float32)
-            # Texts of a like length together: no step is spent on padding.
+            # Sorted by length, so that little time goes into padding.
             rows = sorted((i for i, words in enumerate(ids) if words), key=lambda i: len(ids[i]))
             n_rows = rows_that_fit(self.device, self._row_bytes())
             for start in range(0, len(rows), n_rows):
@@ -306,7 +305,7 @@ class DeepMojiEncoder:
         return distributions[[place[text] for text in texts]]
 
     def _row_bytes(self) -> int:
-        """Return the bytes of memory that the longest text takes."""
+        """Return the memory in bytes needed for the longest text."""
         return 4 * MAX_WORDS * 2 * 2 * 5 * int(self._model.lstm_0.H)
 
     def sentiment(self, p: np.ndarray) -> np.ndarray:

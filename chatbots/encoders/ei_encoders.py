@@ -1,14 +1,14 @@
-"""Encoders of EI models by name, and the inputs computed with them.
+"""Encoders of EI models by name, and the model inputs they compute.
 
     emotion_encoder_named("deepmoji", DeepMojiFiles(weights="…/pytorch_model.bin", vocabulary="…/vocabulary.json"))
     sentence_encoder_named("infersent", InferSentFiles(weights="…/infersent1.pkl", vectors="…/glove.840B.300d.txt"))
 
-Encoders come with the project, or are those of the 2019 paper where their files are named. Training makes its EI
-targets with them.
+Encoders are shipped with Confab, or are those of the 2019 paper if their files are configured. Training computes its
+EI targets with them.
 
-An input-only EI model (Ghandeharioun et al. 2019, the ablation "input only") reads each utterance's emotions and
-reduced sentence embedding: when it generates, too, both encoders run on every utterance, generated ones included. An
-empty utterance has uniform emotions, as in the released code.
+An input-only EI model (Ghandeharioun et al. 2019, ablation "input only") reads each utterance's emotions and reduced
+sentence embedding, so both encoders also run during generation, on generated utterances too. An empty utterance has
+uniform emotions, as in the released code.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class InferSentFiles(InputModel):
         weights: `infersent1.pkl` or `infersent2.pkl`, or the same tensors as `.safetensors`.
         vectors: GloVe's file for version 1, fastText's for version 2, unpacked.
         version: 1 or 2; the paper's is 1.
-        compat_padding: as the 2019 code: the padding of a batch takes part in version 1's maximum.
+        compat_padding: include the batch's padding in version 1's maximum, as the 2019 code does.
     """
 
     weights: str
@@ -80,7 +80,7 @@ class InferSentFiles(InputModel):
 
 
 class EncoderFiles(InputModel):
-    """The files of encoders that do not come with the project, where a researcher has them."""
+    """Paths of encoder files that are not shipped and a researcher must provide."""
 
     deepmoji: DeepMojiFiles | None = None
     infersent: InferSentFiles | None = None
@@ -90,11 +90,11 @@ def emotion_encoder_named(name: str, files: DeepMojiFiles | None = None, device:
     """Return the emotion encoder called `name`, not loaded.
 
     Args:
-        name: "goemotions", the head that is shipped, or "deepmoji".
+        name: "goemotions", the shipped head, or "deepmoji".
         files: DeepMoji's files.
 
     Raises:
-        ValueError: the name is another one, or DeepMoji's files are not named.
+        ValueError: the name is unknown, or DeepMoji's files are not configured.
     """
     if name == GOEMOTIONS:
         return emotion_encoder(device)
@@ -109,12 +109,11 @@ def sentence_encoder_named(name: str, files: InferSentFiles | None = None, devic
     """Return the sentence encoder called `name`, not loaded.
 
     Args:
-        name: "infersent", whose vectors keep their own lengths as in the paper, or a name that `encoder_get`
-            takes.
+        name: "infersent", whose vectors are not normalised, as in the paper, or a name for `encoder_get`.
         files: InferSent's files.
 
     Raises:
-        ValueError: InferSent's files are not named.
+        ValueError: InferSent's files are not configured.
     """
     if name != INFERSENT:
         return encoder_get(name, device)
@@ -149,10 +148,10 @@ def reads_encoders(manifest: Manifest) -> bool:
 def encoders_missing(manifest: Manifest, files: EncoderFiles) -> str | None:
     """Explain why the encoders cannot be used here, or return None.
 
-    They may be unavailable, or not those that the model was trained with.
+    They may be unavailable, or differ from those that the model was trained with.
 
     Args:
-        files: of the encoders that do not come with the project.
+        files: files of the encoders that are not shipped.
     """
     try:
         emotion, sentence = _encoders(manifest, files)
@@ -169,10 +168,10 @@ def encoders_missing(manifest: Manifest, files: EncoderFiles) -> str | None:
 
 
 def _encoders(manifest: Manifest, files: EncoderFiles, device: str = "cpu") -> tuple[EmotionEncoder, SentenceEncoder]:
-    """Return the encoders that the training's config names.
+    """Return the encoders of the training config.
 
     Raises:
-        ValueError: the files of one are not named.
+        ValueError: an encoder's files are not configured.
     """
     ei = (manifest.training.get("config") or {}).get("ei") or {}
     return (
@@ -185,14 +184,14 @@ class EIInputs:
     """Emotions and embeddings of utterances.
 
     Args:
-        folder: of the checkpoint, with the PCA its training fitted.
-        manifest: the checkpoint's.
-        files: of encoders that do not come with the project.
-        device: where the encoders compute.
+        folder: the checkpoint's folder, with the PCA fitted in training.
+        manifest: the checkpoint's manifest.
+        files: files of the encoders that are not shipped.
+        device: device of the encoders.
 
     Raises:
-        CheckpointError: the PCA is missing, damaged, or does not give the width the model reads.
-        ValueError: the files of an encoder are not named.
+        CheckpointError: the PCA is missing, damaged or of another width than the model expects.
+        ValueError: an encoder's files are not configured.
     """
 
     def __init__(self, folder: Path, manifest: Manifest, files: EncoderFiles, device: str = "cpu") -> None:

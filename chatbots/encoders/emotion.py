@@ -1,23 +1,23 @@
 """Emotion and sentiment of texts: encoders, valence weights, VADER.
 
-The default is a head of our own on the sentence encoder MiniLM, trained on GoEmotions (Demszky et al. 2020,
-"GoEmotions", ACL; 27 emotions and neutral) and shipped in `emotion_head/` with its card, `CARD.md`, and the command
-that trains it again. It stands where Ghandeharioun et al. (2019) have DeepMoji (`deepmoji.py`): its rows sum to 1, as
-DeepMoji's softmax over 64 emoji does, so cosine, cross-entropy and Σ_k w_k p_k mean the same for both.
+The default is Confab's own head on the sentence encoder MiniLM, trained on GoEmotions (Demszky et al. 2020,
+"GoEmotions", ACL; 27 emotions and neutral). It is shipped in `emotion_head/` with its model card, `CARD.md`, which
+gives the training command. It replaces the DeepMoji of Ghandeharioun et al. (2019) (`deepmoji.py`): its rows sum to 1
+like DeepMoji's softmax over 64 emoji, so cosine, cross-entropy and Σ_k w_k p_k mean the same for both.
 
-The head reads MiniLM's vectors, so callers who have those already pay next to nothing: `from_embeddings`. It runs
-in NumPy; no torch is loaded for it.
+The head reads MiniLM's vectors, so it costs almost nothing for callers who already have them (`from_embeddings`). It
+runs in NumPy without torch.
 
-`VALENCE` holds the weights w_k of the sentiment score. Ghandeharioun et al. weigh DeepMoji's 64 emoji by hand (fact
-sheet section 1.1); this is the same for the categories of GoEmotions. The numbers are our own judgement, in steps
-of a tenth, made once from the category definitions and fitted to no data. They follow the circumplex of affect
-(Russell 1980): pleasant above 0, unpleasant below, and the size says how sure and how strong the pleasantness is,
-whatever the arousal.
+`VALENCE` contains the weights w_k of the sentiment score. Ghandeharioun et al. weight DeepMoji's 64 emoji by hand
+(fact sheet section 1.1); these are the weights for the categories of GoEmotions. We assigned them once from the
+category definitions, in steps of 0.1, without fitting them to data. They follow the circumplex of affect (Russell
+1980): positive for pleasant, negative for unpleasant, with a size that reflects the certainty and strength of the
+valence regardless of arousal.
 
-VADER's compound score is sentiment by a word list: Hutto and Gilbert (2014), "VADER: A Parsimonious Rule-based Model
-for Sentiment Analysis of Social Media Text", ICWSM, by their own package `vaderSentiment`. One deviation: VADER knows
-its negations with a straight apostrophe only ("don't"), phones type a curly one ("don’t"), so the curly one is
-straightened first; without that "I don’t like it" would count as praise.
+VADER's compound score is lexicon-based sentiment: Hutto and Gilbert (2014), "VADER: A Parsimonious Rule-based Model
+for Sentiment Analysis of Social Media Text", ICWSM, computed with their package `vaderSentiment`. One deviation: VADER
+recognises negations only with a straight apostrophe ("don't"), but phones type a curly one ("don’t"). Curly
+apostrophes are therefore straightened first; otherwise "I don’t like it" would count as praise.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ class EmotionEncoder(Protocol):
 
     @property
     def weights(self) -> np.ndarray:
-        """(K,) float32: how pleasant each emotion is, in [-1, 1]."""
+        """(K,) float32 valence of each emotion, in [-1, 1]."""
         ...
 
     def unavailable_reason(self) -> str | None:
@@ -119,7 +119,7 @@ class EmotionEncoder(Protocol):
             (N, K) float32, each row a distribution: no entry below 0, sum 1. No text gives (0, K).
 
         Raises:
-            EncoderError: if it cannot be used here.
+            EncoderError: the encoder cannot be used here.
         """
         ...
 
@@ -129,10 +129,10 @@ class EmotionEncoder(Protocol):
 
 
 def sentiment_of(p: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """Return the sentiment Σ_k w_k p_k of each row, fact sheet section 1.2: (N, K) and (K,) to (N,) float32.
+    """Return the sentiment Σ_k w_k p_k of each row, (N,) float32.
 
     Raises:
-        ValueError: if `p` has not one column per weight.
+        ValueError: the number of columns of `p` differs from the number of weights.
     """
     if p.ndim != 2 or p.shape[1] != len(weights):
         raise ValueError(f"emotions have shape {p.shape}; they must be (N, {len(weights)})")
@@ -143,8 +143,8 @@ class EmotionHead:
     """Emotions by a small network on sentence vectors: 28 of GoEmotions' categories.
 
     Args:
-        folder: where the head's weights and manifest are; the shipped one by default.
-        sentence: the encoder whose vectors it reads, MiniLM.
+        folder: folder of the head's weights and manifest; the shipped one by default.
+        sentence: the sentence encoder that it reads, MiniLM.
     """
 
     def __init__(self, folder: Path | str = EMOTION_HEAD_FOLDER, sentence: SentenceEncoder | None = None) -> None:
@@ -155,7 +155,7 @@ class EmotionHead:
 
     @property
     def manifest(self) -> dict[str, Any]:
-        """Manifest that the training wrote next to the weights: digest, labels, thresholds, figures."""
+        """Manifest written by the training: digest, labels, thresholds and quality figures."""
         return _manifest(self.folder, (self.folder / MANIFEST_FILE).stat().st_mtime_ns)
 
     @property
@@ -188,7 +188,7 @@ class EmotionHead:
 
     @property
     def thresholds(self) -> np.ndarray:
-        """(28,) float32: an emotion counts as present where its share reaches this; chosen on valid."""
+        """(28,) float32 minimum share of a present emotion, chosen on the valid part."""
         return np.array(list(self.manifest["thresholds"].values()), dtype=np.float32)
 
     def unavailable_reason(self) -> str | None:
@@ -205,10 +205,10 @@ class EmotionHead:
         return self.sentence.unavailable_reason()
 
     def load(self) -> None:
-        """Read the weights; safe to call again. The sentence encoder loads when it is first needed.
+        """Read the weights; safe to call again. The sentence encoder loads on first use.
 
         Raises:
-            EncoderError: if they are missing, or are not those of the manifest.
+            EncoderError: the weights are missing or do not match the manifest.
         """
         with self._lock:
             if self._arrays is None:
@@ -234,17 +234,17 @@ class EmotionHead:
         return self.from_embeddings(self.sentence.encode(texts))
 
     def from_embeddings(self, embeddings: np.ndarray) -> np.ndarray:
-        """Predict the emotions of texts whose MiniLM vectors are at hand.
+        """Predict the emotions of texts from their MiniLM vectors.
 
         Args:
-            embeddings: (N, 384), rows of length 1, as the sentence encoder gives them.
+            embeddings: (N, 384) unit rows from the sentence encoder.
 
         Returns:
             (N, 28) float32, each row a distribution.
 
         Raises:
-            ValueError: for vectors of another shape.
-            EncoderError: if the head cannot be used here.
+            ValueError: the vectors have another shape.
+            EncoderError: the head cannot be used here.
         """
         self.load()
         w = self._arrays or {}
@@ -273,17 +273,17 @@ def head_forward(x: np.ndarray, w: Mapping[str, np.ndarray]) -> np.ndarray:
 
 @lru_cache(maxsize=8)
 def emotion_encoder(device: str = "cpu") -> EmotionHead:
-    """Return the default emotion encoder, which bots and metrics of this process share.
+    """Return the default emotion encoder, shared by this process's bots and metrics.
 
     Args:
-        device: where the sentence encoder beneath computes; the head itself is NumPy.
+        device: device of the sentence encoder; the head itself is NumPy.
     """
     return EmotionHead(sentence=sentence_encoder(device))
 
 
 @lru_cache(maxsize=8)
 def _manifest(folder: Path, mtime_ns: int) -> dict[str, Any]:
-    """Read the manifest. Its time of change is an argument so that a changed file is read again."""
+    """Read the manifest; the modification time is part of the cache key."""
     return dict(json.loads((folder / MANIFEST_FILE).read_text(encoding="utf-8")))
 
 
@@ -296,10 +296,10 @@ def _analyser() -> Any:
     from vaderSentiment.vaderSentiment import SentimentIntensityAnalyzer
 
     class Analyser(SentimentIntensityAnalyzer):  # type: ignore[misc]
-        """VADER, with the two rules that lower the whole text for each word shown its neighbours only.
+        """VADER with a faster version of the two rules that lower-case the whole text.
 
-        They look at most three words back and two ahead, so the scores are the same, and a text of 10,000
-        words takes a moment instead of seconds.
+        VADER applies them to the whole text for each word. They use at most three words before and two after it,
+        so passing only these gives the same scores, and a text of 10,000 words no longer takes seconds.
         """
 
         @staticmethod
@@ -318,7 +318,7 @@ def _analyser() -> Any:
 
 
 def vader_identity() -> Identity:
-    """Return the identity of what makes the scores: the package's version and how apostrophes are treated."""
+    """Return the identity of the scores: package version and treatment of apostrophes."""
     return Identity("vader", "1", {"vaderSentiment": package_version("vaderSentiment"), "apostrophes": "straight"})
 
 
@@ -326,18 +326,17 @@ def vader_scores(texts: Sequence[str]) -> np.ndarray:
     """Compute VADER's compound sentiment of each text.
 
     Returns:
-        (N,) float64 in [-1, 1]; negative, neutral (0: also a text with no word in it) or positive.
-        A text that stands in `texts` several times is scored once.
+        (N,) float64 in [-1, 1]; 0 is neutral, also for a text without words. Equal texts are scored once.
     """
     return vader_details(texts)[:, 0]
 
 
 def vader_details(texts: Sequence[str]) -> np.ndarray:
-    """Compute VADER's compound sentiment and how much of each text is negative, neutral and positive.
+    """Compute VADER's compound sentiment and negative, neutral and positive shares.
 
     Returns:
-        (N, 4) float64: compound in [-1, 1] as `vader_scores` gives it, then the three proportions, which
-        sum to about 1 (VADER rounds to three digits), or are all 0 for a text with no word in it.
+        (N, 4) float64: compound in [-1, 1] as in `vader_scores`, then the three proportions, which sum to about 1
+        (VADER rounds to three digits), or are all 0 for a text without words.
     """
     with _lock:
         analyser = _analyser()

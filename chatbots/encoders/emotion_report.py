@@ -1,7 +1,7 @@
 """Quality figures of the emotion head, and its model card.
 
-Thresholds come from the valid part, F1 from the test part, polarity from other data sets. The card,
-`emotion_head/CARD.md`, is written from the head's manifest.
+Thresholds are chosen on the valid part, F1 is measured on the test part, polarity on other data sets. The model card,
+`emotion_head/CARD.md`, is generated from the head's manifest.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ BERT_F1: dict[str, float] = dict(
 
 
 def f1_scores(present: np.ndarray, predicted: np.ndarray) -> np.ndarray:
-    """Return the F1 of each label: (N, K) and (N, K) bool to (K,), 0 where a label is neither present nor said."""
+    """Return each label's F1, (K,); 0 for a label neither present nor predicted."""
     correct = (present & predicted).sum(axis=0)
     either = present.sum(axis=0) + predicted.sum(axis=0)
     return 2 * correct / np.maximum(either, 1)
@@ -44,7 +44,7 @@ def thresholds_choose(p: np.ndarray, present: np.ndarray) -> np.ndarray:
         present: (N, K) bool.
 
     Returns:
-        (K,) thresholds; the middle of them where several are best.
+        (K,) thresholds; the middle one if several are best.
     """
     f1 = np.stack([f1_scores(present, p >= threshold) for threshold in GRID])  # (T, K)
     chosen = []
@@ -64,7 +64,7 @@ def test_figures(p: np.ndarray, present: np.ndarray, thresholds: np.ndarray) -> 
 
     Returns:
         Macro and micro F1, F1 per label, macro F1 of the single likeliest label, and the cross-entropy in
-        nats beside that of the labels' frequencies.
+        nats, with that of the label frequencies for comparison.
     """
     predicted = p >= thresholds
     f1 = f1_scores(present, predicted)
@@ -85,15 +85,15 @@ def test_figures(p: np.ndarray, present: np.ndarray, thresholds: np.ndarray) -> 
 
 
 def polarity_figures(scores: Mapping[str, np.ndarray], positive: np.ndarray) -> dict[str, Any]:
-    """Measure how well scores tell positive from negative texts.
+    """Measure how well scores separate positive from negative texts.
 
     Args:
-        scores: by name, (N,) sentiment scores; above 0 says positive.
+        scores: (N,) sentiment scores by name; above 0 means positive.
         positive: (N,) bool.
 
     Returns:
-        N and, per name, the balanced accuracy of the sign (mean of the recalls of both classes; a score of 0
-        is wrong in both) and the area under the ROC curve, which needs no threshold.
+        N and, per name, the balanced accuracy of the sign (mean recall of both classes; a score of 0 is always
+        wrong) and the area under the ROC curve, which needs no threshold.
     """
     from sklearn.metrics import roc_auc_score
 

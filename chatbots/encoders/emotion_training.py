@@ -1,12 +1,12 @@
 """Training the emotion head on GoEmotions: `manage.py train_emotion --data goemotions.jsonl.gz`.
 
-A comment may have several of the 28 labels (one in six has), yet metrics want one distribution per text, as
-DeepMoji's softmax is one. So a comment's target is its labels in equal shares, 1/n for each of n, and the head
-is a softmax trained by cross-entropy with these targets: p_k estimates the share of emotion k in what raters
-would say of the text. Nothing is weighted by class, so the shares stay calibrated; rare emotions are helped by
-their own thresholds alone, which are chosen on the valid part and serve the F1 of the card, no metric.
+A comment may have several of the 28 labels (one in six does), but metrics need one distribution per text, like
+DeepMoji's softmax. So the target gives each of a comment's n labels the share 1/n, and the head is a softmax trained
+with cross-entropy on these targets: p_k estimates the share of emotion k among the labels that raters would give.
+Classes are not weighted, so the shares stay calibrated. Each emotion has its own threshold, chosen on the valid part;
+this helps rare emotions in the model card's F1 and affects no metric.
 
-The test part and the sentiment sets are looked at once, after everything has been chosen.
+The test part and the sentiment sets are used only once, after all choices have been made.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ L = TypeVar("L", bound="_Line")
 
 
 class EmotionDataError(ValueError):
-    """Error in training data that cannot be used; the message explains what would be right."""
+    """Error in training data; the message explains the expected form."""
 
 
 class EmotionTraining(InputModel):
@@ -66,7 +66,7 @@ class EmotionTraining(InputModel):
     Attributes:
         hidden: hidden units.
         dropout: share of hidden units, and `input_dropout` of inputs, dropped in training.
-        learning_rate: of AdamW, falling to 0 along half a cosine.
+        learning_rate: initial rate of AdamW, which falls to 0 along half a cosine.
         weight_decay: of AdamW.
         batch_size: comments per step.
         epochs: passes over the train part; the epoch with the best valid loss is kept.
@@ -88,8 +88,8 @@ class Comments:
     """One part of GoEmotions.
 
     Attributes:
-        texts: N comments.
-        present: (N, 28) bool, which labels each has; at least one.
+        texts: the N comments.
+        present: (N, 28) bool, the labels of each comment; at least one.
     """
 
     texts: tuple[str, ...]
@@ -105,7 +105,7 @@ def config_read(path: Path | str) -> EmotionTraining:
     """Read a configuration.
 
     Raises:
-        ValuesError: with every unknown setting and every value that cannot be.
+        ValuesError: lists all unknown settings and invalid values.
     """
     try:
         return values_read(EmotionTraining, yaml_read(Path(path)), subject="the config")
@@ -141,10 +141,11 @@ def goemotions_read(path: Path | str) -> dict[str, Comments]:
 
 
 def sentiment_read(path: Path | str) -> tuple[list[str], np.ndarray]:
-    """Read texts with a polarity, for measuring: two classes (0, 1), or three of which 1 is neutral and left out.
+    """Read texts with a polarity, for measuring.
 
     Returns:
-        N texts and (N,) bool: whether each is positive.
+        N texts and (N,) bool, true for positive texts. Files have the classes 0 and 1, or 0 to 2, where 1 is neutral
+        and left out.
     """
     records = [(record.text, record.label) for record in _records(_Polar, Path(path))]
     top = max(label for _, label in records)
@@ -153,7 +154,7 @@ def sentiment_read(path: Path | str) -> tuple[list[str], np.ndarray]:
 
 
 class _Line(InputModel):
-    """Line of such a file; other keys are ignored."""
+    """Line of a data file; other keys are ignored."""
 
     model_config = ConfigDict(extra="ignore")
 
@@ -185,7 +186,7 @@ def _records(kind: type[L], path: Path) -> Iterator[L]:
 
 
 def vectors_of(texts: tuple[str, ...], encoder: SentenceEncoder) -> np.ndarray:
-    """Return (N, D) sentence vectors, which the cache folder keeps: another training encodes nothing."""
+    """Return (N, D) sentence vectors, cached for later trainings."""
     digest = hashlib.sha256(json.dumps(texts).encode()).hexdigest()
     identity = Identity("emotion_training_vectors", "1", {"encoder": encoder.identity.as_dict(), "texts": digest})
     return arrays_cached(identity, lambda: {"vectors": encoder.encode(texts)})["vectors"]
@@ -207,7 +208,7 @@ def head_train(
     with torch.random.fork_rng(devices=[]):  # dropout draws from torch's own generator
         torch.manual_seed(config.seed)
         best, losses = _fit(vectors, parts, config)
-    # Half precision: the file is half as long, and the shares differ in the fourth digit.
+    # Half precision halves the file and changes the shares only in the fourth digit.
     return {name: array.astype(np.float16) for name, array in best.items()}, losses
 
 
@@ -257,18 +258,18 @@ def emotion_train(
     """Train the head, measure it, and write weights, manifest and card.
 
     Args:
-        data: GoEmotions, as `goemotions_read` wants it.
+        data: GoEmotions, in the form of `goemotions_read`.
         config: the training configuration.
-        output: the folder written to.
+        output: output folder.
         measure: files of texts with a polarity (`sentiment_read`), for the card.
-        device: where the sentence encoder computes; the head is small enough for the CPU.
+        device: device of the sentence encoder; the head trains on the CPU.
 
     Returns:
         The manifest.
 
     Raises:
-        EmotionDataError, ValuesError: for data or a configuration that cannot be used.
-        EncoderError: if the sentence encoder is not here.
+        EmotionDataError, ValuesError: the data or the configuration is invalid.
+        EncoderError: the sentence encoder is missing.
     """
     from safetensors.numpy import save
 

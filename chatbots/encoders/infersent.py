@@ -1,7 +1,7 @@
-"""InferSent: sentence vectors of 4,096 numbers, the sentence encoder of Ghandeharioun et al. (2019).
+"""InferSent, the sentence encoder of Ghandeharioun et al. (2019), with 4,096 dimensions.
 
-Fact sheet section 1.3; Conneau et al. (2017). Version 1 reads GloVe vectors, version 2 fastText's. Weights and
-vectors are published by Facebook and Stanford and not shipped; without them `sentence.py` serves in its place.
+Fact sheet section 1.3; Conneau et al. (2017). Version 1 reads GloVe vectors, version 2 fastText's. Facebook and
+Stanford publish weights and vectors; Confab does not ship them and uses `sentence.py` without them.
 Network: `chatbots/models/published_encoders.py`; vectors: `published_files.py`.
 """
 
@@ -38,17 +38,17 @@ _VERSIONS = {1: _Version("<s>", "</s>", "glove"), 2: _Version("<p>", "</p>", "fa
 
 
 class InferSentEncoder:
-    """InferSent with the published weights, where a researcher has them; a `SentenceEncoder`.
+    """InferSent with the published weights, a `SentenceEncoder`.
 
     Args:
         weights: `infersent1.pkl` or `infersent2.pkl`, or the same tensors as `.safetensors`.
         vectors: GloVe's or fastText's file, unpacked.
         version: 1 or 2.
-        rows: how many of the most frequent word vectors are used; None: all that the texts need.
-        normalise: rows of length 1, as every `SentenceEncoder` gives them; false for the raw vectors that
-            the EI targets of the paper are made of.
-        compat: as the 2019 code: the padding of a batch takes part in version 1's maximum, so that a
-            vector depends on the other texts of its batch of 64, sorted by length. Only `compat` does.
+        rows: number of most frequent word vectors to use; None for all that the texts need.
+        normalise: scale rows to length 1, as every `SentenceEncoder` does; false for the raw vectors from which
+        the paper computes its EI targets.
+        compat: include the batch's padding in version 1's maximum, as the 2019 code does. A vector then depends on
+        the other texts of its batch of 64, sorted by length.
     """
 
     def __init__(
@@ -109,7 +109,7 @@ class InferSentEncoder:
         """Read the weights; safe to call again.
 
         Raises:
-            EncoderError: if weights or vectors are not here, or are of another form.
+            EncoderError: weights or vectors are missing or have another format.
         """
         with self._lock:
             if self._model is not None:
@@ -131,9 +131,9 @@ class InferSentEncoder:
     def words(self, text: str) -> list[str]:
         """Return a text's tokens between the version's markers.
 
-        These are NLTK's words with their case kept; version 2 brings them nearer to those of Moses by moving the
-        n of "n't". The published code splits sentences first, with data that must be downloaded. Leaving that
-        out changes only how a full stop inside a text of several sentences is treated.
+        The tokens are NLTK's words with their case kept; version 2 moves the n of "n't", which brings them closer to
+        Moses. The published code first splits sentences, which needs a download. Without this step only full stops
+        inside a text of several sentences are treated differently.
         """
         from nltk.tokenize import NLTKWordTokenizer
 
@@ -143,21 +143,21 @@ class InferSentEncoder:
         return [self._is.begin, *tokens, self._is.end]
 
     def encode(self, texts: Sequence[str]) -> np.ndarray:
-        """Encode texts, equal ones once (but with `compat`).
+        """Encode texts; equal texts are encoded once, except with `compat`.
 
-        Words without a vector are left out; with none left a text is its end marker.
+        Words without a vector are left out; if none are left, only the end marker is encoded.
 
         Returns:
-            (N, 4096) float32, rows of length 1 where `normalise` says so.
+            (N, 4096) float32, with rows of length 1 if `normalise` is set.
 
         Raises:
-            EncoderError: if it cannot be used here.
+            EncoderError: the encoder cannot be used here.
         """
         import torch
 
         with self._lock:
             self.load()
-            # In the 2019 code padding changes the vectors, so its batches must hold repeated texts, too.
+            # In the 2019 code padding changes the vectors, so its batches must include repeated texts.
             distinct = list(texts) if self.compat else list(dict.fromkeys(texts))
             place = {text: i for i, text in enumerate(distinct)}
             table = self._table(tokens := [self.words(text) for text in distinct])
@@ -179,15 +179,15 @@ class InferSentEncoder:
         return embeddings if self.compat else embeddings[[place[text] for text in texts]]
 
     def _n_rows(self, lengths: np.ndarray) -> int:
-        """Return the number of texts to read at once.
+        """Return the number of texts per batch.
 
-        Each word takes the states and gates of both directions.
+        Each word needs memory for the states and gates of both directions.
         """
         states = 5 * 2 * self._model.enc_lstm.hidden_size
         return rows_that_fit(self.device, 4 * states * int(lengths.max(initial=1)))
 
     def _table(self, tokens: Sequence[Sequence[str]]) -> VectorTable:
-        """Return the vectors of the words that may count."""
+        """Return the vectors that these tokens may use."""
         markers = {self._is.begin, self._is.end}
         if self.rows is None:
             table = self._vectors.table(words=markers.union(*tokens))

@@ -1,20 +1,20 @@
-"""Published files of encoders: weights read safely, and word vectors.
+"""Published encoder files: safe reading of weights, and word vectors.
 
-Weight files are read without running what is in them. Word vectors are read from word2vec's binary form, GloVe's and
-fastText's text:
+Weight files are read without executing code in them. Word vectors are read from word2vec's binary format and from the
+text formats of GloVe and fastText:
 
     vectors = FileVectors("GoogleNews-vectors-negative300.bin")
     table = vectors.table(words={"dog", "cat"})      # or: vectors.table(first=100_000)
     table.lookup("dog")                              # (300,)
 
-A file has millions of words and gigabytes; a study needs some thousands. One pass over the file keeps the rows
-asked for, and puts them in the cache folder (`cache.py`) as a memory-mapped file, so that the next process
-starts at once and many share the memory. A table has the interface of the distilled vectors (`word_vectors.py`) and
-takes their place in the word-coherence metrics; words keep their case, as these files have it.
+A file has gigabytes and millions of words, of which a study needs a few thousand. One pass over the file stores the
+requested rows in the cache folder (`cache.py`) as a memory-mapped file, so the next process starts at once and
+processes share the memory. A table has the interface of the distilled vectors (`word_vectors.py`) and can replace
+them in the word-coherence metrics; words keep their case, as in these files.
 
 Word2vec: Mikolov et al. (2013), "Distributed Representations of Words and Phrases", NeurIPS. GloVe: Pennington
 et al. (2014), EMNLP. fastText: Mikolov et al. (2018), "Advances in Pre-Training Distributed Word
-Representations", LREC. Nothing is downloaded here; `VECTOR_PROVENANCE` says where researchers have them from.
+Representations", LREC. Nothing is downloaded here; `VECTOR_PROVENANCE` gives the download addresses.
 """
 
 from __future__ import annotations
@@ -45,13 +45,13 @@ if TYPE_CHECKING:
 
 
 def weights_read(path: Path) -> dict[str, Tensor]:
-    """Read tensors by name from a `.safetensors` file, or from a PyTorch file that holds tensors alone.
+    """Read tensors by name from a `.safetensors` or tensor-only PyTorch file.
 
-    PyTorch's files are pickles; torch's restricted unpickler refuses whatever is no tensor, so nothing in
-    the file can run.
+    PyTorch's files are pickles; torch's restricted unpickler rejects everything except tensors, so no code in the
+    file can run.
 
     Raises:
-        EncoderError: if the file is broken or holds anything else.
+        EncoderError: the file is damaged or contains anything else.
     """
     try:
         if path.suffix == ".safetensors":
@@ -70,7 +70,7 @@ def weights_read(path: Path) -> dict[str, Tensor]:
 
 
 def file_sha256(path: Path) -> str | None:
-    """Return the digest of a file, read once as long as it does not change; None where there is none."""
+    """Return the digest of a file, cached until it changes; None without a file."""
     try:
         stamp = path.stat()
     except FileNotFoundError:
@@ -112,14 +112,14 @@ _MAX_WORD = 10_000  # bytes; a "word" beyond is a sign of another kind of file
 
 
 class VectorFileError(EncoderError, ValueError):
-    """A file of word vectors that cannot be read; the message says where and why."""
+    """Error in a file of word vectors; the message gives location and reason."""
 
 
 class VectorTable:
-    """The vectors of chosen words; may be used from any thread.
+    """Vectors of selected words, usable from any thread.
 
     Args:
-        identity, provenance: file and format they are from.
+        identity, provenance: those of the file and its format.
         words: V words.
         vectors: (V, D) float32.
         asked: all words that were looked for, found or not; None where a part of the file was taken.
@@ -144,10 +144,10 @@ class VectorTable:
         return int(self._vectors.shape[1])
 
     def lookup(self, token: str) -> np.ndarray | None:
-        """Return the vector of a word as it is written, (D,) float32 and read-only, or None if it has none.
+        """Return a word's vector, (D,) float32 and read-only, or None.
 
         Raises:
-            KeyError: the table was not made for this word, so it cannot know.
+            KeyError: the word was not requested when the table was made.
         """
         row = self._rows.get(token)
         if row is not None:
@@ -161,16 +161,16 @@ class VectorTable:
         return [self.lookup(token) for token in tokens]
 
     def matrix(self, tokens: Sequence[str]) -> np.ndarray:
-        """Return the vectors of those tokens that are known, in order: (n_known, D) float32."""
+        """Return the vectors of the known tokens, in order: (n_known, D) float32."""
         known = [vector for vector in self.vectors(tokens) if vector is not None]
         return np.stack(known) if known else np.zeros((0, self.dimension), dtype=np.float32)
 
     def unavailable_reason(self) -> str | None:
-        """Return None: the file was there when the table was made."""
+        """Return None, because a table is only made from an existing file."""
         return None
 
     def load(self) -> None:
-        """Do nothing: the vectors are there. The interface that distilled word vectors share has this method."""
+        """Do nothing; part of the interface shared with distilled word vectors."""
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -195,7 +195,7 @@ class FileVectors:
 
     @property
     def identity(self) -> Identity:
-        """Known by size and first and last blocks: a digest of gigabytes would take minutes."""
+        """Identity from the file's size, beginning and end, because hashing gigabytes takes minutes."""
         return Identity("word_vector_file", "1", {"format": self.format, "file": _fingerprint(self.path)})
 
     @property
@@ -208,18 +208,18 @@ class FileVectors:
         return f"there is no file {self.path}; to have it: {self.provenance.fetch}"
 
     def table(self, words: Collection[str] | None = None, first: int | None = None) -> VectorTable:
-        """Make a table of the words asked for, and of the file's first rows, its most frequent words.
+        """Make a table of the given words and of the file's first rows.
 
         Args:
-            words: words as the file writes them; those it does not have are known to have no vector.
-            first: rows from the top of the file, which with `words` are then the whole vocabulary.
+            words: words as spelled in the file; the table reports missing ones as words without a vector.
+            first: number of rows from the top of the file, its most frequent words.
 
         Returns:
-            The table, memory-mapped from the cache folder where that can be written.
+            The table, memory-mapped if the cache folder is writable.
 
         Raises:
-            VectorFileError: if the file is missing, cut off or of another form.
-            ValueError: if neither is given.
+            VectorFileError: the file is missing, truncated or of another format.
+            ValueError: neither argument is given.
         """
         if words is None and first is None:
             raise ValueError("say which words, or how many of the first rows")
@@ -242,7 +242,7 @@ class FileVectors:
         return VectorTable(source, self.provenance, *stored)
 
     def _make(self, folder: Path, choice: _Choice) -> tuple[list[str], np.ndarray]:
-        """Read the file once; into the cache folder if that can be, else into memory."""
+        """Read the file once, into the cache folder if possible, otherwise into memory."""
         width = self._width()
         words: list[str] = []
         try:
@@ -261,7 +261,7 @@ class FileVectors:
                     words.append(word)
                     file.write(vector.tobytes())
             (part / _WORDS).write_text(json.dumps([width, words]), encoding="utf-8")
-            os.rename(part, folder)  # whole or not at all
+            os.rename(part, folder)  # atomic
         except BaseException:
             shutil.rmtree(part, ignore_errors=True)
             raise
@@ -277,7 +277,7 @@ class FileVectors:
             return _header(file, self.path)[1]
 
     def _rows(self, choice: _Choice) -> Iterator[tuple[str, np.ndarray]]:
-        """Yield the chosen words with their vectors, in the file's order; of a word that comes twice, the first."""
+        """Yield the selected words with their vectors in file order, without duplicates."""
         seen: set[bytes] = set()
         rows = (
             _binary_rows(self.path, choice)
@@ -302,7 +302,7 @@ class _Choice:
         self.missing = set(self.words)
 
     def done(self, row: int) -> bool:
-        """Return True if nothing from this row on can be chosen."""
+        """Return True if no row from here on can be selected."""
         return row >= self.first and not self.missing
 
 
@@ -372,7 +372,7 @@ def _finite(vector: np.ndarray, location: str) -> np.ndarray:
 
 
 def _stored(folder: Path) -> tuple[list[str], np.ndarray] | None:
-    """Return the words and vectors in the cache folder, or None where it is missing or damaged."""
+    """Return the words and vectors in the cache folder; None if missing or damaged."""
     try:
         width, words = json.loads((folder / _WORDS).read_text(encoding="utf-8"))
         if not words:
@@ -398,7 +398,7 @@ def _format_of(path: Path) -> VectorFormat:
 
 
 def _fingerprint(path: Path) -> str | None:
-    """Return a digest of a file's size, beginning and end; None where there is no file."""
+    """Return a digest of a file's size, beginning and end; None without a file."""
     try:
         size = path.stat().st_size
         with path.open("rb") as file:

