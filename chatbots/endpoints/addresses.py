@@ -1,13 +1,13 @@
-"""Shared state of a process's endpoint bots at one address: connections, places, pauses, circuit breaker.
+"""Shared state of a process's endpoint bots at one address.
 
-Ten bots at one address are one customer to it. So they wait together when it asks for patience, keep
-together to the most requests at once, and together leave it alone for a while when it is down. HTTP errors, 429 too,
-count for the model that was asked; refused connections, failed look-ups and TLS for the address, and so does a 429 that
-says that the limit is the account's.
+Bots at one address are a single client to its server. So they share the connections, the limit of concurrent
+requests, the pauses that the server asks for, and a circuit breaker. HTTP errors, including 429, count for the
+requested model. Refused connections, failed look-ups, TLS errors and a 429 for the whole account count for the
+address.
 
-An address may be limited to public networks. The limit is checked at each connection, of the very IP address that is
-then connected to: a name that leads elsewhere at the second look-up gains nothing. Redirects are never followed. Where
-a proxy makes the connections, what it may reach is its own affair.
+An address may be restricted to public networks. Each connection checks the same IP address that it then connects to,
+so DNS rebinding does not help an attacker. Redirects are never followed. Connections through a proxy are not checked;
+the proxy has its own rules.
 """
 
 from __future__ import annotations
@@ -46,18 +46,18 @@ JITTER = 0.25
 
 
 class AddressRests(BotError):
-    """A request was not made, because the address is down or asks for more patience than there is."""
+    """Request not sent: the address is down, or its pause exceeds the deadline."""
 
 
 class Customer(Protocol):
-    """A bot that asks an address."""
+    """Bot that sends requests to an address."""
 
     concurrency: int
 
 
 @dataclass(slots=True)
 class _Breaker:
-    """Failures in a row, and the time until which no request is sent."""
+    """Number of consecutive failures, and the time until which no request is sent."""
 
     n_failed: int = 0
     reason: str = ""
@@ -66,16 +66,16 @@ class _Breaker:
 
 @dataclass(frozen=True, slots=True)
 class _Pause:
-    """Time until which an address or a model asks for no request, and its words."""
+    """Pause requested by an address or model: its end, and the server's message."""
 
     until: float
     reason: str
 
 
 class Address:
-    """One address, as this process knows it.
+    """State of one address in this process.
 
-    Its places are those of an event loop, of which a process that serves bots has one.
+    The request limit belongs to an event loop, of which a process that serves bots has one.
     """
 
     def __init__(self, url: str, *, public_only: bool = False) -> None:
@@ -89,15 +89,15 @@ class Address:
 
     @asynccontextmanager
     async def client(self, model: str) -> AsyncIterator[httpx2.AsyncClient]:
-        """Wait for a place for one request of a model and give the client; the place is free again when the block ends.
+        """Yield the client once a request of this model may be sent.
 
-        A pause that the address asked for is waited out.
+        Waits for requested pauses and for a free request slot, which is released when the block ends.
 
         Raises:
-            AddressRests: the address, or this model there, failed too often and is left alone for a while.
+            AddressRests: the circuit breaker of the address or model is open, or the pause exceeds the deadline.
         """
         client, limiter = self._of_loop()
-        # Where the bots name different numbers, the smallest holds.
+        # If the bots have different limits, the smallest applies.
         limiter.total_tokens = min((bot.concurrency for bot in self.customers), default=1)
         place = object()
         await limiter.acquire_on_behalf_of(place)
@@ -112,15 +112,16 @@ class Address:
             limiter.release_on_behalf_of(place)
 
     def answered(self, model: str) -> None:
-        """Record that the model answered, whatever it said: it and the address can be reached."""
+        """Record any response of the model: it and the address can be reached."""
         with self._lock:
             self._breakers.pop(None, None)
             self._breakers.pop(model, None)
 
     def failed(self, reason: str, model: str | None) -> None:
-        """Record a failure of one model, or, with None, of the address; after several, it rests for a while.
+        """Record a failure of a model or, with None, of the address.
 
-        A broken model must take no turns from the other models of its address.
+        After several failures no requests are sent for a while. Models are counted separately, so that a broken one does
+        not block the other models of its address.
         """
         with self._lock:
             if model is not None:  # the address itself can be reached
@@ -132,9 +133,9 @@ class Address:
                 breaker.rests_until = monotonic() + REST_S
 
     def pause(self, seconds: float, model: str | None, reason: str) -> None:
-        """Send nothing to one model, or with None to the address, because the server asked for it in these words.
+        """Pause requests to a model or, with None, to the address.
 
-        After `LONGEST_PAUSE_S` it is asked again.
+        The pause lasts at most `LONGEST_PAUSE_S`; `reason` is the server's message.
         """
         until = monotonic() + min(seconds, LONGEST_PAUSE_S)
         name = self.url if model is None else f"the model {model} at {self.url}"
@@ -151,7 +152,7 @@ class Address:
                 if breaker is None or breaker.n_failed < FAILURES_BEFORE_REST:
                     continue
                 if now >= breaker.rests_until:
-                    breaker.rests_until = now + REST_S  # this one tries it; nobody else does meanwhile
+                    breaker.rests_until = now + REST_S  # only this request tries it
                     continue
                 target = self.url if key is None else f"the model {model} at {self.url}"
                 raise AddressRests(
@@ -160,7 +161,7 @@ class Address:
                 )
 
     def _of_loop(self) -> tuple[httpx2.AsyncClient, anyio.CapacityLimiter]:
-        """Return the client and the places of the running event loop; connections cannot move between loops."""
+        """Return the running event loop's client and limiter; connections cannot move between loops."""
         import anyio
         import httpx2
 
@@ -169,7 +170,7 @@ class Address:
             for closed_loop in [known_loop for known_loop in self._of_loops if known_loop.is_closed()]:
                 del self._of_loops[closed_loop]
             if loop not in self._of_loops:
-                # The places are the limit; the client's own would only be a second queue.
+                # The limiter is the only queue; the client's own limit would add a second one.
                 limits = httpx2.Limits(max_connections=None, keepalive_expiry=30)
                 client = httpx2.AsyncClient(limits=limits, follow_redirects=False)
                 if self.public_only:
@@ -195,9 +196,9 @@ _NEVER_PUBLIC = tuple(
 
 
 def is_public(ip: str) -> bool:
-    """Return True if an IP address is one of the public internet: not of this machine, nor of a private network."""
+    """Return True if an IP address belongs to the public internet."""
     address: IPv4Address | IPv6Address = ip_address(ip.partition("%")[0])
-    if address in _NAT64:  # the address behind it counts: networks with IPv6 alone reach the whole internet by it
+    if address in _NAT64:  # check the embedded address: IPv6-only networks reach all IPv4 hosts through it
         address = IPv4Address(int(address) & 0xFFFFFFFF)
     inner = getattr(address, "sixtofour", None) or address
     if any(inner in network or address in network for network in _NEVER_PUBLIC):
@@ -206,7 +207,7 @@ def is_public(ip: str) -> bool:
 
 
 def private_refusal(host: str, ips: Iterable[str]) -> str:
-    """Explain that a host may not be asked because one of its IP addresses is not public; empty if all are."""
+    """Explain that a host has a non-public IP address; empty if all are public."""
     private = next((ip for ip in ips if not is_public(ip)), None)
     if private is None:
         return ""
@@ -218,7 +219,7 @@ def private_refusal(host: str, ips: Iterable[str]) -> str:
 
 
 def _public_network() -> Any:
-    """Make the network of a client that connects to public addresses alone."""
+    """Return a network backend that connects only to public addresses."""
     import httpcore2
     from anyio import getaddrinfo
 
@@ -243,9 +244,9 @@ def _public_network() -> Any:
 
 
 def refusal(url: str, *, public_only: bool = False) -> str:
-    """Explain why no connection to the server of an address can be made.
+    """Explain why an address's server cannot be reached.
 
-    Empty if one can, or if a proxy makes it.
+    Empty if it can be reached, or if connections go through a proxy.
     """
     parts = urlsplit(url)
     host, port = parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80)
@@ -264,17 +265,17 @@ def refusal(url: str, *, public_only: bool = False) -> str:
 
 
 def format_wait(seconds: float) -> str:
-    """Return a length of time in the unit that suits it."""
+    """Return a duration in seconds, minutes or hours."""
     if seconds < 2 * 60:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 2 * 3600 else f"{seconds / 3600:.0f} h"
 
 
 async def wait(seconds: float, reason: str) -> None:
-    """Wait so long, and a little longer by chance.
+    """Wait for this time plus a small random delay.
 
     Raises:
-        AddressRests: at once, if the reply's deadline comes before.
+        AddressRests: immediately, if the reply's deadline is earlier.
     """
     if seconds <= 0:
         return
@@ -293,9 +294,9 @@ _addresses_lock = threading.Lock()
 
 
 def address_of(url: str, customer: Customer, *, public_only: bool = False) -> Address:
-    """Return the one address of this URL and count `customer` among the bots that ask it.
+    """Return the shared address of this URL and register `customer` with it.
 
-    The address is forgotten together with the last of them.
+    The address is forgotten together with its last bot.
     """
     url = url.rstrip("/")
     with _addresses_lock:

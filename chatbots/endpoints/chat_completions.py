@@ -1,6 +1,6 @@
-"""One streamed call of an OpenAI-compatible chat-completions endpoint, and what can go wrong with it.
+"""A single streamed call of an OpenAI-compatible chat-completions endpoint.
 
-The servers that speak this format differ at its edges, so nothing that one sends is taken on trust.
+Servers with this format differ in details, so all they send is validated.
 """
 
 from __future__ import annotations
@@ -52,12 +52,12 @@ LikelyTokens = tuple[str, tuple[tuple[str, float], ...]]
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """A piece of the stream: text, reasoning, calls, images, why the model ended, tokens; each may be absent.
+    """Part of the stream; every field may be absent.
 
-    `finish` is in lower case, `finish_detail` the provider's own word for it.
+    `finish` is the finish reason in lower case, `finish_detail` the provider's own term.
 
-    `likely` are the piece's tokens, each with the likeliest ones in its place and their log-probabilities, where they
-    were asked for (`logprobs`) and given.
+    `likely` has the piece's tokens, each with its likeliest alternatives and their log-probabilities, if they were
+    requested (`logprobs`) and returned.
     """
 
     text: str = ""
@@ -79,7 +79,7 @@ async def call(
     connect_timeout_s: float,
     read_timeout_s: float,
 ) -> AsyncGenerator[Chunk, None]:
-    """Yield the chunks of one streamed completion, until the endpoint says that it is done.
+    """Yield the chunks of one streamed completion until its end.
 
     Raises:
         CallFailed: the call was refused, broke off or took too long.
@@ -111,7 +111,7 @@ async def call(
             stream = aiter(_events(head, data, response.request))
             while True:
                 try:
-                    # Counts and the end of the stream may follow the reply, or nothing but heartbeats.
+                    # After the reply come token counts and the end of the stream, or only heartbeats.
                     async with asyncio.timeout_at(end_by):
                         event = await anext(stream, None)
                 except TimeoutError:
@@ -133,7 +133,7 @@ async def call(
                             return
                         raise
                     has_text = has_text or bool(chunk.text)
-                    # Behind a tool's call the reply goes on.
+                    # The reply continues after a tool call.
                     finish = chunk.finish or (None if finish in _TOOL_ENDS and chunk.text else finish)
                     yield chunk
                 if end_by is None and finish is not None and finish not in _TOOL_ENDS:
@@ -143,7 +143,7 @@ async def call(
     except httpx2.ConnectError as error:
         raise CallFailed(f"no connection ({error})", is_free=True, is_down=True, is_of_address=True) from error
     except httpx2.TransportError as error:
-        if finish is not None:  # The model had ended its reply: nothing of it is missing.
+        if finish is not None:  # The model had ended its reply, so it is complete.
             return
         if isinstance(error, httpx2.SSEError):
             raise CallFailed(f"it sent an invalid event stream: {error}") from error
@@ -154,12 +154,12 @@ async def call(
 
 
 def is_good_end(finish: str) -> bool:
-    """Return True if a finish reason ends a reply that counts; a tool's call may follow text."""
+    """Return True if a finish reason ends a valid reply; tool calls may follow text."""
     return finish in _GOOD_ENDS or finish in _TOOL_ENDS
 
 
 def read_bad_end(finish: str, reason: str) -> CallFailed:
-    """Return the error of a reply that ended in another way; `reason` is the endpoint's own word for it."""
+    """Return the error for any other finish reason; `reason` is the endpoint's term."""
     if finish in _CONTENT_ENDS:
         return CallFailed(
             f"a content filter ended the reply (finish reason {quote(finish)})", passes=False, is_content=True
@@ -169,7 +169,7 @@ def read_bad_end(finish: str, reason: str) -> CallFailed:
 
 
 async def _head(data: AsyncIterator[bytes]) -> bytes:
-    """Read until the body shows what it is; without a byte-order mark."""
+    """Read the body until its format is clear; strips a byte-order mark."""
     head = b""
     async for part in data:
         head += part
@@ -179,14 +179,14 @@ async def _head(data: AsyncIterator[bytes]) -> bytes:
 
 
 def _events(head: bytes, data: AsyncIterator[bytes], request: httpx2.Request) -> httpx2.EventSource:
-    """Read a body as events in UTF-8, whatever its headers call it."""
+    """Read a body as UTF-8 events, regardless of its headers."""
     import httpx2
 
     async def body() -> AsyncIterator[bytes]:
         yield head
         async for part in data:
             yield part
-        yield b"\n\n"  # Some end with `data: [DONE]` alone, and only a blank line ends an event.
+        yield b"\n\n"  # Some streams end with `data: [DONE]` without the blank line that ends an event.
 
     kind = {"content-type": "text/event-stream; charset=utf-8"}
     response = httpx2.Response(200, headers=kind, content=body(), request=request)
@@ -194,19 +194,19 @@ def _events(head: bytes, data: AsyncIterator[bytes], request: httpx2.Request) ->
 
 
 async def _read_completion(head: bytes, data: AsyncIterator[bytes]) -> Chunk:
-    """Read a whole completion, or an error, from an endpoint that does not stream."""
+    """Read a completion, or an error, from an endpoint that does not stream."""
     body = bytearray(head)
     async for part in data:
         body += part
         if len(body) > _MOST_WHOLE_BYTES:
             raise CallFailed(f"it sent a response of more than {_MOST_WHOLE_BYTES:,} bytes")
     chunk = _chunk(body.decode("utf-8", "replace"), is_whole=True)
-    # A server that gives no reason has given all that it will say.
+    # Without a finish reason the reply is taken as complete.
     return replace(chunk, finish=chunk.finish or "stop")
 
 
 async def _refused(response: httpx2.Response, base_url: str) -> CallFailed:
-    """Read the error of a response that is no stream."""
+    """Read the error of a response that is not a stream."""
     if response.is_redirect:
         return redirect_refused(response.status_code, response.headers.get("location", ""))
     content = b""
@@ -218,15 +218,15 @@ async def _refused(response: httpx2.Response, base_url: str) -> CallFailed:
 
 
 def _chunk(data: str, *, is_error: bool = False, is_whole: bool = False, has_text: bool = False) -> Chunk:
-    """Parse one event's data, or a whole answer.
+    """Parse the data of one event, or a whole response.
 
     Args:
-        is_error: the endpoint calls the event an error.
-        is_whole: nothing came before it, so an error has cost nothing.
-        has_text: text of the reply came before.
+        is_error: the endpoint marks the event as an error.
+        is_whole: this is the first event, so an error has cost nothing.
+        has_text: part of the reply's text has been received.
 
     Raises:
-        CallFailed: it is an error, or nothing that the format knows.
+        CallFailed: it is an error, or does not follow the format.
     """
     try:
         body = unwrap(json.loads(data))
@@ -245,7 +245,7 @@ def _chunk(data: str, *, is_error: bool = False, is_whole: bool = False, has_tex
         error_body = {"error": error}
         raise read_broken_off(error_body, json.dumps(error_body), is_free=False)
     delta, message = choice.get("delta"), choice.get("message")
-    # A `message` beside a `delta` repeats what the deltas said, if they said anything.
+    # A `message` next to a `delta` repeats the text of the deltas, if they had any.
     if isinstance(message, dict) and not (isinstance(delta, dict) and (has_text or _text(delta) or not _text(message))):
         delta = message
     delta = delta if isinstance(delta, dict) else {"content": choice.get("text")}
@@ -263,7 +263,7 @@ def _chunk(data: str, *, is_error: bool = False, is_whole: bool = False, has_tex
 
 
 def _choice(choices: Any) -> dict[str, Any]:
-    """Return the first of the model's choices; an event may hold others only."""
+    """Return the model's first choice, which an event may lack."""
     for choice in choices if isinstance(choices, list) else ():
         if isinstance(choice, dict) and not choice.get("index"):
             return choice
@@ -271,7 +271,7 @@ def _choice(choices: Any) -> dict[str, Any]:
 
 
 def _text(delta: dict[str, Any]) -> str:
-    """Return the text of a delta without its reasoning; a refusal counts as text."""
+    """Return the text of a delta without reasoning; a refusal counts as text."""
     text = _parts(delta.get("content"), "text", ("text", "output_text")) or _parts(delta.get("refusal"), "text", ())
     return text or _parts(delta.get("content"), "refusal", ("refusal",))
 
@@ -280,7 +280,7 @@ def _reasoning(delta: dict[str, Any]) -> str:
     """Return the reasoning of a delta.
 
     `reasoning_content` is DeepSeek's, llama.cpp's and older vLLM's field, `reasoning` Ollama's, Groq's and vLLM's;
-    OpenRouter sends both. Mistral has parts of the content.
+    OpenRouter sends both. Mistral puts it into parts of the content.
     """
     for name in ("reasoning_content", "reasoning"):
         if isinstance(text := delta.get(name), str) and text:
@@ -292,7 +292,7 @@ def _reasoning(delta: dict[str, Any]) -> str:
 
 
 def _parts(content: Any, field: str, kinds: tuple[str, ...]) -> str:
-    """Return a text, or the texts of the parts that it is made of; a part may stand alone."""
+    """Return a text, or the joined texts of its parts; accepts a single part."""
     if isinstance(content, str):
         return content if field == "text" else ""
     texts = []
@@ -306,7 +306,7 @@ def _parts(content: Any, field: str, kinds: tuple[str, ...]) -> str:
 def _images(delta: dict[str, Any]) -> Iterator[str]:
     """Yield the addresses of the images in a delta.
 
-    OpenRouter, LiteLLM and Vercel send a list `images` beside the content, vLLM-Omni parts of the content.
+    OpenRouter, LiteLLM and Vercel send a list `images` next to the content, vLLM-Omni parts of the content.
     """
     for entries in (delta.get("images"), delta.get("content")):
         for entry in entries if isinstance(entries, list) else ():
@@ -349,12 +349,12 @@ def _failed(entry: dict[str, Any]) -> bool:
 
 
 def _written(value: Any) -> str:
-    """Return a text as it is, and another value as JSON."""
+    """Return a string unchanged, and any other value as JSON."""
     return value if isinstance(value, str) else "" if value is None else json.dumps(value, ensure_ascii=False)
 
 
 def _likely(logprobs: Any) -> tuple[LikelyTokens, ...]:
-    """Return the tokens with their alternatives; none where the endpoint gives them in no form known here."""
+    """Return the tokens with their alternatives; none if the format is unknown."""
     content = logprobs.get("content") if isinstance(logprobs, dict) else None
     return tuple(
         (token["token"], _alternatives(token.get("top_logprobs")))

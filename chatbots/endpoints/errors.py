@@ -1,4 +1,4 @@
-"""Errors of endpoints: what they say, whether trying again may help, and what the researcher can change."""
+"""Errors of endpoints: messages, retries, and advice for the researcher."""
 
 from __future__ import annotations
 
@@ -75,18 +75,18 @@ MOST_ERROR_CHARS = 300
 
 
 class CallFailed(BotError):
-    """A call gave no complete reply.
+    """Failure of a call to return a complete reply.
 
     Args:
-        text: what went wrong, in a sentence.
-        passes: the same call may succeed a moment later.
-        is_free: the endpoint refused the call or never heard of it, so it cost nothing.
-        is_down: the address or the model has trouble, whatever is asked of it.
-        is_of_address: the trouble is the address's, whichever model is asked.
-        is_about_system: the model's template takes no system message there.
-        is_content: a filter refused what the conversation says.
-        rejected_params: fields of the request that the endpoint says it does not take.
-        retry_after_s: how long it asks to be left alone.
+        text: the problem, in one sentence.
+        passes: a retry may succeed.
+        is_free: the endpoint rejected or never received the call, so it cost nothing.
+        is_down: the address or the model fails for any request.
+        is_of_address: the problem affects all models of the address.
+        is_about_system: the model's template does not support a system message there.
+        is_content: a content filter refused the conversation.
+        rejected_params: request fields that the endpoint does not support.
+        retry_after_s: pause in seconds that the endpoint asks for.
     """
 
     def __init__(
@@ -142,7 +142,7 @@ def read_refusal(status: int, headers: Mapping[str, str], content: bytes, base_u
 
 
 def read_broken_off(body: dict[str, Any], data: str, *, is_free: bool) -> CallFailed:
-    """Return the error that a stream or a whole answer holds, in the endpoint's words.
+    """Return the error in a stream or a whole response, with the endpoint's message.
 
     Args:
         body: the error's JSON; data: its text.
@@ -164,7 +164,7 @@ def read_broken_off(body: dict[str, Any], data: str, *, is_free: bool) -> CallFa
 def redirect_refused(status: int, target: str) -> CallFailed:
     """Return the error for a redirect.
 
-    Following it would take the conversation, and perhaps the key, to an address that no researcher chose.
+    Following it would send the conversation, and perhaps the key, to an address that no researcher chose.
     """
     return CallFailed(
         f"HTTP {status}, it redirects to {target[:MOST_ERROR_CHARS]}, which is not followed; base_url in bots.yaml "
@@ -175,7 +175,7 @@ def redirect_refused(status: int, target: str) -> CallFailed:
 
 
 def address_advice(base_url: str) -> str:
-    """Name the usual mistakes in an address that serves no chat completions; empty if there is none."""
+    """Explain a common mistake in an address without chat completions; empty if none applies."""
     path = urlsplit(base_url).path.rstrip("/")
     if path.endswith("/completions"):
         short = base_url.rstrip("/").removesuffix("/completions").removesuffix("/chat")
@@ -186,12 +186,12 @@ def address_advice(base_url: str) -> str:
 
 
 def unwrap(body: Any) -> Any:
-    """Unwrap a list of one, in which some endpoints send an answer."""
+    """Unwrap the one-element list in which some endpoints send a response."""
     return body[0] if isinstance(body, list) and len(body) == 1 else body
 
 
 def read_message(content: bytes) -> str:
-    """Extract the words from the body of an error, shortened and without a page's tags."""
+    """Extract the message from an error body, shortened and without HTML tags."""
     text = content[:MOST_ERROR_BYTES].decode("utf-8", "replace")
     body = _parse(content)
     words: Any = text if body is None else body
@@ -205,12 +205,12 @@ def read_message(content: bytes) -> str:
 
 
 def has_error_words(body: Mapping[str, Any]) -> bool:
-    """Return True if a body without choices holds the words of an error."""
+    """Return True if a body without choices contains an error message."""
     return any(body.get(name) for name in _ERROR_WORDS)
 
 
 def retry_after_s(headers: Mapping[str, str]) -> float | None:
-    """Return the seconds that the endpoint asks to wait, by number or date; None if it asks for nothing readable."""
+    """Return the wait in seconds from Retry-After (number or date), or None."""
     value = headers.get("retry-after", "").strip()
     try:
         seconds = float(value)
@@ -229,13 +229,13 @@ def _parse(content: bytes) -> Any:
 
 
 def _parts_of(body: Any) -> list[Mapping[str, Any]]:
-    """Return the error's own object and what is around it."""
+    """Return the inner error object and the object around it."""
     inner = body.get("error") if isinstance(body, dict) else None
     return [part for part in (inner, body) if isinstance(part, dict)]
 
 
 def _status_of(body: Any) -> int | None:
-    """Return the HTTP status that an error in a body names, as a number or as text."""
+    """Return the HTTP status, number or text, in an error body."""
     for part in _parts_of(body):
         for name in ("code", "status", "status_code", "http_status"):
             with contextlib.suppress(ValueError):
@@ -249,12 +249,12 @@ def _code_of(body: Any) -> str:
 
 
 def _is_content(text: str) -> bool:
-    # A flagged account fails whatever the conversation says.
+    # A flagged account fails for any conversation.
     return bool(_CONTENT.search(text)) and not re.search(r"\b(?:your|this) (?:account|organi[sz]ation)\b", text)
 
 
 def _rejected_params(message: str, content: bytes) -> tuple[str, ...]:
-    """Return the fields of a request that an error refuses, in the order in which it names them."""
+    """Return the request fields that an error rejects, in its order."""
     if not _UNKNOWN_FIELD.search(message):
         return ()
     params = [part["param"] for part in _parts_of(_parse(content)) if isinstance(part.get("param"), str)]
@@ -263,7 +263,7 @@ def _rejected_params(message: str, content: bytes) -> tuple[str, ...]:
 
 
 def _advice(status: Any, message: str) -> str:
-    """Name the options that change the field which the endpoint refused."""
+    """Name the options that control the rejected field."""
     is_silent = message == _NO_WORDS
     if status not in (400, 422) or not (is_silent or _UNKNOWN_FIELD.search(message)):
         return ""

@@ -1,4 +1,4 @@
-"""Extra fields of single requests: log-probabilities and the form of the answer, as judges need them."""
+"""Extra fields of single requests for judges: log-probabilities and response format."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _MOST_KEPT = 10_000
 
 
 class ExtraFields:
-    """Extra fields by conversation, what addresses refused of them, and the tokens that came back."""
+    """Extra fields by conversation, the rejected ones by address, and returned tokens."""
 
     def __init__(self) -> None:
         self._wanted: dict[Conversation, dict[str, Any]] = {}
@@ -23,18 +23,18 @@ class ExtraFields:
         self._lock = threading.Lock()
 
     def want(self, context: Conversation, response_format: dict[str, Any] | None) -> None:
-        """Add log-probabilities, and the form if there is one, to the request of this reply."""
+        """Add log-probabilities and an optional response format to this reply's request."""
         form = {"response_format": response_format} if response_format else {}
         with self._lock:
             self._wanted[context] = {**form, "logprobs": True, "top_logprobs": _MOST_LIKELY}
 
     def fields(self, context: Conversation, url: str) -> dict[str, Any]:
-        """Return the fields to send to this address, without those that it refused."""
+        """Return the fields to send to this address, without those it rejected."""
         refused = self._refused.get(url, set())
         return {name: value for name, value in self._wanted.get(context, {}).items() if name not in refused}
 
     def leave_out(self, context: Conversation, url: str, reason: str) -> bool:
-        """Leave out the field that a refusal names, else the first; False if none was sent."""
+        """Omit the field named by a refusal, or the first; False if none was sent."""
         sent = list(self.fields(context, url))
         if not sent:
             return False
@@ -44,14 +44,14 @@ class ExtraFields:
         return True
 
     def keep(self, context: Conversation, likely: tuple[LikelyTokens, ...], *, is_first: bool) -> None:
-        """Keep the tokens of a piece; the first piece of a try replaces those of the try before."""
+        """Store a piece's tokens; the first piece of a retry replaces earlier ones."""
         with self._lock:
             self._likely[context] = likely if is_first else self._likely.get(context, ()) + likely
             while len(self._likely) > _MOST_KEPT:
                 del self._likely[next(iter(self._likely))]
 
     def take(self, context: Conversation) -> tuple[LikelyTokens, ...]:
-        """Return the reply's tokens with the likeliest ones in their places, and forget them."""
+        """Remove and return the reply's tokens with their likeliest alternatives."""
         with self._lock:
             self._wanted.pop(context, None)
             return self._likely.pop(context, ())

@@ -1,9 +1,8 @@
-"""Cost of a reply, and the meter that every paid call must pass first.
+"""Cost of replies, and the meter that must approve every paid call.
 
-A bot that costs money asks the process's meter before every call for the most that the call can cost, and
-tells it afterwards what it did cost. The meter refuses what would pass a cap. The one here counts in
-memory; whoever keeps a database puts one of its own in its place (`meter_set`), so that no two processes
-together pass a cap.
+Before every call a paid bot reserves the call's maximum cost with the process's meter, and afterwards it reports the
+actual cost. The meter rejects calls that could exceed a cap. The meter here counts in memory; a program with a
+database installs its own (`meter_set`), so that several processes cannot exceed a cap together.
 """
 
 from __future__ import annotations
@@ -17,22 +16,22 @@ from chatbots.conversation import Conversation
 
 
 class CapReached(BotError):
-    """A call was not made, because it could cost more than a cap leaves."""
+    """Call not made, because it could exceed a cap."""
 
     is_trouble = False
 
 
 @dataclass(frozen=True, slots=True)
 class ReplyCost:
-    """Tokens and cost of one reply, known or at most.
+    """Tokens and cost of one reply, actual or maximum.
 
     Attributes:
-        tokens_in: of the prompt.
-        tokens_out: of the reply.
-        cost: in the currency of the bot's prices; None where a price is unknown.
-        is_estimated: the tokens are a guess from the text, since the endpoint did not count them.
-        answered_by: who gave the reply, where it was not the bot in its usual way: another address.
-        rejected_params: fields of the request that the model does not take, so that the reply was made without them.
+        tokens_in: tokens of the prompt.
+        tokens_out: tokens of the reply.
+        cost: in the currency of the bot's prices; None if a price is unknown.
+        is_estimated: the tokens are estimated from the text, because the endpoint did not report them.
+        answered_by: source of the reply if it did not come from the bot's usual address.
+        rejected_params: request fields that were omitted because the model does not support them.
     """
 
     tokens_in: int = 0
@@ -43,7 +42,7 @@ class ReplyCost:
     rejected_params: tuple[str, ...] = ()
 
     def plus(self, second: ReplyCost) -> ReplyCost:
-        """Add another cost, as when a reply took two calls."""
+        """Add another cost, for replies that took several calls."""
         known = self.cost is not None and second.cost is not None
         return ReplyCost(
             self.tokens_in + second.tokens_in,
@@ -57,7 +56,7 @@ class ReplyCost:
 
 @runtime_checkable
 class PaidBot(Protocol):
-    """A bot whose replies may cost money."""
+    """Protocol of bots whose replies may cost money."""
 
     name: str
     max_cost: float | None
@@ -65,32 +64,32 @@ class PaidBot(Protocol):
 
     @property
     def least_bound(self) -> ReplyCost:
-        """The most that the cheapest reply, to an empty conversation, may take."""
+        """Return the maximum cost of the cheapest reply, the one to an empty conversation."""
         ...
 
     def cost_take(self, context: Conversation) -> ReplyCost | None:
-        """Return and forget the cost of the reply to this context."""
+        """Remove and return the cost of the reply to this context."""
         ...
 
 
 class Meter(Protocol):
-    """Keeps the accounts of paid bots."""
+    """Protocol of the accounting for paid bots."""
 
     async def reserve(self, bot: PaidBot, context: Conversation, bound: ReplyCost) -> Any:
-        """Set the bound aside before a call; returns a receipt for `settle`.
+        """Reserve the maximum cost before a call; returns a receipt for `settle`.
 
         Raises:
-            CapReached: if a cap leaves less.
+            CapReached: the remaining budget of a cap is smaller.
         """
         ...
 
     async def settle(self, receipt: Any, cost: ReplyCost) -> None:
-        """Put what the call took in the place of its bound."""
+        """Replace the reservation with the call's actual cost."""
         ...
 
 
 class MemoryMeter:
-    """Counts in this process, and forgets when it ends."""
+    """Meter in memory, for the lifetime of this process."""
 
     def __init__(self) -> None:
         self.spent: dict[str, float] = {}
@@ -125,6 +124,6 @@ def meter_get() -> Meter:
 
 
 def meter_set(meter: Meter) -> None:
-    """Have this process's paid bots use another meter."""
+    """Replace the meter of this process."""
     global _meter
     _meter = meter

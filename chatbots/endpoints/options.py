@@ -1,7 +1,7 @@
-"""Options of an endpoint bot, their validation, and removal of its API key.
+"""Options of endpoint bots with their validation, and removal of API keys.
 
-Mistakes are reported before any request. Some endpoints quote API keys back, in errors and in replies; they are
-removed from what an endpoint sends.
+Mistakes are reported before any request. Some endpoints repeat API keys in errors and replies, so keys are removed
+from everything an endpoint sends.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ _LEAST_CHARS = 8
 
 
 def redact_keys(message: str, keys: Iterable[str | None]) -> str:
-    """Replace the keys in a message, and whatever looks like one."""
+    """Mask these keys, and any text that looks like a key, in a message."""
     for key in keys:
         message = message.replace(key, _INSTEAD) if key else message
     return _LIKE_KEYS.sub(_INSTEAD, message)
 
 
 class KeyFilter:
-    """Filter of a reply that comes in pieces: replaces the keys in it.
+    """Filter that masks keys in a streamed reply.
 
-    What may be the beginning of a key is held back.
+    Text that may be the beginning of a key is held back.
     """
 
     def __init__(self, keys: Iterable[str | None]) -> None:
@@ -44,7 +44,7 @@ class KeyFilter:
         self._held = ""
 
     def take(self, piece: str) -> str:
-        """Add a piece; return what can be passed on now."""
+        """Add a piece and return the text that can be passed on."""
         if self._pattern is None:
             return piece
         text = self._pattern.sub(_INSTEAD, self._held + piece)
@@ -54,7 +54,7 @@ class KeyFilter:
         return text[:end]
 
     def end(self) -> str:
-        """Return the text that was held back and turned out to be no key."""
+        """Return the rest of the text that was held back."""
         text, self._held = self._held, ""
         return text
 
@@ -86,7 +86,7 @@ class EndpointOptions(ReasoningOptions):
     base_url: Annotated[str, StringConstraints(pattern=f"^{_ADDRESS}$"), _ADDRESS_WANTED] = Field(
         "https://api.openai.com/v1", description="API address, up to and including `/v1`. Redirects are refused."
     )
-    # A key that a researcher put here by mistake is shown nowhere.
+    # A key entered here by mistake is never shown.
     api_key_env: _Variable = Field(
         "", repr=False, description="environment variable that contains the key; empty for servers without keys."
     )

@@ -1,1 +1,1 @@
-"""A reply in progress: prompts, decoding, running batches, and the text that comes of tokens."""
+"""Generation of replies: prompts, decoding, running batches and streamed text."""

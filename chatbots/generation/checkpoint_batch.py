@@ -1,12 +1,12 @@
-"""Running batches of a `CheckpointBot`: conversations to ids to text.
+"""Running batches of a `CheckpointBot`.
 
-`SampleGeneration` says a word per conversation and step and streams it; `BeamGeneration` searches, and hands
-a reply over when it is found. Each conversation's choices and latents come from its own seeds.
+`SampleGeneration` generates one word per conversation and step and streams it; `BeamGeneration` searches and returns
+each reply when it is complete. Each conversation's choices and latents come from its own seeds.
 
-The projection of a decoder's state onto the vocabulary may be computed in eight-bit integers: less exact, faster on
-CPUs. With 20,000 words it is most of what a recurrent decoder computes for a word. Weights are rounded once, with a
-scale for each word of the vocabulary; states are rounded at each step, with a scale for each row, so that a row's
-logits do not depend on who shares its batch. Products of integers are summed exactly, so the same on any processor.
+The projection of a decoder's state onto the vocabulary may be computed in eight-bit integers, which is less exact but
+faster on CPUs. With 20,000 words it is most of a recurrent decoder's computation. Weights are rounded once, with one
+scale per word of the vocabulary. States are rounded at each step, with one scale per row, so that a row's logits do
+not depend on the rest of the batch. Integer products are summed exactly, so the result is equal on any processor.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _LARGEST = 127
 
 
 class Int8Linear(nn.Module):
-    """A linear layer as above, made of one in floating point; for generating only.
+    """Eight-bit linear layer converted from a floating-point one, for generation only.
 
     Args:
         linear: V × H, with a bias.
@@ -62,14 +62,14 @@ def quantise_rows(rows: Tensor) -> tuple[Tensor, Tensor]:
     """Round each row to whole numbers from −127 to 127.
 
     Returns:
-        The whole numbers, (R, H) int8, and what to multiply each row with to have it back, (R, 1).
+        The integers, (R, H) int8, and the scale of each row, (R, 1).
     """
     scale = rows.abs().amax(-1, keepdim=True).clamp_min(torch.finfo(torch.float32).tiny) / _LARGEST
     return (rows / scale).round_().to(torch.int8), scale
 
 
 def quantise_projection(model: nn.Module) -> None:
-    """Put an `Int8Linear` in the place of a model's projection.
+    """Replace a model's projection by an `Int8Linear`.
 
     Raises:
         ValueError: the model has no projection of its own.
@@ -87,7 +87,7 @@ N_REMEMBERED = 2048
 
 
 class CheckpointSpeaker(Protocol):
-    """Protocol of a bot that speaks from a checkpoint: its folder, reading and decoding options."""
+    """Protocol of a bot with a checkpoint: folder, context and decoding options."""
 
     folder: Path
     options: CheckpointOptions
@@ -98,16 +98,16 @@ class CheckpointSpeaker(Protocol):
         ...
 
     def with_z_conv(self, config: Any) -> Any:
-        """Return the model's config with the bot's choice of VHCR's variable of the conversation."""
+        """Return the model's config with the bot's source of VHCR's z_conv."""
         ...
 
 
 class RememberedUtterances(nn.Module):
-    """An utterance encoder that keeps what it has read lately: most of a context was read a turn ago.
+    """Utterance encoder with a cache, because most of a context was encoded a turn ago.
 
     Args:
-        encoder: in evaluation mode, its weights never changed from here on.
-        n: most utterances kept.
+        encoder: in evaluation mode; its weights must not change any more.
+        n: maximum number of cached utterances.
     """
 
     def __init__(self, encoder: UtteranceEncoder, n: int = N_REMEMBERED) -> None:
@@ -125,11 +125,11 @@ class RememberedUtterances(nn.Module):
         fresh = [row for key, row in first.items() if key not in self._known]
         states = {key: self._known[key] for key in first if key in self._known}
         if fresh:
-            # Cut to the longest of the new ones, so that an old long one costs nothing.
+            # Cut to the longest new utterance, so that a long cached one costs nothing.
             n_tokens = max(len(keys[row]) for row in fresh)
             new = utterances[is_utterance][fresh, :n_tokens][:, None]  # (M, 1, T')
             encoded = self.encoder(new, lengths[is_utterance][fresh][:, None])[:, 0]  # (M, 2H_e)
-            # Copies, so that one that is kept does not keep all it was encoded with.
+            # Copies: a view would keep the whole encoded batch alive.
             states |= {keys[row]: h.clone() for row, h in zip(fresh, encoded, strict=True)}
         for key, h in states.items():
             self._known[key] = h
@@ -144,7 +144,7 @@ class RememberedUtterances(nn.Module):
 
 
 class LoadedCheckpoint:
-    """A loaded model and what turns conversations into its numbers and back."""
+    """Loaded model with tokeniser, vocabulary and encoders."""
 
     def __init__(self, bot: CheckpointSpeaker, device: str) -> None:
         self.bot = bot
@@ -166,7 +166,7 @@ class LoadedCheckpoint:
             self.ei_inputs = EIInputs(bot.folder, manifest, bot.encoder_files, device)
 
     def encode(self, contexts: Sequence[Conversation]) -> DecoderState:
-        """Encode the contexts and return the state from which replies are decoded, a row for each context."""
+        """Encode the contexts and return the decoder's state, one row per context."""
         heard = [self.bot.heard(context) for context in contexts]
         ids = [[self.vocabulary.ids(self.tokeniser.tokenise(text)) for text in texts] for texts in heard]
         emotion, sentence = self._read(heard)
@@ -174,7 +174,7 @@ class LoadedCheckpoint:
         return self.model.encode_context(batch, [ReplySeeds.from_conversation(context) for context in contexts])
 
     def _read(self, heard: list[list[str]]) -> tuple[list[Tensor], list[Tensor]] | tuple[None, None]:
-        """Return emotions and embeddings by conversation, which an input-only EI model reads with the words."""
+        """Return the emotions and embeddings that an input-only EI model reads."""
         if self.ei_inputs is None:
             return None, None
         inputs = [self.ei_inputs(texts) for texts in heard]
@@ -182,12 +182,15 @@ class LoadedCheckpoint:
         return emotions, [torch.from_numpy(sentence) for _, sentence in inputs]
 
     def text(self, ids: Sequence[int]) -> str:
-        """Return a reply's ids as readable text."""
+        """Return the readable text of a reply's ids."""
         return self.tokeniser.detokenise(self.vocabulary.tokens(ids))
 
 
 class SampleGeneration:
-    """Greedy or drawn replies, a word a step; see `chatbots.bots.base.Generation`. Row i is slot i's."""
+    """Batch of greedy or sampled replies, one word per step; row i is slot i.
+
+    Implements `chatbots.bots.base.Generation`.
+    """
 
     def __init__(self, bot: CheckpointSpeaker, ready: LoadedCheckpoint) -> None:
         self._bot = bot
@@ -218,7 +221,7 @@ class SampleGeneration:
             self._keep(remaining)
 
     def step(self) -> list[Piece]:
-        """Add a word to every reply and return the pieces that came to exist."""
+        """Add a word to every reply and return the new pieces."""
         if self._state is None:
             return []
         with torch.inference_mode():
@@ -239,7 +242,7 @@ class SampleGeneration:
             top_p=bot.options.top_p,
         )  # (R,)
         value = logits.gather(-1, chosen[:, None])[:, 0]  # (R,)
-        chosen = chosen.where(~value.isneginf(), EOS)  # everything is forbidden: cut there
+        chosen = chosen.where(~value.isneginf(), EOS)  # every token is forbidden, so the reply is cut here
         chosen = chosen.where(~broken, -1)
         pieces: list[Piece] = []
         running = []
@@ -254,12 +257,12 @@ class SampleGeneration:
         return pieces
 
     def _forbidden(self, slot: ReplyRow) -> set[int]:
-        """Return the tokens that may not come next in a reply."""
+        """Return the tokens that are forbidden at the next position."""
         may_not_end = {EOS} if len(slot.tokens) < self._bot.options.min_tokens else set()
         return slot.forbidden() | may_not_end
 
     def _add_token(self, slot: ReplyRow, token: int) -> Piece:
-        """Return the piece of a reply that a token adds; −1 stands for NaN."""
+        """Add a token to a reply and return its piece; −1 stands for NaN."""
         if token < 0:
             return Piece(slot.number, error=NO_NUMBERS)
         if token != EOS:
@@ -267,14 +270,17 @@ class SampleGeneration:
         return slot.piece(self._ready.text(slot.tokens), ended=token == EOS)
 
     def _keep(self, rows: list[int]) -> None:
-        """Drop all rows but these."""
+        """Keep only these rows."""
         assert self._state is not None
         self._slots = [self._slots[row] for row in rows]
         self._state = self._state.select(rows) if rows else None
 
 
 class BeamGeneration:
-    """Beam search; see `chatbots.bots.base.Generation`. Slot i has rows i·beam … i·beam + beam − 1."""
+    """Batch of beam searches; slot i has rows i·beam … i·beam + beam − 1.
+
+    Implements `chatbots.bots.base.Generation`.
+    """
 
     def __init__(self, bot: CheckpointSpeaker, ready: LoadedCheckpoint) -> None:
         self._bot = bot
@@ -308,7 +314,7 @@ class BeamGeneration:
             self._close(slot)
 
     def step(self) -> list[Piece]:
-        """Extend every hypothesis by a word and return the replies that are complete."""
+        """Extend every hypothesis by a word and return the complete replies."""
         if self._state is None:
             return []
         model = self._ready.model
@@ -327,7 +333,7 @@ class BeamGeneration:
         return pieces + [self._piece(number, found) for number, found in move.finished.items()]
 
     def _close(self, number: int) -> list[int]:
-        """Take a slot out; the rows that remain."""
+        """Remove a slot and return the remaining rows."""
         del self._slots[number]
         rows = self._search.cancel(number)
         self._keep(rows, [self._tokens[row] for row in rows])

@@ -1,13 +1,12 @@
-"""Decoding: the next token of every row, drawn independently of the batch.
+"""Decoding of the next token of every row, independent of the batch.
 
-A row's choice depends on its own logits and its own uniform number only, never on who shares the batch.
-The distribution is walked through in the order of the vocabulary, not of probability: a rounding error
-that swaps two almost equal tokens then moves a boundary by that error, and cannot change the choice of
-another token.
+A row's choice depends only on its own logits and its own uniform number, never on the rest of the batch. Cumulative
+probabilities are taken in the order of the vocabulary, not of probability. A rounding error in two almost equal tokens
+then only moves a boundary by that error, and cannot swap them.
 
-`choose` picks for any logits; `sample` drives the networks of `chatbots/models` to the end of their replies, and
-`chatbots/models/beam_search.py` searches. A `ReplyRow` is one reply under way in a running batch: its random numbers,
-its tokens, and the text that was shown.
+`choose` selects tokens from any logits, `sample` generates whole replies with the networks of `chatbots/models`, and
+`chatbots/models/beam_search.py` searches. A `ReplyRow` is one reply in a running batch: its random numbers, its tokens
+and the text shown so far.
 
 Filters as in Holtzman et al. (2020), "The Curious Case of Neural Text Degeneration": temperature, then
 the k likeliest tokens, then the nucleus of the probability mass p.
@@ -31,13 +30,13 @@ _FIRST_LOOK = 512
 
 
 def uniform_numbers(seed: int, n: int) -> list[float]:
-    """Draw the numbers in [0, 1) with which a reply's tokens are chosen, one per token.
+    """Draw the uniform numbers in [0, 1) of a reply, one per token.
 
-    Drawn on the CPU whatever the device, so that the same seed gives the same numbers everywhere.
+    They are drawn on the CPU for any device, so that a seed gives the same numbers everywhere.
 
     Args:
-        seed: of the reply (`Conversation.reply_seed`), 0 … 2^63 − 1.
-        n: how many.
+        seed: the reply's seed (`Conversation.reply_seed`), 0 … 2^63 − 1.
+        n: number of tokens.
     """
     generator = torch.Generator().manual_seed(seed)
     return torch.rand(n, generator=generator, dtype=torch.float64).tolist()
@@ -50,10 +49,10 @@ def choose(
 
     Args:
         logits: (B, V), any float type; −inf forbids a token. A row must have a finite entry.
-        uniforms: one number in [0, 1) per row; not looked at when `temperature` is 0.
-        temperature: above 0; 0 is greedy (the likeliest token, the first of equals).
-        top_k: only the k likeliest tokens; 0: all.
-        top_p: only the fewest tokens that hold this much of the probability; 1: all.
+        uniforms: one number in [0, 1) per row; ignored if `temperature` is 0.
+        temperature: 0 is greedy (the likeliest token, the first one of equals).
+        top_k: keep only the k likeliest tokens; 0 for all.
+        top_p: keep only the smallest set of tokens with this probability mass; 1 for all.
 
     Returns:
         Token ids, (B,), on the device of the logits.
@@ -73,7 +72,12 @@ def choose(
 
 
 def _nucleus_of_sorted(values: Tensor, log_total: Tensor, top_p: float) -> Tensor:
-    """Forbid what lies beyond the nucleus. `values`: (B, K), likeliest first; `log_total`: (B,)."""
+    """Forbid tokens outside the nucleus.
+
+    Args:
+    values: (B, K), likeliest first.
+    log_total: (B,)
+    """
     if top_p >= 1:
         return values
     probabilities = (values - log_total[:, None]).exp()  # (B, K)
@@ -84,7 +88,7 @@ def _nucleus_of_sorted(values: Tensor, log_total: Tensor, top_p: float) -> Tenso
 
 
 def _nucleus(scaled: Tensor, top_p: float) -> Tensor:
-    """Forbid what lies beyond the nucleus of unsorted logits, (B, V)."""
+    """Forbid tokens outside the nucleus of unsorted logits, (B, V)."""
     log_total = scaled.logsumexp(-1)  # (B,)
     n_look = min(_FIRST_LOOK, scaled.shape[-1])
     values = scaled.topk(n_look, dim=-1).values  # (B, N)
@@ -97,22 +101,22 @@ def _nucleus(scaled: Tensor, top_p: float) -> Tensor:
 
 
 def _draw(scaled: Tensor, uniforms: Sequence[float]) -> Tensor:
-    """Invert the distribution function at one number per row. (B, K) → (B, 1)."""
+    """Invert the cumulative distribution at one number per row: (B, K) → (B, 1)."""
     probabilities = torch.softmax(scaled, dim=-1).double()
     reached = probabilities.cumsum(-1)  # (B, K)
     numbers = torch.tensor(uniforms, dtype=torch.float64, device=scaled.device)[:, None]
     target = numbers * reached[:, -1:]
-    # The first entry whose running sum exceeds the target: never one of probability 0.
+    # The first entry whose cumulative sum exceeds the target, so never one with probability 0.
     return torch.searchsorted(reached, target, right=True).clamp_(max=scaled.shape[-1] - 1)
 
 
 def penalise_repetition(logits: Tensor, seen: Tensor, penalty: float) -> Tensor:
-    """Make tokens that occurred less likely: Keskar et al. (2019), CTRL, section 4.1.
+    """Penalise tokens that have occurred: Keskar et al. (2019), CTRL, section 4.1.
 
     Args:
         logits: (B, V).
-        seen: (B, V), true for tokens of the row's context or reply.
-        penalty: above 1 to discourage; positive logits are divided by it, negative ones multiplied.
+        seen: (B, V), true for tokens in the row's context or reply.
+        penalty: above 1 to discourage repetition; divides positive logits and multiplies negative ones.
 
     Returns:
         (B, V)
@@ -131,20 +135,20 @@ class NgramBan:
         self._followers: dict[tuple[int, ...], set[int]] = {}
 
     def add(self, token: int) -> None:
-        """Take up the next token of the reply."""
+        """Add the reply's next token."""
         self._tokens.append(token)
         if len(self._tokens) >= self._n:
             gram = tuple(self._tokens[-self._n :])
             self._followers.setdefault(gram[:-1], set()).add(token)
 
     def forbidden(self) -> set[int]:
-        """Return the tokens that may not come next."""
+        """Return the tokens that are forbidden at the next position."""
         head = tuple(self._tokens[len(self._tokens) - self._n + 1 :]) if self._n > 1 else ()
         return self._followers.get(head, set())
 
 
 class StateRows(Protocol):
-    """The state of a running batch, as `chatbots.models.batch.DecoderState`."""
+    """Protocol of a running batch's state, as in `chatbots.models.batch.DecoderState`."""
 
     @property
     def n_rows(self) -> int: ...
@@ -158,7 +162,7 @@ S = TypeVar("S", bound=StateRows)
 
 
 class Stepper(Protocol[S]):
-    """A network that says one token at a time, as `chatbots.models.dialogue_model.DialogueModel`."""
+    """Protocol of a network that generates token by token, as `DialogueModel` does."""
 
     @property
     def device(self) -> torch.device: ...
@@ -180,16 +184,16 @@ def sample(
     forbidden: Sequence[int] = (),
     no_repeat_ngram: int = 0,
 ) -> list[list[int]]:
-    """Say one reply per row, greedily (temperature 0) or drawn; a row leaves when it has ended.
+    """Generate one reply per row, greedily (temperature 0) or by sampling.
 
     Args:
-        state: as encoded, R rows.
-        seeds: of the R replies: the same seed gives the same reply in any batch.
-        start: first token read, `<sos>`.
+        state: the encoded contexts, R rows.
+        seeds: seeds of the R replies; a seed gives the same reply in any batch.
+        start: first input token, `<sos>`.
         end: token that ends a reply, `<eos>`.
-        max_tokens: a reply's longest, the end token counted.
-        forbidden: tokens never said (`<unk>`, `<pad>`, `<sos>`).
-        no_repeat_ngram: no sequence of so many tokens twice in a reply; 0: off.
+        max_tokens: maximum length of a reply, including the end token.
+        forbidden: tokens that are never generated (`<unk>`, `<pad>`, `<sos>`).
+        no_repeat_ngram: length of n-grams that must not repeat in a reply; 0 for off.
 
     Returns:
         The tokens of each reply, without the end token.
@@ -235,15 +239,15 @@ NO_NUMBERS = "the model computed no numbers (NaN)"
 
 
 class ReplyRow:
-    """A conversation's place in a running batch, whatever model computes it.
+    """One reply in a running batch of any model.
 
     Args:
-        number: what the batch knows it by.
-        context: the conversation; its reply's seed decides every choice.
-        max_tokens: the reply's longest.
-        no_repeat_ngram_size: no sequence of so many tokens twice in the reply; 0: off.
-        stops: texts before which the reply ends.
-        prompt: token ids that the model reads first, where it reads some.
+        number: slot number in the batch.
+        context: the conversation; its reply seed determines every choice.
+        max_tokens: maximum length of the reply.
+        no_repeat_ngram_size: length of n-grams that must not repeat in the reply; 0 for off.
+        stops: stop texts; the reply ends before the first one.
+        prompt: token ids of the prompt, for models that have one.
     """
 
     def __init__(
@@ -279,15 +283,15 @@ class ReplyRow:
 
     @property
     def is_full(self) -> bool:
-        """True if the reply is as long as it may be."""
+        """True if the reply has reached its maximum length."""
         return len(self.tokens) >= self.max_tokens
 
     def forbidden(self) -> set[int]:
-        """Return the tokens that would repeat a sequence of this reply."""
+        """Return the tokens that would repeat an n-gram of this reply."""
         return self._ban.forbidden() if self._ban else set()
 
     def say(self, token: int) -> None:
-        """Take up the next token."""
+        """Add the next token."""
         self.tokens.append(token)
         if self._ban:
             self._ban.add(token)
@@ -296,14 +300,14 @@ class ReplyRow:
         """Return the next piece of the reply.
 
         Args:
-            text: of all its tokens so far.
-            ended: the model has said that it ends here.
+            text: the decoded text of all tokens so far.
+            ended: the model has generated its end token.
         """
         if ended or self.is_full:
             return self.last_piece(text, cut=not ended)
         try:
             new_text, stopped = self._text.grow(text)
-        except BotError as error:  # of this reply alone
+        except BotError as error:  # fails only this reply
             return Piece(self.number, done=True, error=str(error))
         self.said += new_text
         return Piece(self.number, new_text, done=stopped)
@@ -312,7 +316,7 @@ class ReplyRow:
         """Return the rest of the reply.
 
         Args:
-            cut: it was cut off, so a sentence that is not complete is left out.
+            cut: the reply was cut off, so an incomplete last sentence is removed.
         """
         try:
             new_text = self._text.end(text, cut=cut)

@@ -1,7 +1,6 @@
-"""Key-value cache of a batch's conversations.
+"""Key-value cache of a batch, with one row per conversation.
 
-Buffers grow, with a row for each conversation. Rows are aligned at the right: a shorter one has empty, masked columns
-at its left.
+Buffers grow as needed. Rows are right-aligned: a shorter row has empty, masked columns on its left.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ Pad = Callable[[Tensor, int, int], Tensor]
 class GrowingLayer(DynamicLayer):
     """Keys and values of one layer, (B, H, L, D), in a buffer with spare columns.
 
-    transformers' own layer copies the whole cache at every step; this one writes a column.
+    transformers' own layer copies the whole cache at every step; this one writes one column.
     """
 
     keys: Any  # Tensor, once anything is stored
@@ -73,13 +72,13 @@ class GrowingLayer(DynamicLayer):
 
 @dataclass
 class CacheRows:
-    """Cached state of some conversations; row i of every tensor is one conversation.
+    """Cached state of several conversations; row i of every tensor is conversation i.
 
     Attributes:
-        lengths: tokens of each row in the decoder so far.
-        mask: (B, L), 1 for a token, 0 for an empty column at the left; L is the longest row.
+        lengths: number of decoder tokens of each row.
+        mask: (B, L), 1 for a token, 0 for an empty column on the left; L is the longest row.
         cache: keys and values.
-        encoded: what the encoder made of the prompts, (B, S, E), and its mask (B, S), 1 for a token.
+        encoded: the encoder's output for the prompts, (B, S, E), and its mask (B, S), 1 for a token.
     """
 
     lengths: list[int]
@@ -124,7 +123,7 @@ def _pad_zeros(tensor: Tensor, n: int, dim: int, *, at_left: bool) -> Tensor:
 
 
 def join_layers(a: list[GrowingLayer], b: list[GrowingLayer], pad: Pad, n: int, spare: int) -> Cache:
-    """Make one cache of the rows of both, `n` columns wide, padded by `pad`."""
+    """Join the rows of two caches, padded by `pad` to `n` columns."""
     layers: list[Any] = []
     for first, second in zip(a, b, strict=True):
         layer = GrowingLayer()
@@ -137,7 +136,7 @@ def join_layers(a: list[GrowingLayer], b: list[GrowingLayer], pad: Pad, n: int, 
 
 
 def copy_row(rows: CacheRows, i: int, tokens: Sequence[int]) -> CachedRow:
-    """Copy what is remembered of row `i`, whose tokens these are, out of its batch."""
+    """Copy the keys and values of row `i`, with these tokens, out of its batch."""
     n = rows.lengths[i]
     return CachedRow(
         tokens=np.asarray(tokens[:n], dtype=np.int32),
@@ -146,11 +145,12 @@ def copy_row(rows: CacheRows, i: int, tokens: Sequence[int]) -> CachedRow:
 
 
 def cache_from_prefixes(known: Sequence[CachedPrefix | None], starts: Sequence[int], spare: int) -> Cache:
-    """Make a cache of what is known: row i has its first `starts[i]` tokens, at the right; none may be all empty.
+    """Build a cache from known prefixes, right-aligned.
 
     Args:
-        known: for each row; None where `starts` is 0.
-        spare: columns that will be added.
+        known: prefix of each row; None where `starts` is 0.
+        starts: number of tokens to use of each prefix; at least one must be above 0.
+        spare: number of columns to reserve.
     """
     some = next(prefix for prefix in known if prefix is not None)
     n = max(starts)

@@ -1,23 +1,23 @@
-"""A transformers model that many conversations share, a token at a time: rows join and leave.
+"""Continuous batching for transformers models: rows join and leave between tokens.
 
-transformers' own `generate` starts and ends all rows together. Here each forward pass takes the last
-token of every running row; newcomers' prompts are computed as a batch of their own (prefill) and merged.
-One path for all devices.
+transformers' own `generate` starts and ends all rows together. Here each forward pass takes the last token of every
+running row; the prompts of admitted requests are computed as a separate batch (prefill) and merged. All devices use
+the same code.
 
-Rows are aligned at the right: a shorter row has empty, masked columns at its left, in the prompt and in
-the key-value cache alike, and positions are counted per row. Two things follow for models:
+Rows are right-aligned: a shorter row has empty, masked columns on its left, in the prompt and in the key-value cache,
+and positions are counted per row. This has two consequences for models:
 
-- Rotary, relative and ALiBi positions depend on differences or on the given `position_ids`: nothing to do.
-- Decoders of the BART family count positions by the length of the cache, the same for all rows. Their
-  position embeddings are looked up per row by a hook (`_PositionsPerRow`).
+- Rotary, relative and ALiBi positions depend on differences or on the given `position_ids` and need no change.
+- Decoders of the BART family count positions by the length of the cache, equal for all rows. A hook looks up their
+position embeddings per row (`_PositionsPerRow`).
 
-Prompts of decoders can be read in parts, between two steps of the replies that are running, and from where what
-is known of them ends (`Reading`). All rows of a reading have as many tokens left to read, so a row of which more
-is known reads some of that again, and no row has empty columns in its midst.
+Decoder prompts can be prefilled in parts, between two steps of the running replies, and after the cached prefix
+(`PromptPrefill`). All rows of a prefill have the same number of tokens left. A row with a longer cached prefix
+recomputes part of it, so that no row has empty columns in its middle.
 
-`LanguageModel.check` compares a merged batch with single rows when a model is loaded, and a prompt read in parts
-with one read at once; a model that fails (an architecture with other habits) is run one row at a time, or reads
-prompts whole, which is slower and always right.
+When a model is loaded, `LanguageModel.check` compares a merged batch with single rows, and a prompt prefilled in parts
+with one prefilled at once. A model that fails (an unusual architecture) runs one row at a time or prefills whole
+prompts, which is slower but always correct.
 """
 
 from __future__ import annotations
@@ -53,12 +53,12 @@ MAX_LENGTH_DIFFERENCE = 32
 
 @dataclass
 class PromptPrefill:
-    """Prompts on their way into a model.
+    """Prompts that are being prefilled.
 
     Attributes:
-        rows: what has been read of them.
-        ids, mask, positions: (B, M), of the tokens that were to be read, aligned at the right.
-        n_read: columns of these that have been read.
+        rows: cache of the tokens read so far.
+        ids, mask, positions: (B, M), of all tokens to read, right-aligned.
+        n_read: number of columns already read.
     """
 
     rows: CacheRows
@@ -69,14 +69,14 @@ class PromptPrefill:
 
     @property
     def n_left(self) -> int:
-        """Columns that are still to be read."""
+        """Number of columns left to read."""
         return self.ids.shape[1] - self.n_read
 
 
 class _PositionsPerRow:
-    """Hooks on a decoder's `embed_positions`: look positions up per row instead of one for all rows.
+    """Hooks on a decoder's `embed_positions` that look up positions per row.
 
-    `positions` is None while all rows are where the module thinks they are, and it may do as it does.
+    `positions` is None while all rows have the position that the module assumes, so the hooks do nothing.
     """
 
     def __init__(self, module: nn.Module) -> None:
@@ -86,7 +86,7 @@ class _PositionsPerRow:
         module.register_forward_hook(self._after, with_kwargs=True)
 
     def _before(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        # The cache may have more columns than the module has positions: ask it for position 0.
+        # The cache may have more columns than the module has positions, so request position 0.
         return None if self.positions is None else _arguments_at(0, args, kwargs)
 
     def _after(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Tensor) -> Tensor:
@@ -110,14 +110,14 @@ def _arguments_at(
 
 
 class LanguageModel:
-    """Prefill, merge, step: the few operations that a running batch needs.
+    """Model with the operations of a running batch: prefill, merge, step.
 
     Args:
         model: from `AutoModelForCausalLM` or `AutoModelForSeq2SeqLM`, on its device, in eval mode.
-        pad_token: any valid token id; it fills masked places.
-        start_token: what a decoder with an encoder begins with; not looked at without one.
-        n_positions: how many positions the decoder knows; None: no limit. Rows that nobody reads any
-            more may run on past it, and are given the last one.
+        pad_token: any valid token id, for masked positions.
+        start_token: first decoder token; ignored for models without an encoder.
+        n_positions: number of positions of the decoder; None for no limit. Finished rows may run past it and then
+        get the last position.
     """
 
     def __init__(self, model: Any, *, pad_token: int, start_token: int = 0, n_positions: int | None = None) -> None:
@@ -144,7 +144,7 @@ class LanguageModel:
         """Compute prompts as one batch.
 
         Args:
-            prompts: token ids; none may be empty. With an encoder they are its input.
+            prompts: token ids, not empty; the input of the encoder if there is one.
 
         Returns:
             The rows, and the logits of each row's next token, (B, V).
@@ -157,11 +157,11 @@ class LanguageModel:
         return reading.rows, logits
 
     def begin(self, prompts: Sequence[Sequence[int]], known: Sequence[CachedPrefix | None] = ()) -> PromptPrefill:
-        """Return a reading of prompts as one batch, of a model without an encoder.
+        """Start the prefill of prompts as one batch, for a model without an encoder.
 
         Args:
             prompts: token ids; none may be empty.
-            known: what is known of the beginning of each; nothing where it is left out.
+            known: cached prefix of each prompt; empty for none.
         """
         known = known or [None] * len(prompts)
         n_new = max(n_unknown(p, k) for p, k in zip(prompts, known, strict=True))
@@ -184,10 +184,10 @@ class LanguageModel:
         return PromptPrefill(rows, ids.to(self.device), mask[:, n_old:], positions)
 
     def read(self, reading: PromptPrefill, n_columns: int | None = None) -> Tensor | None:
-        """Read on, so many columns at most; all that is left if None.
+        """Read up to `n_columns` more columns, or all if None.
 
         Returns:
-            The logits of each row's next token, (B, V), once the prompts are read; before, None.
+            The logits of each row's next token, (B, V), once the prompts are complete; None before.
         """
         first = reading.n_read
         last = reading.ids.shape[1] if n_columns is None else first + min(n_columns, reading.n_left)
@@ -200,10 +200,10 @@ class LanguageModel:
     def prefill_batches(
         self, prompts: Sequence[Sequence[int]], known: Sequence[CachedPrefix | None], most_tokens: int = PREFILL_TOKENS
     ) -> list[list[int]]:
-        """Group the prompts, by index, that are read together: with as much to read, and not too many at once.
+        """Group the indices of prompts with equally many tokens to read.
 
         Args:
-            most_tokens: of a group; a longer prompt has one of its own.
+            most_tokens: maximum tokens of a group; a longer prompt forms its own group.
         """
         if not self.mergeable:
             return [[i] for i in range(len(prompts))]
@@ -222,7 +222,7 @@ class LanguageModel:
         return groups
 
     def step(self, rows: CacheRows, tokens: Sequence[int]) -> Tensor:
-        """Give every row its next token; returns the logits of the one after, (B, V)."""
+        """Feed every row its next token and return the following logits, (B, V)."""
         ids = torch.tensor(tokens, device=self.device)[:, None]
         rows.mask = torch.cat([rows.mask, rows.mask.new_ones(len(rows), 1)], dim=1)
         positions_of_rows = rows.lengths
@@ -234,7 +234,7 @@ class LanguageModel:
         return logits
 
     def merge(self, a: CacheRows, b: CacheRows) -> CacheRows:
-        """Return one batch of the rows of both, those of `a` first."""
+        """Merge two batches, with the rows of `a` first."""
         n = max(a.mask.shape[1], b.mask.shape[1])
         merged = CacheRows(
             lengths=a.lengths + b.lengths,
@@ -253,7 +253,7 @@ class LanguageModel:
         return merged
 
     def keep(self, rows: CacheRows, indices: Sequence[int]) -> CacheRows:
-        """Keep only these rows, in this order, without columns that are empty in all of them."""
+        """Keep these rows in this order, without columns empty in all of them."""
         index = torch.tensor(indices, device=self.device)
         lengths = [rows.lengths[i] for i in indices]
         first = rows.mask.shape[1] - max(lengths)
@@ -269,11 +269,11 @@ class LanguageModel:
         return rows
 
     def check(self) -> bool:
-        """Test whether rows of different lengths in one batch get what they get alone; set `mergeable` accordingly.
+        """Test the model and set `mergeable` and `resumable`.
 
-        Test as well whether a prompt that is read in parts, behind what is known of it, gets what it gets at once,
-        and set `resumable`. All this takes a dozen tiny forward passes. An error of a model without a key-value cache
-        is passed on.
+        `mergeable`: rows of different lengths in one batch have the same logits as alone. `resumable`: a prompt
+        prefilled in parts after a cached prefix has the same logits as one prefilled at once. The test takes a dozen
+        tiny forward passes. The error of a model without a key-value cache is raised.
 
         Returns:
             `mergeable`.
@@ -311,7 +311,7 @@ class LanguageModel:
         return self.mergeable
 
     def _alike(self, got: Tensor, expected: Tensor) -> bool:
-        """Return True if logits are equal but for rounding."""
+        """Return True if logits are equal up to rounding."""
         precise = next(self.model.parameters()).dtype == torch.float32
         tolerance = (2e-3 if precise else 0.1) * float(expected.max() - expected.min())
         return bool(((got - expected).abs().max() <= tolerance).item())
@@ -338,7 +338,7 @@ class LanguageModel:
         return rows, self.step(rows, [self.start_token] * len(prompts))
 
     def _decode(self, rows: CacheRows, ids: Tensor, positions: Tensor, per_row: list[int] | None = None) -> Tensor:
-        """Make one forward pass of the decoder: (B, T) new tokens → logits after the last, (B, V)."""
+        """Run the decoder on (B, T) new tokens and return the last logits, (B, V)."""
         if rows.encoded is None:
             inputs: dict[str, Any] = {"input_ids": ids, "attention_mask": rows.mask}
             if self._takes_positions:
@@ -367,5 +367,5 @@ class LanguageModel:
 
 
 def n_unknown(prompt: Sequence[int], known: CachedPrefix | None) -> int:
-    """Count the tokens of a prompt that have to be read."""
+    """Count the tokens of a prompt that are not cached."""
     return len(prompt) - (known.n_tokens if known else 0)

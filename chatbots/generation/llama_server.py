@@ -1,11 +1,10 @@
-"""llama.cpp's own server inside this process, by xllamacpp.
+"""llama.cpp's server, run inside this process by xllamacpp.
 
-llama.cpp does the work: it batches the conversations under way, keeps the keys and values of what it has read
-(each slot its own, and those of conversations that lost theirs in a cache beside), applies the chat template of
-the file and draws the tokens. Imports no torch.
+llama.cpp batches the running conversations, caches keys and values (in the slots, and in a separate prompt cache for
+conversations that lost their slot), applies the file's chat template and samples the tokens. Imports no torch.
 
-The server insists on an address to listen on. It gets a socket file in a folder that only this user can open,
-removed as soon as it is bound: no other user can connect, and no port is taken.
+The server requires an address to listen on. It gets a socket file in a folder that only this user can open, and the
+file is removed as soon as it is bound. So no other user can connect, and no port is used.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ _BATCH_TOKENS = 256
 
 
 class PromptTooLong(Exception):
-    """The prompt has `n_tokens`, more than a slot can read."""
+    """Error for a prompt of `n_tokens` tokens, more than a slot can read."""
 
     def __init__(self, n_tokens: int) -> None:
         super().__init__(f"the prompt has {n_tokens} tokens")
@@ -33,20 +32,20 @@ class PromptTooLong(Exception):
 
 
 class LlamaServer:
-    """One loaded model.
+    """Server with one loaded model.
 
     Args:
-        file: of the model, in GGUF.
-        n_slots: most replies under way at once.
-        max_prompt: most tokens of a prompt.
-        max_reply: most tokens of a reply.
-        device: "cpu", "cuda" or "cuda:1"; a build without CUDA computes on the CPU all the same.
-        n_threads: of the processor.
-        opening: messages that are answered once, with a token, so that a template which refuses them is known.
+        file: the model's GGUF file.
+        n_slots: maximum number of concurrent replies.
+        max_prompt: maximum tokens of a prompt.
+        max_reply: maximum tokens of a reply.
+        device: "cpu", "cuda" or "cuda:1"; a build without CUDA always uses the CPU.
+        n_threads: number of CPU threads.
+        opening: messages for a test reply of one token, which reveals a template that rejects them.
 
     Raises:
-        BotError: if the file cannot be loaded, or cannot answer `opening`.
-        PromptTooLong: if `opening` is.
+        BotError: the file cannot be loaded, or the test reply fails.
+        PromptTooLong: `opening` is too long.
     """
 
     def __init__(
@@ -90,18 +89,18 @@ class LlamaServer:
                     f"llama.cpp cannot load {file.name}: it is damaged, of a kind this version of xllamacpp "
                     f"does not know, or the memory does not suffice ({error})"
                 ) from error
-        # A server that is given up before its loop has begun would never end; once it has answered, it has begun.
+        # A server stopped before its loop has started would never end; a reply shows that the loop runs.
         self.chat(opening, {"max_tokens": 1}, lambda piece: False)
 
     def chat(self, messages: list[dict[str, str]], settings: Mapping[str, Any], on_piece: Callable[[str], bool]) -> str:
         """Generate one reply in the calling thread; several threads may call at once.
 
         Args:
-            settings: of llama.cpp's chat completions.
-            on_piece: is given each piece of the reply; returns whether to stop.
+            settings: settings of llama.cpp's chat completions.
+            on_piece: callback for each piece of the reply; returns True to stop.
 
         Returns:
-            Why it ended: "stop", "length", or "" where `on_piece` stopped it.
+            The finish reason: "stop", "length", or "" if `on_piece` stopped it.
 
         Raises:
             PromptTooLong: before the first piece.
@@ -117,7 +116,7 @@ class LlamaServer:
 
 
 class _Reply:
-    """Reads the chunks of one reply. Called from C++: it must not raise."""
+    """Reader of one reply's chunks, called from C++, so it must not raise."""
 
     def __init__(self, max_prompt: int, on_piece: Callable[[str], bool]) -> None:
         self._max_prompt = max_prompt
@@ -126,7 +125,7 @@ class _Reply:
         self.failure: Exception | None = None
 
     def take(self, chunk: Any) -> bool:
-        """Take a chunk of the reply; return whether to stop."""
+        """Process a chunk of the reply; return True to stop."""
         try:
             return any(self._take(part) for part in (chunk if isinstance(chunk, list) else [chunk]))
         except Exception as error:

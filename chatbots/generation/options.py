@@ -28,7 +28,7 @@ _Mark = Annotated[str, Field(min_length=1)]
 
 
 class ReasoningOptions(InputModel):
-    """Options of the reasoning tokens, the same for every kind of language model."""
+    """Options of reasoning tokens, common to all kinds of language models."""
 
     starts_thinking: bool = Field(
         False,
@@ -42,7 +42,7 @@ class ReasoningOptions(InputModel):
     )
 
     def reply_filter(self) -> OutputFilter:
-        """Make the filter of one reply."""
+        """Return a new output filter for one reply."""
         return OutputFilter(self.thought_marks, starts_thinking=self.starts_thinking)
 
 

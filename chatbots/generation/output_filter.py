@@ -1,8 +1,8 @@
-"""Filters of model output: reasoning tokens and chat-template marks removed.
+"""Output filters, which remove reasoning tokens and chat-template marks.
 
-The whole way of a reply from a model to a participant is `OutputFilter`: reasoning, then marks, then blanks. No
-participant sees the reasoning. A mark between quotation marks is text, as in "`<think>` opens a thought". Models
-write a template's marks out where a server does not take them for ends.
+Every reply passes through `OutputFilter`, which removes reasoning, then marks, then outer blanks. Participants never
+see the reasoning. A mark between quotation marks is text, as in "`<think>` opens a thought". Template marks appear in
+the text when a server does not recognise them as end tokens.
 """
 
 from __future__ import annotations
@@ -48,16 +48,16 @@ def _patterns(
     """Compile the marks.
 
     Args:
-        extra_marks: opening and closing marks, as they are written.
+        extra_marks: opening and closing marks, literal.
 
     Returns:
-        Any mark outside of a thought; the closing marks by the number of the group `open<number>` of the first;
-        the closing marks of a thought that the prompt has opened.
+        A pattern for any mark outside of a thought; the closing marks, indexed by the number of its group
+        `open<number>`; the closing marks of a thought that the prompt has opened.
     """
     paired = [*((regex.escape(a), regex.escape(b)) for a, b in extra_marks), *_TAGS, *_PAIRS]
     kinds = [*paired, *_HARMONY]
     opening = "|".join(f"(?P<open{i}>{mark})" for i, (mark, _) in enumerate(kinds))
-    # Harmony's `<|end|>` and `assistantfinal` may stand without an opening mark.
+    # Harmony's `<|end|>` and `assistantfinal` may appear without an opening mark.
     lone = "|".join(mark for _, mark in paired)
     return (
         regex.compile(f"{opening}|(?P<close>{lone})|(?P<final>{_FINAL})"),
@@ -67,14 +67,13 @@ def _patterns(
 
 
 class ReasoningFilter:
-    """Filter of a text that comes in pieces: passes on the text outside of reasoning.
+    """Filter that removes reasoning from streamed text.
 
-    What may be the beginning of a mark is held back. A thought that is never closed lasts to the end.
+    Text that may be the beginning of a mark is held back. A thought that is never closed extends to the end.
 
     Args:
         marks: closing marks by opening marks, in addition to the known ones.
-        is_inside: the text begins within a thought, as where a model's chat template has written the
-            opening mark already.
+        is_inside: the text begins inside a thought, because the chat template has already written the opening mark.
     """
 
     def __init__(self, marks: Mapping[str, str] | None = None, *, is_inside: bool = False) -> None:
@@ -114,7 +113,7 @@ class ReasoningFilter:
             closing_quote = _QUOTES.get(text[held_from - 1]) if held_from else None
             if match.partial or (closing_quote and position == len(text) and not is_last):
                 break
-            # Within a thought only code quotes a mark: a thought may end with what somebody says.
+            # Within a thought only backticks quote a mark: a thought may end with a quotation.
             if text[position : position + 1] == closing_quote and (not self._closing or closing_quote == "`"):
                 continue
             if self._closing is not None:
@@ -147,7 +146,7 @@ class ReasoningFilter:
         self._said += text
 
     def _is_lone(self, mark: str) -> bool:
-        """Check a closing mark that nothing has opened: within code it is text."""
+        """Return True if an unopened closing mark ends a thought; in code it is text."""
         if not self._has_said:
             return False
         line = self._said.rpartition("\n")[2]
@@ -160,7 +159,7 @@ class ReasoningFilter:
 
 
 def strip_reasoning(text: str, marks: Mapping[str, str] | None = None) -> str:
-    """Remove the reasoning from a whole text, for replies from other sources that go into a prompt."""
+    """Remove the reasoning from a complete reply that goes into a prompt."""
     try:
         thoughts = ReasoningFilter(marks)
         reply_text = thoughts.take(text) + thoughts.end()
@@ -202,12 +201,12 @@ _LAST = regex.compile(rf"(?<!\s)\s*+(?:{_END}\s*+){{1,8}}+(?:(?:\#\#\#\s*+)?{_RO
 
 @lru_cache
 def _closing_tag(name: str) -> regex.Pattern[str]:
-    """Return the pattern of the end of a reply that began with this tag."""
+    """Return the pattern of the end of a reply that starts with this tag."""
     return regex.compile(rf"(?<!\s)\s*+</(?i:{name})>|{_LATER_TURN.pattern}")
 
 
 class _TemplateFilter:
-    """Filter of a text that comes in pieces: passes on what stands before the template's marks.
+    """Filter that cuts streamed text at the template's marks.
 
     Trailing blanks and marks are held back until it is known whether they end the text.
     """
@@ -262,9 +261,9 @@ class _TemplateFilter:
 
 
 class OutputFilter:
-    """Filter of what a model sends in pieces: passes on what a participant may see.
+    """Filter of a model's streamed output for participants.
 
-    Pieces joined have no blanks at either end.
+    The joined pieces have no leading or trailing blanks.
 
     Args:
         thought_marks, starts_thinking: as in `ReasoningFilter`.
@@ -276,24 +275,24 @@ class OutputFilter:
 
     @property
     def has_thought(self) -> bool:
-        """True if any reasoning was taken out."""
+        """True if any reasoning was removed."""
         return self._thoughts.has_thought
 
     def take_thought(self) -> str:
-        """Return and forget the reasoning that was taken out since the last call."""
+        """Return the reasoning removed since the last call."""
         thought, self._thoughts.thought = self._thoughts.thought, ""
         return thought
 
     @property
     def is_over(self) -> bool:
-        """True if another turn has begun: nothing more will be passed on."""
+        """True if another turn has begun, so that no more text is passed on."""
         return self._template.is_over
 
     def take(self, piece: str) -> str:
-        """Add a piece; return what can be shown now.
+        """Add a piece and return the text that can be shown.
 
         Raises:
-            BotError: at the end of a thought that had no beginning: what was shown was a thought.
+            BotError: a thought ends that had no opening mark, so reasoning has been shown.
         """
         return "" if self.is_over else self._template.take(self._thoughts.take(piece))
 
@@ -306,9 +305,9 @@ _IMAGE = regex.compile(r"!\[([^\]]{0,1000}+)\]\(\s{0,9}+<?(data:image/[^)\s>]*+)
 
 
 class MarkdownImageFilter:
-    """Filter of a text that comes in pieces: gives Markdown images with `data:` addresses to `add_image`.
+    """Filter that extracts Markdown images with `data:` addresses from streamed text.
 
-    An image from elsewhere stays in the text as it is.
+    They are passed to `add_image`. Images with other addresses stay in the text.
     """
 
     def __init__(self, add_image: Callable[[str, str], None]) -> None:
@@ -318,7 +317,7 @@ class MarkdownImageFilter:
     def take(self, piece: str) -> str:
         """Add a piece; return what can be passed on now."""
         self._held.append(piece)
-        if self._is_inside and ")" not in piece:  # addresses are long: not all of it is read again
+        if self._is_inside and ")" not in piece:  # addresses are long, so the held text is not scanned again
             return ""
         text = _IMAGE.sub(self._take_out, "".join(self._held))
         match = _IMAGE.search(text, partial=True)
@@ -327,7 +326,7 @@ class MarkdownImageFilter:
         return text[:end]
 
     def end(self) -> str:
-        """Return the text that was held back and turned out to be no image, nor half of one."""
+        """Return the held-back text, without an incomplete image."""
         return "" if self._is_inside else "".join(self._held)
 
     def _take_out(self, match: regex.Match[str]) -> str:

@@ -1,14 +1,14 @@
-"""Prefill of admitted requests in parts, and eager prefill of next prompts.
+"""Chunked prefill of admitted requests, and eager prefill of next prompts.
 
-Prompts are read a part at a time, so that no reply under way stands still. While replies are running, a step reads a
-limited number of tokens. Every second step goes on with the prompt that came first, the others with the one that has
-least left to read: short ones do not wait for a long one, and a long one is not put off for ever. While none is
-running, everything is read at once, since no reply waits for anything else.
+Prompts are prefilled in parts, so that running replies are not blocked. While replies are running, each step reads a
+limited number of tokens. Every second step continues the oldest prompt, the others the prompt with the fewest tokens
+left, so short prompts do not wait for a long one and a long one is not starved. If no reply is running, prompts are
+prefilled at once.
 
-Once a bot has replied, all of the next prompt is known but what the participant will write. Mostly it was read
-already and is kept (`prefix_cache.py`). Where the window has moved on, or the oldest turns no longer fit, nothing
-read before fits, and the participant would wait for all of it. They take some seconds to write; it is read
-meanwhile, a part at a time, while no request waits for the device.
+Once a bot has replied, the next prompt is known except for the participant's message. Usually it is cached already
+(`prefix_cache.py`). If the window has moved or the oldest turns no longer fit, the cache does not match and the
+participant would wait for the whole prompt. It is therefore prefilled in parts while the participant writes, whenever
+no request waits for the device.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ PrefilledRows = tuple[list[ReplyRow], CacheRows, Tensor]
 
 @dataclass(eq=False)
 class _PromptGroup:
-    """Slots whose prompts are read together. A model that reads prompts whole has no reading."""
+    """Slots whose prompts are prefilled together; `reading` is None for whole prompts."""
 
     slots: list[ReplyRow]
     reading: PromptPrefill | None
 
     @property
     def n_left(self) -> int:
-        """Tokens still to be read, padding counted."""
+        """Number of tokens left to read, including padding."""
         if self.reading is None:
             return sum(len(slot.prompt) for slot in self.slots)
         return len(self.slots) * self.reading.n_left
@@ -57,11 +57,11 @@ class _PromptGroup:
 
 
 class PrefillQueue:
-    """The prompts that are still to be read.
+    """Queue of prompts to prefill.
 
     Args:
-        model: reads them.
-        owner: of what is known of earlier turns, in `KEPT`; None: nothing is kept.
+        model: the language model.
+        owner: owner of the cached rows in `PREFIX_CACHE`; None for no caching.
     """
 
     def __init__(self, model: LanguageModel, owner: int | None) -> None:
@@ -73,7 +73,7 @@ class PrefillQueue:
 
     @property
     def are_there(self) -> bool:
-        """True if any prompt is still to be read."""
+        """True if any prompt is left."""
         return bool(self._waiting or self._groups)
 
     def add(self, slots: Sequence[ReplyRow]) -> None:
@@ -81,16 +81,16 @@ class PrefillQueue:
         self._waiting += slots
 
     def keep(self, slot: ReplyRow, rows: CacheRows, i: int) -> None:
-        """Keep what is remembered of a finished slot, row `i`, for the conversation's next turn."""
+        """Cache row `i` of a finished slot for the conversation's next turn."""
         if self._owner is not None and PREFIX_CACHE.limit_bytes:
             row = copy_row(rows, i, slot.prompt + slot.tokens)
             PREFIX_CACHE.put(self._owner, slot.place, row)
 
     def read(self, n_running: int) -> list[PrefilledRows]:
-        """Read on; return those whose prompts are read now.
+        """Prefill a part and return the rows whose prompts are complete.
 
         Args:
-            n_running: replies that wait for their next token meanwhile.
+            n_running: number of replies that wait for their next token.
         """
         self._n_steps += 1
         self._groups = [group for group in self._groups if group.is_wanted]
@@ -112,13 +112,13 @@ class PrefillQueue:
     def _budget(self, n_running: int) -> int:
         """Return the number of tokens that a step may read.
 
-        It is more where many replies run, since many slots become free then.
+        It grows with the number of running replies, because more slots then become free.
         """
         least = CPU_PREFILL_TOKENS if self._model.device.type == "cpu" else GPU_PREFILL_TOKENS
         return max(least, 2 * n_running)
 
     def _begin(self, most_tokens: int) -> None:
-        """Form groups of those who wait."""
+        """Group the waiting prompts."""
         slots = [slot for slot in self._waiting if not slot.gone]
         self._waiting = []
         known = [self._known(slot) for slot in slots]
@@ -157,12 +157,12 @@ _MAX_CONVERSATIONS = 64
 
 
 class EagerPrefill:
-    """Prefill of next prompts, while no reply is requested.
+    """Prefill of next prompts while no reply is requested.
 
-    Touched by the device's thread only.
+    Used only by the device's thread.
 
     Args:
-        owner: in whose name it is kept.
+        owner: owner of the cached rows.
     """
 
     def __init__(self, model: LanguageModel, prompts: Prompts, owner: int) -> None:
@@ -174,11 +174,11 @@ class EagerPrefill:
 
     @property
     def has_work(self) -> bool:
-        """True if there is anything to look at."""
+        """True if any conversation waits to be prefilled."""
         return bool(self._replied)
 
     def note(self, place: Hashable, context: Conversation, text: str) -> None:
-        """Remember that a conversation has got this reply, and waits for the person."""
+        """Record that a conversation has received this reply."""
         if not (self._model.resumable and PREFIX_CACHE.limit_bytes):
             return
         self.forget(place)
@@ -187,17 +187,17 @@ class EagerPrefill:
             self.forget(next(iter(self._replied)))
 
     def forget(self, place: Hashable) -> None:
-        """Forget a conversation: its person has written."""
+        """Forget a conversation in which the participant has written."""
         self._replied.pop(place, None)
         self._certain.pop(place, None)
 
     def read(self) -> None:
-        """Read a part of what is certain of the conversation that was answered last."""
+        """Prefill a part of the known next prompt of the latest conversation."""
         place = next(reversed(self._replied))
         tokens = self._certain.get(place)
         if tokens is None:
             tokens = self._certain[place] = self._tokens(self._replied[place])
-        # One more token than is certain, since the last one is never looked for.
+        # One more token than is known, because the last one is never looked up.
         known = PREFIX_CACHE.longest(self._owner, [*tokens, -1])
         n_known = known.n_tokens if known else 0
         if len(tokens) - n_known < _MIN_UNREAD_TOKENS:
@@ -213,11 +213,11 @@ class EagerPrefill:
             self.forget(place)
             raise
         after = PREFIX_CACHE.longest(self._owner, [*tokens, -1])
-        if after is None or after.n_tokens <= n_known:  # there is no room for it
+        if after is None or after.n_tokens <= n_known:  # the cache has no room for it
             self.forget(place)
 
     def _tokens(self, context: Conversation) -> list[int]:
-        """Return the tokens with which the next prompt begins, whatever is said next."""
+        """Return the beginning of the next prompt that does not depend on the next message."""
         speaker = _next_speaker(context)
         first, second = (self._prompts.encode(context.with_turn(speaker, letter)) for letter in "ab")
         n = next((i for i, (a, b) in enumerate(zip(first, second, strict=False)) if a != b), len(first) - 1)

@@ -1,12 +1,12 @@
-"""Prefix cache: keys and values kept from turn to turn of a conversation.
+"""Prefix cache of keys and values between the turns of a conversation.
 
-A language model reads its whole context at every turn, and nearly all of that context it read a turn ago. What
-it computed of those tokens is kept here after a reply, and the next prompt goes on behind the tokens that both
-have in common. That is found by comparing tokens, so a conversation that was cut, edited or continued elsewhere
-is read again from where it differs, and conversations that begin with the same system prompt share it.
+A language model reads its whole context at every turn, although it read nearly all of it a turn ago. The keys and
+values of a reply's context are stored here, and the next prompt continues after the common prefix. Prefixes are found
+by comparing tokens. So a conversation that was cut, edited or continued elsewhere is recomputed from the first
+difference, and conversations with the same system prompt share it.
 
-One store for all bots of a process (`PREFIX_CACHE`), with a limit in bytes; the least recently used row goes first.
-Bots do not depend on it: whatever is missing is read again. `EagerPrefill` adds to it while no request waits.
+All bots of a process share one cache (`PREFIX_CACHE`) with a limit in bytes; the least recently used rows are removed
+first. Bots do not depend on it: missing prefixes are recomputed. `EagerPrefill` fills it while no request waits.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ DEFAULT_LIMIT_BYTES = 512_000_000
 
 @dataclass(frozen=True, eq=False)
 class CachedRow:
-    """Keys and values that a model has computed of some tokens.
+    """Keys and values of a sequence of tokens.
 
     Attributes:
         tokens: (L,), the ids that were read.
@@ -43,8 +43,8 @@ class CachedRow:
         object.__setattr__(self, "n_bytes", sum(sizes) + self.tokens.nbytes)
 
     def n_shared(self, tokens: np.ndarray) -> int:
-        """Count the tokens that both begin with."""
-        import numpy as np  # a bot host imports this module before it needs any of it
+        """Return the length of the common prefix."""
+        import numpy as np  # imported late: a bot host imports this module early
 
         n = min(len(tokens), len(self.tokens))
         differing = np.flatnonzero(self.tokens[:n] != tokens[:n])
@@ -53,29 +53,29 @@ class CachedRow:
 
 @dataclass(frozen=True)
 class CachedPrefix:
-    """The beginning of a prompt that need not be read again: the first `n_tokens` of `row`."""
+    """Cached beginning of a prompt: the first `n_tokens` tokens of `row`."""
 
     row: CachedRow
     n_tokens: int
 
 
 class PrefixCache:
-    """Rows of all models of a process by owner and place. May be used from several threads.
+    """Thread-safe cache of rows by owner and place, for all models of a process.
 
     Args:
-        limit_bytes: the most that is kept; 0: nothing.
+        limit_bytes: maximum size; 0 for no caching.
     """
 
     def __init__(self, limit_bytes: int = DEFAULT_LIMIT_BYTES) -> None:
         self._limit_bytes = limit_bytes
         self._rows: OrderedDict[tuple[int, Hashable], CachedRow] = OrderedDict()
-        # Re-entrant: the owner of rows may be collected, which drops them, while the lock is held.
+        # Re-entrant: garbage collection of an owner drops its rows, possibly while the lock is held.
         self._lock = threading.RLock()
         self._numbers = itertools.count()
 
     @property
     def limit_bytes(self) -> int:
-        """The most that is kept."""
+        """Maximum size in bytes."""
         return self._limit_bytes
 
     @limit_bytes.setter
@@ -87,16 +87,16 @@ class PrefixCache:
             self._shrink()
 
     def owner(self) -> int:
-        """Return a number for one loaded model; only its own rows will be found for it."""
+        """Return a new owner number for a loaded model, which sees only its own rows."""
         return next(self._numbers)
 
     def n_bytes(self, owner: int | None = None) -> int:
-        """Count the bytes kept for an owner, or for all."""
+        """Return the bytes used by an owner, or by all."""
         with self._lock:
             return sum(row.n_bytes for (whose, _), row in self._rows.items() if owner in (None, whose))
 
     def put(self, owner: int, place: Hashable, row: CachedRow) -> None:
-        """Keep a row in the place of the one that is there, unless it alone is larger than the limit."""
+        """Store or replace a row, unless it alone exceeds the limit."""
         with self._lock:
             self._rows.pop((owner, place), None)
             if row.n_bytes <= self._limit_bytes:
@@ -104,7 +104,7 @@ class PrefixCache:
                 self._shrink()
 
     def longest(self, owner: int, tokens: Sequence[int]) -> CachedPrefix | None:
-        """Return the longest known beginning of a prompt; its last token is always left to be read."""
+        """Return the longest cached prefix of a prompt, without the prompt's last token."""
         import numpy as np
 
         sought = np.asarray(tokens[:-1], dtype=np.int32)

@@ -1,18 +1,16 @@
-"""Prompts of a language model: token ids of a conversation, by chat template or in a plain format.
+"""Prompts of language models, built with a chat template or in plain format.
 
-The one who speaks next is the assistant, the other one the user: in a live chat the bot and the participant,
-in self-play whoever's turn it is. Blank turns are left out, neighbouring turns of one speaker are joined.
+The next speaker is the assistant and the other one the user: in a live chat the bot and the participant, in self-play
+the bot whose turn it is and its partner. Blank turns are dropped, consecutive turns of a speaker are joined.
 
-**Chat template**, where the tokenizer has one: the system prompt, then the turns as messages. Templates
-want the user to begin, so a leading turn of the assistant's is dropped. An empty conversation becomes
-the one user message `OPENING`.
+**Chat template**, if the tokenizer has one: the system prompt, then the turns as messages. Templates require the user
+to begin, so a leading assistant turn is dropped. An empty conversation becomes the single user message `OPENING`.
 
-**Plain**, as DialoGPT was trained (Zhang et al., 2020): every turn followed by the separator, which is the
-tokenizer's end token unless told otherwise; a system prompt stands before as if it were a turn. An empty
-conversation is the separator alone. A model with an encoder gets the turns with separators between
-them only, as BlenderBot and BART expect.
+**Plain**, as in DialoGPT's training (Zhang et al., 2020): every turn is followed by the separator, by default the
+tokenizer's end token. A system prompt comes first, formatted as a turn. An empty conversation is only the separator. A
+model with an encoder gets separators only between turns, as BlenderBot and BART expect.
 
-Oldest turns go first when a conversation is longer than the window or the model can hold.
+The oldest turns are dropped if a conversation exceeds the window or the model's context.
 """
 
 from __future__ import annotations
@@ -34,9 +32,9 @@ OPENING = "Hello!"
 
 
 def marks_pattern(marks: Iterable[str]) -> re.Pattern[str] | None:
-    """Return a pattern that finds a model's special tokens in a text; None if the model has none.
+    """Return a pattern for a model's special tokens, or None if it has none.
 
-    What people type must not end a turn or begin one in the model's eyes.
+    Typed text must not end or begin a turn for the model.
     """
     texts = [re.escape(text) for text in marks if text]
     return re.compile("|".join(texts)) if texts else None
@@ -49,7 +47,7 @@ def turns_joined(
     marks: re.Pattern[str] | None = None,
     thought_marks: Mapping[str, str] | None = None,
 ) -> list[tuple[str, str]]:
-    """Return (role, text) of the turns in the window (0: of all turns); the last speaker is the user."""
+    """Return (role, text) of the turns in the window (0 for all)."""
     turns = context.turns[-window:] if window else context.turns
     joined: list[tuple[str, str]] = []
     for turn in turns:
@@ -67,7 +65,7 @@ def turns_joined(
 
 
 def images_marked(context: Conversation) -> Conversation:
-    """Return the conversation with a mark in the text of each turn with an image, for `image_parts`."""
+    """Add a mark for `image_parts` to each turn with an image."""
     return replace(
         context,
         turns=tuple(
@@ -78,7 +76,7 @@ def images_marked(context: Conversation) -> Conversation:
 
 
 def image_parts(content: str, context: Conversation) -> str | list[dict[str, Any]]:
-    """Return a message's content in OpenAI's parts, text and `image_url`, at the marks; without any, the text."""
+    """Split a message at image marks into OpenAI's content parts; without marks return its text."""
     pieces = content.split(IMAGE_MARK)  # text and number of a turn by turns
     if len(pieces) == 1:
         return content
@@ -93,9 +91,9 @@ def image_parts(content: str, context: Conversation) -> str | list[dict[str, Any
 
 
 def conditioned_prompt(system_prompt: str, context: Conversation) -> str:
-    """Return the system prompt with that of the conversation's condition, at `{condition}` or after it.
+    """Insert the condition's prompt at `{condition}`, or append it.
 
-    One that the conversation brings along takes its place.
+    A conversation's own system prompt replaces both.
     """
     if context.system_prompt is not None:
         return context.system_prompt
@@ -112,15 +110,15 @@ def chat_messages(
     opening: str = OPENING,
     is_opened: bool = False,
 ) -> list[dict[str, str]]:
-    """Return the messages for a chat template: at least one, and a user's message before any of the assistant.
+    """Return the messages for a chat template, at least one, starting with the user.
 
     Args:
         turns: role and text of each turn, oldest first.
         system_prompt: empty for none.
-        system_in_user: put the system prompt at the head of the first message, because the template has no
-            place for it.
-        opening: the user's message where the assistant opens the conversation.
-        is_opened: keep a first message of the assistant, after the opening; else it is left out.
+        system_in_user: put the system prompt at the beginning of the first message, because the template does not
+        support it.
+        opening: the user's message if the assistant opens the conversation.
+        is_opened: keep the assistant's first message after the opening; otherwise it is dropped.
     """
     messages = [{"role": role, "content": text} for role, text in turns]
     if messages and messages[0]["role"] == "assistant" and is_opened:
@@ -138,16 +136,16 @@ def chat_messages(
 
 
 class Prompts:
-    """Makes token ids of conversations.
+    """Converter of conversations to token ids.
 
     Args:
-        tokenizer: of transformers.
-        system_prompt: stands first; may be empty.
-        window: most turns looked at; 0: all.
-        max_tokens: most token ids given to the model.
-        separator: between turns of the plain format; None: the tokenizer's end token.
-        for_encoder: the ids are an encoder's input.
-        thought_marks: further marks of thoughts, which are left out.
+        tokenizer: a transformers tokenizer.
+        system_prompt: may be empty.
+        window: maximum number of turns; 0 for all.
+        max_tokens: maximum length of the prompt.
+        separator: separator of the plain format; None for the tokenizer's end token.
+        for_encoder: the ids are input of an encoder.
+        thought_marks: additional marks of reasoning to remove.
     """
 
     def __init__(
@@ -173,18 +171,18 @@ class Prompts:
         self._system_in_user = self.has_template and not self._takes_system()
 
     def encode(self, context: Conversation) -> list[int]:
-        """Return the token ids of a conversation: at least one, at most `max_tokens`."""
+        """Return the token ids of a conversation, from 1 to `max_tokens`."""
         turns = turns_joined(context, window=self._window, marks=self._special, thought_marks=self._thought_marks)
         system_prompt = conditioned_prompt(self._system_prompt, context)
         while True:
             ids = self._make_ids(turns, system_prompt, is_opened=context.is_opened)
             if len(ids) <= self._max_tokens or len(turns) <= 1:
                 break
-            # Halve what is far too long, for the sake of very long conversations.
+            # Halve prompts that are far too long, which speeds up very long conversations.
             turns = turns[max(1, len(turns) // 2 if len(ids) > 2 * self._max_tokens else 1) :]
         if not ids:
             ids = [self._fallback_token()]
-        if len(ids) > self._max_tokens:  # one turn alone is too long: keep its end
+        if len(ids) > self._max_tokens:  # a single turn is too long, so keep its end
             ids = ids[-self._max_tokens :]
         return ids
 
@@ -196,19 +194,19 @@ class Prompts:
         )
 
     def _apply(self, messages: list[dict[str, str]]) -> list[int]:
-        # Models that can think aloud first are told not to; other templates ignore the option.
+        # Turns off reasoning in models that support it; other templates ignore the option.
         encoded = self._tokenizer.apply_chat_template(
             messages, add_generation_prompt=True, tokenize=True, return_dict=True, enable_thinking=False
         )
         return list(encoded["input_ids"])
 
     def _takes_system(self) -> bool:
-        """Return True if the template shows a system prompt; some refuse it and some leave it out."""
+        """Return True if the template includes a system prompt; some reject or drop it."""
         try:
             user = [{"role": "user", "content": "a"}]
             with_system = self._apply([{"role": "system", "content": "b"}, *user])
             return with_system != self._apply(user)
-        except Exception:  # whatever a template's author raises
+        except Exception:  # templates may raise anything
             return False
 
     def _plain(self, turns: Sequence[tuple[str, str]], system_prompt: str) -> list[int]:
@@ -220,7 +218,7 @@ class Prompts:
         text = self._separator.join([*texts, ""]) or self._separator
         ids = list(self._tokenizer(text)["input_ids"])
         end = self._tokenizer.eos_token_id
-        if end is not None and ids[-2:] == [end, end]:  # a tokenizer that adds its own
+        if end is not None and ids[-2:] == [end, end]:  # the tokenizer added its own end token
             ids.pop()
         return ids
 

@@ -1,4 +1,4 @@
-"""Text of a reply while its tokens come in: whole words, nothing withdrawn."""
+"""Streamed text of a reply, shown in whole words and never withdrawn."""
 
 from __future__ import annotations
 
@@ -29,32 +29,32 @@ _NO_END = frozenset(("mr", "mrs", "ms", "dr", "prof", "st", "vs", "e.g", "i.e", 
 
 
 def complete_length(text: str) -> int:
-    """Return the length of a cut text without its broken end.
+    """Return the length of a truncated text without its incomplete end.
 
-    That is the end of its last whole line or sentence; all of the text if less than half of its whole words would be
-    left.
-    A row of dots, an abbreviation, an initial or the number of a list's line ends no sentence. An emoji behind the
-    end mark belongs to the sentence.
+    This is the end of the last complete line or sentence, or the whole text if less than half of its complete words
+    would be left.
+    An ellipsis, an abbreviation, an initial or a list number does not end a sentence. An emoji after the end mark
+    belongs to the sentence.
     """
     return _Units().complete_length(text)
 
 
 class _Units:
-    """Finds the last whole line or sentence of a growing text without reading all of it again."""
+    """Incremental search for the last complete line or sentence of a growing text."""
 
     def __init__(self) -> None:
         self._end = 0
         self._mark = 0  # where the end mark of the last sentence begins; an emoji may follow it
 
     def complete_length(self, text: str, *, growing: bool = False) -> int:
-        """Return the length that `complete_length` returns.
+        """Return the same length as the function `complete_length`.
 
         Args:
-            growing: more may follow at once, so that a mark at the very end is not known to be an end yet.
+            growing: more text may follow, so a mark at the very end may not be the end of a sentence.
         """
         for match in _SENTENCE_END.finditer(text, self._mark):
             mark, is_last = match["mark"] or match["greek"], match.end() == len(text)
-            # Marks of scripts without blanks, and of India, need none behind them.
+            # Marks of scripts without spaces, and of Indic scripts, need no space after them.
             needs_blank = mark.isascii()
             if growing and needs_blank and is_last:
                 break
@@ -83,16 +83,16 @@ def _ends_with_dot(text: str, end: int, mark: str) -> bool:
 
 
 class GrowingText:
-    """Text under generation, and the part of it that may be shown.
+    """Text in generation, with the part that may be shown.
 
-    A word is held back until the next one begins, because the next token may still change its end. A text that is
-    cut at its longest length ends with its last whole line or sentence, so later ones are held back until they are
-    whole, or as long as all before them (`complete_length`). Pieces joined are the final text, without blanks at
-    either end.
+    A word is held back until the next one begins, because the next token may still change its end. A text that
+    reaches its maximum length is cut after its last complete line or sentence. Later ones are therefore held back until
+    they are complete, or as long as all before them (`complete_length`). The joined pieces are the final text, without
+    outer blanks.
 
     Args:
-        stops: the text ends before the first of these, which is not shown.
-        make_filter: makes the filter of what a participant may see; None: all of it.
+        stops: stop texts; the text ends before the first one.
+        make_filter: factory of the output filter; None for no filter.
     """
 
     def __init__(self, stops: Sequence[str] = (), *, make_filter: Callable[[], OutputFilter] | None = None) -> None:
@@ -104,24 +104,23 @@ class GrowingText:
         """Reasoning that the filter has taken out."""
 
     def grow(self, decoded: str) -> tuple[str, bool]:
-        """Look at all tokens so far, decoded.
+        """Update the text with the decoded tokens so far.
 
         Returns:
-            The next piece (often empty), and whether a stop has been reached, in which case the piece is
-            the last.
+            The next piece (often empty), and True if a stop text was reached, so that the piece is the last.
 
         Raises:
-            BotError: what was shown turns out to be a thought.
+            BotError: text already shown turns out to be reasoning.
         """
         text, stopped = self._clean(decoded, is_last=False)
         if stopped:
             return self._show(text.rstrip()), True
         words = text[: _end_of_words(text, self._stops)]
-        # A blank follows the last word, so if that word ends a sentence, the sentence is whole.
+        # A blank follows the last word, so if that word ends a sentence, the sentence is complete.
         return self._show(words[: self._units.complete_length(words)]), False
 
     def end(self, decoded: str, *, cut: bool = False) -> str:
-        """Return the last piece of the text; no more tokens will come.
+        """Return the last piece of the text, after the last token.
 
         Args:
             cut: the longest length was reached before the text came to its end.
@@ -150,9 +149,9 @@ class GrowingText:
 
 
 class SentencePieces:
-    """The same for a text that comes in pieces which later ones do not change: they are passed on as they are.
+    """Streamed text whose pieces are final, unlike those of `GrowingText`.
 
-    Pieces joined are the text; where it is cut, its whole lines and sentences.
+    The joined pieces are the text or, if it was cut, its complete lines and sentences.
     """
 
     def __init__(self) -> None:
@@ -161,7 +160,7 @@ class SentencePieces:
         self._units = _Units()
 
     def take(self, piece: str) -> str:
-        """Add a piece; what can be shown now."""
+        """Add a piece and return the text that can be shown."""
         self._text += piece
         return self._show(self._units.complete_length(self._text, growing=True))
 
@@ -180,14 +179,14 @@ class SentencePieces:
 
 
 def _end_of_words(text: str, stops: Sequence[str]) -> int:
-    """Return the length of the longest beginning that later tokens cannot change."""
+    """Return the length of the prefix that later tokens cannot change."""
     limit = len(text)
     for stop in stops:  # the text may end in the beginning of a stop
         for n in range(min(len(stop) - 1, len(text)), 0, -1):
             if text.endswith(stop[:n]):
                 limit = min(limit, len(text) - n)
                 break
-    if text[limit : limit + 1].isspace():  # whatever follows, the word before is whole
+    if text[limit : limit + 1].isspace():  # the word before the blank is complete
         limit += 1
     head = text[:limit]
     if head.isascii():

@@ -1,4 +1,4 @@
-"""The running batch of a `TransformersBot`: slots, their tokens, and the text that comes of them."""
+"""Running batch of a `TransformersBot`: slots, their tokens and their text."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ _CLEAN_UP_STEPS = 8
 
 
 class ModelSpeaker(Protocol):
-    """Protocol of a bot that speaks by a transformers model: its name, for the log, and its options."""
+    """Protocol of a bot with a transformers model: name, for the log, and options."""
 
     name: str
     options: TransformersOptions
 
 
 class LoadedModel:
-    """A loaded model and what goes with it."""
+    """Loaded model with its tokenizer and token constraints."""
 
     def __init__(
         self,
@@ -72,7 +72,7 @@ class LoadedModel:
             self.stops = (*bot.options.stop, bot.options.separator)
         n_logits = language_model.model.get_output_embeddings().weight.shape[0]
         forbidden = {i for i in tokenizer.all_special_ids if i not in stop_tokens}
-        forbidden |= set(range(len(tokenizer), n_logits))  # rows that no text belongs to
+        forbidden |= set(range(len(tokenizer), n_logits))  # logits without a token
         self.forbidden = torch.zeros(n_logits)
         self.forbidden[[i for i in forbidden if i < n_logits]] = -torch.inf
         self.forbidden = self.forbidden.to(language_model.device)
@@ -80,9 +80,9 @@ class LoadedModel:
 
 
 def bfloat16_is_native() -> bool:
-    """Return True if this processor multiplies bfloat16 itself.
+    """Return True if this processor multiplies bfloat16 natively.
 
-    If not, each product is made in float32.
+    Otherwise each product is computed in float32.
     """
     if platform.machine().lower() in ("x86_64", "amd64"):
         return torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported()
@@ -104,8 +104,8 @@ def load_model(bot: ModelSpeaker, device: str) -> LoadedModel:
     """Return a bot's model, ready to generate.
 
     Raises:
-        OSError: if it is not here and cannot be had.
-        BotError: if its settings do not fit the model or this machine.
+        OSError: the model is missing and cannot be downloaded.
+        BotError: its settings do not fit the model or this machine.
     """
     folder = fetch_model(bot.options.model, bot.options.revision, allow_download=bot.options.allow_download)
     _refuse_slow_dtype(bot, folder, device)
@@ -142,7 +142,7 @@ def load_model(bot: ModelSpeaker, device: str) -> LoadedModel:
 
 
 def _context_limit(bot: ModelSpeaker, config: Any) -> int:
-    """Return the most tokens of context: as many as are requested and fit the model with the reply."""
+    """Return the maximum context, limited by the model's room beside the reply."""
     holds = n_positions(config)
     requested = bot.options.max_context_tokens or _UNKNOWN_LENGTH
     if holds is None:
@@ -157,12 +157,12 @@ def _context_limit(bot: ModelSpeaker, config: Any) -> int:
 
 
 class _Batch:
-    """Rows of the model and whose they are: row i belongs to `slots[i]`."""
+    """Rows of the model with their slots; row i belongs to `slots[i]`."""
 
     def __init__(self, rows: CacheRows, slots: list[ReplyRow], seen: torch.Tensor | None) -> None:
         self.rows = rows
         self.slots = slots
-        self.seen = seen  # (B, V), tokens that the repetition penalty touches
+        self.seen = seen  # (B, V), tokens with a repetition penalty
 
     @property
     def n_gone(self) -> int:
@@ -172,7 +172,7 @@ class _Batch:
 class SlotGeneration:
     """The running batch; see `chatbots.bots.base.Generation`.
 
-    One batch normally; one per row for a model whose rows may not be mixed.
+    Normally one batch; one per row for a model whose rows cannot be merged.
     """
 
     def __init__(self, bot: ModelSpeaker, ready: LoadedModel) -> None:
@@ -213,7 +213,7 @@ class SlotGeneration:
             self._slots.pop(slot).gone = True
 
     def step(self) -> list[Piece]:
-        """Extend every running reply by a token and give admitted requests their first; return the pieces."""
+        """Add a token to every reply, start admitted ones, and return the pieces."""
         with torch.inference_mode():
             pieces: list[Piece] = []
             for batch in self._advance():
@@ -221,7 +221,7 @@ class SlotGeneration:
             return pieces
 
     def _advance(self) -> list[tuple[_Batch, torch.Tensor]]:
-        """Make the forward passes; return batches with the logits of their next tokens, (B, V)."""
+        """Run the forward passes; return batches with their next logits, (B, V)."""
         self._n_steps += 1
         now = self._newcomers.are_there or self._n_steps % _CLEAN_UP_STEPS == 0
         running = [b for batch in self._batches if (b := self._shrunk(batch, now)) is not None]
@@ -242,7 +242,7 @@ class SlotGeneration:
         return results
 
     def _shrunk(self, batch: _Batch, now: bool) -> _Batch | None:
-        """Remove the rows that are gone; a few may stay for some steps, because removing them copies the rest."""
+        """Remove finished rows, but delay a few, because removal copies the rest."""
         if batch.n_gone == len(batch.slots):
             return None
         if batch.n_gone and (now or batch.n_gone * 8 >= len(batch.slots)):
@@ -270,7 +270,7 @@ class SlotGeneration:
         chosen = choose(
             logits, uniforms, temperature=bot.options.temperature, top_k=bot.options.top_k, top_p=bot.options.top_p
         )
-        # One copy to the host per step; a row of NaN is told by −1.
+        # One copy to the host per step; −1 marks a row of NaN.
         tokens = torch.where(finite, chosen, -1).tolist()
         if batch.seen is not None:
             batch.seen[torch.arange(len(slots), device=chosen.device), chosen] = True
@@ -291,7 +291,7 @@ class SlotGeneration:
         return pieces
 
     def _filtered(self, batch: _Batch, logits: torch.Tensor) -> torch.Tensor:
-        """Apply the penalty and the prohibitions to the logits, (B, V)."""
+        """Apply the repetition penalty and forbidden tokens to the logits, (B, V)."""
         bot, slots = self._bot, batch.slots
         if batch.seen is not None:
             logits = penalise_repetition(logits, batch.seen, bot.options.repetition_penalty)
