@@ -1,1 +1,1 @@
-"""Neural dialogue models, one readable file each; importing this package loads no torch."""
+"""Neural dialogue models, one module each; importing this package loads no torch."""

@@ -1,16 +1,16 @@
 """Inputs, outputs, decoder states and seeds of a dialogue model.
 
-A batch holds B conversations of up to N utterances of up to T tokens. In training utterances 0 … n−2 of a
-conversation are read and utterances 1 … n−1 are predicted, so a conversation of one utterance adds nothing.
-To generate, all utterances are read, and none may be there yet.
+A batch contains B conversations of up to N utterances of up to T tokens. Training reads utterances 0 … n−2 of a
+conversation and predicts utterances 1 … n−1, so a conversation of one utterance contributes nothing. Generation reads
+all utterances, and a conversation may be empty.
 
-Every tensor of a decoder's state has the rows first. A row is one reply under way, or one hypothesis of it. Rows can
-be picked by index (dropped, doubled, reordered: beam search) and states joined (requests admitted), and no row sees
-another's numbers.
+The first dimension of every tensor of a decoder's state is the rows. A row is one reply in progress, or one hypothesis
+of it. Rows can be selected by index (dropped, doubled or reordered by beam search) and states joined (for admitted
+requests). Rows never affect each other.
 
-What belongs to a conversation (VHCR's z_conv) is drawn from the conversation's seed, so it is the same at each
-of its replies though a bot remembers nothing; what belongs to a reply (z_t) from the reply's. Every row has
-numbers of its own, drawn on the CPU in single precision: the same whoever shares the batch, on any device.
+Variables of a conversation (VHCR's z_conv) are drawn from the conversation's seed, so they are equal for all its
+replies although a bot keeps no state; variables of a reply (z_t) are drawn from the reply's seed. Every row has its
+own random numbers, drawn on the CPU in single precision, so they do not depend on the batch or the device.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ MAX_TOKENS = 30
 
 @dataclass(frozen=True, eq=False)
 class DialogueBatch:
-    """Conversations as token ids, with the EI targets of their utterances where there are any.
+    """Conversations as token ids, with optional EI targets of their utterances.
 
     Attributes:
         utterances: (B, N, T) ids: tokens, `<eos>`, then `<pad>`; no `<sos>`.
-        lengths: (B, N) tokens of each, `<eos>` included; 0 where there is no utterance. The utterances of
+        lengths: (B, N) tokens of each, `<eos>` included; 0 without an utterance. The utterances of
             a conversation come first, without a gap.
         emotion: (B, N, K) emotion distribution of each utterance, or None.
         sentence: (B, N, D) sentence embedding of each utterance, or None.
@@ -72,11 +72,11 @@ class DialogueBatch:
         emotion: Sequence[Tensor] | None = None,
         sentence: Sequence[Tensor] | None = None,
     ) -> DialogueBatch:
-        """Pad conversations, given as the ids of their utterances without `<eos>`.
+        """Build a padded batch from utterances as ids without `<eos>`.
 
         Args:
-            conversations: the outer list may not be empty; a conversation and an utterance may.
-            max_tokens: an utterance keeps its first `max_tokens` − 1 ids and gets `<eos>`.
+            conversations: at least one; a conversation or an utterance may be empty.
+            max_tokens: an utterance is cut to `max_tokens` − 1 ids plus `<eos>`.
             emotion: (n, K) for each conversation of n utterances.
             sentence: (n, D) for each.
         """
@@ -100,7 +100,7 @@ class DialogueBatch:
 
     @property
     def mask(self) -> Tensor:
-        """(B, N), true where there is an utterance."""
+        """(B, N), true for utterances, false for padding."""
         return self.lengths > 0
 
     @property
@@ -122,9 +122,9 @@ class DialogueBatch:
         """The utterances to predict.
 
         Raises:
-            ValueError: if no conversation has a second utterance.
+            ValueError: no conversation has a second utterance.
         """
-        mask = self.mask[:, 1:]  # (B, N-1): utterance t+1 is there, and so is t
+        mask = self.mask[:, 1:]  # (B, N-1): utterances t and t+1 exist
         if not bool(mask.any()):
             raise ValueError(
                 "no conversation of the batch has two utterances, so there is no reply to learn; "
@@ -136,9 +136,9 @@ class DialogueBatch:
 
     @property
     def latest(self) -> tuple[Tensor, Tensor]:
-        """The last utterance of each conversation, (B, T), and its length, (B,).
+        """Return the last utterance of each conversation, (B, T), and its length, (B,).
 
-        A conversation that has not begun gives an empty utterance: `<eos>` alone.
+        An empty conversation gives an empty utterance, `<eos>` alone.
         """
         n = self.n_utterances  # (B,)
         rows = torch.arange(len(n), device=n.device)
@@ -150,7 +150,7 @@ class DialogueBatch:
 
 
 def _stacked(values: Sequence[Tensor] | None, n_most: int) -> Tensor | None:
-    """Stack values of shape (n, D) to (B, N, D), with zeros where there is no utterance."""
+    """Stack values of shape (n, D) to (B, N, D), padded with zeros."""
     if values is None:
         return None
     stacked = torch.zeros(len(values), n_most, values[0].shape[-1])
@@ -161,14 +161,14 @@ def _stacked(values: Sequence[Tensor] | None, n_most: int) -> Tensor | None:
 
 @dataclass(frozen=True, eq=False)
 class TargetUtterances:
-    """The M utterances of a batch that are predicted, of all conversations one after the other.
+    """The M predicted utterances of a batch, conversation after conversation.
 
     Attributes:
         mask: (B, N−1), true where utterance t+1 is predicted from utterances 0 … t. `x[:, :-1][mask]`
             are the M inputs, `x[:, 1:][mask]` the M targets.
         tokens: (M, T)
         lengths: (M,) with `<eos>`.
-        conversation: (M,) the row of the batch each belongs to.
+        conversation: (M,) the batch row of each.
     """
 
     mask: Tensor
@@ -177,14 +177,14 @@ class TargetUtterances:
     conversation: Tensor
 
     def per_conversation(self, values: Tensor) -> Tensor:
-        """Sum (M,) values into their conversations: (B,)."""
+        """Sum (M,) values by conversation: (B,)."""
         zeros = values.new_zeros(self.mask.shape[0])
         return zeros.index_add(0, self.conversation, values)
 
 
 @dataclass(frozen=True, eq=False)
 class LatentNoise:
-    """The standard normal numbers behind the latent variables, given instead of drawn.
+    """Standard normal numbers of the latent variables, to replace drawn ones.
 
     Attributes:
         sentence: (B, N−1, Z) for z_t, one row per target.
@@ -196,7 +196,11 @@ class LatentNoise:
 
     @classmethod
     def draw(cls, batch: DialogueBatch, Z: int, generator: torch.Generator | None) -> LatentNoise:
-        """Draw z_conv's numbers, then z_t's. Without a generator: a ValueError."""
+        """Draw the numbers of z_conv, then of z_t.
+
+        Raises:
+        ValueError: there is no generator.
+        """
         if generator is None:
             raise ValueError("a variational model needs a generator (or the noise itself) to learn")
         n_rows, n_utterances = batch.lengths.shape
@@ -208,7 +212,7 @@ class LatentNoise:
 
 @dataclass(frozen=True, eq=False)
 class ObjectiveTerms:
-    """The parts of a batch's objective, conversation by conversation.
+    """Terms of a batch's objective by conversation.
 
     Attributes:
         nll: (B,) −log p of the target tokens given the latents, nats, summed over tokens.
@@ -217,7 +221,7 @@ class ObjectiveTerms:
             of log p(x), whose mean of exponentials bounds the perplexity (Burda et al. 2016).
         bow: (B,) bag-of-words loss, nats; 0 without that head.
         emotion, sentence: () losses of the EI heads, means over the n input utterances; 0 without them.
-        ei: () the same two, weighted and added.
+        ei: () weighted sum of the two.
         n_tokens: target tokens, `<eos>` included.
         n_inputs: n.
     """
@@ -234,7 +238,11 @@ class ObjectiveTerms:
 
     @classmethod
     def of_words_alone(cls, nll: Tensor, targets: TargetUtterances) -> ObjectiveTerms:
-        """Return the terms of a model without latents and heads, from the (M,) −log p of its targets."""
+        """Return the terms of a model without latents and heads.
+
+        Args:
+        nll: (M,) −log p of the targets.
+        """
         per_conversation = targets.per_conversation(nll)  # (B,)
         zeros = torch.zeros_like(per_conversation)
         zero = zeros.sum()
@@ -250,13 +258,13 @@ class LossParts:
 
     Attributes:
         tokens_nll: sum over target tokens, nats.
-        n_tokens: how many, `<eos>` included: exp(tokens_nll / n_tokens) is the perplexity.
+        n_tokens: number of target tokens, `<eos>` included; exp(tokens_nll / n_tokens) is the perplexity.
         kl: sum, nats, not weighted.
         bow: sum, nats.
         emotion: mean cross-entropy of the emotion head, nats, not weighted.
         sentence: mean squared error of the sentence head, not weighted.
-        n_inputs: utterances the two means are over.
-        total: what is minimised: tokens_nll + β·kl + bow + w_emo·emotion + w_inf·sentence.
+        n_inputs: number of input utterances, over which the two means are taken.
+        total: the minimised loss, tokens_nll + β·kl + bow + w_emo·emotion + w_inf·sentence.
     """
 
     tokens_nll: Tensor
@@ -270,7 +278,7 @@ class LossParts:
 
     @classmethod
     def from_terms(cls, terms: ObjectiveTerms, kl_weight: float) -> LossParts:
-        """Add the conversations up."""
+        """Sum over the conversations."""
         nll, kl, bow = terms.nll.sum(), terms.kl.sum(), terms.bow.sum()
         return cls(
             tokens_nll=nll,
@@ -286,10 +294,10 @@ class LossParts:
 
 @dataclass(frozen=True, eq=False)
 class DecoderState:
-    """Base of all states: a frozen dataclass of tensors, rows first.
+    """Base class of decoder states: frozen dataclasses of tensors, rows first.
 
-    Where the sizes of two states differ after the first dimension, the smaller is filled up with zeros at
-    its end; a state with such dimensions says in a mask or a length what is filled.
+    If other dimensions of two states differ, the smaller is padded with zeros at the end; such a state has a mask or a
+    length that marks the padding.
     """
 
     @property
@@ -298,23 +306,26 @@ class DecoderState:
         return len(getattr(self, fields(self)[0].name))
 
     def select(self, rows: Tensor | Sequence[int]) -> Self:
-        """Return the rows of these indices, in their order; an index may come twice."""
+        """Return the rows with these indices, in order; indices may repeat."""
         first = getattr(self, fields(self)[0].name)
         index = torch.as_tensor(rows, dtype=torch.long, device=first.device)
         return type(self)(**{f.name: getattr(self, f.name).index_select(0, index) for f in fields(self)})
 
     def repeat(self, n: int) -> Self:
-        """Repeat each row n times, next to itself: r_0, r_0, …, r_1, r_1, … (beam search counts on this order)."""
+        """Repeat each row n times in place: r_0, r_0, …, r_1, r_1, …
+
+        Beam search relies on this order.
+        """
         return self.select([row for row in range(self.n_rows) for _ in range(n)])
 
     @classmethod
     def join(cls, states: Sequence[Self]) -> Self:
-        """Return the rows of several states, in their order."""
+        """Concatenate the rows of several states."""
         return cls(**{f.name: _joined([getattr(s, f.name) for s in states]) for f in fields(cls)})
 
 
 def _joined(tensors: list[Tensor]) -> Tensor:
-    """Concatenate by rows, filling the other dimensions up with zeros at their end."""
+    """Concatenate by rows, padding other dimensions with zeros at the end."""
     shape = [max(sizes) for sizes in zip(*(t.shape[1:] for t in tensors), strict=True)]
     if all(list(t.shape[1:]) == shape for t in tensors):
         return torch.cat(tensors)

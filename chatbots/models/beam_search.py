@@ -1,10 +1,10 @@
-"""Beam search for the networks of `chatbots/models`, many replies at once, each apart from the others.
+"""Beam search for the networks of `chatbots/models`, batched over independent replies.
 
 `BeamSearch` is the bookkeeping between two steps of a running batch; `beam_search` drives it to the end.
 
-The search of the paper's released code read the state of another conversation, or of an older message, into a
-row: it laid the copies of a batch out in blocks and indexed them as neighbours. Here `repeat` puts each
-conversation's rows next to each other, as the search counts them; a test swaps the last message.
+The search in the paper's released code mixed up the states of different conversations or older messages: it stored the
+copies of a batch in blocks but indexed them as neighbours. Here `repeat` puts the rows of a conversation next to each
+other, as the search expects; a test that swaps the last message covers this.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from chatbots.text import quote
 
 @dataclass(frozen=True, slots=True)
 class Hypothesis:
-    """One reply that beam search found.
+    """Reply found by beam search.
 
     Attributes:
-        tokens: without the end token.
-        ended: whether it said the end token; else it was cut at the longest length.
+        tokens: the tokens without the end token.
+        ended: True if the end token was generated, False if the reply was cut at the maximum length.
         log_probability: of the tokens and, if ended, the end token, under the model, nats.
-        score: what hypotheses are ranked by: `log_probability` over the length penalty.
+        score: the ranking criterion, `log_probability` divided by the length penalty.
     """
 
     tokens: tuple[int, ...]
@@ -42,14 +42,14 @@ class BeamSettings:
     """Settings of a beam search.
 
     Attributes:
-        beam: hypotheses kept; 1 is greedy.
-        max_tokens: a reply's longest, the end token counted.
+        beam: number of hypotheses; 1 is greedy.
+        max_tokens: maximum length of a reply, including the end token.
         end: token that ends a reply.
-        length_penalty: α of ((5 + length) / 6)^α, Wu et al. (2016), Eq. 14, that log-probabilities are divided
-            by; 0: none; larger favours longer replies. The end token counts.
-        min_tokens: the end token is forbidden before so many others; 1 keeps replies from being empty.
-        forbidden: tokens never said. Probabilities of the others stay as the model gives them.
-        no_repeat_ngram: no sequence of so many tokens twice in a hypothesis; 0: off.
+        length_penalty: α of the divisor ((5 + length) / 6)^α of log-probabilities, Wu et al. (2016), Eq. 14; the
+        length includes the end token. 0 for none; larger values favour longer replies.
+        min_tokens: minimum number of tokens before the end token; 1 prevents empty replies.
+        forbidden: tokens that are never generated; the probabilities of the others are not renormalised.
+        no_repeat_ngram: length of n-grams that must not repeat in a hypothesis; 0 for off.
     """
 
     beam: int
@@ -68,7 +68,7 @@ class BeamSettings:
             raise ValueError(f"forbidden holds {self.end}, the token that ends a reply")
 
     def penalty(self, length: int) -> float:
-        """Return the divisor of the log-probability of a hypothesis of `length` tokens: ((5 + length) / 6)^α."""
+        """Return the length penalty ((5 + length) / 6)^α."""
         return ((5 + length) / 6) ** self.length_penalty
 
     def hypothesis(self, tokens: tuple[int, ...], ended: bool, log_p: float) -> Hypothesis:
@@ -78,7 +78,7 @@ class BeamSettings:
 
 @dataclass(slots=True)
 class _Slot:
-    """One reply being searched: `beam` rows, of which those alive come first."""
+    """Search of one reply: `beam` rows, with the live ones first."""
 
     number: int
     alive: list[tuple[tuple[int, ...], float]]
@@ -89,7 +89,7 @@ class _Slot:
 class Advance:
     """Instruction after a step: `state.select(rows)`, then `step(tokens, …)`.
 
-    `finished` has the hypotheses, best first, of the slots that left.
+    `finished` has the hypotheses of the finished slots, best first.
     """
 
     rows: list[int]
@@ -98,12 +98,12 @@ class Advance:
 
 
 class BeamSearch:
-    """Beam search for many replies at once, each a slot of `beam` rows next to each other.
+    """Batched beam search; each reply is a slot of `beam` adjacent rows.
 
-    At each step all one-token extensions of a slot's hypotheses compete. Of the `beam` best, those that end
-    are kept as finished; the `beam` best that do not end live on. A slot leaves when no living hypothesis
-    can still beat a full set of finished ones, when none lives, or at `max_tokens`. Newcomers are admitted between
-    steps, and no slot sees another.
+    At each step all one-token extensions of a slot's hypotheses compete. Ended hypotheses among the `beam` best are
+    stored as finished; the `beam` best others are continued. A slot is finished if no live hypothesis can still beat a
+    full set of finished ones, if none is live, or at `max_tokens`. Requests are admitted between steps, and slots are
+    independent.
     """
 
     def __init__(self, settings: BeamSettings) -> None:
@@ -113,14 +113,14 @@ class BeamSearch:
 
     @property
     def n_slots(self) -> int:
-        """Replies under way; the next logits have `beam` rows for each."""
+        """Number of replies in progress; the next logits have `beam` rows for each."""
         return len(self._slots)
 
     def admit(self, n: int) -> list[int]:
-        """Open n slots behind those there are: join `newcomers.repeat(beam)` to the state, read `<sos>`.
+        """Append n slots; the caller joins `newcomers.repeat(beam)` and feeds `<sos>`.
 
         Returns:
-            Their numbers, never used before.
+            Their slot numbers, which are never reused.
         """
         numbers = list(range(self._n_admitted, self._n_admitted + n))
         self._slots += [_Slot(number, [((), 0.0)]) for number in numbers]
@@ -128,10 +128,10 @@ class BeamSearch:
         return numbers
 
     def cancel(self, number: int) -> list[int]:
-        """Close a slot, if it is there.
+        """Close a slot, if it exists.
 
         Returns:
-            The rows that remain, for `state.select`; input tokens go by the same rows.
+            The remaining rows, for `state.select` and for the input tokens.
         """
         beam = self._settings.beam
         rows = [i * beam + j for i, slot in enumerate(self._slots) if slot.number != number for j in range(beam)]
@@ -139,7 +139,7 @@ class BeamSearch:
         return rows
 
     def advance(self, logits: Tensor) -> Advance:
-        """Take up the logits of the last step, (n_slots · beam, V)."""
+        """Process the logits of the last step, (n_slots · beam, V)."""
         settings, beam = self._settings, self._settings.beam
         if len(logits) != len(self._slots) * beam:
             raise ValueError(
@@ -147,11 +147,11 @@ class BeamSearch:
             )
         if not self._slots:
             return Advance([], [], {})
-        # Normalised before anything is forbidden: the others' probabilities stay as the model gives them.
+        # Normalised before tokens are forbidden, so that the other probabilities stay unchanged.
         log_p_next = logits.log_softmax(-1)  # (R, V)
         by_row = (self._banned(slot, j) for slot in self._slots for j in range(beam))
         forbid(log_p_next, settings.forbidden, by_row)
-        # One extension more than hypotheses: one of them may be the end.
+        # One extension more than hypotheses, because one may be the end token.
         values, tokens = log_p_next.topk(min(beam + 1, logits.shape[-1]), dim=-1)  # (R, K)
         so_far = torch.tensor(
             [log_p for slot in self._slots for log_p in self._log_probabilities(slot)], dtype=torch.float64
@@ -172,14 +172,14 @@ class BeamSearch:
                 finished[slot.number] = self._ranked(slot, before)
                 continue
             staying.append(slot)
-            alive += alive[:1] * (beam - len(alive))  # rows that count for nothing
+            alive += alive[:1] * (beam - len(alive))  # unused rows
             rows += [i * beam + origin for origin, _ in alive]
             inputs += [word for _, word in alive]
         self._slots = staying
         return Advance(rows, inputs, finished)
 
     def _banned(self, slot: _Slot, row: int) -> set[int]:
-        """Return the tokens that one hypothesis may not say next."""
+        """Return the tokens that are forbidden next in a hypothesis."""
         if row >= len(slot.alive):
             return set()
         words = slot.alive[row][0]
@@ -194,15 +194,15 @@ class BeamSearch:
         return banned
 
     def _log_probabilities(self, slot: _Slot) -> list[float]:
-        """Return the log-probabilities of a slot's rows; −inf where there is no hypothesis any more."""
+        """Return the log-probabilities of a slot's rows; −inf for unused rows."""
         dead = self._settings.beam - len(slot.alive)
         return [log_p for _, log_p in slot.alive] + [-torch.inf] * dead
 
     def _extend(self, slot: _Slot, log_ps: list[float], origins: list[int], words: list[int]) -> list[tuple[int, int]]:
-        """Move a slot on by its best extensions, best first.
+        """Extend a slot by its best extensions, best first.
 
         Returns:
-            Row of origin and token of each hypothesis that lives on.
+            Origin row and token of each live hypothesis.
         """
         settings = self._settings
         alive: list[tuple[tuple[int, ...], float]] = []
@@ -223,30 +223,30 @@ class BeamSearch:
         return steps
 
     def _is_over(self, slot: _Slot) -> bool:
-        """Return True if going on cannot change a slot's result."""
+        """Return True if further steps cannot change a slot's result."""
         settings = self._settings
         if not slot.alive or len(slot.alive[0][0]) >= settings.max_tokens:
             return True
         if len(slot.ended) < settings.beam:
             return False
-        # More tokens only lower a log-probability; the longest reply has the mildest penalty.
+        # More tokens only lower the log-probability, and the longest reply has the largest divisor.
         reachable = slot.alive[0][1] / settings.penalty(settings.max_tokens)
         return slot.ended[-1].score >= reachable
 
     def _ranked(self, slot: _Slot, before: list[tuple[tuple[int, ...], float]]) -> list[Hypothesis]:
-        """Return the ended hypotheses, best first, then those that were cut, together at most `beam`."""
-        unfinished = slot.alive or ([] if slot.ended else before)  # everything was forbidden: cut there
+        """Return up to `beam` hypotheses: ended ones, best first, then cut ones."""
+        unfinished = slot.alive or ([] if slot.ended else before)  # every token was forbidden, so the reply is cut
         cut = [self._settings.hypothesis(words, False, log_p) for words, log_p in unfinished]
         cut.sort(key=lambda h: -h.score)
         return [*slot.ended, *cut][: self._settings.beam]
 
 
 def beam_search(model: Stepper[S], state: S, settings: BeamSettings, *, start: int) -> list[list[Hypothesis]]:
-    """Search the replies of all rows to the end.
+    """Search the complete replies of all rows.
 
     Args:
-        state: as encoded, R rows.
-        start: first token read, `<sos>`.
+        state: the encoded contexts, R rows.
+        start: first input token, `<sos>`.
 
     Returns:
         For each row up to `beam` hypotheses, best first.
@@ -271,14 +271,14 @@ def pick_hypothesis(
     rule: Literal["best", "priority", "length"] = "best",
     unknown: int | None = None,
 ) -> Hypothesis:
-    """Choose the reply among a search's results, best first.
+    """Choose a reply from the results of a search, given best first.
 
     Args:
-        uniform: number in [0, 1) that draws.
-        rule: "best", the first; or as the released code of Ghandeharioun et al. (2019), which draws among
-            the hypotheses that are not empty and have at most two unknown words (among all, evenly, if
-            there is none): "priority", rank j of n with probability (n − 1 − j) / (n (n − 1) / 2);
-            "length", in proportion to the number of tokens.
+        uniform: random number in [0, 1).
+        rule: "best" takes the first. The other rules follow the released code of Ghandeharioun et al. (2019), which
+        draws from the non-empty hypotheses with at most two unknown words (uniformly from all if there are
+        none): "priority" draws rank j of n with probability (n − 1 − j) / (n (n − 1) / 2), "length" in
+        proportion to the number of tokens.
         unknown: the unknown word's token.
     """
     if rule == "best":

@@ -1,4 +1,4 @@
-"""The models by name, and their configs from plain values: what YAML files and checkpoint manifests hold.
+"""Catalogue of models by name, and their configs as plain values.
 
     config = config_read("vhcr", {"V": 8000, "H_e": 256, "ei": {"K": 28, "D": 384}})
     model = model_build(config, seed=7)
@@ -30,13 +30,13 @@ MODELS = {
 
 
 def config_read(name: str, values: Mapping[str, Any]) -> Any:
-    """Read the config of the model called `name`.
+    """Read the config of a model from YAML or manifest values.
 
     Args:
-        values: by the names of the config's fields; those left out keep their defaults.
+        values: values by field name; missing fields keep their defaults.
 
     Raises:
-        ValuesError: an unknown model; or all that is wrong with the values.
+        ValuesError: the model is unknown, or values are invalid; lists all mistakes.
     """
     if name not in MODELS:
         near = did_you_mean(name, MODELS)
@@ -54,7 +54,7 @@ def model_name(config: Any) -> str:
     """Return the name of the model that a config belongs to.
 
     Raises:
-        ValueError: it belongs to none.
+        ValueError: no model has this config.
     """
     for name, place in MODELS.items():
         if type(config).__name__ == place.partition(":")[2] + "Config":
@@ -63,7 +63,9 @@ def model_name(config: Any) -> str:
 
 
 def model_build(config: Any, seed: int) -> DialogueModel:
-    """Build a model with fresh weights, the same for the same seed; other random numbers stay as they are.
+    """Build a model with initial weights from a seed.
+
+    torch's global random state is not changed.
 
     Args:
         seed: 0 … 2^63 − 1.

@@ -29,7 +29,7 @@ from chatbots.models.layers import ReplyDecoder, UtteranceEncoder, WordDrop
 
 
 class DialogueModel(nn.Module, ABC):
-    """A network that predicts an utterance from those before it."""
+    """Network that predicts an utterance from the previous ones."""
 
     compat_word_drop_per_step = False
     """Word drop as in the released code; a config may switch it on."""
@@ -48,26 +48,26 @@ class DialogueModel(nn.Module, ABC):
         generator: torch.Generator | None,
         noise: LatentNoise | None,
     ) -> ObjectiveTerms:
-        """Compute the parts of the objective for each conversation; see `loss` for the arguments."""
+        """Compute the terms of the objective by conversation; see `loss` for the arguments."""
 
     @abstractmethod
     def read_context(self, batch: DialogueBatch, seeds: Sequence[ReplySeeds]) -> DecoderState:
-        """Do what `encode_context` promises, checked and without gradients."""
+        """Implement `encode_context`; called with valid arguments and without gradients."""
 
     @abstractmethod
     def step(self, tokens: Tensor, state: DecoderState) -> tuple[Tensor, DecoderState]:
-        """Read one token per row, (R,), and give the logits of the next, (R, V), with the new state."""
+        """Read one token per row, (R,); return the next logits, (R, V), and state."""
 
     @torch.no_grad()
     def encode_context(self, batch: DialogueBatch, seeds: Sequence[ReplySeeds] = ()) -> DecoderState:
-        """Read all utterances of each conversation; the state its next one is decoded from.
+        """Encode all utterances of each conversation and return the decoder's state.
 
         Args:
-            seeds: one per conversation; looked at by models with latent variables.
+            seeds: one per conversation; used only by models with latent variables.
 
         Raises:
-            RuntimeError: if the model is in training mode: dropout would only make the bot worse.
-            ValueError: if a model with latent variables has not one seed per conversation.
+            RuntimeError: the model is in training mode, in which dropout would only make the bot worse.
+            ValueError: a model with latent variables does not have one seed per conversation.
         """
         if self.training:
             raise RuntimeError("the model is in training mode; call eval() before it generates")
@@ -85,18 +85,18 @@ class DialogueModel(nn.Module, ABC):
         generator: torch.Generator | None = None,
         noise: LatentNoise | None = None,
     ) -> LossParts:
-        """Compute the cost of a batch, teacher forced.
+        """Compute the loss of a batch with teacher forcing.
 
         Args:
             kl_weight: β of the KL term.
-            word_drop: share of the decoder's input words replaced by `<unk>`; in training mode only.
-            sentence_drop: share of the utterances hidden from VHCR's context; in training mode only.
-            generator: of the latents and of what is dropped.
-            noise: the latents' numbers, instead of drawing them.
+            word_drop: share of the decoder's input words replaced by `<unk>`; only in training mode.
+            sentence_drop: share of the utterances hidden from VHCR's context; only in training mode.
+            generator: random generator for latents and drops.
+            noise: fixed numbers for the latents instead of drawn ones.
 
         Raises:
-            ValueError: no reply to learn in the batch, an EI target missing, no generator where one is
-                needed, or a drop the model does not have.
+            ValueError: the batch has no reply to learn, an EI target or a required generator is missing, or the
+            model does not support a drop.
         """
         if sentence_drop and not self.has_sentence_drop:
             name = type(self).__name__
@@ -118,8 +118,8 @@ class DialogueModel(nn.Module, ABC):
     ) -> Tensor:
         """Draw importance samples of log p(conversation) from the posterior: (n_samples, B), nats.
 
-        The log of their mean exponential bounds log p from below. (The released code takes the mean for
-        a whole batch as one sample: sum over B first.) Without latents all samples are equal.
+        The log of their mean exponential is a lower bound of log p. (The released code treats a whole batch as one
+        sample, summing over B first.) Without latents all samples are equal.
         """
         samples = []
         for _ in range(n_samples):
@@ -129,7 +129,7 @@ class DialogueModel(nn.Module, ABC):
 
     @property
     def n_parameters(self) -> int:
-        """All trained numbers; shared ones count once."""
+        """Number of parameters; shared ones count once."""
         return sum(p.numel() for p in self.parameters())
 
     @property
@@ -139,7 +139,7 @@ class DialogueModel(nn.Module, ABC):
 
 
 class HierarchicalConfig(Protocol):
-    """Protocol of the configuration that hierarchical models share."""
+    """Protocol of the configuration of hierarchical models."""
 
     @property
     def ei(self) -> EIConfig | None: ...
@@ -149,7 +149,7 @@ class HierarchicalConfig(Protocol):
 
 
 class HierarchicalModel(DialogueModel):
-    """Base of HRED, VHRED and VHCR: utterances read one by one, and a recurrent decoder."""
+    """Base class of HRED, VHRED and VHCR, with utterance encoder and recurrent decoder."""
 
     encoder: UtteranceEncoder
     decoder: ReplyDecoder

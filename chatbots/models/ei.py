@@ -1,11 +1,11 @@
 """EI regularisation: emotion and sentence-embedding distillation into the context RNN.
 
-Ghandeharioun et al. (2019), section 3.2. Two small heads read c_t, the context after utterance t, and
-must tell that utterance's emotion distribution (DeepMoji's there) and its sentence embedding (InferSent's,
-reduced by PCA). Each can stand alone. They are not needed to generate.
+Ghandeharioun et al. (2019), section 3.2. Two small heads read c_t, the context after utterance t, and predict that
+utterance's emotion distribution (from DeepMoji in the paper) and its sentence embedding (InferSent's, reduced by PCA).
+Each can be used alone. Generation does not need them.
 
-Input-only variant: emotion and embedding of each utterance are read by the context RNN beside its encoding;
-the heads are trained as a diagnostic on a detached context, and teach it nothing.
+Input-only variant: the context RNN reads each utterance's emotion and embedding in addition to its encoding. The heads
+are trained only as a diagnostic, on a detached context.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ from chatbots.validation import InputModel, Number, Size
 
 
 class EIConfig(InputModel):
-    """Configuration of the EI heads: which, their sizes and loss weights (Table 9 of the paper).
+    """Configuration of the EI heads (Table 9 of the paper).
 
     Attributes:
-        emotion, sentence: which of the two.
+        emotion, sentence: use this head.
         K: emotions of the emotion encoder (DeepMoji: 64).
         D: size of the sentence embedding that is distilled.
         e, s: hidden units of the emotion and the sentence head.
         w_emo, w_inf: weights of their losses.
         input_only: read emotion and embedding as input instead of distilling them.
-        compat_relu_emotion: as the released code, a ReLU on the emotion logits too.
-        compat_input_only_attached: as the released VHCR, input-only heads do send gradients back.
+        compat_relu_emotion: apply a ReLU to the emotion logits too, as in the released code.
+        compat_input_only_attached: propagate gradients of input-only heads, as in the released VHCR.
     """
 
     emotion: bool = True
@@ -56,12 +56,12 @@ class EIConfig(InputModel):
 
     @property
     def input_width(self) -> int:
-        """Number of values that are read with each utterance's encoding."""
+        """Number of additional inputs per utterance."""
         return (self.emotion * self.K + self.sentence * self.D) if self.input_only else 0
 
 
 def input_width(config: EIConfig | None) -> int:
-    """Return the number of values that the context RNN reads with each utterance; 0 without EI."""
+    """Return the number of additional inputs per utterance; 0 without EI."""
     return config.input_width if config else 0
 
 
@@ -75,7 +75,7 @@ def with_inputs(h: Tensor, batch: DialogueBatch, config: EIConfig | None) -> Ten
         (B, N, 2H_e), or (B, N, 2H_e + K + D) for the input-only variant: [h_t; emotion; embedding].
 
     Raises:
-        ValueError: the batch lacks what is to be read.
+        ValueError: the batch lacks emotions or embeddings.
     """
     if config is None or not config.input_only:
         return h
@@ -91,7 +91,7 @@ def _targets(batch: DialogueBatch, name: str, width: int) -> Tensor:
     """Return the batch's (B, N, width) emotions or embeddings.
 
     Raises:
-        ValueError: the batch has none, or of another width.
+        ValueError: the batch has none, or their width differs.
     """
     value: Tensor | None = getattr(batch, name)
     if value is None or value.shape[-1] != width:
@@ -102,7 +102,7 @@ def _targets(batch: DialogueBatch, name: str, width: int) -> Tensor:
 
 @dataclass(frozen=True, eq=False)
 class EILosses:
-    """The heads' losses, each (): means over the input utterances, and their weighted sum."""
+    """Losses of the heads, each (): means over the input utterances, and the weighted sum."""
 
     emotion: Tensor
     sentence: Tensor
@@ -125,7 +125,7 @@ class EIHeads(nn.Module):
             self.sentence = FeedForward(C, config.D, n_layers=2, hidden=config.s, activation=nn.ReLU, last=False)
 
     def forward(self, c: Tensor, batch: DialogueBatch) -> EILosses:
-        """Compare what the heads tell with the targets of the utterances just read.
+        """Compute the losses for the utterances just read.
 
         Args:
             c: (n, C), contexts of the n input utterances, in the order of `batch.targets.mask`.

@@ -30,15 +30,15 @@ class HREDConfig(InputModel):
     """Sizes of an HRED.
 
     Attributes:
-        V: words of the vocabulary, special ones included.
+        V: size of the vocabulary, including special tokens.
         E: embedding.
         H_e: encoder's hidden units per direction.
         H_d: decoder's hidden units.
         C: context.
         dropout: probability, on embedded words and the decoder's output.
         ei: the EI heads, or None.
-        compat_inert_dropout: as the released code, where dropout has no effect.
-        compat_word_drop_per_step: as the released code, one coin per step for the whole batch.
+        compat_inert_dropout: dropout without effect, as in the released code.
+        compat_word_drop_per_step: one word-drop decision per step for the whole batch, as in the released code.
     """
 
     V: VocabularySize
@@ -53,7 +53,7 @@ class HREDConfig(InputModel):
 
     @property
     def p(self) -> float:
-        """The dropout that has an effect."""
+        """Effective dropout probability."""
         return 0.0 if self.compat_inert_dropout else self.dropout
 
     @property

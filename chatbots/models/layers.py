@@ -1,11 +1,11 @@
-"""The parts HRED, VHRED and VHCR are made of.
+"""Layers of HRED, VHRED and VHCR.
 
-Serban et al. (2016, HRED; 2017, VHRED), Park et al. (2018, VHCR), whose released code sets the details:
-one layer and GRUs everywhere, a bidirectional encoder, the context only in the decoder's first state.
+Serban et al. (2016, HRED; 2017, VHRED), Park et al. (2018, VHCR), with the details of the latter's released code:
+single-layer GRUs, a bidirectional encoder, and the context only in the decoder's first state.
 
-Dropout follows Zaremba et al. (2014): on embedded tokens and on the decoder's output, never on a recurrent
-connection. (In the released code it was passed to single-layer GRUs only, where it does nothing: the
-config's `compat_inert_dropout` repeats that.) It draws from torch's global generator, as torch.nn does.
+Dropout follows Zaremba et al. (2014): on embedded tokens and the decoder's output, never on recurrent connections. (The
+released code passes it only to single-layer GRUs, where it has no effect; the config's `compat_inert_dropout`
+reproduces this.) It draws from torch's global generator, as torch.nn does.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ _MIN_VARIANCE = 1e-8
 
 
 def initialise(model: nn.Module) -> None:
-    """Set every GRU's recurrent matrix orthogonal and its update gate's bias_hh to 2: it starts by keeping.
+    """Initialise GRUs with orthogonal recurrent matrices and update-gate biases (bias_hh) of 2.
 
-    The rest keeps PyTorch's defaults.
+    The bias makes a GRU keep its state at first. All other parameters have PyTorch's defaults.
     """
     for module in model.modules():
         if isinstance(module, nn.GRU):
@@ -41,10 +41,10 @@ def initialise(model: nn.Module) -> None:
 
 
 class FeedForward(nn.Sequential):
-    """FF(a→b; n layers, hidden h, activation): the activation after every layer, the last included.
+    """FF(a→b; n layers, hidden h, activation): a feed-forward network.
 
     Args:
-        last: whether the last layer has the activation too.
+        last: apply the activation after the last layer too.
     """
 
     def __init__(
@@ -80,7 +80,7 @@ class UtteranceEncoder(nn.Module):
         self.rnn = nn.GRU(embedding.embedding_dim, H_e, batch_first=True, bidirectional=True)
 
     def forward(self, utterances: Tensor, lengths: Tensor) -> Tensor:
-        """Encode the utterances of a batch; zeros where there is none.
+        """Encode the utterances of a batch; padding becomes zeros.
 
         Args:
             utterances: (B, N, T)
@@ -116,7 +116,10 @@ def last_states(rnn: nn.GRU, inputs: Tensor, lengths: Tensor) -> Tensor:
 
 
 def one_step(rnn: nn.GRU, inputs: Tensor, hidden: Tensor) -> Tensor:
-    """Advance a one-layer GRU by one step: (R, ·), (R, H) → (R, H). Cheaper than a sequence of length 1."""
+    """Advance a one-layer GRU by one step: (R, ·), (R, H) → (R, H).
+
+    Faster than a sequence of length 1.
+    """
     weights = rnn.all_weights[0]  # in the order of gru_cell's arguments
     return torch.gru_cell(inputs, hidden, *weights)
 
@@ -125,7 +128,7 @@ class ContextRNN(nn.Module):
     """A GRU over encoded utterances; c_t is its output after reading utterance t.
 
     Args:
-        width: of one encoded utterance and whatever is read with it.
+        width: width of an encoded utterance with its additional inputs.
         C: size of the context.
     """
 
@@ -134,15 +137,18 @@ class ContextRNN(nn.Module):
         self.rnn = nn.GRU(width, C, batch_first=True)
 
     def forward(self, inputs: Tensor, initial: Tensor | None = None) -> Tensor:
-        """Read (B, N, width) from the first state (B, C) (zeros if None) on: (B, N, C).
+        """Return the contexts, (B, N, C), of inputs (B, N, width).
 
-        It only looks back, so padding at the end changes nothing before it.
+        Args:
+        initial: first state, (B, C); zeros if None.
+
+        The RNN is causal, so padding at the end does not affect earlier outputs.
         """
         outputs, _ = self.rnn(inputs, None if initial is None else initial[None].contiguous())
         return outputs
 
     def last(self, inputs: Tensor, n_utterances: Tensor, initial: Tensor | None = None) -> Tensor:
-        """Return c after the last utterance, (B, C), or the first state where there is no utterance."""
+        """Return c after the last utterance, (B, C), or the first state without utterances."""
         if initial is None:
             initial = inputs.new_zeros(inputs.shape[0], self.rnn.hidden_size)  # (B, C)
         outputs = torch.cat([initial[:, None], self(inputs, initial)], dim=1)  # (B, 1+N, C)

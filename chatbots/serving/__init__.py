@@ -1,13 +1,13 @@
-"""Keeping bots in memory and answering many conversations at once.
+"""Serving of bots: loading, memory, and concurrent replies.
 
-| module | holds |
+| module | contents |
 |---|---|
-| `host.py` | `BotHost`: asyncio in front, one thread per device and per whole-reply bot behind |
-| `bot_state.py` | one bot and what its host knows of it; which bots stay loaded under a memory budget |
-| `drivers.py` | what one bot is asked next, for the step and the whole kind; no threads of its own |
-| `workers.py` | the threads and tasks, and what happens when a bot never comes back |
-| `request.py` | one reply under way: its text, its second try, what counts as a reply |
-| `synchronous.py` | `reply`: drives any kind of bot to the end, for self-play, terminal and tests |
+| `host.py` | `BotHost`: an asyncio front end with one thread per device and per whole-reply bot |
+| `bot_state.py` | the state of each bot in its host, and the memory budget of loaded bots |
+| `drivers.py` | scheduling of calls for step and whole-reply bots, without threads |
+| `workers.py` | threads and tasks, and the replacement of hung threads |
+| `request.py` | one reply in progress: its text, retry and validation |
+| `synchronous.py` | `reply`: blocking replies from any kind of bot, for self-play, terminal and tests |
 """
 
 from chatbots.bots.base import BotBusy

@@ -1,8 +1,8 @@
-"""State of each bot in its host, and the memory budget of all.
+"""State of the bots in a host, and their memory budget.
 
-Least recently used bots make room for others, bots in use never do. What a bot takes is what it says
-(`memory_bytes`), so a bot that says nothing is never unloaded and never makes a request wait. Tensors that several
-bots share count for each of them: the budget errs on the careful side.
+The least recently used bots are unloaded to make room for others; bots in use never are. A bot's memory is its own
+estimate (`memory_bytes`), so a bot that reports 0 is never unloaded and never makes a request wait. Tensors shared by
+several bots count for each of them, so the budget overestimates.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ LoadingState = Literal["not loaded", "loading", "ready", "unloaded", "unavailabl
 
 @dataclass(eq=False)
 class HostedBot:
-    """One bot of a host. Touched on the event loop only."""
+    """One bot of a host, used only on the event loop."""
 
     bot: Bot
     state: LoadingState = "not loaded"
@@ -54,23 +54,23 @@ class HostedBot:
 
     @property
     def n_in_bot(self) -> int:
-        """Number of replies that the bot is at work on, including those that no caller waits for any more."""
+        """Number of replies in the bot, including abandoned ones."""
         source = self.driver or self.pump
         return source.n_running if source else 0
 
     @property
     def n_running(self) -> int:
-        """Replies under way."""
+        """Number of replies in progress."""
         return min(self.n_in_bot, self.n_open)
 
     @property
     def n_waiting(self) -> int:
-        """Requests without a place yet."""
+        """Number of requests without a slot."""
         return self.n_open - self.n_running
 
     @property
     def is_idle(self) -> bool:
-        """True if the bot is ready and no request of it waits or runs."""
+        """True if the bot is ready without waiting or running requests."""
         hangs = any(shift.alive for shift in self.hung)
         return self.state == "ready" and not (self.n_open or self.n_in_bot or hangs)
 
@@ -103,12 +103,12 @@ LOOK_AGAIN_S = 0.25
 
 
 class MemoryBudget:
-    """Grants memory to bots before they load. Touched on the event loop only.
+    """Memory budget from which bots reserve before loading, used only on the event loop.
 
     Args:
-        limit_bytes: the most that loaded bots may take together; None: no limit.
+        limit_bytes: maximum total memory of loaded bots; None for no limit.
         lanes: all bots of the host.
-        shut: takes a bot's driver away from its thread, so that nobody calls the bot any more.
+        shut: removes a bot's driver from its thread, so that the bot is no longer called.
     """
 
     def __init__(
@@ -122,14 +122,14 @@ class MemoryBudget:
 
     @property
     def used_bytes(self) -> int:
-        """Bytes of all bots that are loaded, being loaded or being unloaded."""
+        """Bytes of all loaded, loading or unloading bots."""
         return sum(lane.memory_bytes for lane in self._lanes())
 
     async def take(self, lane: HostedBot) -> None:
-        """Grant a bot the memory it needs; waits while all others are in use.
+        """Reserve the memory of a bot, waiting while all others are in use.
 
         Raises:
-            BotError: if it needs more than the limit.
+            BotError: the bot needs more than the limit.
         """
         needed = getattr(lane.bot, "memory_bytes", 0)
         limit = self.limit_bytes
@@ -144,27 +144,27 @@ class MemoryBudget:
         lane.memory_bytes = needed
 
     def give_back(self, lane: HostedBot) -> None:
-        """Give back the memory of a bot that could not be loaded after all."""
+        """Release the memory of a bot whose load failed."""
         lane.memory_bytes = 0
         self._changed.set()
 
     def look_again(self) -> None:
-        """Look again for room: a reply has ended, and perhaps its bot can be unloaded."""
+        """Check for room again after a reply has ended and its bot may be idle."""
         self._changed.set()
 
     def close(self) -> None:
-        """Grant nothing any more, and let those who wait fail."""
+        """Close the budget and fail all waiting callers."""
         self._closed = True
         self._changed.set()
 
     async def _wait(self) -> None:
-        """Wait until some bot may have come to rest.
+        """Wait until a bot may have become idle.
 
         Raises:
             BotError: the budget was closed.
         """
         self._changed.clear()
-        # A reply that no caller waits for any more ends without a message: hence the time-out.
+        # An abandoned reply ends without a message, hence the timeout.
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(LOOK_AGAIN_S):
                 await self._changed.wait()
@@ -189,7 +189,7 @@ class MemoryBudget:
 
 
 def resident_bytes() -> int | None:
-    """Return the bytes of this process that are in RAM; None where the system does not tell."""
+    """Return the resident memory of this process in bytes, or None if unknown."""
     try:
         pages = int(Path("/proc/self/statm").read_text().split()[1])
     except (OSError, ValueError, IndexError):

@@ -1,7 +1,7 @@
-"""Drivers: the next calls of one bot. One per bot of the step and the whole kind.
+"""Drivers, which schedule the calls of one step or whole-reply bot.
 
-A driver has no thread. `submit` and `cancel` may be called from any thread; `turn` is called over and
-over by the one thread that may touch the bot, and does one piece of work: one step, or one `answer`.
+A driver has no thread. `submit` and `cancel` may be called from any thread. `turn` is called repeatedly by the only
+thread that may use the bot, and does one unit of work: one step, or one `answer`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Guard = Callable[[], AbstractContextManager[None]]
 
 
 class Abandoned(BaseException):
-    """Raised inside a thread that has been given up: it must touch nothing more."""
+    """Signal to an abandoned thread that it must not change any state."""
 
 
 class Driver(Protocol):
@@ -42,7 +42,7 @@ class Driver(Protocol):
 
 
 class _Queues:
-    """Queues that both drivers share: waiting requests, and those to be tried once more alone."""
+    """Queues of both drivers: waiting requests, and requests to retry alone."""
 
     def __init__(self, capacity: int) -> None:
         if capacity < 1:
@@ -55,7 +55,7 @@ class _Queues:
 
     @property
     def has_idle_work(self) -> bool:
-        """True if `turn` has work to do that no caller waits for."""
+        """True if `turn` has background work."""
         return False
 
     def submit(self, request: ReplyRequest) -> None:
@@ -64,7 +64,7 @@ class _Queues:
             self._waiting.append(request)
 
     def _forget(self, request: ReplyRequest) -> bool:
-        """Take a request out of the queues; False if it stood in none."""
+        """Remove a request from the queues; False if it was in none."""
         for queue in (self._waiting, self._alone):
             if request in queue:
                 queue.remove(request)
@@ -72,7 +72,7 @@ class _Queues:
         return False
 
     def _wait_left(self, now: float, batch_wait_s: float) -> float | None:
-        """Return the seconds until a first batch should start, or None if no request waits."""
+        """Return the seconds until the first batch should start; None without requests."""
         if self._alone or len(self._waiting) >= self.capacity:
             return 0.0
         if not self._waiting:
@@ -88,7 +88,7 @@ class _Queues:
             return self._alone.popleft() if self._alone else None
 
     def _again(self, requests: Iterable[ReplyRequest], exc: BaseException) -> list[ReplyEvent]:
-        """Queue each request once more, to be answered alone; fail those that have had their second try."""
+        """Queue each request for a retry alone; fail those already retried."""
         events = []
         for request in requests:
             if request.closed:
@@ -110,7 +110,7 @@ class _Queues:
 
 
 class _Batch:
-    """A generation and who has which slot of it."""
+    """Generation with its requests by slot."""
 
     def __init__(self, generation: Generation) -> None:
         self.generation = generation
@@ -120,9 +120,8 @@ class _Batch:
 class StepDriver(_Queues):
     """Driver of a `StepBot`: requests are admitted between steps, up to its capacity.
 
-    There is one running batch, and beside it at most one conversation that is tried once more alone,
-    after the batch it was in raised. When `admit` raises, only the newcomers are concerned: the batch
-    they were to join goes on.
+    There is one running batch, and at most one additional conversation that is retried alone after its batch raised.
+    An error in `admit` affects only the new requests; the running batch continues.
     """
 
     def __init__(self, bot: StepBot) -> None:
@@ -135,7 +134,7 @@ class StepDriver(_Queues):
         self._news: list[ReplyEvent] = []
 
     def cancel(self, request: ReplyRequest) -> None:
-        """Forget a waiting request at once, free the slot of a running one before the next step."""
+        """Drop a waiting request, or free a running one's slot before the next step."""
         request.closed = True
         with self._lock:
             if not self._forget(request):
@@ -150,7 +149,7 @@ class StepDriver(_Queues):
 
     def turn(self, guard: Guard = nullcontext) -> list[ReplyEvent]:
         """Free slots, admit requests, advance every batch by one step."""
-        # Events are kept on the driver: a call that never returns must not lose those of other requests.
+        # Events are stored on the driver, so that a hung call does not lose those of other requests.
         self._news = self._free_gone(guard)
         self._news += self._admit_alone(guard)
         self._news += self._admit_waiting(guard)
@@ -165,7 +164,7 @@ class StepDriver(_Queues):
 
     @property
     def has_idle_work(self) -> bool:
-        """True if the bot has work to do that no caller waits for: `has_idle_work` and `work_idle` of a bot."""
+        """True if the bot has background work (its `has_idle_work` and `work_idle`)."""
         return getattr(self.bot, "has_idle_work", False)
 
     def _work_idle(self, guard: Guard) -> None:
@@ -176,7 +175,7 @@ class StepDriver(_Queues):
             log.exception("%s failed at what nobody waits for", self.bot.name)
 
     def drop_running(self, reason: str) -> list[ReplyEvent]:
-        """Give up the running batches, for a bot that never came back from a call."""
+        """Abandon the running batches of a hung bot."""
         batches = [batch for batch in (self._main, self._solo) if batch]
         concerned = [r for batch in batches for r in batch.slots.values()] + self._joining
         news = self._news
@@ -269,7 +268,7 @@ class StepDriver(_Queues):
     def _piece(self, batch: _Batch, piece: Piece, guard: Guard) -> list[ReplyEvent]:
         ends = piece.done or piece.error is not None
         request = batch.slots.get(piece.slot)
-        if request is None:  # a slot of an `admit` that raised half-way: no caller waits for it
+        if request is None:  # left over from an `admit` that raised; it has no request
             if not ends:
                 with guard():
                     batch.generation.cancel(piece.slot)
@@ -290,21 +289,21 @@ class StepDriver(_Queues):
 
     @staticmethod
     def _end(batch: _Batch, piece: Piece, guard: Guard) -> None:
-        """Close a slot; one whose bot would go on is cancelled."""
+        """Close a slot, and cancel it if the bot has not ended it."""
         del batch.slots[piece.slot]
         if not piece.done and piece.error is None:
             with guard():
                 batch.generation.cancel(piece.slot)
 
     def _broken(self, batch: _Batch, exc: BaseException) -> list[ReplyEvent]:
-        """Drop a batch whose generation cannot be trusted any more, and try its requests again alone."""
+        """Drop a batch that raised, and retry its requests alone."""
         concerned = list(batch.slots.values())
         batch.slots.clear()
         self._drop_if_empty(batch)
         return self._again(concerned, exc)
 
     def _drop_if_empty(self, batch: _Batch) -> None:
-        """Let go of an empty batch, and with it of the memory it holds."""
+        """Release an empty batch and its memory."""
         if batch.slots:
             return
         if batch is self._main:
@@ -314,7 +313,7 @@ class StepDriver(_Queues):
 
 
 class WholeDriver(_Queues):
-    """Drives a `WholeBot`: those who wait are answered together, up to its capacity."""
+    """Driver of a `WholeBot`; waiting requests are answered together, up to its capacity."""
 
     def __init__(self, bot: WholeBot) -> None:
         super().__init__(bot.capacity)
@@ -322,7 +321,7 @@ class WholeDriver(_Queues):
         self._running: list[ReplyRequest] = []
 
     def cancel(self, request: ReplyRequest) -> None:
-        """Forget a waiting request; the reply to a running one will be dropped."""
+        """Drop a waiting request, or discard the reply to a running one."""
         request.closed = True
         with self._lock:
             self._forget(request)
@@ -333,7 +332,7 @@ class WholeDriver(_Queues):
             return self._wait_left(now, batch_wait_s)
 
     def turn(self, guard: Guard = nullcontext) -> list[ReplyEvent]:
-        """Call `answer` once: for one request that is tried alone, else for all that wait."""
+        """Call `answer` once, with all waiting requests or one retried alone."""
         alone = self._pop_alone()
         batch = [alone] if alone else self._pop_waiting(self.capacity)
         if not batch:
@@ -356,7 +355,7 @@ class WholeDriver(_Queues):
         return [self._event(request, text) for request, text in zip(batch, texts, strict=True)]
 
     def drop_running(self, reason: str) -> list[ReplyEvent]:
-        """Give up the call under way."""
+        """Abandon the running call."""
         batch, self._running, self.n_running = self._running, [], 0
         return [ReplyEvent(request, error=reason) for request in batch]
 

@@ -1,7 +1,7 @@
-"""`BotHost`: many conversations in front, loaded bots behind. Plain asyncio, no Django.
+"""`BotHost`, the asyncio host of all loaded bots, independent of Django.
 
-Step bots share one thread for the device, whole-reply bots have a thread each, stream bots run on the
-event loop: a bot that fails or hangs never holds up another.
+Step bots share one thread for the device, whole-reply bots have a thread each, and stream bots run on the event loop,
+so a failing bot does not block the others.
 """
 
 from __future__ import annotations
@@ -43,23 +43,22 @@ CLOSE_WAIT_S = 5.0
 
 
 class BotHost:
-    """Keeps bots in memory and answers many conversations at once.
+    """Host that keeps bots in memory and serves many conversations concurrently.
 
     Belongs to the event loop on which it is first used.
 
     Args:
-        get_bot: finds a bot by its id; raises `KeyError` for an unknown one.
-        device: where step bots compute: "cpu", "cuda", "cuda:1".
-        batch_wait_ms: how long the first request of a batch waits for others to share it. Newcomers
-            join a batch that is running between two of its steps, without a wait.
-        reply_timeout_s: the longest a reply may take, counted from the call of `stream`, so that it is
-            what a person waits, queueing included and loading the bot left out. A request that times out in the
-            queue costs the bot nothing. The same time bounds a single call of a bot (`step`, `answer`).
-        load_timeout_s: the longest a reply waits for its bot to be loaded, and for memory to load it into.
-        queue_limit: most requests per bot that wait for a place; one more is refused with `BotBusy`.
-        memory_limit_bytes: the most that the loaded bots may take together, by their own account; those
-            used longest ago are unloaded for others and loaded again when asked, those in use never
-            unloaded. None: no limit.
+        get_bot: returns a bot by its id; raises `KeyError` for an unknown one.
+        device: device of step bots: "cpu", "cuda", "cuda:1".
+        batch_wait_ms: time that the first request of a batch waits for others. Later requests join a running batch
+        between two of its steps, without waiting.
+        reply_timeout_s: maximum time for a reply, counted from the call of `stream`, including queueing but not
+        loading. A request that times out in the queue costs the bot nothing. The same limit applies to a
+        single call of a bot (`step`, `answer`).
+        load_timeout_s: maximum time that a reply waits for its bot to load, including the wait for memory.
+        queue_limit: maximum number of waiting requests per bot; further ones are rejected with `BotBusy`.
+        memory_limit_bytes: maximum total memory of loaded bots, by their own estimates. The least recently used
+        bots are unloaded for others and reloaded on demand; bots in use are never unloaded. None for no limit.
     """
 
     def __init__(
@@ -89,10 +88,10 @@ class BotHost:
         self._closed = False
 
     async def load(self, bot_id: str) -> None:
-        """Make a bot ready; loads it once however many ask, in a thread.
+        """Load a bot in a thread, once for all concurrent callers.
 
         Raises:
-            BotError: if there is no such bot or it cannot be loaded, with the reason.
+            BotError: the bot is unknown or cannot be loaded, with the reason.
         """
         lane = self._lane(bot_id)
         if lane.state != "ready":
@@ -101,17 +100,17 @@ class BotHost:
             raise BotError(f"{bot_id} is unavailable: {lane.reason}")
 
     async def stream(self, bot_id: str, context: Conversation, *, by_others: bool = True) -> AsyncIterator[str]:
-        """Yield the reply to a context in pieces as they come to exist; joined they are the reply.
+        """Yield the reply to a context in pieces.
 
-        Closing the generator or cancelling its task frees the bot's slot at once. A bot that names a
-        `fallback_bot` and gives not even a first piece is replaced by that one; `stand_in_take` then says so.
+        Closing the generator or cancelling its task frees the bot's slot at once. If a bot with a `fallback_bot` fails
+        before its first piece, the fallback bot replies instead; `stand_in_take` reports this.
 
         Args:
-            by_others: whether another bot may answer in its place.
+            by_others: allow a fallback bot.
 
         Raises:
-            BotError: the bot is unknown, cannot be loaded, fails, gives a blank reply, or takes longer than
-                `load_timeout_s` to load or `reply_timeout_s` to answer.
+            BotError: the bot is unknown, cannot be loaded, fails, returns a blank reply, or exceeds `load_timeout_s`
+            or `reply_timeout_s`.
             BotBusy: its queue is full.
         """
         lane = self._lane(bot_id)
@@ -124,7 +123,7 @@ class BotHost:
                     has_begun = True
                     yield text
         except BotError as error:
-            if has_begun or not fallback or error.is_content:  # the participant may write something else
+            if has_begun or not fallback or error.is_content:  # the participant may rephrase the message
                 raise
             failure = str(error)
         else:
@@ -133,7 +132,7 @@ class BotHost:
         current_trace().restart()
         try:
             fallback_lane, left_s = self._lane(fallback), self.reply_timeout_s
-            if request.deadline is not None:  # it was loaded, so that part of the time is used up
+            if request.deadline is not None:  # it was loaded, so part of the time has passed
                 left_s = max(0.0, left_s + request.deadline - first_s - time.monotonic())
             async with aclosing(self._stream(fallback_lane, ReplyRequest(context), left_s, left_s)) as pieces:
                 async for text in pieces:
@@ -143,9 +142,9 @@ class BotHost:
             raise BotError(f"{failure}; in its place {error}") from None
 
     def stand_in_take(self, context: Conversation) -> FallbackBot | None:
-        """Return and forget the fallback bot that answered this context, and why.
+        """Remove and return the fallback bot that replied to this context.
 
-        None if the bot replied itself. It is reported once.
+        Includes the reason. None if the bot replied itself, or if this was already reported.
         """
         return self._stand_ins.pop(context, None)
 
@@ -157,7 +156,12 @@ class BotHost:
     async def _stream(
         self, lane: HostedBot, request: ReplyRequest, first_s: float, whole_s: float
     ) -> AsyncGenerator[str, None]:
-        """Yield a reply of this very bot. Once it is loaded, its first piece has `first_s`, its last `whole_s`."""
+        """Yield a reply of this bot, without a fallback.
+
+        Args:
+        first_s: time limit of the first piece, counted after loading.
+        whole_s: time limit of the whole reply, counted after loading.
+        """
         bot_id = lane.bot.name
         if lane.n_waiting >= self.queue_limit:
             lane.n_refused += 1
@@ -199,9 +203,9 @@ class BotHost:
             self._memory.look_again()
 
     def load_numbers(self) -> dict[str, dict[str, Any]]:
-        """Return the state and counts of every requested bot, by its id.
+        """Return the state and counts of every requested bot by id.
 
-        `state`, `reason` (why it is unavailable), `capacity`, `busy` (its queue is full), `memory_bytes`,
+        `state`, `reason` (for being unavailable), `capacity`, `busy` (its queue is full), `memory_bytes`,
         `kept_bytes` (the KV cache of earlier turns), and counts: `waiting`, `running`, `replies`, `failures` (of
         them `timeouts`), `refused` (queue full), `cancelled` (by the caller), `unloads` (to make room),
         `hung_threads`; `mean_reply_s` is None before the first reply.
@@ -209,7 +213,7 @@ class BotHost:
         return {bot_id: lane.numbers(self.queue_limit) for bot_id, lane in sorted(self._lanes.items())}
 
     def totals(self) -> dict[str, Any]:
-        """Return the sums over all bots, with the process's memory (None where the system hides it)."""
+        """Return the sums over all bots, with the process's memory (None if unknown)."""
         lanes = list(self._lanes.values())
         return {
             "loaded": sum(lane.state == "ready" for lane in lanes),
@@ -224,7 +228,7 @@ class BotHost:
         }
 
     async def close(self) -> None:
-        """Fail what is under way, end the threads, unload the bots. Waits a few seconds at most."""
+        """Fail open requests, end threads and unload bots, within a few seconds."""
         if self._closed:
             return
         self._closed = True
@@ -232,7 +236,7 @@ class BotHost:
         closing = "the bot host is closing"
         self._deliver([ReplyEvent(r, error=closing, cause=BotBusy()) for r in self._inboxes])
         lanes = list(self._lanes.values())
-        # The device's worker may have no lane any more: all may have been unloaded.
+        # The device's worker may have no lane left if all bots have been unloaded.
         all_workers = (self._device_worker, *(lane.worker for lane in lanes))
         workers = {worker for worker in all_workers if worker is not None}
         for worker in workers:
@@ -275,7 +279,7 @@ class BotHost:
         return lane
 
     def _retire(self, lane: HostedBot) -> None:
-        """Let go of an idle bot in whose place another one of its id was registered."""
+        """Release an idle bot whose id has been registered again."""
         if lane.state != "ready":
             return
         self._shut(lane)
@@ -286,7 +290,7 @@ class BotHost:
         task.add_done_callback(self._retiring.discard)
 
     async def _make_ready(self, lane: HostedBot) -> None:
-        """Load the bot for `stream`, unless that failed a moment ago.
+        """Load the bot for `stream`, unless loading has just failed.
 
         Raises:
             BotError: it is unavailable; the message gives the reason.
@@ -301,7 +305,7 @@ class BotHost:
             raise BotError(f"is unavailable: {lane.reason}")
 
     async def _load(self, lane: HostedBot) -> None:
-        """Wait for the one load under way, or begin it. The outcome is the lane's state."""
+        """Start a load or wait for the running one; the result is the lane's state."""
         if lane.loading is None:
             lane.state = "loading"
             lane.loading = asyncio.get_running_loop().create_task(self._load_once(lane))
@@ -336,7 +340,7 @@ class BotHost:
             lane.loading = None
 
     def _open(self, lane: HostedBot) -> None:
-        """Give a loaded bot its driver, and the driver its thread."""
+        """Create a loaded bot's driver and assign it to a thread."""
         driver = driver_for(lane.bot)
         if driver is None:
             lane.pump = StreamRunner(lane.bot, self._deliver)  # type: ignore[arg-type]
@@ -362,7 +366,7 @@ class BotHost:
         )
 
     def _bot_hangs(self, driver: Driver, shift: WorkerShift) -> None:
-        """Count a thread that was abandoned; after too many of them the bot is offered to no participant."""
+        """Count an abandoned thread; after too many the bot becomes unavailable."""
         lane = self._of_driver[driver]
         lane.hung = [old for old in lane.hung if old.alive] + [shift]
         n_hung = len(lane.hung)
@@ -374,7 +378,7 @@ class BotHost:
         self._deliver(driver.drop_all(f"is unavailable: {lane.reason}"))
 
     def _shut(self, lane: HostedBot) -> None:
-        """Take a bot's driver away from its thread."""
+        """Remove a bot's driver from its thread."""
         if lane.driver is not None and lane.worker is not None:
             lane.worker.remove(lane.driver)
             if lane.worker is not self._device_worker:
@@ -398,7 +402,7 @@ class BotHost:
         return inbox
 
     def _let_go(self, lane: HostedBot, request: ReplyRequest) -> None:
-        """Free the place of a request that no caller waits for any more, if it still has one."""
+        """Free the slot of an abandoned request, if it still has one."""
         del self._inboxes[request]
         if request.closed:
             return
@@ -419,10 +423,10 @@ class BotHost:
 
     @staticmethod
     def _gather(event: ReplyEvent, inbox: asyncio.Queue[ReplyEvent]) -> tuple[str, bool]:
-        """Join what has arrived since; returns its text and whether the reply is complete.
+        """Join all queued events; returns their text and True if the reply is complete.
 
         Raises:
-            BotError: if the reply failed.
+            BotError: the reply failed.
         """
         text = ""
         while True:

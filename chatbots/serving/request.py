@@ -1,4 +1,4 @@
-"""One reply under way: the text handed over so far, and what counts as a reply."""
+"""Reply requests in progress, with their text so far and its validation."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ REASON_MAX_CHARS = 400
 
 
 class ReplyRequest:
-    """A context waiting for, or getting, its reply.
+    """Context that waits for its reply or is receiving it.
 
-    A reply that failed in a batch is made a second time, alone. What was handed over stays handed
-    over: the second text must begin with it, and only what lies beyond is passed on. The text is made
-    storable here, before anybody has seen it, so that all see the same.
+    A reply that failed in a batch is retried alone. Text already passed on cannot be withdrawn, so the second reply
+    must begin with it and only the rest is passed on. The text is sanitised here, before it is shown or stored, so that
+    all readers get the same text.
     """
 
     __slots__ = ("_storable", "_text", "closed", "context", "deadline", "queued_at", "sent", "tries")
@@ -39,14 +39,14 @@ class ReplyRequest:
 
     @property
     def is_full(self) -> bool:
-        """The reply is as long as it may be; the bot is to be stopped, and `finish` to be called."""
+        """True if the reply has its maximum length; the caller then stops the bot and calls `finish`."""
         return self._storable.is_full
 
     def take(self, text: object) -> str:
-        """Add a piece; return the part of the reply that the asker has not seen.
+        """Add a piece and return the text that is new to the caller.
 
         Raises:
-            BotError: if it is not text, or a second try says something else than the first.
+            BotError: the piece is not a string, or a retry differs from the first attempt.
         """
         if not isinstance(text, str):
             raise BotError(f"gave a piece of type {type(text).__name__}; it must be text")
@@ -66,16 +66,16 @@ class ReplyRequest:
         return fresh
 
     def restart(self) -> None:
-        """Begin the second try."""
+        """Begin the retry."""
         self.tries += 1
         self._text = ""
         self._storable = SanitisedStream(REPLY_MAX_CHARS)
 
     def finish(self) -> str:
-        """Check the whole reply; return the last of it that the asker has not seen.
+        """Validate the whole reply and return the rest that is new to the caller.
 
         Raises:
-            BotError: if it is blank and has no image, or a second try ended before the first.
+            BotError: the reply is blank and has no image, or a retry is shorter than the text already passed on.
         """
         last = self._add(self._storable.end())
         if len(self._text) < len(self.sent):
@@ -87,9 +87,9 @@ class ReplyRequest:
 
 @dataclass(frozen=True, slots=True)
 class ReplyEvent:
-    """News of a request: more text, its end, or its failure (which is an end too).
+    """Event of a request: more text, its end, or its failure (also an end).
 
-    `cause` is the error itself where it says something of the bot or the conversation, see `BotError`.
+    `cause` is the error itself if it carries flags about the bot or the conversation, see `BotError`.
     """
 
     request: ReplyRequest
@@ -100,7 +100,7 @@ class ReplyEvent:
 
 
 def describe_error(exc: BaseException) -> str:
-    """Describe an exception in one line for researchers; a BotError's own text is enough."""
+    """Describe an exception in one line; a BotError's own text is enough."""
     text = error_text(exc, REASON_MAX_CHARS)
     if isinstance(exc, BotError) and text:
         return text

@@ -1,4 +1,4 @@
-"""`reply`: drive a loaded bot of any kind to the end of its replies, for self-play, terminal and tests."""
+"""Blocking replies from any kind of bot, for self-play, terminal and tests."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _GRACE_S = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """One of `text` and `error` is set."""
+    """Result of a request; either `text` or `error` is set."""
 
     text: str | None
     error: str | None = None
@@ -32,10 +32,10 @@ class Reply:
 
 
 def driver_for(bot: Bot) -> Driver | None:
-    """Return the driver of a step or whole bot, or None for a stream bot, which needs an event loop.
+    """Return the driver of a step or whole-reply bot; None for a stream bot.
 
     Raises:
-        BotError: if the bot is of no kind.
+        BotError: the bot implements none of the protocols.
     """
     if hasattr(bot, "start"):
         return StepDriver(cast(StepBot, bot))
@@ -47,17 +47,17 @@ def driver_for(bot: Bot) -> Driver | None:
 
 
 def reply(bot: Bot, contexts: Sequence[Conversation], *, timeout_s: float | None = None) -> list[Reply]:
-    """Answer every context, in batches of up to the bot's capacity, and wait for the end.
+    """Reply to all contexts, in batches up to the bot's capacity.
 
-    As in `BotHost`, conversations whose batch raised are tried once more alone, and a reply that is
-    blank is an error. A stream bot's streams run at the same time in an event loop of their own.
+    As in `BotHost`, conversations whose batch raised are retried alone, and a blank reply is an error. The streams
+    of a stream bot run concurrently in a separate event loop.
 
     Args:
-        bot: loaded (`registry.bot_load`).
-        contexts: any number.
-        timeout_s: so long a stream may take, its wait for a place included, and so long a single call of
-            a bot of another kind; all its calls together may take as long as the replies one by one. What
-            is not there by then fails, and a thread that hangs is left behind. None: no limit.
+        bot: a loaded bot (`registry.bot_load`).
+        contexts: any number of contexts.
+        timeout_s: time limit of a stream, including its wait for a slot, or of a single call of another bot. All
+        calls together may take this long per context. Unfinished replies then fail, and a hung thread is
+        abandoned. None for no limit.
 
     Returns:
         One `Reply` per context, in order.
@@ -71,7 +71,7 @@ def reply(bot: Bot, contexts: Sequence[Conversation], *, timeout_s: float | None
     elif driver is not None:
         work.apart(bot.name, partial(work.drive, driver))
     else:
-        # A thread of its own, because the caller may be inside an event loop (a notebook is).
+        # In a separate thread, because the caller may be inside an event loop (as in a notebook).
         work.apart(bot.name, partial(work.stream, cast(StreamBot, bot)))
     return [
         Reply(None, work.errors[request])
@@ -82,7 +82,7 @@ def reply(bot: Bot, contexts: Sequence[Conversation], *, timeout_s: float | None
 
 
 class _Work:
-    """The replies to be made, and how they end."""
+    """Pending replies and their results."""
 
     def __init__(self, contexts: Sequence[Conversation], timeout_s: float | None) -> None:
         self.requests = [ReplyRequest(context) for context in contexts]
@@ -116,7 +116,10 @@ class _Work:
         asyncio.run(run())
 
     def apart(self, name: str, make: Callable[[], None]) -> None:
-        """Make the replies in a daemon thread, and give up what takes too long: no thread can be stopped."""
+        """Make the replies in a daemon thread, abandoning it after a timeout.
+
+        Python cannot stop a thread.
+        """
         failures: list[BaseException] = []
 
         def main() -> None:
@@ -141,7 +144,7 @@ class _Work:
             raise failures[0]
 
     def _patience_s(self, began: float) -> float | None:
-        """Return the seconds that the thread still has if nothing is heard of it, or None without a time-out."""
+        """Return the seconds left for the thread without news; None without a timeout."""
         if self._timeout_s is None:
             return None
         silent_until = self._heard_at + self._timeout_s + _GRACE_S
@@ -163,10 +166,10 @@ class _Work:
 
     @contextlib.contextmanager
     def _guard(self) -> Iterator[None]:
-        """Guard every call of the bot: a thread that was given up must change nothing more.
+        """Guard every call of the bot against changes by an abandoned thread.
 
         Raises:
-            Abandoned: the thread was given up, before the call or during it.
+            Abandoned: the thread was abandoned before or during the call.
         """
         if self._given_up:
             raise Abandoned

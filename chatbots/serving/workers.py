@@ -1,11 +1,11 @@
-"""Worker threads and event-loop tasks that run bots, and hung bots' replacement.
+"""Worker threads and event-loop tasks of bots, and replacement of hung threads.
 
-A worker is a thread that takes turns among drivers: one worker per device for all step bots, one for
-each whole-reply bot. Python cannot stop a thread, so a thread whose bot has been in one call for too
-long is abandoned: a new one takes over its drivers, and the old one, should it ever come back, touches
-nothing and ends. Threads are daemons: a hanging bot must not keep the process from ending.
+A worker is a thread that alternates between drivers: one worker per device for all step bots, one for each whole-reply
+bot. Python cannot stop a thread, so a thread whose bot takes too long in one call is abandoned. A new thread takes over
+its drivers; the old one, if it ever returns, changes nothing and ends. Threads are daemons, so that a hung bot does not
+keep the process alive.
 
-A `StreamBot` runs on an event loop: a task per reply, as many at once as its capacity.
+A `StreamBot` runs on an event loop, with one task per reply and up to its capacity at a time.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ DeliverEvents = Callable[[list[ReplyEvent]], None]
 
 
 class WorkerShift:
-    """One thread's time in a worker."""
+    """Lifetime of one thread in a worker."""
 
     def __init__(self) -> None:
         self.abandoned = False
@@ -42,16 +42,16 @@ class WorkerShift:
 
 
 class Worker:
-    """A thread that takes turns among drivers, replaced when a bot hangs.
+    """Thread that alternates between drivers and is replaced if a bot hangs.
 
     Args:
-        name: of the thread, for debuggers.
-        loop: the event loop that events are handed to; all methods are called on it.
+        name: thread name, for debuggers.
+        loop: event loop that receives the events; all methods are called on it.
         deliver: called on the loop with the events of a turn.
-        batch_wait_s: how long a first request waits for others to share its batch.
-        hang_s: a bot that is in one call for longer hangs.
-        on_hang: called on the loop with the driver whose bot hangs and the abandoned shift; the driver
-            has given up what was running.
+        batch_wait_s: time that a first request waits for others to join its batch.
+        hang_s: maximum duration of one call; after that the bot hangs.
+        on_hang: called on the loop with the driver of the hung bot and the abandoned shift, after the driver has
+        abandoned its running replies.
     """
 
     def __init__(
@@ -77,18 +77,18 @@ class Worker:
         self._watch: asyncio.TimerHandle | None = None
 
     def add(self, driver: Driver) -> None:
-        """Take turns with this driver too."""
+        """Add a driver to the rotation."""
         with self._changed:
             self._drivers.append(driver)
 
     def remove(self, driver: Driver) -> None:
-        """Take no more turns with this driver."""
+        """Remove a driver from the rotation."""
         with self._changed:
             if driver in self._drivers:
                 self._drivers.remove(driver)
 
     def wake(self) -> None:
-        """Say that a driver has work; starts the thread and the watch if need be."""
+        """Signal that a driver has work; starts the thread and the watch if needed."""
         with self._changed:
             if self._stopped:
                 return
@@ -99,7 +99,7 @@ class Worker:
             self._watch = self._loop.call_later(self._hang_s, self._look)
 
     def stop(self) -> None:
-        """End the thread after the call it is in."""
+        """End the thread after its current call."""
         if self._watch is not None:
             self._watch.cancel()
         with self._changed:
@@ -129,14 +129,14 @@ class Worker:
                     events = driver.turn(partial(self._guard, shift, driver))
                 except Abandoned:
                     return
-                except Exception as exc:  # a mistake in a driver: no conversation may wait for ever
+                except Exception as exc:  # a bug in a driver must not leave conversations waiting
                     log.exception("a driver failed")
                     events = driver.drop_all(describe_error(exc))
                 if events and not self._hand_over(events):
                     return
 
     def _wait_for_work(self, shift: WorkerShift) -> list[Driver]:
-        """Wait for drivers with something to do and return them in turn; none when the thread is to end."""
+        """Wait for drivers with work and return them; none if the thread must end."""
         with self._changed:
             while not (self._stopped or shift.abandoned):
                 now = time.monotonic()
@@ -169,14 +169,14 @@ class Worker:
     def _hand_over(self, events: list[ReplyEvent]) -> bool:
         try:
             self._loop.call_soon_threadsafe(self._deliver, events)
-        except RuntimeError:  # the loop is closed: no caller is left
+        except RuntimeError:  # the loop is closed, so no caller is left
             return False
         return True
 
     # On the event loop.
 
     def _look(self) -> None:
-        """Abandon the thread if its bot hangs; look again when that could next be so."""
+        """Abandon the thread if its bot hangs, and schedule the next check."""
         self._watch = None
         hung: Driver | None = None
         with self._changed:
@@ -201,7 +201,10 @@ class Worker:
 
 
 async def in_daemon_thread(name: str, work: Callable[[], None]) -> None:
-    """Run in a daemon thread of its own and wait: a pool's threads would keep a hung process alive."""
+    """Run `work` in a new daemon thread and wait for it.
+
+    The threads of a pool would keep a hung process alive.
+    """
     loop = asyncio.get_running_loop()
     future: asyncio.Future[None] = loop.create_future()
 
@@ -219,7 +222,7 @@ async def in_daemon_thread(name: str, work: Callable[[], None]) -> None:
             work()
         except Exception as exc:
             failure = exc
-        except BaseException as exc:  # sys.exit() in a plug-in, say
+        except BaseException as exc:  # for example sys.exit() in a plug-in
             failure = BotError(describe_error(exc))
         try:
             loop.call_soon_threadsafe(settle, failure)
@@ -231,7 +234,7 @@ async def in_daemon_thread(name: str, work: Callable[[], None]) -> None:
 
 
 class StreamRunner:
-    """Runs the streams of one bot and hands over their pieces.
+    """Runner of one bot's streams.
 
     Args:
         bot: the bot.
@@ -246,20 +249,20 @@ class StreamRunner:
         self._tasks: dict[ReplyRequest, asyncio.Task[None]] = {}
 
     def submit(self, request: ReplyRequest) -> asyncio.Task[None]:
-        """Start a reply as soon as there is a place."""
+        """Start a reply as soon as a slot is free."""
         task = asyncio.get_running_loop().create_task(self._run(request))
         self._tasks[request] = task
         task.add_done_callback(lambda _: self._tasks.pop(request, None))
         return task
 
     def cancel(self, request: ReplyRequest) -> None:
-        """Stop a reply; its place is free once its bot has let go."""
+        """Stop a reply; its slot becomes free once the bot has stopped."""
         request.closed = True
         if task := self._tasks.get(request):
             task.cancel()
 
     async def stop(self, timeout_s: float) -> None:
-        """Stop all replies and wait for their bots to let go."""
+        """Stop all replies and wait until their bots have stopped."""
         tasks = list(self._tasks.values())
         for task in tasks:
             task.cancel()
@@ -277,7 +280,7 @@ class StreamRunner:
                 cause = exc if isinstance(exc, BotError) else BotError()
                 self._deliver([ReplyEvent(request, error=describe_error(exc), cause=cause)])
             except asyncio.CancelledError:
-                if not request.closed:  # the bot cancelled its own reply: no caller did
+                if not request.closed:  # cancelled by the bot itself, not by the caller
                     self._deliver([ReplyEvent(request, error="cancelled its own reply")])
                 raise
             else:
