@@ -97,7 +97,7 @@ class Comments:
 
     @property
     def shares(self) -> np.ndarray:
-        """(N, 28) float32: the labels of each comment in equal shares, rows of sum 1."""
+        """(N, 28) float32 targets: equal shares for a comment's labels, summing to 1."""
         return (self.present / self.present.sum(axis=1, keepdims=True)).astype(np.float32)
 
 

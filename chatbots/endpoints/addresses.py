@@ -120,8 +120,8 @@ class Address:
     def failed(self, reason: str, model: str | None) -> None:
         """Record a failure of a model or, with None, of the address.
 
-        After several failures no requests are sent for a while. Models are counted separately, so that a broken one does
-        not block the other models of its address.
+        After several failures no requests are sent for a while. Models are counted separately, so that a broken one
+        does not block the other models of its address.
         """
         with self._lock:
             if model is not None:  # the address itself can be reached

@@ -1,8 +1,8 @@
-"""Contract of simulated participants, who take a person's side in conversations with bots.
+"""Interface of simulated participants, who take the human side in conversations with bots.
 
-A participant keeps no memory of a chat: a `ParticipantTurn` is all it needs, so that chats advance in any batches and
-are resumed anywhere. A kind is one class in a file of this folder under `register_participant`.
-A kind whose messages a bot writes is named with that bot: `prompted:smollm2`.
+A participant keeps no memory of a chat: it needs only a `ParticipantTurn`, so chats can be batched and resumed freely.
+A kind is a class in a file of this folder, decorated with `register_participant`.
+The name of a kind whose messages a bot writes includes that bot: `prompted:smollm2`.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 class ParticipantProfile:
     """Character of a participant: who it is, what it wants of the chat, how it feels. Empty: nothing is given."""
 
-    __pydantic_config__ = ConfigDict(extra="forbid")  # files of profiles are read as this
+    __pydantic_config__ = ConfigDict(extra="forbid")  # profile files are validated with it
 
     persona: str = ""
     goal: str = ""
@@ -39,17 +39,17 @@ class ParticipantProfile:
 
 @dataclass(frozen=True, slots=True)
 class ParticipantTurn:
-    """Point of a chat at which the participant has to act.
+    """Point of a chat at which the participant must act.
 
     Attributes:
         conversation: all turns so far; the participant's are "human".
-        bot: name of the bot. Nothing may be learned from chats with it.
+        bot: name of the bot. The participant must not learn from chats with it.
         profile: character of the participant.
-        n_planned: messages that the participant is to write in all; None: it leaves when it wants to.
+        n_planned: number of messages that the participant will write; None if it decides itself when to leave.
         sampled_chat: a real chat with another bot, sampled by the chat's seed; its opening and length are reused.
-        person: id of the participant whose stored chat is simulated. Nothing may be learned from this person's chats.
-            Empty if unknown.
-        written: the simulated participant's messages so far, if the conversation holds the real person's instead.
+        person: id of the participant whose stored chat is simulated, and whose chats must not be used for learning.
+        Empty if unknown.
+        written: the simulated participant's messages so far, if the conversation has the real person's instead.
     """
 
     conversation: Conversation
@@ -67,12 +67,12 @@ class ParticipantTurn:
 
     @property
     def chat_seed(self) -> int:
-        """Seed of what stays the same throughout the chat."""
+        """Seed of choices that stay fixed throughout the chat."""
         return derive_seed(self.conversation.seed, "participant")
 
     @property
     def seed(self) -> int:
-        """Seed of this move; depends on the chat and the turn, not on the batch."""
+        """Seed of this move, which depends on chat and turn but not on the batch."""
         return derive_seed(self.chat_seed, "move", len(self.conversation.turns))
 
 
@@ -81,12 +81,12 @@ class Move:
     """Action of a participant: a message, or leaving.
 
     Attributes:
-        text: the message; None: the participant leaves, or failed.
-        vote: on the bot's last turn, 1 or −1; None: none.
-        error: why the participant could not act. It ends the chat.
+        text: the message; None if the participant leaves or failed.
+        vote: vote on the bot's last turn, 1 or −1, or None.
+        error: reason why the participant could not act, which ends the chat.
         is_last: the participant leaves after the reply to this message.
-        source: id of the stored chat that the text is taken from, so that erasing it can erase the text.
-        cost: what the message took, of participants that cost money.
+        source: id of the stored chat that the text comes from, so that erasing that chat also erases the text.
+        cost: cost of the message, for paid participants.
     """
 
     text: str | None = None
@@ -98,19 +98,19 @@ class Move:
 
 
 class SimulatedParticipant(ABC):
-    """Contract of all kinds of simulated participants; derive from it and set the class attributes.
+    """Base class of simulated participants; subclasses set the class attributes.
 
     Args:
-        bot: name of the bot that writes its messages; empty: none.
+        bot: name of the bot that writes its messages; empty for none.
 
     Attributes:
-        name: in commands, URLs and files: the kind, and its bot after a colon.
+        name: name in commands, URLs and files: the kind, followed by a colon and its bot.
         title: name on pages.
         description: one sentence for lists.
-        capacity: most moves made at once.
+        capacity: maximum number of moves per batch.
         deterministic: the same turn and seed give the same move.
-        needs_people: learns from stored chats of people and cannot do without.
-        speaks_by_bot: needs a bot that writes its messages.
+        needs_people: requires stored human chats to learn from.
+        speaks_by_bot: requires a bot that writes its messages.
         votes: may vote on replies.
     """
 
@@ -134,12 +134,12 @@ class SimulatedParticipant(ABC):
 
     @property
     def params(self) -> dict[str, Any]:
-        """Everything that decides the moves, for the identity, but people's chats. No secrets."""
+        """All settings that affect the moves, without human chats or secrets, for the identity."""
         return {}
 
     @property
     def identity(self) -> Identity:
-        """Identity without the chats of people; known before loading."""
+        """Identity without the human chats, known before loading."""
         return Identity(self.name, self.version, self.params)
 
     def unavailable_reason(self) -> str | None:
@@ -147,11 +147,14 @@ class SimulatedParticipant(ABC):
         return None
 
     def load(self, device: str, people: HumanChats | None = None, store: TextStore | None = None) -> None:
-        """Make ready, or raise a BotError with the reason.
+        """Load the participant.
 
         Args:
             people: stored chats to learn from.
-            store: keeps sentence vectors of texts between runs; erasing a person removes them there.
+            store: persistent store of sentence vectors; erasing a person removes theirs.
+
+            Raises:
+            BotError: the participant cannot be loaded, with the reason.
         """
         if self.needs_people and not people:
             raise BotError(f"{self.name} learns from chats of people, and there are none")
@@ -163,10 +166,10 @@ class SimulatedParticipant(ABC):
 
     @abstractmethod
     def moves(self, turns: Sequence[ParticipantTurn]) -> list[Move]:
-        """Return one move for each turn, in order. A failure is a move with an error."""
+        """Return one move for each turn, in order; a failed move has an error."""
 
     def opening(self, turn: ParticipantTurn) -> Move | None:
-        """Return the drawn person's first message if nothing has been written; else None."""
+        """Return the sampled chat's first message if nothing has been written yet."""
         if turn.sampled_chat is None or turn.conversation.turns:
             return None
         return Move(turn.sampled_chat.messages[0], source=turn.sampled_chat.conversation.id)
@@ -176,17 +179,17 @@ participants: Registry[SimulatedParticipant] = Registry("simulated participant",
 
 
 def register_participant(cls: C) -> C:
-    """Decorate a class: make one participant of it, without arguments, and list it."""
+    """Register a class, instantiated without arguments, as a kind of participant."""
     participants.register(cls)
     return cls
 
 
 def participant_get(name: str) -> SimulatedParticipant:
-    """Return a new participant, not loaded, by its name, such as `retrieval` or `prompted:smollm2`.
+    """Return a new, unloaded participant by name (`retrieval`, `prompted:smollm2`).
 
     Raises:
         UnknownName: there is no such kind; the message names the nearest ones.
-        BotError: the kind and the bot in the name do not go together.
+        BotError: the kind does not support the bot in the name.
     """
     kind, _, bot = name.partition(":")
     entry = participants.get(kind)
@@ -199,7 +202,7 @@ def participant_get(name: str) -> SimulatedParticipant:
 def participant_load(
     name: str, device: str = "cpu", people: HumanChats | None = None, store: TextStore | None = None
 ) -> SimulatedParticipant:
-    """Return a participant that is ready to act, or raise as `participant_get` and `load` do."""
+    """Return a loaded participant; raises the errors of `participant_get` and `load`."""
     participant = participant_get(name)
     reason = participant.unavailable_reason()
     if reason is not None:

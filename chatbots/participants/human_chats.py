@@ -1,4 +1,4 @@
-"""Stored chats of people with bots, from which simulated participants learn."""
+"""Stored human chats with bots, from which simulated participants learn."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SHORT_WORDS = 3
 
 @dataclass(frozen=True)
 class HumanChat:
-    """One chat of a person with a bot. The person's turns are "human"; an empty name is an unknown person."""
+    """Chat of a person with a bot; an empty name means an unknown person."""
 
     bot: str
     conversation: Conversation
@@ -24,7 +24,7 @@ class HumanChat:
 
     @cached_property
     def turns(self) -> tuple[Turn, ...]:
-        """The turns that have text, neighbouring ones of one speaker joined; the last vote of them counts."""
+        """Non-blank turns, with consecutive turns of a speaker joined under the last vote."""
         joined: list[Turn] = []
         for turn in self.conversation.turns:
             text = turn.text.strip()
@@ -44,7 +44,7 @@ class HumanChat:
 
     @cached_property
     def own_keys(self) -> frozenset[str]:
-        """The person's messages of more than a few words, without capitals and punctuation."""
+        """The person's longer messages, in lower case without punctuation."""
         return frozenset(repetition_key(text) for text in self.messages if len(text.split()) > SHORT_WORDS)
 
     @property
@@ -53,7 +53,7 @@ class HumanChat:
         return bool(self.turns) and self.turns[0].speaker == "bot"
 
     def vote_before(self, number: int) -> int | None:
-        """Return the person's vote on the reply before message `number` (from 0); None if there is none."""
+        """Return the vote on the reply before message `number` (from 0), or None."""
         places = [i for i, turn in enumerate(self.turns) if turn.speaker == "human"]
         place = places[number] if number < len(places) else len(self.turns)
         before = self.turns[place - 1] if place else None
@@ -62,10 +62,10 @@ class HumanChat:
 
 @dataclass(frozen=True)
 class HumanChats:
-    """Chats of people with bots; those without any message of a person are left out.
+    """Collection of human chats, without chats that lack a human message.
 
     Attributes:
-        chats: in any order; what is drawn of them depends on it.
+        chats: in any order, which affects the draws.
     """
 
     chats: tuple[HumanChat, ...]
@@ -81,7 +81,7 @@ class HumanChats:
 
     @cached_property
     def keys_by_bot(self) -> dict[str, frozenset[str]]:
-        """The messages of more than a few words to each bot, without capitals and punctuation."""
+        """Longer messages to each bot, in lower case without punctuation."""
         keys: dict[str, set[str]] = {}
         for chat in self.chats:
             keys.setdefault(chat.bot, set()).update(chat.own_keys)
@@ -90,16 +90,16 @@ class HumanChats:
     def draw(
         self, seed: int, bot: str, person: str = "", *, least: int = 1, unlike: HumanChat | None = None
     ) -> HumanChat | None:
-        """Draw a chat of another person with another bot, whose opening and length a simulated chat takes over.
+        """Draw a chat of another person and bot, as model for opening and length.
 
-        Chats that the person opened, with a message that nobody wrote to this bot, are preferred.
+        Chats that the person opened with a message never sent to this bot are preferred.
 
         Args:
-            least: messages that the person has written at least, where there is such a chat.
-            unlike: a chat with which it may share no message of more than a few words.
+            least: preferred minimum number of the person's messages.
+            unlike: a chat with which it must not share a longer message.
 
         Returns:
-            None if there are no chats of others.
+            The chat, or None if there are no chats of others.
         """
         if bot not in self._drawable:
             chats = [chat for chat in self.chats if chat.bot != bot]

@@ -1,4 +1,4 @@
-"""Files of participants' profiles: a YAML list, or JSON Lines, one profile each."""
+"""Profile files of simulated participants, as a YAML list or JSON Lines."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def profiles_read(path: Path | str) -> list[ParticipantProfile]:
     """Read the profiles of a file.
 
     Raises:
-        ValuesError: it cannot be read, or an entry is wrong; the message names the file, line or entry, and field.
+        ValuesError: the file is unreadable or an entry invalid; the message names file, line or entry, and field.
     """
     file = Path(path)
     read: list[tuple[str, Callable[..., ParticipantProfile], Any]]

@@ -1,8 +1,8 @@
-"""A prompted participant: a chat model that is told to write as a person, with a persona, a goal and a mood.
+"""A prompted participant: a chat model that plays a person.
 
-Chat models know how to answer a user as the assistant. So the roles are reversed: the bot's turns are the user's, the
-participant's own are the assistant's, and the prompt stands in place of the model's own system prompt. The reversed
-chat has an id and a seed of its own; it grows at its end alone, so that prefix caches serve it like any other.
+The prompt gives a persona, a goal and a mood, and replaces the model's own system prompt. Chat models are trained to
+reply to a user, so the roles are reversed: the bot's turns become the user's and the participant's turns the
+assistant's. The reversed chat has its own id and seed. It only grows at its end, so prefix caches work as usual.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def prompt_for(profile: ParticipantProfile, *, may_leave: bool) -> str:
 def clean_message(text: str) -> tuple[str, bool]:
     """Return a model's message without labels and quotation marks, and True if it leaves.
 
-    A model that goes on with the chatbot's lines is cut there.
+    The message is cut where the model continues with the chatbot's lines.
     """
     before, *after = _LEAVES.split(text, maxsplit=1)
     lines = [line.strip() for line in before.splitlines() if line.strip()]
@@ -79,13 +79,13 @@ def clean_message(text: str) -> tuple[str, bool]:
 
 
 class BotDrivenParticipant(SimulatedParticipant):
-    """Base of participants whose messages a bot writes, on a conversation with the roles reversed."""
+    """Base class of participants whose messages a bot writes, with reversed roles."""
 
     speaks_by_bot = True
-    capacity = 1024  # the bot's serving makes its own batches
+    capacity = 1024  # the bot's serving forms its own batches
 
     def prompt_of(self, turn: ParticipantTurn) -> str | None:
-        """Return the text in place of the bot's system prompt; None: its own."""
+        """Return the replacement of the bot's system prompt; None to keep it."""
         return None
 
     def refusal(self, bot: Bot) -> str | None:
@@ -120,14 +120,14 @@ class BotDrivenParticipant(SimulatedParticipant):
         self._bot.unload()
 
     def moves(self, turns: Sequence[ParticipantTurn]) -> list[Move]:
-        """Return one message for each turn; a person's first message opens the chat where one was drawn."""
+        """Return one message for each turn; a sampled chat provides the first message."""
         from chatbots.serving import reply
 
         moves = [self.opening(turn) for turn in turns]
         places = [place for place, move in enumerate(moves) if move is None]
         contexts = [self.reversed(turns[place]) for place in places]
         bot = self._bot
-        bot.load(self._device)  # the same bot may have been unloaded on the other side
+        bot.load(self._device)  # the other side may have unloaded the same bot
         for place, context, answer in zip(places, contexts, reply(bot, contexts, timeout_s=TIMEOUT_S), strict=True):
             cost = bot.cost_take(context) if isinstance(bot, PaidBot) else None
             text, leaves = clean_message(answer.text or "")
@@ -138,7 +138,7 @@ class BotDrivenParticipant(SimulatedParticipant):
         return [move for move in moves if move is not None]
 
     def reversed(self, turn: ParticipantTurn) -> Conversation:
-        """Return the chat as the participant's bot sees it: its own turns are the bot's."""
+        """Return the chat with reversed roles, as the participant's bot sees it."""
         chat = turn.conversation
         return replace(
             chat,

@@ -1,4 +1,4 @@
-"""A replayed participant, the trivial bound: a person's words of another chat, and none of the reactions."""
+"""A replayed participant, the trivial baseline: messages from another chat, without reactions."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class ReplayedParticipant(SimulatedParticipant):
     votes = True
 
     def moves(self, turns: Sequence[ParticipantTurn]) -> list[Move]:
-        """Return the drawn person's next message; the participant leaves after the last."""
+        """Return the sampled chat's next message; the participant leaves after the last."""
         return [self._move(turn) for turn in turns]
 
     def _move(self, turn: ParticipantTurn) -> Move:

@@ -1,7 +1,8 @@
-"""A retrieval participant: writes what a person wrote in the most similar situation with another bot.
+"""A retrieval participant, which reuses human messages from similar situations with other bots.
 
-Ranked as by the retrieval bot (`chatbots/corpora/ranking.py`). Nothing leaks: chats with the same bot or of
-the same person are left out, and longer messages that anyone wrote to that bot. Erasure clears the store of vectors.
+Ranking is that of the retrieval bot (`chatbots/corpora/ranking.py`). To prevent leaks, chats with the same bot or of
+the same person are excluded, and so are longer messages written to that bot by any person. Erasure also clears the
+vector store.
 """
 
 from __future__ import annotations
@@ -43,12 +44,12 @@ LEAST_KNOWN = 100
 
 
 class _PeopleSituations:
-    """The situations of people's chats, as arrays over C candidates for the next message.
+    """Situations of human chats, as arrays over C candidates for the next message.
 
     Attributes:
-        index: its replies are people's messages, or `LEAVES`.
-        chats, numbers: (C,) chats of the candidates, and their numbers among people's.
-        votes: (C,) the person's vote on the reply before.
+        index: situations whose replies are human messages or `LEAVES`.
+        chats, numbers: (C,) chats of the candidates, and their message numbers.
+        votes: (C,) the person's vote on the previous reply.
     """
 
     def __init__(self, people: HumanChats, device: str, store: TextStore | None) -> None:
@@ -84,17 +85,20 @@ class _PeopleSituations:
         if not texts:
             return np.zeros((0, len(self.index.texts)))
         similarity = self.space.similarity(texts)
-        if self.leaves >= 0:  # no text, so like none and unlike none
+        if self.leaves >= 0:  # not a text, so its similarity is undefined
             similarity[:, self.leaves] = MISSING
         return similarity
 
     def _known(self, seed: int) -> np.ndarray:
-        """Draw the chats that one simulated person knows: else all would write the same few best messages."""
+        """Draw the chats that one simulated person knows.
+
+        Otherwise all of them would write the same few best messages.
+        """
         n = len(self._people)
         return np.random.default_rng(seed).random(n) < max(KNOWN_SHARE, LEAST_KNOWN / n)
 
     def allowed(self, turn: ParticipantTurn) -> np.ndarray:
-        """Return a mask of the candidates, (C,): nothing of the same bot or person, nothing said before."""
+        """Return the mask of allowed candidates, (C,): other bots and persons, unused messages."""
         if turn.bot not in self._allowed:
             allowed = self.bots != turn.bot
             for key in self._people.keys_by_bot.get(turn.bot, frozenset()) & self._by_key.keys():
@@ -143,7 +147,7 @@ class RetrievalParticipant(SimulatedParticipant):
         self._loaded = None
 
     def moves(self, turns: Sequence[ParticipantTurn]) -> list[Move]:
-        """Return a person's message or leaving for each turn; all texts are encoded together."""
+        """Return a human message or a departure for each turn; texts are encoded together."""
         if self._loaded is None:
             raise BotError(f"{self.name} is not loaded")
         recent = [utterances(turn.conversation)[-1:-4:-1] for turn in turns]  # the last one first
@@ -185,7 +189,7 @@ def _nothing_left(turn: ParticipantTurn) -> Move:
 
 
 def _encode(encoder: SentenceEncoder, store: TextStore | None, texts: Sequence[str]) -> np.ndarray:
-    """Return the vectors of texts, (N, D), and keep them in the store."""
+    """Return the vectors of texts, (N, D), and add them to the store."""
     key = encoder.identity.key
     rows = store.get(key, texts) if store is not None else {}
     new = list(dict.fromkeys(text for text in texts if text not in rows))

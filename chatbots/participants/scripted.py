@@ -1,6 +1,7 @@
-"""A scripted participant: messages of a script, and votes by counts that say nothing about a bot.
+"""A scripted participant, with fixed messages and votes from simple counts.
 
-`rehearse` sends the same characters through a study's pages (`webapp/participant/simulated`).
+The votes say nothing about a bot's quality. `rehearse` sends the same characters through a study's pages
+(`webapp/participant/simulated`).
 """
 
 from __future__ import annotations
@@ -29,9 +30,10 @@ _WORDS = 12.0
 
 @dataclass(frozen=True, slots=True)
 class Impression:
-    """A scripted participant's impression of a chat, each value from 0 (bad) to 1 (good).
+    """Impression of a chat, with values from 0 (bad) to 1 (good).
 
-    Simple counts that rate poor control bots lower than others: they test a study and say nothing about a bot.
+    The values are simple counts that rate poor control bots lower. They serve to test a study and say nothing about a
+    bot's quality.
     """
 
     new: float
@@ -41,7 +43,7 @@ class Impression:
 
     @classmethod
     def from_replies(cls, messages: list[str], heard: list[str]) -> Impression:
-        """Rate the replies heard to the messages said, both of equal length; neutral if there are none."""
+        """Rate the replies to equally many messages; neutral without replies."""
         if not heard:
             return cls(new=0.5, listening=0.5, length=0.5, asking=0.5)
         n = len(heard)
@@ -56,14 +58,14 @@ class Impression:
 
     @property
     def overall(self) -> float:
-        """The whole, from 0 to 1."""
+        """Overall impression, from 0 to 1."""
         return 0.5 * self.new * self.listening + 0.5 * self.length
 
     def about(self, question: str) -> float:
-        """Return the average opinion, from 0 to 1 of the scale and never at its ends.
+        """Return the mean opinion on a scale from 0 to 1, never at its ends.
 
         Args:
-            question: key of a question of the usual rubric; any other asks for the whole.
+            question: key of a question of the default rubric; any other gives the overall opinion.
         """
         single = {
             "fluency": self.length,
@@ -83,27 +85,27 @@ class ScriptedCharacter:
 
     def __init__(self, lines: Sequence[Sequence[str]], seed: int) -> None:
         self.rng = random.Random(seed)
-        # Some people rate everything higher than others.
+        # Some raters are more lenient than others.
         self.leniency = self.rng.gauss(0, LENIENCY_SD)
         self.lines = lines
         self._script: list[str] = []
 
     def begin(self) -> None:
-        """Draw the conversation whose messages come next."""
+        """Draw the next conversation of the script."""
         self._script = list(self.rng.choice(self.lines))
 
     def message(self) -> str:
-        """Return the next message; a new conversation is drawn after the last one of a script."""
+        """Return the next message, drawing a new conversation if needed."""
         if not self._script:
             self.begin()
         return self._script.pop(0)
 
     def opinion(self, impression: Impression, question: str) -> float:
-        """Return an opinion by an impression, by one's own leniency and by chance; 0 to 1 is the scale."""
+        """Return an opinion (scale 0 to 1) from impression, leniency and noise."""
         return impression.about(question) + self.leniency + self.rng.gauss(0, NOISE_SD)
 
     def vote(self, messages: list[str], heard: list[str]) -> int | None:
-        """Vote on the last reply, 1 or −1, at every second one."""
+        """Vote 1 or −1 on every second reply."""
         if self.rng.random() >= 0.5:
             return None
         return 1 if self.opinion(Impression.from_replies(messages, heard), "vote") > 0.5 else -1

@@ -1,7 +1,7 @@
-"""A trained participant: a network that learned what people write next, with the roles reversed.
+"""A trained participant: a network that predicts human messages, with reversed roles.
 
-A checkpoint of the engine that trains bots. In dialogues of two people both sides are people's, so that a model of
-them writes a person's side as well (`chatbots/training/configs/participant.yaml`).
+It is a checkpoint trained like a bot. In human dialogues both sides are human, so such a model can also write the human
+side of a chat (`chatbots/training/configs/participant.yaml`).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from chatbots.participants.scripted import everyday_messages
 
 @register_participant
 class TrainedParticipant(BotDrivenParticipant):
-    """A checkpoint bot that writes the person's side."""
+    """Participant whose messages a checkpoint bot writes."""
 
     name = "trained"
     title = "Trained"
@@ -24,7 +24,7 @@ class TrainedParticipant(BotDrivenParticipant):
         return None if bot.kind == "checkpoint" else f"{bot.name} is no checkpoint that was trained with `train_bot`"
 
     def opening(self, turn: ParticipantTurn) -> Move | None:
-        """Open with the everyday corpus where no person's message was drawn: the model has learned answers alone."""
+        """Open with the everyday corpus if no chat was sampled: the model only learned replies."""
         if turn.conversation.turns or turn.sampled_chat is not None:
             return super().opening(turn)
         return Move(everyday_messages()[turn.seed % len(everyday_messages())][0])

@@ -1,4 +1,4 @@
-"""Configuration of a training: a YAML file, validated before any work starts.
+"""Configuration of training runs, read from YAML and validated before any work.
 
     name: hred-small
     model: hred
@@ -13,8 +13,8 @@ A config may inherit values from a base that several configs share:
 
     base: compat-2019            # in a config; or `train_bot CONFIG --base compat-2019`
 
-A base is written like a config. Under the name of a model it may hold what is meant for that model alone, and
-its `ei` holds only where the config has an `ei`: a base does not switch EI on. The config's own values win.
+A base has the format of a config. Values under a model's name apply only to that model, and its `ei` applies only if
+the config has an `ei`, so a base does not switch EI on. The config's own values take precedence.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ CONFIGS_FOLDER = Path(__file__).parent / "configs"
 
 
 def base_find(name: str, config_folder: Path) -> Path:
-    """Find the file of a base: by its path, relative to `config_folder`, or by its name among the project's configs.
+    """Find the file of a base, by relative path or by name among Confab's configs.
 
     Raises:
-        ValuesError: there is none; the message names those there are.
+        ValuesError: there is no such base; the message lists the existing ones.
     """
     file = Path(name).expanduser()
     file = file if file.suffix else file.with_suffix(".yaml")
@@ -55,10 +55,10 @@ def base_find(name: str, config_folder: Path) -> Path:
 
 
 def base_applied(values: Mapping[str, Any], base: Path) -> dict[str, Any]:
-    """Lay the config's values over those of a base.
+    """Merge the config's values over those of a base.
 
     Raises:
-        ValuesError: the base cannot be read or holds no keys.
+        ValuesError: the base cannot be read or has no keys.
     """
     base_values = yaml_read(base)
     if not isinstance(base_values, Mapping):
@@ -72,7 +72,7 @@ def base_applied(values: Mapping[str, Any], base: Path) -> dict[str, Any]:
 
 
 def merge_values(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
-    """Merge both, mappings key by key; where both have a value, the one above counts."""
+    """Merge two mappings recursively; values of `above` take precedence."""
     merged = dict(below)
     for key, value in above.items():
         under = merged.get(key)
@@ -95,12 +95,12 @@ _HeldOut = Annotated[Number, Field(gt=0, lt=0.5)]
 
 
 class CorpusConfig(InputModel):
-    """One corpus.
+    """Corpus of a training run.
 
     Attributes:
-        path: file or folder, relative to the data folder; "everyday" is the project's own.
-        format: how it is written (`chatbots.corpora.formats`).
-        repeat: how often its training dialogues are read in an epoch: a small corpus beside a large one.
+        path: file or folder, relative to the data folder; "everyday" is the shipped corpus.
+        format: file format (`chatbots.corpora.formats`).
+        repeat: repetitions of its training dialogues per epoch, to balance a small corpus with a large one.
         licence: of the data, for the model card.
     """
 
@@ -111,20 +111,20 @@ class CorpusConfig(InputModel):
 
 
 class DataConfig(InputModel):
-    """From corpora to batches.
+    """Data settings, from corpora to batches.
 
     Attributes:
         corpora: at least one.
-        tokeniser: how text is cut into words.
-        max_words: most words of the vocabulary, the four special ones included.
-        min_count: a word that is rarer in the training text is unknown.
-        n_utterances: utterances of a window.
-        windows: "first": the first `n_utterances` of each dialogue, as the paper; "slide": all of them, in
-            windows in which each reply is learnt once.
-        max_tokens: longest utterance, `<eos>` included.
-        whole_sentences: cut a longer utterance after its last sentence that fits, not in the middle of one.
-        validation, test: share of the dialogues held out of each corpus.
-        split_seed: of that choice.
+        tokeniser: name of the tokeniser.
+        max_words: maximum size of the vocabulary, including the four special tokens.
+        min_count: minimum frequency of a known word in the training text.
+        n_utterances: maximum utterances of a window.
+        windows: "first" uses the first `n_utterances` of each dialogue, as in the paper; "slide" uses all of them, in
+        windows that predict each reply once.
+        max_tokens: maximum length of an utterance, including `<eos>`.
+        whole_sentences: cut a longer utterance after the last sentence that fits, not within a sentence.
+        validation, test: share of each corpus's dialogues that is held out.
+        split_seed: seed of the split.
     """
 
     corpora: Annotated[Many[CorpusConfig], Field(min_length=1)]
@@ -141,19 +141,19 @@ class DataConfig(InputModel):
 
 
 class OptimiserConfig(InputModel):
-    """Adam over epochs.
+    """Settings of the optimiser (Adam) and of the length of training.
 
     Attributes:
         batch_size: windows.
         lr: learning rate.
-        schedule: "constant", or "linear": down to 0 over all the batches that are planned.
-        warmup: batches over which the learning rate rises to `lr` first.
-        clip: largest norm of the gradient.
-        epochs: how often the training text is read, at most.
-        max_batches: stop after so many; 0: no limit but `epochs`.
-        patience: stop after so many validations without a better one; 0: never.
-        precision: "bfloat16" runs matrix products in half the width; "auto" does where there is a GPU.
-        max_skipped: most batches left out because their gradient is not finite; beyond, the training stops.
+        schedule: "constant", or "linear" for a decay to 0 over all planned batches.
+        warmup: number of batches over which the learning rate first rises to `lr`.
+        clip: maximum norm of the gradient.
+        epochs: maximum number of epochs.
+        max_batches: maximum number of batches; 0 for no limit except `epochs`.
+        patience: stop after this many validations without improvement; 0 for never.
+        precision: "bfloat16" computes matrix products in half the width; "auto" does so on a GPU.
+        max_skipped: maximum number of batches skipped for a non-finite gradient before training stops.
     """
 
     batch_size: Size = 64
@@ -169,10 +169,10 @@ class OptimiserConfig(InputModel):
 
 
 class RegularisationConfig(InputModel):
-    """Settings that keep the model from ignoring its latent variables.
+    """Settings that prevent the model from ignoring its latent variables.
 
     Attributes:
-        kl_batches: the KL term's weight rises linearly from 0 to 1 over so many batches, counted over epochs.
+        kl_batches: number of batches, over all epochs, in which the KL term's weight rises linearly from 0 to 1.
         word_drop: share of the decoder's input words replaced by `<unk>`.
         sentence_drop: share of the utterances hidden from VHCR's context.
     """
@@ -183,16 +183,16 @@ class RegularisationConfig(InputModel):
 
 
 class StartConfig(InputModel):
-    """Initial weights of a training.
+    """Settings of the initial weights.
 
     Attributes:
-        weights: name of a finished training beside this one (same output folder, same vocabulary) whose
-            weights are taken over; a larger matrix takes them into its first rows and columns. Empty: none.
-        word_vectors: begin the embedding with static word vectors of the sentence encoder.
-        word_counts: begin the output's bias with the log of how often each word is said in the training text.
-        listening: begin with a context that takes in the latest utterance at once, and a decoder that hears
-            it: for trainings of thousands of batches. The paper's models begin by keeping what they were, and
-            take tens of thousands to turn to what is said.
+        weights: name of a finished training run in the same output folder, with the same vocabulary, whose weights
+        are copied; a larger matrix copies them into its first rows and columns. Empty for none.
+        word_vectors: initialise the embedding with the sentence encoder's static word vectors.
+        word_counts: initialise the output bias with the log frequencies of words in the training text.
+        listening: initialise the context and the decoder so that they respond to the latest utterance at once, for
+        runs of thousands of batches. The paper's models start by keeping their state and need tens of
+        thousands of batches to use the input.
     """
 
     weights: str = ""
@@ -205,10 +205,10 @@ class HeldOutConfig(InputModel):
     """Settings of the evaluation of the finished model.
 
     Attributes:
-        samples: importance samples behind the perplexity of a model with latent variables.
-        max_windows: measure on so many windows of the test text; 0: all.
-        max_replies: generate so many first replies for the embedding metrics; 0: all.
-        beam: hypotheses of the search for those; 1: greedy.
+        samples: number of importance samples for the perplexity of a model with latent variables.
+        max_windows: number of test windows to use; 0 for all.
+        max_replies: number of first replies to generate for the embedding metrics; 0 for all.
+        beam: beam width for these replies; 1 is greedy.
     """
 
     samples: Size = 100
@@ -218,12 +218,12 @@ class HeldOutConfig(InputModel):
 
 
 class KeepingConfig(InputModel):
-    """When something is written.
+    """Intervals of logging, saving and validation.
 
     Attributes:
-        log_every: batches between two lines of the log.
-        save_every: batches between two states to resume from; each epoch ends with one, too.
-        validate_every: batches between two validations; 0: at the end of each epoch.
+        log_every: batches between two log lines.
+        save_every: batches between two saved states; one is also saved at the end of each epoch.
+        validate_every: batches between two validations; 0 for one at the end of each epoch.
     """
 
     log_every: Size = 50
@@ -232,17 +232,19 @@ class KeepingConfig(InputModel):
 
 
 class TrainingConfig(InputModel):
-    """Everything a training is asked to do. Equal configs on equal data train equal models.
+    """Complete configuration of a training run.
+
+    Equal configs on equal data train equal models.
 
     Attributes:
-        name: of the folder it writes.
+        name: name of the output folder.
         model: one of `chatbots.models.catalogue.MODELS`.
-        sizes: the model's own config without V and ei, which follow from the data and from `ei`.
-        seed: of the first weights, the order of batches, and everything drawn.
-        title: a name for people.
+        sizes: the model's config without V and ei, which follow from the data and from `ei`.
+        seed: seed of the initial weights, the order of batches and all sampling.
+        title: display name.
     """
 
-    # What a validator below looks at stands before what it checks.
+    # Validators below read earlier fields, so the order of the fields matters.
     name: _FolderName
     model: Literal[tuple(MODELS)]  # type: ignore[valid-type]
     data: DataConfig
@@ -309,50 +311,49 @@ class TrainingConfig(InputModel):
 
     @property
     def digest(self) -> str:
-        """16 hexadecimal digits of everything that decides the weights: neither title nor folders."""
+        """16 hexadecimal digits over all values that affect the weights."""
         return hashlib.sha256(canonical_json(self.decisive).encode()).hexdigest()[:16]
 
     @property
     def decisive(self) -> dict[str, Any]:
-        """Those values, as plain ones."""
+        """The values that affect the weights, as plain values."""
         values = self.model_dump()
         for name in ("title", "held_out", "keeping"):
             del values[name]
         values["keeping"] = {"validate_every": self.keeping.validate_every}
         for corpus in values["data"]["corpora"]:
             del corpus["licence"]
-        # A training that stopped at `max_skipped` may go on with a higher one. Encoders are identified by the
-        # contents of their files, not by their paths.
+        # A run that stopped at `max_skipped` may be resumed with a higher value. Encoders are identified by their
+        # files' contents, not by their paths.
         del values["optimiser"]["max_skipped"]
         if ei := values["ei"]:
             del ei["deepmoji"], ei["infersent"]
-            if ei["emotion_encoder"] == GOEMOTIONS:  # the only one before there was a choice
+            if ei["emotion_encoder"] == GOEMOTIONS:  # was the only one before the option existed
                 del ei["emotion_encoder"]
         return values
 
     @property
     def folder(self) -> Path:
-        """Base folder of relative paths of corpora and encoders; not part of the file."""
+        """Base folder of relative corpus and encoder paths; not part of the file."""
         return self._folder
 
     def in_folder(self, folder: Path | str) -> TrainingConfig:
-        """Return the same config with its relative paths beginning in `folder`."""
+        """Return a copy whose relative paths start in `folder`."""
         placed = self.model_copy()
         placed._folder = Path(folder).expanduser()
         return placed
 
     def corpus_path(self, corpus: CorpusConfig) -> Path:
-        """Return the path of a corpus of the user's."""
+        """Return the path of a user's corpus."""
         return self.folder / Path(corpus.path).expanduser()
 
 
 def config_load(path: Path | str, data: Path | str | None = None, base: str = "") -> TrainingConfig:
-    """Read a config file and check all of it, the existence of corpora and encoders included.
+    """Read and validate a config file, including the existence of corpora and encoders.
 
     Args:
-        data: folder of the corpora; the config's own if None.
-        base: lay the config over this one (`chatbots.training.config`); the training's name then says so, so
-            that it stands beside the one without.
+        data: folder of the corpora; None for the config's folder.
+        base: base config to merge with; the run's name then includes it, so that the run has its own folder.
 
     Raises:
         ValuesError: with the file and all its mistakes.
@@ -373,10 +374,10 @@ def config_load(path: Path | str, data: Path | str | None = None, base: str = ""
 
 
 def config_before(path: Path | str, config: TrainingConfig) -> TrainingConfig | None:
-    """Find, in the folder of `path`, the config of the training whose weights `config` starts from; None if none.
+    """Find the config, next to `path`, of the run whose weights `config` copies.
 
     Raises:
-        ValuesError: the one that is there cannot be used.
+        ValuesError: that config is invalid.
     """
     if not config.start.weights:
         return None
@@ -388,10 +389,10 @@ def config_before(path: Path | str, config: TrainingConfig) -> TrainingConfig | 
 
 
 def corpora_missing(corpora: Sequence[CorpusConfig], folder: Path) -> list[Mistake]:
-    """Return a mistake for each corpus of the user's that is not where its path says.
+    """Return a mistake for each of the user's corpora that does not exist.
 
     Args:
-        folder: what the paths are relative to.
+        folder: base of relative paths.
     """
     return [
         Mistake(
@@ -405,10 +406,10 @@ def corpora_missing(corpora: Sequence[CorpusConfig], folder: Path) -> list[Mista
 
 
 def config_check(values: Any, data: Path | str = ".") -> TrainingConfig:
-    """Return the same from plain values, for notebooks.
+    """Validate a config given as plain values, for notebooks.
 
     Raises:
-        ValuesError: with all mistakes; what is not on this machine is told once everything else is right.
+        ValuesError: lists all mistakes; missing files are reported only once everything else is valid.
     """
     config = values_read(TrainingConfig, values, subject="the config").in_folder(data)
     missing = corpora_missing(config.data.corpora, config.folder)

@@ -1,8 +1,8 @@
-"""Training data: corpora to windows of token ids, windows to batches.
+"""Training data, from corpora to windows of token ids to batches.
 
-Corpora are read, split, cut and counted once per training. Every distinct utterance is cut into words once and kept
-as a row of ids; a window is a row of utterance numbers, and a batch is gathered from both by indexing, fast enough
-that training does not wait for it. What belongs to utterances (EI targets) is gathered by the same numbers.
+Corpora are read, split, cut and counted once per run. Every distinct utterance is tokenised once and stored as a row of
+ids; a window is a row of utterance numbers. A batch is gathered from both by indexing, fast enough that training does
+not wait for it. EI targets of utterances are gathered by the same numbers.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ NO_UTTERANCE = -1
 
 
 class TargetRows(Protocol):
-    """EI targets by text: row i of an array belongs to the text that `row` maps to i.
+    """Protocol of EI targets by text; `row` maps a text to its row.
 
     Attributes:
-        row: the row of each text; has all of `Windows.texts`.
+        row: row number by text, for all of `Windows.texts`.
         emotion: (n, K) emotion distributions, or None.
-        sentence: (n, D) sentence embeddings, or None. Arrays may lie in a memory-mapped file.
+        sentence: (n, D) sentence embeddings, or None. Arrays may be memory-mapped.
     """
 
     @property
@@ -54,14 +54,14 @@ class TargetRows(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Windows:
-    """W windows of up to N utterances, out of U distinct ones of up to T tokens.
+    """W windows of up to N of the U distinct utterances.
 
     Attributes:
-        texts: the U distinct utterances, as the corpus has them.
-        ids: (U, T) int32: words, `<eos>`, `<pad>`.
+        texts: the U distinct utterances, as in the corpus.
+        ids: (U, T) int32: words, `<eos>`, `<pad>`; T is the maximum number of tokens.
         lengths: (U,) tokens with `<eos>`, at least 2.
-        utterances: (W, N) int32, numbers of the utterances of each window, then `NONE`; at least 2 each.
-        n_unreadable: turns of which the tokeniser leaves no word; dialogues are cut there.
+        utterances: (W, N) int32, the utterance numbers of each window, at least 2, padded with `NO_UTTERANCE`.
+        n_unreadable: number of turns without any words, at which dialogues are split.
     """
 
     texts: list[str]
@@ -76,18 +76,18 @@ class Windows:
 
     @property
     def n_targets(self) -> int:
-        """Utterances to predict: all of each window but the first."""
+        """Number of utterances to predict: all except the first of each window."""
         return int((self.utterances[:, 1:] != NO_UTTERANCE).sum())
 
     @property
     def n_target_tokens(self) -> int:
-        """Their tokens, `<eos>` counted."""
+        """Number of target tokens, including `<eos>`."""
         targets = self.utterances[:, 1:]
         return int(self.lengths[targets[targets != NO_UTTERANCE]].sum())
 
     @property
     def coverage(self) -> float:
-        """Share of the words of all windows (first 29 of each utterance) that the vocabulary knows; NaN: none."""
+        """Share of known words in all windows; NaN without words."""
         used = self.utterances[self.utterances != NO_UTTERANCE]
         n_words = int((self.lengths[used] - 1).sum())
         n_unknown = int((self.ids == UNK).sum(1)[used].sum())
@@ -100,14 +100,14 @@ class Windows:
     def batches(
         self, batch_size: int, seed: int, epoch: int, start: int = 0, targets: TargetRows | None = None
     ) -> Iterator[DialogueBatch]:
-        """Yield the batches of an epoch. Equal arguments give equal batches, whatever was asked before.
+        """Yield the batches of an epoch, determined only by the arguments.
 
-        Windows of like length share a batch, so that little is padding. The order of the batches, and which of
-        several windows of equal length share one, is drawn from `seed` and `epoch`.
+        Windows of similar length share a batch, which reduces padding. `seed` and `epoch` determine the order of the
+        batches and the distribution of windows of equal length.
 
         Args:
-            start: the number of batches to leave out, to go on in the middle of an epoch.
-            targets: gathered into the batches' `emotion` and `sentence`.
+            start: number of batches to skip, for resuming within an epoch.
+            targets: source of the batches' `emotion` and `sentence`.
         """
         import torch
 
@@ -133,7 +133,7 @@ class Windows:
             )
 
     def order(self, batch_size: int, seed: int, epoch: int) -> list[np.ndarray]:
-        """Return an epoch's batches, each as an array of the numbers of its windows."""
+        """Return an epoch's batches as arrays of window numbers."""
         if batch_size < 1:
             raise ValueError(f"batch_size is {batch_size}; it must be 1 or more")
         draws = np.random.default_rng([seed, epoch])
@@ -153,20 +153,20 @@ def windows_make(
     mode: WindowMode = "first",
     max_tokens: int = 30,
 ) -> Windows:
-    """Cut dialogues into windows. Dialogues with fewer than two utterances to read give none.
+    """Cut dialogues into windows of at least two utterances.
 
-    A turn of which the tokeniser leaves no word cuts its dialogue in two: silence is nothing to learn, and
-    what follows does not answer what stands before.
+    A dialogue is split at a turn without words: it cannot be learnt, and the next turn does not reply to the previous
+    one.
 
     Args:
-        n_utterances: most utterances of a window.
-        mode: "first": the first `n_utterances` of each dialogue (Ghandeharioun et al. 2019); "slide": one
-            window after the other, each beginning with the last utterance of the one before, so that every
-            utterance but a dialogue's first is predicted once.
-        max_tokens: longest row; an utterance keeps its first `max_tokens` − 1 words and gets `<eos>`.
+        n_utterances: maximum utterances of a window.
+        mode: "first" takes the first `n_utterances` of each dialogue (Ghandeharioun et al. 2019); "slide" takes
+        consecutive windows, each beginning with the last utterance of the previous one, so that every utterance
+        except a dialogue's first is predicted once.
+        max_tokens: maximum row length; an utterance is cut to `max_tokens` − 1 words plus `<eos>`.
 
     Raises:
-        ValueError: an argument that cannot be.
+        ValueError: an argument is out of range.
     """
     if n_utterances < 2:
         raise ValueError(f"n_utterances is {n_utterances}; it must be 2 or more")
@@ -197,14 +197,14 @@ def windows_make(
 
 
 def _cut_windows(turns: tuple[str, ...], n: int, mode: WindowMode) -> Iterator[tuple[str, ...]]:
-    """Yield windows of consecutive turns, each of two to `n` turns; the mode "first" takes the first window alone."""
+    """Yield windows of 2 to `n` consecutive turns; only one in mode "first"."""
     starts = range(0, len(turns) - 1, n - 1)
     for start in starts[:1] if mode == "first" else starts:
         yield turns[start : start + n]
 
 
 def _padded(rows: Sequence[Sequence[int]], width: int, filler: int) -> np.ndarray:
-    """Fill rows up with `filler` and return them as (len(rows), width) int32."""
+    """Pad rows with `filler` to (len(rows), width) int32."""
     padded = np.full((len(rows), width), filler, np.int32)
     for row, values in zip(padded, rows, strict=True):
         row[: len(values)] = values
@@ -216,16 +216,16 @@ _SENTENCE_END = re.compile(r"(?<=[.!?…])\s+")
 
 @dataclass(frozen=True, eq=False)
 class TrainingData:
-    """Data of a training.
+    """Data of a training run.
 
     Attributes:
-        config: of the data.
+        config: data settings.
         train, validation, test: windows of each split.
-        test_dialogues: the test dialogues, for first replies.
-        targets: of all their texts, or None without EI.
-        reads_targets: whether a model generates with them (the input-only ablation).
-        digest: 16 hexadecimal digits of all dialogues, as split.
-        n_dialogues: by split.
+        test_dialogues: test dialogues, for first replies.
+        targets: EI targets of all texts, or None without EI.
+        reads_targets: True if the model reads the targets during generation (the input-only ablation).
+        digest: 16 hexadecimal digits over all dialogues and their split.
+        n_dialogues: number of dialogues by split.
     """
 
     config: DataConfig
@@ -241,12 +241,12 @@ class TrainingData:
     n_dialogues: dict[str, int]
 
     def first_exchanges(self, limit: int = 0) -> list[tuple[str, str]]:
-        """Return the first and second utterance of the test dialogues, of the first `limit` of them (0: of all)."""
+        """Return the first two utterances of up to `limit` test dialogues (0 for all)."""
         pairs = [(d.turns[0], d.turns[1]) for d in self.test_dialogues if len(d.turns) > 1]
         return pairs[:limit] if limit else pairs
 
     def contexts(self, conversations: Sequence[Sequence[str]]) -> DialogueBatch:
-        """Make a batch of conversations to be answered, with the targets of utterances where the model reads them."""
+        """Build a batch for generation, with EI targets if the model reads them."""
         ids = [[self.vocabulary.ids(self.tokeniser.tokenise(text)) for text in texts] for texts in conversations]
         batch = partial(DialogueBatch.from_ids, ids, max_tokens=self.config.max_tokens)
         if not self.reads_targets or self.targets is None:
@@ -263,13 +263,13 @@ class TrainingData:
 
 
 def data_prepare(config: TrainingConfig, device: str = "cpu") -> TrainingData:
-    """Read and prepare everything.
+    """Read and prepare all data of a training run.
 
     Args:
-        device: where the encoders of the EI targets compute.
+        device: device of the encoders for the EI targets.
 
     Raises:
-        CorpusError: a corpus that cannot be read, or that leaves a split without a reply.
+        CorpusError: a corpus cannot be read, or a split has no reply.
         VocabularyError: no word is frequent enough.
         EncoderError: an encoder for the EI targets cannot be used here.
     """
@@ -288,7 +288,7 @@ def data_prepare(config: TrainingConfig, device: str = "cpu") -> TrainingData:
             for dialogue in part:
                 digest.update(canonical_json([name, *dialogue.turns]).encode())
         digest.update(str(corpus.repeat).encode())
-    # Words are counted once, however often a corpus is read.
+    # Words are counted once, regardless of `repeat`.
     vocabulary = Vocabulary.build(
         (tokeniser.tokenise(turn) for d in training_dialogues for turn in d.turns), data.max_words, data.min_count
     )
@@ -346,7 +346,7 @@ def _cut_sentences(dialogue: Dialogue, data: DataConfig, tokeniser: Tokeniser) -
 
 
 def sentences_fit(text: str, n_tokens: int, tokeniser: Tokeniser) -> str:
-    """Return the first sentences of a text that have at most `n_tokens` words together; at least the first one."""
+    """Return the first sentences with at most `n_tokens` words, at least one sentence."""
     sentences: list[str] = []
     n = 0
     for sentence in _SENTENCE_END.split(text):

@@ -1,10 +1,9 @@
-"""EI regularisation of a training: its encoders, weights and targets.
+"""EI regularisation in training: encoders, weights and targets.
 
-Targets are the emotion distribution and the sentence embedding of every utterance, computed once. Both are kept on
-disk (`chatbots.encoders.cache`) under the encoder's identity and a digest of the texts. The shipped emotion head
-reads MiniLM's vectors, so with these its emotions cost next to nothing. The embedding is reduced by a PCA that
-keeps a share of the variance (0.95 in the released code of Ghandeharioun et al. 2019), fitted on the training text
-alone.
+Targets are the emotion distribution and the sentence embedding of every utterance, computed once. Both are cached on
+disk (`chatbots.encoders.cache`) under the encoder's identity and a digest of the texts. The shipped emotion head reads
+MiniLM's vectors, so its emotions cost almost nothing once these exist. A PCA fitted on the training text reduces the
+embedding and keeps a share of the variance (0.95 in the released code of Ghandeharioun et al. 2019).
 """
 
 from __future__ import annotations
@@ -40,14 +39,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class EITargets:
-    """Targets by text: row i of both arrays is that of `texts[i]`.
+    """EI targets by text.
 
     Attributes:
-        row: the row of each text.
+        row: row number by text.
         emotion: (n, K) distributions.
         sentence: (n, D) reduced embeddings.
-        pca: what reduced them.
-        sentence_variance: of an element of the reduced embeddings of the training text; mean over elements.
+        pca: PCA of the embeddings.
+        sentence_variance: mean variance of an element of the training text's reduced embeddings.
         encoders: identities of the two encoders, for the manifest.
     """
 
@@ -67,15 +66,15 @@ def targets_make(
     sentence: SentenceEncoder,
     variance: float = 0.95,
 ) -> EITargets:
-    """Make the targets of all texts, with the PCA fitted on `training` alone.
+    """Compute the targets of all texts, with a PCA fitted on `training`.
 
     Args:
         training: texts of the training split.
-        held_out: of the rest.
+        held_out: texts of the other splits.
         variance: share of the variance that the PCA keeps.
 
     Raises:
-        EncoderError: if an encoder cannot be used here.
+        EncoderError: an encoder cannot be used here.
     """
     texts = tuple(dict.fromkeys([*training, *held_out]))
     row = {text: i for i, text in enumerate(texts)}
@@ -100,7 +99,7 @@ def targets_make(
 
 
 def embeddings_cached(texts: Sequence[str], encoder: SentenceEncoder) -> np.ndarray:
-    """Return the (n, D₀) float32 embeddings of different texts, from the cache where an earlier training made them."""
+    """Return the cached (n, D₀) float32 embeddings of distinct texts."""
     return _cached("ei_embeddings", encoder, texts)
 
 
@@ -122,19 +121,19 @@ TOLERANCE = 3.0
 
 
 class EITraining(InputModel):
-    """EI regularisation: what the context is taught to tell (paper, section 3.2).
+    """Settings of EI regularisation (paper, section 3.2).
 
     Attributes:
         heads: "both" (EI), "emotion" (EI_emo) or "sentence" (EI_inf).
-        input_only: the ablation that reads the two as input instead.
+        input_only: the ablation that reads both as input instead.
         e, s: hidden units of the emotion and the sentence head.
-        w_emo, w_inf: weights of their losses, which are means, beside sums over the batch's tokens. A weight
-            is for one encoder: `check_ei_weights` holds w_inf against the scale of the chosen one.
-        emotion_encoder: "goemotions", the head that is shipped, or "deepmoji", the paper's.
-        sentence_encoder: "infersent", the paper's, or as `chatbots.encoders.sentence.encoder_get` takes it.
-        deepmoji, infersent: their files, relative to the data folder.
-        variance: share of the sentence embeddings' variance that their PCA keeps.
-        compat_relu_emotion, compat_input_only_attached: as the released code (`chatbots.models.ei`).
+        w_emo, w_inf: weights of their losses, which are means, while the other losses are sums over the batch's
+        tokens. Weights depend on the encoder: `check_ei_weights` checks w_inf for the scale of the chosen one.
+        emotion_encoder: "goemotions", the shipped head, or "deepmoji", the paper's encoder.
+        sentence_encoder: "infersent", the paper's encoder, or a name for `chatbots.encoders.sentence.encoder_get`.
+        deepmoji, infersent: files of these encoders, relative to the data folder.
+        variance: share of the sentence embeddings' variance that the PCA keeps.
+        compat_relu_emotion, compat_input_only_attached: follow the released code (`chatbots.models.ei`).
     """
 
     heads: Literal["both", "emotion", "sentence"] = "both"
@@ -174,8 +173,8 @@ class EITraining(InputModel):
         """Return the two encoders, not loaded.
 
         Args:
-            folder: where relative paths of their files begin.
-            device: where they compute.
+            folder: base of relative file paths.
+            device: device of the encoders.
         """
         deepmoji, infersent = self.deepmoji, self.infersent
         return (
@@ -201,22 +200,22 @@ class EITraining(InputModel):
 
 
 def check_ei_weights(ei: EITraining, variance: float, words_nats: float) -> float:
-    """Hold the weight of the sentence loss against the scale of the embeddings it is told from.
+    """Check the weight of the sentence loss for the scale of the embeddings.
 
-    The loss is a mean over the embedding's elements, so before anything is learnt it is about their variance:
-    w_inf weighs w_inf · variance nats a batch. The paper chose its weights for InferSent's vectors and did not
-    publish their variance; for another encoder the yardstick is MiniLM, with which the project's own models
-    were trained at the paper's weights.
+    The loss is a mean over the embedding's elements, so its initial value is about their variance, and the weighted
+    loss is w_inf · variance nats per batch. The paper chose its weights for InferSent's vectors and did not publish
+    their variance. For another encoder the reference is MiniLM, with which Confab's own models were trained at the
+    paper's weights.
 
     Args:
-        variance: of an element of the reduced embeddings, its mean over the elements.
-        words_nats: what the words of a batch cost before anything is learnt.
+        variance: mean variance of an element of the reduced embeddings.
+        words_nats: initial loss of the words of a batch.
 
     Returns:
-        What the sentence loss weighs at first, in nats a batch; 0 where no head is taught by it.
+        The initial weighted sentence loss in nats per batch; 0 if no head is trained with it.
 
     Raises:
-        ValuesError: it outweighs the words; the message has the weights that would be like the paper's.
+        ValuesError: it exceeds the loss of the words; the message gives weights comparable to the paper's.
     """
     if ei.heads == "emotion" or (ei.input_only and not ei.compat_input_only_attached):
         return 0.0
@@ -245,5 +244,5 @@ def check_ei_weights(ei: EITraining, variance: float, words_nats: float) -> floa
 
 
 def _rounded(value: float) -> str:
-    """Write three digits that count, without an exponent."""
+    """Format with three significant digits, without an exponent."""
     return f"{float(f'{value:.3g}'):,.12g}"

@@ -1,8 +1,8 @@
 """Training loop of every model: Adam, validation, best checkpoint, exact resuming.
 
-`TrainingLoop` knows neither models nor data: what learns says how (`loop.py` for dialogue models,
-`evaluation/training/loop.py` for learned metrics). Whatever is drawn at a batch comes from the config's seed and
-the batch's number, so a training that was killed ends with the very weights of one that was not.
+`TrainingLoop` is independent of models and data; subclasses provide these (`loop.py` for dialogue models,
+`evaluation/training/loop.py` for learned metrics). All random numbers of a batch come from the config's seed and the
+batch's number, so a resumed run ends with exactly the weights of an uninterrupted one.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ AHEAD = 4
 
 
 def kl_weight(step: int, kl_batches: int) -> float:
-    """Return β of the KL term at a batch counted from 0: 0 → 1 linearly over `kl_batches`."""
+    """Return β of the KL term, which rises from 0 to 1 over `kl_batches`."""
     return min(1.0, step / kl_batches) if kl_batches else 1.0
 
 
@@ -52,13 +52,13 @@ def learning_rate(config: OptimiserConfig, step: int, n_planned: int) -> float:
 
 
 def mixed_precision(precision: str, device: torch.device) -> torch.autocast:
-    """Return the context in which a loss is computed; bfloat16 needs no scaling of the loss."""
+    """Return the autocast context of the loss; bfloat16 needs no loss scaling."""
     on = precision == "bfloat16" or (precision == "auto" and device.type == "cuda")
     return torch.autocast(device.type, dtype=torch.bfloat16, enabled=on)
 
 
 def prepared_ahead(batches: Iterator[B]) -> Iterator[B]:
-    """Yield the same batches while another thread makes the next few."""
+    """Yield the batches while another thread prepares the next few."""
     with ThreadPoolExecutor(1) as pool:
         waiting = deque(pool.submit(next, batches, None) for _ in range(AHEAD))
         while (batch := waiting.popleft().result()) is not None:
@@ -67,7 +67,7 @@ def prepared_ahead(batches: Iterator[B]) -> Iterator[B]:
 
 
 def timed(batches: Iterator[B]) -> Iterator[tuple[B, float]]:
-    """Yield each batch with the seconds it was waited for."""
+    """Yield each batch with the seconds spent waiting for it."""
     while True:
         started = time.perf_counter()
         batch = next(batches, None)
@@ -83,7 +83,7 @@ BEST_FOLDER = "best"
 
 
 class TrainingError(Exception):
-    """A training that cannot go on; the message says why and what would help."""
+    """Failure of a training run; the message gives the reason and a remedy."""
 
 
 class BatchLoss(Protocol):
@@ -97,7 +97,7 @@ L = TypeVar("L", bound=BatchLoss)
 
 
 class LossTotals(Protocol):
-    """Protocol of the totals over the batches since the last line of the log."""
+    """Protocol of the totals since the last log line."""
 
     n_batches: int
     n_skipped: int
@@ -111,10 +111,10 @@ class LossTotals(Protocol):
 
 @contextmanager
 def training_folder(output: Path, device: str, *, restart: bool) -> Iterator[None]:
-    """Hold the folder of a training for this process, and leave torch's global generators as they were.
+    """Lock a run's folder, and restore torch's global generators afterwards.
 
     Args:
-        restart: forget what an earlier training left there.
+        restart: remove the state of an earlier run.
 
     Raises:
         TrainingError: another process trains in this folder.
@@ -131,21 +131,21 @@ def training_folder(output: Path, device: str, *, restart: bool) -> Iterator[Non
 
 
 def training_forget(output: Path) -> None:
-    """Remove the files of a training from its folder, so that it begins again; its log stays."""
+    """Remove a run's files, so that it starts again; the log remains."""
     (output / STATE).unlink(missing_ok=True)
     shutil.rmtree(output / BEST_FOLDER, ignore_errors=True)
 
 
 class TrainingLoop(ABC, Generic[B, L]):
-    """One call of a training.
+    """Loop of one call of a training run.
 
     Args:
-        name: for messages.
-        model: what learns, on its device, in training mode.
-        adam: its optimiser.
-        per_epoch: batches of an epoch.
-        fingerprint: of config, data and code; a state is only gone on from with its own.
-        watch: called after every batch; what it raises ends the training, which can be gone on with.
+        name: name for messages.
+        model: the model, on its device, in training mode.
+        adam: the model's optimiser.
+        per_epoch: number of batches per epoch.
+        fingerprint: digest of config, data and code; a state is resumed only with an equal one.
+        watch: called after every batch; an exception stops the run, which can be resumed.
     """
 
     def __init__(
@@ -179,7 +179,7 @@ class TrainingLoop(ABC, Generic[B, L]):
 
     @abstractmethod
     def batches(self, epoch: int, start: int) -> Iterator[B]:
-        """Yield what is left of an epoch, from its batch `start` on."""
+        """Yield the batches of an epoch from batch `start` on."""
 
     @abstractmethod
     def loss(self, batch: B, generator: torch.Generator) -> L:
@@ -187,22 +187,25 @@ class TrainingLoop(ABC, Generic[B, L]):
 
     @abstractmethod
     def learnt(self, parts: L) -> tuple[float, int]:
-        """Return the loss to show for a batch, and its number of tokens or examples."""
+        """Return a batch's loss for display, and its number of tokens or examples."""
 
     @abstractmethod
     def window(self) -> LossTotals:
-        """Return an empty window of the log."""
+        """Return empty totals for the next log line."""
 
     @abstractmethod
     def validate(self) -> dict[str, float] | None:
-        """Measure on validation data; `loss` among it decides which weights are the best; None: the newest are."""
+        """Return the validation metrics; `loss` selects the best weights.
+
+        None if nothing is held out; the newest weights are then the best.
+        """
 
     @abstractmethod
     def keep_best(self) -> None:
-        """Write the weights as the best ones."""
+        """Save the weights as the best ones."""
 
     def more_logged(self) -> dict[str, float]:
-        """Return additional values for a line of the log."""
+        """Return additional values for a log line."""
         return {}
 
     def rate(self) -> float:
@@ -214,20 +217,20 @@ class TrainingLoop(ABC, Generic[B, L]):
 
     @property
     def is_settled(self) -> bool:
-        """True if `begin_epoch` found that there is nothing left to learn: then the epoch is not begun."""
+        """True if `begin_epoch` found nothing left to learn, so that the epoch is skipped."""
         return False
 
     def remember(self) -> dict[str, Tensor]:
-        """Return the tensors that a training needs to go on, besides weights and moments."""
+        """Return the tensors needed for resuming, besides weights and moments."""
         return {}
 
     def recall(self, state: dict[str, Tensor]) -> None:
-        """Take back what `remember` gave."""
+        """Restore the tensors of `remember`."""
 
     # The loop.
 
     def run(self) -> None:
-        """Learn to the end."""
+        """Train to the end."""
         progress = self.progress
         bar = tqdm(
             total=self.n_planned,
@@ -242,7 +245,7 @@ class TrainingLoop(ABC, Generic[B, L]):
                 self._epoch(metrics, bar)
 
     def _epoch(self, metrics: MetricsLog, bar: Any) -> None:
-        """Learn from what is left of the epoch."""
+        """Train on the rest of the epoch."""
         progress = self.progress
         if progress.batch == 0:
             self.begin_epoch(progress.epoch)
@@ -266,7 +269,7 @@ class TrainingLoop(ABC, Generic[B, L]):
             progress.seconds += seconds + waited
             progress.waited += waited
             bar.update()
-            # A line never spans a saved state, so that a training that goes on writes the same ones.
+            # A log line never spans a saved state, so that a resumed run writes the same lines.
             if self._ends_epoch or self._due("log_every") or self._due("save_every"):
                 self._log(metrics, window, bar)
                 window = self.window()
@@ -279,7 +282,7 @@ class TrainingLoop(ABC, Generic[B, L]):
             self._log(metrics, window, bar)
 
     def _settle(self, metrics: MetricsLog) -> None:
-        """End before the epoch that would be next."""
+        """End the run before the next epoch."""
         progress = self.progress
         log.info("%s, batch %d: settled, no further epoch is begun", self.name, progress.step)
         if not progress.best_step:
@@ -288,12 +291,12 @@ class TrainingLoop(ABC, Generic[B, L]):
         state_write(self.output, self.model, self.adam, progress, self.fingerprint, self.remember())
 
     def _learn(self, batch: B) -> tuple[L, Tensor]:
-        """Make one step of the optimiser; return the loss before it and the gradient's norm before clipping.
+        """Take an optimiser step; return the loss and the gradient norm before clipping.
 
-        Where the norm is not finite no step is made: the weights and Adam's moments stay what they were.
+        If the norm is not finite, no step is taken, and weights and Adam's moments stay unchanged.
 
         Raises:
-            TrainingError: that happened too often.
+            TrainingError: this happened too often.
         """
         optimiser, step = self.optimiser, self.progress.step
         torch.manual_seed(derive_seed(self.seed, "dropout", step))
@@ -314,7 +317,7 @@ class TrainingLoop(ABC, Generic[B, L]):
         return parts, norm
 
     def _skip(self, loss: float) -> None:
-        """Count a batch that taught nothing."""
+        """Count a skipped batch."""
         progress, optimiser = self.progress, self.optimiser
         progress.skipped += 1
         log.warning(
@@ -333,7 +336,7 @@ class TrainingLoop(ABC, Generic[B, L]):
             )
 
     def _keep(self, metrics: MetricsLog) -> None:
-        """Validate, stop and save where it is time to."""
+        """Validate, stop or save if due."""
         progress = self.progress
         ends_epoch, last = self._ends_epoch, progress.step >= self.n_planned
         by_epoch = not self.keeping.validate_every

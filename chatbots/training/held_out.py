@@ -1,7 +1,7 @@
-"""Evaluation of a model on held-out text: perplexity, KL, and the embedding metrics of Table 3.
+"""Evaluation on held-out text: perplexity, KL, and embedding metrics (Table 3).
 
-Ghandeharioun et al. (2019), fact sheet section 7.4. Everything is teacher forced and in evaluation mode, but
-for the embedding metrics, which compare a generated reply with the true one.
+Ghandeharioun et al. (2019), fact sheet section 7.4. Perplexity and KL use teacher forcing in evaluation mode; the
+embedding metrics compare a generated reply with the true one.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _BATCH = 64
 def validation_loss(
     model: DialogueModel, data: TrainingData, config: TrainingConfig, device: torch.device
 ) -> dict[str, float]:
-    """Compute the loss on the validation text with the whole KL term and the same noise every time.
+    """Compute the validation loss with the full KL term and fixed noise.
 
     Returns:
         `loss` = `tokens_nll` + `kl`, each nats per target token; `emotion` and `sentence` as in the loss.
@@ -58,7 +58,7 @@ def validation_loss(
 def held_out_measure(
     model: DialogueModel, data: TrainingData, config: TrainingConfig, device: torch.device
 ) -> dict[str, float]:
-    """Return all figures of a finished model on the test text; see `perplexity` and `embedding_metrics`."""
+    """Return the `perplexity` and `embedding_metrics` of a finished model on the test text."""
     model.eval()
     windows = config.held_out.max_windows
     batches = data.test.batches(_BATCH, 0, 0, targets=data.targets)
@@ -71,14 +71,14 @@ def held_out_measure(
 
 @torch.no_grad()
 def perplexity(model: DialogueModel, batches: Iterable[DialogueBatch], n_samples: int, seed: int) -> dict[str, float]:
-    """Compute the perplexity per target token, `<eos>` counted.
+    """Compute the perplexity per target token, including `<eos>`.
 
     It is exp(Σ CE / tokens), or for a model with latent variables exp(−Σ_conversations log mean_j w_j / tokens)
-    with importance weights log w_j = −CE_j + log p(z_j) − log q(z_j | x). (The released code takes a whole batch
-    as one sample, which makes the bound looser.)
+    with importance weights log w_j = −CE_j + log p(z_j) − log q(z_j | x). (The released code treats a whole batch as
+    one sample, which makes the bound looser.)
 
     Returns:
-        `perplexity`; `kl`, nats per token (0 without latents); `tokens`, how many.
+        `perplexity`; `kl`, nats per token (0 without latents); `tokens`, the number of target tokens.
     """
     log_p = kl = 0.0
     n_tokens = 0
@@ -97,14 +97,14 @@ def perplexity(model: DialogueModel, batches: Iterable[DialogueBatch], n_samples
 
 
 def embedding_metrics(model: DialogueModel, data: TrainingData, config: TrainingConfig) -> dict[str, float]:
-    """Average, extrema and greedy likeness of generated and true second utterances of the test dialogues.
+    """Compute the similarity of generated and true second utterances.
 
-    The model is told the first utterance only, and says the likeliest reply (`held_out.beam`). Pairs without
-    a known word on a side are left out; means over the others, NaN if there are none.
+    The model reads only the first utterance of each test dialogue and generates the likeliest reply
+    (`held_out.beam`). Pairs with a side without known words are left out; NaN if no pair is left.
 
     Returns:
-        `average`, `extrema`, `greedy` (both directions), `greedy_ref` (true to generated alone, as the
-        released code), `replies` (how many pairs).
+        The means `average`, `extrema`, `greedy` (both directions) and `greedy_ref` (only true to generated, as in
+        the released code), and `replies`, the number of pairs.
     """
     pairs = data.first_exchanges(config.held_out.max_replies)
     words = tokeniser_get(config.data.tokeniser)
@@ -123,7 +123,7 @@ def embedding_metrics(model: DialogueModel, data: TrainingData, config: Training
 def first_replies(
     model: DialogueModel, data: TrainingData, config: TrainingConfig, texts: Sequence[str]
 ) -> list[list[str]]:
-    """Return the words of the likeliest reply to each text as the first of a dialogue. `<unk>` is never said."""
+    """Return the likeliest reply to each text as a first message, without `<unk>`."""
     replies: list[list[str]] = []
     for start in range(0, len(texts), _BATCH):
         chunk = texts[start : start + _BATCH]
@@ -154,10 +154,10 @@ def first_replies(
 
 
 def table_3(rows: Sequence[tuple[str, str, Mapping[str, float]]]) -> str:
-    """Lay figures out as in the paper's Table 3, as plain text.
+    """Format results as plain text in the layout of the paper's Table 3.
 
     Args:
-        rows: model, version and figures of each; Grd is `greedy_ref`, as the released code computed it.
+        rows: model, version and results; the column Grd is `greedy_ref`, as in the released code.
     """
     cells = [TABLE_3, *(_cells(*row) for row in rows)]
     widths = [max(len(row[i]) for row in cells) for i in range(len(TABLE_3))]
@@ -182,7 +182,7 @@ def _cells(model: str, version: str, figures: Mapping[str, float]) -> tuple[str,
 
 
 def version_name(config: TrainingConfig) -> str:
-    """Return the paper's word for a variant: baseline, EI, EI_emo, EI_inf or input only."""
+    """Return the paper's name for a variant: baseline, EI, EI_emo, EI_inf or input only."""
     if config.ei is None:
         return "baseline"
     if config.ei.input_only:
@@ -191,7 +191,7 @@ def version_name(config: TrainingConfig) -> str:
 
 
 def _first(batches: Iterable[DialogueBatch], n: int) -> Iterator[DialogueBatch]:
-    """Yield batches until n conversations are reached."""
+    """Yield batches until they contain n conversations."""
     for batch in batches:
         if n <= 0:
             return

@@ -1,10 +1,10 @@
-"""Training: initial weights, and a loop of Adam on batches of windows, validated, kept, resumable to the bit.
+"""Training of dialogue models, with initial weights and exact resuming.
 
     result = train(config_load("hred.yaml", data="corpora"), "runs/hred")
 
-The folder then holds `best/` (a checkpoint, `chatbots.checkpoints`), `state.safetensors` (to go on after a
-kill: call `train` again), `log.jsonl` and `tensorboard/`. Whatever is drawn at a batch comes from the config's
-seed and the batch's number, so a training that was killed ends with the very weights of one that was not.
+The folder then contains `best/` (a checkpoint, `chatbots.checkpoints`), `state.safetensors` (call `train` again to
+resume), `log.jsonl` and `tensorboard/`. All random numbers of a batch come from the config's seed and the batch's
+number, so a resumed run ends with exactly the weights of an uninterrupted one.
 """
 
 from __future__ import annotations
@@ -44,13 +44,13 @@ from chatbots.validation import ValuesError
 
 
 def initialise_model(config: TrainingConfig, data: TrainingData, output: Path) -> DialogueModel:
-    """Make the model as it is before its first batch, on the CPU.
+    """Build the model with its initial weights, on the CPU.
 
     Args:
-        output: folder of this training; `start.weights` names one beside it.
+        output: folder of this run; `start.weights` names a run next to it.
 
     Raises:
-        ValuesError: `start.weights` is no finished training of the same vocabulary.
+        ValuesError: `start.weights` is not a finished run with the same vocabulary.
     """
     values = {**config.sizes, "V": len(data.vocabulary)}
     if config.ei is not None and data.targets is not None:
@@ -70,10 +70,10 @@ def initialise_model(config: TrainingConfig, data: TrainingData, output: Path) -
 
 
 def _listen(model: DialogueModel) -> None:
-    """Open the update gate of every context RNN and widen what the decoder's first state is made by.
+    """Open the context RNNs' update gates and scale up the decoder's initial projection.
 
-    With the gate's bias at 2 a new utterance moves the context by an eighth, and the first state then differs
-    between contexts by a hundredth of what it grows to while words are said.
+    With a gate bias of 2 a new utterance changes the context by an eighth, and the first states of different contexts
+    then differ by a hundredth of the state's later size during decoding.
     """
     with torch.no_grad():
         for module in model.modules():
@@ -86,7 +86,7 @@ def _listen(model: DialogueModel) -> None:
 
 
 def _count_words(data: TrainingData) -> np.ndarray:
-    """Count how often each word is to be said in the training text, (V,); `<eos>` counts, `<pad>` does not."""
+    """Count the target words of the training text, (V,), with `<eos>` but without `<pad>`."""
     targets = data.train.utterances[:, 1:]
     ids = data.train.ids[targets[targets != NO_UTTERANCE]]  # (n, T)
     counts = np.bincount(ids.ravel(), minlength=len(data.vocabulary))
@@ -95,10 +95,10 @@ def _count_words(data: TrainingData) -> np.ndarray:
 
 
 def _expect_words(model: DialogueModel, counts: np.ndarray) -> None:
-    """Set the bias of every layer that says words, so that it begins with their shares.
+    """Initialise the bias of every output layer with word frequencies.
 
     Args:
-        counts: (V,) how often each is said.
+        counts: (V,) frequency of each word.
     """
     log_share = torch.as_tensor(np.log((counts + 0.5) / (counts + 0.5).sum()), dtype=torch.float32)
     with torch.no_grad():
@@ -108,12 +108,12 @@ def _expect_words(model: DialogueModel, counts: np.ndarray) -> None:
 
 
 def embed_words(embedding: nn.Embedding, vocabulary: Vocabulary) -> int:
-    """Begin with static word vectors (`chatbots.encoders.word_vectors`), scaled to the spread of the drawn rows.
+    """Initialise the embedding with scaled static word vectors (`chatbots.encoders.word_vectors`).
 
-    Words without a vector, and the special ones, keep what was drawn.
+    They are scaled to the spread of the random rows. Special tokens and words without a vector keep random rows.
 
     Returns:
-        How many words have a vector.
+        The number of words with a vector.
     """
     from chatbots.encoders.word_vectors import word_vectors
 
@@ -125,7 +125,7 @@ def embed_words(embedding: nn.Embedding, vocabulary: Vocabulary) -> int:
     if not vectors:
         return 0
     rows = np.stack(list(vectors.values()))  # (n, E)
-    # Frequent words have short vectors; a network learns better from vectors of one length.
+    # Frequent words have short vectors, but a network learns better from vectors of equal length.
     rows = rows / np.linalg.norm(rows, axis=1, keepdims=True).clip(1e-6) * rows.shape[1] ** 0.5
     with torch.no_grad():
         spread = embedding.weight[len(SPECIAL_TOKENS) :].std()
@@ -134,9 +134,9 @@ def embed_words(embedding: nn.Embedding, vocabulary: Vocabulary) -> int:
 
 
 def _take_over(model: DialogueModel, vocabulary: Vocabulary, folder: Path) -> None:
-    """Copy the weights of a checkpoint; a larger matrix takes them into its first rows and columns.
+    """Copy a checkpoint's weights, into the first rows and columns of larger matrices.
 
-    The latents of VHRED and VHCR come after the context in what a layer reads, so the columns fit.
+    In the inputs of VHRED's and VHCR's layers the latents come after the context, so the columns match.
     """
     try:
         source_model, words, _ = checkpoint_load(folder)
@@ -167,16 +167,16 @@ __all__ = ["BEST_FOLDER", "STATE", "TrainingError", "TrainingResult", "finished"
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingResult:
-    """Result of a training.
+    """Result of a training run.
 
     Attributes:
         checkpoint: folder of the best checkpoint.
-        epochs: how many were begun.
-        best: its figures: `validation_loss` (nats per token), `step`, and what was measured on held-out text
-            (`chatbots.training.held_out`); NaN where undefined.
-        tokens_per_s: target tokens learnt from per second, validation not counted.
+        epochs: number of epochs begun.
+        best: its metrics: `validation_loss` (nats per token), `step`, and the held-out metrics
+        (`chatbots.training.held_out`); NaN if undefined.
+        tokens_per_s: target tokens per second of training, without validation.
         waiting_share: share of that time spent waiting for batches.
-        skipped: batches left out because their gradient was not finite.
+        skipped: number of batches skipped for a non-finite gradient.
     """
 
     checkpoint: Path
@@ -187,7 +187,7 @@ class TrainingResult:
     skipped: int
 
     def to_json(self) -> dict[str, Any]:
-        """Return `checkpoint`, `epochs` and `best`, with None for what is undefined."""
+        """Return `checkpoint`, `epochs` and `best`, with None for undefined values."""
         return {
             "checkpoint": str(self.checkpoint),
             "epochs": self.epochs,
@@ -203,18 +203,18 @@ def train(
     restart: bool = False,
     watch: Callable[[TrainingProgress], None] | None = None,
 ) -> TrainingResult:
-    """Train a model, or go on with a training that was stopped; one that is finished is only reported.
+    """Train a model, or resume a stopped run; a finished run is only reported.
 
     Args:
-        output: folder of this training; made if need be.
+        output: folder of this run, created if missing.
         device: "cpu", "cuda", …
-        restart: begin anew whatever lies in the folder.
-        watch: called after every batch; what it raises ends the training, which can be gone on with.
+        restart: start again, regardless of the folder's contents.
+        watch: called after every batch; an exception stops the run, which can be resumed.
 
     Raises:
         ValuesError, CorpusError, EncoderError: the config, a corpus or an encoder cannot be used.
-        StateError: the folder holds the training of another config or corpus.
-        TrainingError: too many gradients are not finite, or another process trains in this folder.
+        StateError: the folder belongs to a run with another config or corpus.
+        TrainingError: too many gradients are not finite, or another process is using this folder.
     """
     output = Path(output)
     with training_folder(output, device, restart=restart):
@@ -224,7 +224,7 @@ def train(
 
 
 def finished(output: Path) -> bool:
-    """Return True if the training in a folder came to its end and was measured."""
+    """Return True if the run in a folder is finished and evaluated."""
     try:
         return bool(checkpoint_manifest(output / BEST_FOLDER).metrics)
     except CheckpointError:
@@ -264,10 +264,10 @@ class _DialogueTraining(TrainingLoop[DialogueBatch, LossParts]):
         )
 
     def _weight_check(self) -> float:
-        """Return the weight of the sentence loss at first, in nats a batch.
+        """Return the initial weighted sentence loss, in nats per batch.
 
         Raises:
-            ValuesError: it would outweigh the words.
+            ValuesError: it exceeds the loss of the words.
         """
         config, data = self.config, self.data
         if config.ei is None or data.targets is None:
@@ -341,7 +341,7 @@ class _DialogueTraining(TrainingLoop[DialogueBatch, LossParts]):
         )
 
     def result(self) -> TrainingResult:
-        """Measure the best checkpoint on held-out text, unless its manifest has the figures already."""
+        """Evaluate the best checkpoint, unless its manifest already has the metrics."""
         progress, config = self.progress, self.config
         folder = self.output / BEST_FOLDER
         stored = checkpoint_manifest(folder)
@@ -364,7 +364,7 @@ class _DialogueTraining(TrainingLoop[DialogueBatch, LossParts]):
 
 
 def _fingerprint(config: TrainingConfig, data: TrainingData) -> str:
-    """Return 16 hexadecimal digits of all that decides the weights."""
+    """Return 16 hexadecimal digits over all inputs that affect the weights."""
     parts: list[Any] = [config.digest, data.digest, data.vocabulary.digest, code_version()]
     if data.targets:
         parts.append(data.targets.encoders)

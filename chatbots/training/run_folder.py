@@ -1,10 +1,10 @@
-"""Files of a training's folder: its resumable state and its metrics log.
+"""Files of a training run: its resumable state and its metrics log.
 
-The state is one file, written whole or not at all, from which a training goes on as if never stopped. It holds the
-weights, Adam's moments and the place in the corpus. No state of a random number generator is needed: every batch
-draws from seeds derived from the config's seed and the batch's number.
+The state is one atomically written file with the weights, Adam's moments and the position in the corpus. Resuming from
+it is exact. It needs no state of a random generator, because every batch uses seeds derived from the config's seed and
+the batch's number.
 
-The log is JSON Lines for programs, TensorBoard for eyes:
+The log is written as JSON Lines and for TensorBoard:
 
     {"step": 50, "kind": "train", "tokens_nll": 6.91, "tokens_per_s": 1720.0, …}
     {"step": 900, "kind": "validation", "loss": 5.02, …}
@@ -31,29 +31,29 @@ STATE_FORMAT = "1"
 
 
 class StateError(Exception):
-    """A training state that cannot be gone on from; the message says why."""
+    """Error in a training state that cannot be resumed; the message gives the reason."""
 
 
 @dataclass
 class TrainingProgress:
-    """Progress of a training.
+    """Progress of a training run.
 
     Attributes:
-        step: batches learnt from, over all epochs.
-        epoch: the one under way, from 0.
-        batch: batches of it that are done.
-        best_loss: lowest validation loss so far, nats per token; of a learned metric, its own. Infinite where nothing
-            is held out.
-        best_step: when that was; 0: not yet.
-        worse: validations since.
-        plateaus: validations that were no better than the best before them.
-        n_tokens: target tokens learnt from; of a learned metric, examples.
-        seconds: spent learning; validation and measuring not counted.
-        waited: seconds of these spent waiting for batches.
-        skipped: batches left out because their gradient was not finite; they count as steps.
-        finished: whether it ended by itself.
-        planned: batches it takes at most, over all epochs.
-        loss: of the newest batch, nats per token; of a learned metric, its own; NaN before the first.
+        step: number of batches processed, over all epochs.
+        epoch: current epoch, from 0.
+        batch: number of processed batches of the epoch.
+        best_loss: lowest validation loss so far, in nats per token or in a learned metric's unit. Infinite if
+        nothing is held out.
+        best_step: step of the best loss; 0 for none yet.
+        worse: number of validations since then.
+        plateaus: number of validations without improvement on the best before them.
+        n_tokens: number of target tokens processed, or of examples for a learned metric.
+        seconds: training time, without validation and evaluation.
+        waited: part of this time spent waiting for batches.
+        skipped: number of batches skipped for a non-finite gradient; they count as steps.
+        finished: True if the run ended by itself.
+        planned: maximum number of batches, over all epochs.
+        loss: loss of the latest batch, in nats per token or in a learned metric's unit; NaN before the first.
     """
 
     step: int = 0
@@ -80,11 +80,11 @@ def state_write(
     fingerprint: str,
     extra_tensors: Mapping[str, Tensor] | None = None,
 ) -> None:
-    """Write the state in place of the last one. Parameters that do not learn are not part of it.
+    """Replace the saved state; frozen parameters are not included.
 
     Args:
-        fingerprint: of config, data and code; a state is only good for its own.
-        extra_tensors: whatever else is needed to resume the training.
+        fingerprint: digest of config, data and code; a state is valid only for an equal one.
+        extra_tensors: other tensors needed for resuming.
     """
     from safetensors.torch import save_file
 
@@ -108,13 +108,13 @@ def state_read(
     fingerprint: str,
     recall: Callable[[dict[str, Tensor]], None] | None = None,
 ) -> TrainingProgress | None:
-    """Put model and optimiser where the training stood; None if there is no state.
+    """Restore model and optimiser from the saved state, or return None.
 
     Args:
         recall: called with the tensors written as `extra_tensors`.
 
     Raises:
-        StateError: a damaged file, or one of another config, corpus or version.
+        StateError: the file is damaged or belongs to another config, corpus or version.
     """
     from safetensors import SafetensorError, safe_open
 
@@ -147,7 +147,7 @@ def state_read(
 
 
 def _learning(model: nn.Module) -> list[tuple[str, nn.Parameter]]:
-    """Return the parameters that learn: a frozen encoder's are read from its own files again."""
+    """Return the trainable parameters; frozen encoders are reloaded from their own files."""
     return [(name, parameter) for name, parameter in model.named_parameters() if parameter.requires_grad]
 
 
@@ -170,11 +170,11 @@ TENSORBOARD_FOLDER = "tensorboard"
 
 
 class MetricsLog:
-    """Writes both; a training that goes on from step n forgets what an interrupted one wrote after it.
+    """Metrics log in both formats; resuming at a step removes later lines.
 
     Args:
-        folder: of the training.
-        step: where it stands.
+        folder: folder of the run.
+        step: current step.
     """
 
     def __init__(self, folder: Path, step: int = 0) -> None:
@@ -187,7 +187,7 @@ class MetricsLog:
         self._board = SummaryWriter(str(folder / TENSORBOARD_FOLDER), purge_step=step + 1)
 
     def write(self, step: int, kind: str, values: Mapping[str, float]) -> None:
-        """Add a line; what is not finite is null there, and left out of TensorBoard."""
+        """Add a line; non-finite values become null and are left out of TensorBoard."""
         self._file.write(_json({"step": step, "kind": kind, **values}) + "\n")
         self._file.flush()
         for name, value in values.items():
@@ -208,7 +208,7 @@ class MetricsLog:
 
 
 class LossWindow:
-    """Totals over the batches since the last line of the log; tensors are read when it is written."""
+    """Totals since the last log line; tensors are read only when it is written."""
 
     def __init__(self) -> None:
         self.sums: dict[str, Tensor | float] = {}
@@ -228,7 +228,7 @@ class LossWindow:
         self._sum("gradient_norm", norm.detach())
 
     def skip(self, waited: float, seconds: float) -> None:
-        """Count a batch that was left out because its losses would make every mean undefined."""
+        """Count a skipped batch, whose losses would make every mean undefined."""
         self.n_skipped += 1
         self.seconds += seconds
         self.waited += waited
@@ -237,7 +237,7 @@ class LossWindow:
         self.sums[name] = self.sums.get(name, 0.0) + value
 
     def values(self) -> dict[str, float]:
-        """Return the losses per token, those of the heads per utterance, and the speed."""
+        """Return the losses per token, the heads' losses per utterance, and the speed."""
         per = dict.fromkeys(("tokens_nll", "kl", "bow", "total"), self.n_tokens)
         per |= dict.fromkeys(("emotion", "sentence"), self.n_inputs)
         per["gradient_norm"] = self.n_batches
@@ -251,7 +251,7 @@ class LossWindow:
 
 
 def log_read(folder: Path) -> list[dict[str, Any]]:
-    """Read the lines of a training's log; one that was cut off by a kill is left out."""
+    """Read the lines of a run's log, without an incomplete last line."""
     path = folder / LOG_FILE
     if not path.exists():
         return []

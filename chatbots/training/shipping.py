@@ -1,4 +1,4 @@
-"""A finished training made small enough to give away: half precision, no training-only heads, a model card."""
+"""Shipping of a finished run: half precision, no training-only heads, a model card."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ _HEADS = {"ei": "the EI heads", "bow": "the bag-of-words head"}
 
 
 def ship(training: Path, folder: Path, config: TrainingConfig, command: str) -> Manifest:
-    """Write the best checkpoint of a finished training in half precision, with its card.
+    """Write a finished run's best checkpoint in half precision, with a model card.
 
     Args:
-        training: folder that `train` wrote.
-        folder: where it goes; replaced if there, but for files that are not ours, such as `bot.yaml`.
-        command: trains it again.
+        training: folder written by `train`.
+        folder: output folder; its generated files are replaced, others such as `bot.yaml` are kept.
+        command: command that repeats the training.
 
     Raises:
-        CheckpointError: no finished training, or a checkpoint of more than 16 MB.
+        CheckpointError: the run is not finished, or the checkpoint exceeds 16 MB.
     """
     if not checkpoint_manifest(training / BEST_FOLDER).metrics:
         raise CheckpointError(f"{training} is not finished; train it to its end first")
@@ -65,10 +65,10 @@ def ship(training: Path, folder: Path, config: TrainingConfig, command: str) -> 
 def dialogue_model_card(
     config: TrainingConfig, manifest: Manifest, n_parameters: int, command: str, start_manifest: Manifest | None = None
 ) -> str:
-    """Write the model card: what it is, what it was trained on and how, its figures and its limits.
+    """Return the model card: description, training, results and limits.
 
     Args:
-        start_manifest: manifest of the training whose weights this one started from.
+        start_manifest: manifest of the run whose weights this one started from.
     """
     training, metrics = manifest.training, _figures(manifest.metrics)
     lines = [
