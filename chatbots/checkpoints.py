@@ -1,6 +1,6 @@
 """Checkpoint folders with a manifest, of dialogue models and of learned metrics.
 
-A folder is written whole or not at all, says what it holds, and is refused if it does not hold it:
+A folder is written atomically, and it is rejected if its files do not match its manifest:
 
     manifest.json        format, model, config, tokeniser, digests, corpus, code version, metrics, training
     vocabulary.txt       the words, in the order of their ids
@@ -10,7 +10,7 @@ A folder is written whole or not at all, says what it holds, and is refused if i
     checkpoint_write(folder, model, vocabulary, Manifest(tokeniser="words", corpus="9f…", metrics={"ppl": 41.7}))
     model, vocabulary, manifest = checkpoint_load(folder, "cpu")
 
-A manifest is read without torch, so a bot's identity is known without its weights.
+A manifest is read without torch, so a bot's identity is known before its weights are loaded.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ M = TypeVar("M", bound=Digested)
 
 @contextmanager
 def folder_written(folder: Path) -> Iterator[Path]:
-    """Yield an empty folder to write into; at the end it replaces `folder`, flushed to the disk, never half."""
+    """Yield an empty folder that atomically replaces `folder` at the end, flushed to disk."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     work_folder = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
     try:
@@ -87,10 +87,10 @@ def manifest_write(folder: Path, manifest: Digested, format: int | str) -> None:
 
 
 def manifest_read(path: Path, kind: type[M], format: int | str) -> M:
-    """Read a manifest and check it.
+    """Read and verify a manifest.
 
     Raises:
-        CheckpointError: it is cut off, of another format or version, or was changed.
+        CheckpointError: it is truncated, modified, or of another format or version.
     """
     try:
         values = json.loads(path.read_text(encoding="utf-8"))
@@ -105,7 +105,7 @@ def manifest_read(path: Path, kind: type[M], format: int | str) -> M:
     values = {key: value for key, value in values.items() if key not in ("format", "digest")}
     if wrong := sorted({f.name for f in fields(kind)} ^ set(values)):
         raise CheckpointError(f"{path} has keys of another version: {', '.join(wrong)} differ")
-    # JSON knows lists alone.
+    # JSON has lists but no tuples.
     manifest = kind(**{k: tuple(v) if isinstance(v, list) else v for k, v in values.items()})
     if manifest.digest != digest:
         raise CheckpointError(f"{path} was changed: its digest is {manifest.digest}, not {digest}")
@@ -113,10 +113,10 @@ def manifest_read(path: Path, kind: type[M], format: int | str) -> M:
 
 
 def tensors_stored(parameters: Iterable[tuple[str, nn.Parameter]], dtype: str) -> Mapping[str, Tensor]:
-    """Return parameters by name as they are stored, in this precision.
+    """Return parameters by name, converted to the precision of storage.
 
     Raises:
-        ValueError: an unknown precision, or a number that is not finite in it.
+        ValueError: the precision is unknown, or a number is not finite in it.
     """
     import torch
 
@@ -132,7 +132,7 @@ def tensors_stored(parameters: Iterable[tuple[str, nn.Parameter]], dtype: str) -
 
 
 def _put_in_place(work_folder: Path, folder: Path) -> None:
-    """Rename a finished folder to its place; a folder that is there is renamed away first."""
+    """Rename a finished folder to its place, after renaming an existing one."""
     if not folder.exists():
         work_folder.rename(folder)
         return
@@ -143,7 +143,7 @@ def _put_in_place(work_folder: Path, folder: Path) -> None:
 
 
 def _flush(path: Path) -> None:
-    """Have the bytes on the disk before the folder's name says that they are."""
+    """Flush a file to disk before its folder gets its final name."""
     with path.open("rb") as file:
         os.fsync(file.fileno())
 
@@ -161,19 +161,19 @@ TRAINING_HEADS = ("ei", "bow")
 class Manifest:
     """Manifest of a checkpoint.
 
-    The trainer gives the first five attributes; the rest is filled in on writing.
+    The trainer sets the first five attributes; `checkpoint_write` sets the others.
 
     Attributes:
         tokeniser: name of the tokeniser (`chatbots.corpora.vocabulary`).
-        corpus: digest of the corpus it was trained on.
-        metrics: figures on held-out text; an undefined one is None.
-        training: what else is worth knowing: config, epochs, date, licence of the data.
-        title: a name for people.
+        corpus: digest of the training corpus.
+        metrics: metrics on held-out text; None for undefined values.
+        training: other facts about the training: config, epochs, date, licence of the data.
+        title: display name.
         model, config: as `chatbots.models.catalogue` reads them.
         dtype: precision of the weights: "float32" or "float16".
-        dropped_heads: training-only parts left out: of "ei" and "bow".
-        code_version: digest of the model code that wrote it.
-        vocabulary_sha256, weights_sha256, weights_bytes: of the files.
+        dropped_heads: omitted training-only parts, from "ei" and "bow".
+        code_version: digest of the code of the models when it was written.
+        vocabulary_sha256, weights_sha256, weights_bytes: digests and size of the files.
     """
 
     tokeniser: str
@@ -192,7 +192,7 @@ class Manifest:
 
     @property
     def digest(self) -> str:
-        """16 hexadecimal digits of everything that decides what the model says."""
+        """16 hexadecimal digits over everything that affects the model's output."""
         decisive = {
             "format": CHECKPOINT_FORMAT,
             "model": self.model,
@@ -213,20 +213,20 @@ def checkpoint_write(
     drop_heads: bool = False,
     ei_pca: PCA | None = None,
 ) -> Manifest:
-    """Write a checkpoint, in place of one that is there: beside it first, then renamed, so never a half.
+    """Write a checkpoint atomically, replacing an existing one.
 
     Args:
         model: on any device, in any mode.
         dtype: precision of the stored weights: "float32" or "float16".
-        drop_heads: leave out what only training needs (EI heads, bag of words).
-        ei_pca: of a model that reads sentence embeddings; kept in the folder.
+        drop_heads: omit training-only parts (EI heads, bag of words).
+        ei_pca: PCA of a model that reads sentence embeddings, stored in the folder.
 
     Returns:
         The manifest as written.
 
     Raises:
-        ValueError: an unknown precision, a vocabulary of another size than the model's, NaN in the
-            manifest, or weights that half precision cannot hold.
+        ValueError: the precision is unknown, the vocabulary's size differs from the model's, the manifest contains
+        NaN, or weights exceed the range of half precision.
     """
     from safetensors.torch import save_file
 
@@ -234,7 +234,7 @@ def checkpoint_write(
     if len(vocabulary) != config["V"]:
         raise ValueError(f"the vocabulary has {len(vocabulary)} words; the model's V is {config['V']}")
     dropped = tuple(h for h in TRAINING_HEADS if drop_heads and getattr(model, h, None) is not None)
-    # By name, each once however many parts of the model share it.
+    # By name; each parameter appears once, even if several parts of the model share it.
     parameters = (parameter for parameter in model.named_parameters() if parameter[0].partition(".")[0] not in dropped)
     with folder_written(Path(folder)) as work_folder:
         save_file(dict(tensors_stored(parameters, dtype)), work_folder / WEIGHTS_FILE)
@@ -260,7 +260,7 @@ def checkpoint_manifest(folder: Path | str) -> Manifest:
     """Read a checkpoint's manifest; neither its weights nor torch are loaded.
 
     Raises:
-        CheckpointError: there is no manifest, it is cut off or was changed, or it has another format.
+        CheckpointError: the manifest is missing, truncated, modified or of another format.
     """
     path = Path(folder) / MANIFEST_FILE
     try:
@@ -284,16 +284,15 @@ def missing_reason(folder: Path | str) -> str | None:
 def checkpoint_load(
     folder: Path | str, device: str = "cpu", *, share: bool = False
 ) -> tuple[DialogueModel, Vocabulary, Manifest]:
-    """Load a checkpoint: return its model (evaluation mode, single precision), its vocabulary and its manifest.
+    """Load the model (evaluation mode, single precision), vocabulary and manifest.
 
     Args:
-        device: where the weights go.
-        share: a tensor that is equal, byte for byte, to one of a model loaded this way before becomes that
-            very tensor, so that embeddings of one vocabulary take memory once. Use it only to generate:
-            training one such model would change the others.
+        device: device of the weights.
+        share: reuse byte-identical tensors of models loaded earlier with `share`, so that equal embeddings use memory
+        only once. For generation only: training one such model would change the others.
 
     Raises:
-        CheckpointError: a file is missing, cut off or changed, or its tensors do not fit the config.
+        CheckpointError: a file is missing, truncated or modified, or its tensors do not fit the config.
     """
     import torch
 
@@ -321,9 +320,9 @@ def checkpoint_load(
 
 @lru_cache(maxsize=1)
 def code_version() -> str:
-    """Return 12 hexadecimal digits that differ when the code of the models does something else.
+    """Return 12 hexadecimal digits over the code of the models.
 
-    A comment, a docstring or the layout of a line changes nothing.
+    Comments, docstrings and formatting do not affect them.
     """
     digest = hashlib.sha256()
     for path in sorted((Path(__file__).parent / "models").glob("*.py")):
@@ -332,13 +331,13 @@ def code_version() -> str:
 
 
 def _code(source: str) -> str:
-    """Format Python code again without its comments and docstrings."""
+    """Normalise Python code without comments and docstrings."""
     tree = ast.parse(source)
     for node in ast.walk(tree):
         body = getattr(node, "body", None)
         if not isinstance(body, list):
             continue
-        # A text that stands alone does nothing, at the head of a function or below a constant.
+        # A string statement has no effect, whether a docstring or a text below a constant.
         statements = [
             line
             for line in body
@@ -356,7 +355,7 @@ def _code(source: str) -> str:
 def _manifest(path: Path, mtime_ns: int, size: int) -> Manifest:
     """Read and check a manifest.
 
-    The result is cached; time of change and size are arguments so that a new file is read.
+    The result is cached; modification time and size are part of the key.
     """
     manifest = manifest_read(path, Manifest, CHECKPOINT_FORMAT)
     if not set(manifest.dropped_heads) <= set(TRAINING_HEADS):
@@ -383,7 +382,7 @@ def _check_digest(path: Path, expected: str) -> None:
 
 
 def _fill(model: DialogueModel, path: Path, device: Any, share: bool) -> None:
-    """Put the numbers of a file into a model built without any."""
+    """Load a file's weights into a model on the meta device."""
     from safetensors import SafetensorError, safe_open
 
     empty = dict(model.named_parameters())
@@ -419,7 +418,7 @@ def _parameter(stored: Tensor, device: Any, share: bool) -> Any:
         _shared = weakref.WeakValueDictionary()
 
     def make() -> Any:
-        # A copy even where nothing changes: the file's pages must not stand behind a model that trains.
+        # Always a copy: a model in training must not be backed by the file's pages.
         tensor = stored.to(device, torch.float32, copy=True)
         return torch.nn.Parameter(tensor, requires_grad=not share)
 

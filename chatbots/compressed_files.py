@@ -1,4 +1,4 @@
-"""Damage of compressed files (zip, gzip), reported as one error.
+"""Damage of compressed files (zip, gzip), reported as a single error type.
 
 Their readers raise a dozen kinds of errors for it.
 """
@@ -35,11 +35,11 @@ _ZIP_MAGICS = (b"PK\x03\x04", b"PK\x05\x06")
 
 @contextmanager
 def damage_as_error(name: str, error: type[ValueError], kind: str = "zip") -> Iterator[None]:
-    """Raise an error of the caller's own type, with one clear sentence, where a compressed file is damaged.
+    """Convert all errors of a damaged compressed file to the caller's error type.
 
     Args:
-        name: of the file, as the person knows it.
-        error: raised; what is one already passes.
+        name: the file's name for the message.
+        error: type of the raised error; errors of this type pass unchanged.
     """
     try:
         yield
@@ -58,7 +58,7 @@ def damage_as_error(name: str, error: type[ValueError], kind: str = "zip") -> It
 
 
 def is_zip(path: Path) -> bool:
-    """Check whether a file is a zip, even one that is damaged or breaks off."""
+    """Return True if a file is a zip, even a damaged or truncated one."""
     with path.open("rb") as file:
         begins_so = file.read(4) in _ZIP_MAGICS
     return begins_so or zipfile.is_zipfile(path)

@@ -1,7 +1,7 @@
-"""The values that everything exchanges: one utterance (`Turn`) and a whole `Conversation`.
+"""Conversations and their turns, the values exchanged by all components.
 
-Frozen, so that a bot or a metric can keep or share one without fear. The database rows of `webapp`
-become these dataclasses in one place (`webapp/conversations/selectors.py`).
+They are frozen, so that bots and metrics can safely store and share them. `webapp/conversations/selectors.py` is the
+only place that converts database rows to these dataclasses.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ class Turn:
     """One utterance. In self-play both speakers are the bot: the opener's side is called "human".
 
     Attributes:
-        image: that goes with the text, as a `data:` address; set for bots with `takes_images` alone.
-        trace: reasoning and tool calls before a reply, for metrics; no prompt has them.
+        image: attached image as a `data:` address, only for bots with `takes_images`.
+        trace: reasoning and tool calls before a reply, for metrics; never part of a prompt.
     """
 
     speaker: Speaker
@@ -43,14 +43,13 @@ class Turn:
 
 @dataclass(frozen=True, slots=True)
 class Conversation:
-    """Turns in order, numbered from 0, and the seed from which all randomness of its bot derives.
+    """Turns in order, numbered from 0, and the seed of all the bot's random choices.
 
     Attributes:
-        offset: number of turns that a window has left out before the first one here; the seed of a reply does not
-            depend on the window.
-        bot_prompt: of the study's condition: put in place of `{condition}` in the bot's system prompt.
-        system_prompt: in place of the bot's own system prompt, for a bot that writes a participant's messages.
-        is_opened: True if the study gave the bot its first message, which the bot is to see as its own.
+        offset: number of earlier turns cut off by a window, so that the seed of a reply does not depend on the window.
+        bot_prompt: prompt of the study's condition, which replaces `{condition}` in the bot's system prompt.
+        system_prompt: replacement of the bot's own system prompt, for bots that write a participant's messages.
+        is_opened: True if the study defines the bot's first message, which the bot sees as its own.
     """
 
     id: str
@@ -66,7 +65,7 @@ class Conversation:
         return replace(self, turns=(*self.turns, Turn(speaker, text, trace=trace)))
 
     def last(self, n_turns: int | None) -> Conversation:
-        """Return a copy with the last `n_turns` turns only (all of them if None), same seeds."""
+        """Return a copy with only the last `n_turns` turns (None for all) and equal seeds."""
         if n_turns is None or n_turns >= len(self.turns):
             return self
         cut = len(self.turns) - n_turns
@@ -86,12 +85,12 @@ class Conversation:
 
     @property
     def n_exchanges(self) -> int:
-        """Number of human turns that are followed directly by a reply of the bot."""
+        """Number of human turns directly followed by a reply."""
         return sum(
             a.speaker == "human" and b.speaker == "bot" for a, b in zip(self.turns, self.turns[1:], strict=False)
         )
 
     @property
     def reply_seed(self) -> int:
-        """Seed of the next reply: depends on the conversation and the turn, not on the batch."""
+        """Seed of the next reply, which depends on conversation and turn but not on the batch."""
         return derive_seed(self.seed, "turn", self.offset + len(self.turns))

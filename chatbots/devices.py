@@ -1,4 +1,4 @@
-"""Batch sizes by device: one rule for encoders, classifiers and language models.
+"""Batch sizes by device, for encoders, classifiers and language models.
 
 What is computed for a text must not depend on which texts share its batch (`batches_made_exact`).
 
@@ -23,22 +23,22 @@ _WIDTHS = 16
 
 
 def batches_made_exact() -> None:
-    """Have a text's numbers come out the same, to the last bit, however many texts share its batch.
+    """Make a text's results independent of its batch, to the last bit.
 
-    On Intel processors the matrix library of PyTorch (MKL) chooses how it adds up by the number of rows,
-    unless the environment asks for its strict mode of reproducibility. It reads that once, at the first product
-    of the process, so this is called before. Products of a single row take about twice as long then:
-    whatever measures calls this, whatever answers people one by one does not. A value that is set already stays.
+    On Intel processors PyTorch's matrix library (MKL) chooses its order of summation by the number of rows, unless the
+    environment requests its strict reproducibility mode. MKL reads the setting once, at the process's first product, so
+    call this before. Products of a single row then take about twice as long, so only measurements call this, not live
+    chats. An existing setting is kept.
     """
     os.environ.setdefault("MKL_CBWR", "AUTO,STRICT")
 
 
 def rows_that_fit(device: str, row_bytes: int, *, limit: int = MOST_ROWS) -> int:
-    """Return the number of rows to compute at once: a power of two up to `limit`, on a CPU at most 16.
+    """Return the batch size, a power of two up to `limit`; at most 16 on a CPU.
 
     Args:
         device: "cpu", "cuda", "cuda:1".
-        row_bytes: what the longest row takes while it is computed.
+        row_bytes: memory needed to compute the longest row.
     """
     if row_bytes < 1:
         raise ValueError(f"row_bytes is {row_bytes}; a row takes 1 or more")
@@ -50,12 +50,12 @@ def rows_that_fit(device: str, row_bytes: int, *, limit: int = MOST_ROWS) -> int
 
 
 def transformer_row_bytes(config: Any, n_tokens: int, *, has_logits: bool = False) -> int:
-    """Return about how much memory a transformer takes to read one text.
+    """Estimate the memory in bytes that a transformer needs for one text.
 
     Args:
-        config: of a transformers model; sizes it does not name are taken for a large one's.
-        n_tokens: of the longest text.
-        has_logits: it gives a number for every word of its vocabulary at every token.
+        config: config of a transformers model; missing sizes default to those of a large model.
+        n_tokens: length of the longest text.
+        has_logits: the model computes logits over its vocabulary at every token.
     """
     width = getattr(config, "hidden_size", None) or 1024
     heads = getattr(config, "num_attention_heads", None) or 16
@@ -67,7 +67,7 @@ def transformer_row_bytes(config: Any, n_tokens: int, *, has_logits: bool = Fals
 
 @lru_cache(maxsize=16)
 def _memory_bytes(device: str) -> int | None:
-    """Return the bytes of memory of a GPU; None for a CPU or a device that does not tell."""
+    """Return the memory of a GPU in bytes; None for a CPU or if unknown."""
     import torch
 
     if torch.device(device).type != "cuda":

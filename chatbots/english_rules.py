@@ -1,7 +1,7 @@
 """English text rules of bots: clauses, swapped pronouns, canned replies.
 
-The canned replies are goodbyes and the admission of being a program: a corpus of people answers "are you real?"
-with "of course I am", and a farewell with whatever came next in some dialogue.
+The canned replies are goodbyes and the admission of being a program. A human corpus would answer "are you real?" with
+"of course I am", and a farewell with an unrelated line.
 """
 
 from __future__ import annotations
@@ -45,14 +45,14 @@ _ASKS = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class EnglishClause:
-    """A part of a sentence, and whether the sentence asks something."""
+    """Part of a sentence, with a flag for questions."""
 
     text: str
     asks: bool
 
 
 def _spelt_out(text: str) -> str:
-    """Write a text with straight apostrophes, with contractions in full and without shouting."""
+    """Normalise apostrophes, contractions and all-capital words."""
     text = re.sub("[’‘ʼ`]", "'", text)
     if text.isupper() and len(text) > 4:
         text = text.lower()
@@ -62,7 +62,7 @@ def _spelt_out(text: str) -> str:
 
 
 def split_clauses(text: str) -> list[EnglishClause]:
-    """Cut a text at sentence ends, commas and "but"; keep which parts ask something."""
+    """Split a text at sentence ends, commas and "but", marking questions."""
     clauses = []
     for sentence in _SENTENCE.findall(_spelt_out(text)):
         asks = "?" in sentence
@@ -109,7 +109,7 @@ _SHORTENED = (
 
 
 def swap_pronouns(text: str) -> str:
-    """Turn a participant's words round, as the bot would say them: "my dog hates me" gives "your dog hates you"."""
+    """Swap first and second person: "my dog hates me" becomes "your dog hates you"."""
     words = _TRAILING.sub("", text.strip()).split()
     out = []
     for i, word in enumerate(words):
@@ -181,7 +181,7 @@ _ASKED = re.compile(
 
 
 def takes_leave(text: str) -> bool:
-    """Return True if the text says goodbye or that its writer has to go, not if it tells about a farewell."""
+    """Return True if the text says goodbye, but not if it reports a farewell."""
     for clause in _CLAUSE.split(text.lower().replace("’", "'")):
         words = _FILLERS.sub("", f"{clause.strip()} ", count=1).strip()
         if _BYE.fullmatch(words) or _LEAVING.fullmatch(words):
@@ -190,15 +190,15 @@ def takes_leave(text: str) -> bool:
 
 
 def asks_what_it_is(text: str) -> bool:
-    """Return True if the text asks if it is a person or a program that replies."""
+    """Return True if the text asks whether it is talking to a person or a program."""
     return bool(_ASKED.search(text.replace("’", "'")))
 
 
 def canned_replies(last: str, utterances: Sequence[str]) -> tuple[str, ...]:
-    """Return the phrases from which a polite answer is chosen; none where no courtesy is due.
+    """Return the canned replies to choose from; empty if none applies.
 
     Args:
-        last: the utterance to be answered.
+        last: the latest utterance.
         utterances: all utterances of the conversation so far.
     """
     if asks_what_it_is(last):

@@ -1,4 +1,4 @@
-"""Extension points of `chatbots`: the things that one new file adds, found by its decorator.
+"""Extension points of `chatbots`, to which a new file adds through a decorator.
 
 `docs/extend.md` shows them with examples. A corpus format needs no decorator: it is a module of
 `chatbots/corpora/formats` with a function `read`.
@@ -18,7 +18,7 @@ from chatbots.yaml_registry import ConfiguredBot, bot_kinds, register_bot_kind
 
 @dataclass(frozen=True, slots=True)
 class ExtensionPoint:
-    """A kind of thing that a new file adds, without a change of other files."""
+    """Registry that a new file extends without changes to other files."""
 
     name: str
     """The thing with its article, as in `docs/extend.md`."""

@@ -3,14 +3,13 @@
 A GGUF file opens with a table of names and values (https://github.com/ggml-org/ggml/blob/master/docs/gguf.md):
 the model's shape, its vocabulary, its chat template, its licence. Reading it loads no weights.
 
-It is converted once per machine, so that a text's log-probabilities can be had: llama.cpp's server gives the
-log-probabilities of tokens that it generates, never of a text that it is given (`echo` is accepted and ignored), so
-what scores given texts computes with transformers. The reader of transformers needs accelerate and makes a wrong
-tokenizer of this file's; here the package `gguf` (of llama.cpp's authors) unpacks the weights, and the tokenizer is
-made of the vocabulary and merges of the header.
+A file is converted once per machine to compute the log-probabilities of given texts with transformers: llama.cpp's
+server returns log-probabilities only for generated tokens (it accepts `echo` but ignores it). The reader of
+transformers needs accelerate and builds a wrong tokenizer from this file. Here the package `gguf` (by llama.cpp's
+authors) unpacks the weights, and the tokenizer is built from the header's vocabulary and merges.
 
-Weights are unpacked from their few bits to float32, which is what llama.cpp multiplies with; it also rounds
-activations to eight bits, so log-probabilities differ from its own by some hundredths.
+The quantised weights are unpacked to float32, with the values that llama.cpp uses. llama.cpp also rounds activations to
+eight bits, so its log-probabilities differ by a few hundredths.
 """
 
 from __future__ import annotations
@@ -48,7 +47,7 @@ _KEY_VALUE_BYTES = 2
 
 
 class GgufError(Exception):
-    """A file that is no usable GGUF model; the message says why."""
+    """Error in a GGUF file; the message gives the reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,14 +55,14 @@ class GgufHeader:
     """Header of a GGUF file.
 
     Attributes:
-        title: the model's name, as its maker wrote it; may be empty.
-        licence: of the weights; may be empty.
-        chat_template: in Jinja; empty for a model that is not made for conversations.
-        n_context: most tokens it was trained to read at once; 0 where it does not say.
-        cache_bytes: what the keys and values of one token take; 0 where it does not say.
-        marks: texts of the tokens that open and close turns and the like.
-        architecture: the family of the network, such as "llama"; may be empty.
-        tokenizer, pre_tokenizer: how text becomes tokens, and how it is cut before; may be empty.
+        title: the publisher's name of the model; may be empty.
+        licence: licence of the weights; may be empty.
+        chat_template: Jinja template; empty for a model that is not for conversations.
+        n_context: context length in tokens used in training; 0 if unknown.
+        cache_bytes: size of the keys and values of one token; 0 if unknown.
+        marks: texts of special tokens, such as those that open and close turns.
+        architecture: network architecture, such as "llama"; may be empty.
+        tokenizer, pre_tokenizer: names of the tokenizer and of its pre-tokenisation; may be empty.
     """
 
     title: str
@@ -78,7 +77,7 @@ class GgufHeader:
 
 
 def gguf_locate(model: str) -> Path | None:
-    """Find the file of a model: the packaged one by its name, any other by its path. None if there is no such file."""
+    """Return a model's file, packaged (by name) or local (by path), or None."""
     if model == SMOLLM2:
         # find_spec of a top-level package looks for its folder and runs none of its code.
         spec = importlib.util.find_spec(SMOLLM2_PACKAGE)
@@ -90,12 +89,12 @@ def gguf_locate(model: str) -> Path | None:
 
 
 def gguf_sha256(file: Path) -> str:
-    """Return the file's SHA-256; it is read once per process while the file stays as it is."""
+    """Return the file's SHA-256, cached until the file changes."""
     return _sha256(file, *_stamp(file))
 
 
 def gguf_header(file: Path) -> GgufHeader:
-    """Read the file's header, once per process while the file stays as it is.
+    """Read the file's header, cached until the file changes.
 
     Raises:
         GgufError: it is no GGUF file.
@@ -115,7 +114,7 @@ def _sha256(file: Path, mtime_ns: int, size: int) -> str:
 
 
 def gguf_values(file: Path) -> dict[str, Any]:
-    """Read the table at the file's beginning, names and values as they are; each call reads it again.
+    """Read the raw table at the file's beginning, without caching.
 
     Raises:
         GgufError: it is no GGUF file.
@@ -134,7 +133,7 @@ def _header(file: Path, mtime_ns: int, size: int) -> GgufHeader:
 
     def number(name: str) -> int:
         value = values.get(f"{architecture}.{name}", 0)
-        # Some models give a number for every layer; the largest errs on the careful side.
+        # Some models give one number per layer; the largest is the safe choice.
         return max(value, default=0) if isinstance(value, list | tuple) else int(value)
 
     heads = number("attention.head_count")
@@ -156,7 +155,7 @@ def _header(file: Path, mtime_ns: int, size: int) -> GgufHeader:
 
 
 class _Reader:
-    """Reads the table at the beginning of a file, of the versions 2 and 3."""
+    """Reader of the table at the beginning of a file, for versions 2 and 3."""
 
     def __init__(self, data: mmap.mmap) -> None:
         self._data = data
@@ -226,14 +225,14 @@ _IN_BLOCK = {
 
 
 def is_gguf(model: str) -> bool:
-    """Return True if a model is named like a GGUF file: the packaged one, or a path that ends in .gguf."""
+    """Return True if a name means a GGUF model: the packaged one, or *.gguf."""
     return model == SMOLLM2 or model.casefold().endswith(".gguf")
 
 
 def gguf_transformers_reason(model: str) -> str | None:
     """Explain why transformers cannot compute a GGUF model here, or return None.
 
-    Cheap: reads the header alone.
+    Cheap: reads only the header.
     """
     file = gguf_locate(model)
     if file is None and model == SMOLLM2:
@@ -265,7 +264,7 @@ def gguf_transformers_reason(model: str) -> str | None:
 
 
 def gguf_folder(file: Path) -> Path:
-    """Return the folder with the converted model, written at the first call on this machine.
+    """Return the folder of the converted model, converting it on first use.
 
     Raises:
         GgufError: the file cannot be converted.
@@ -354,13 +353,13 @@ def _weights(file: Path, values: dict[str, Any]) -> dict[str, Any]:
 
 
 def _halves_again(array: Any, n_heads: int) -> Any:
-    """Undo the order of rows that GGUF has for rotary positions: pairs side by side, where transformers has halves."""
+    """Reorder GGUF's interleaved rotary rows into the halves of transformers."""
     rows, width = array.shape
     return array.reshape(n_heads, rows // n_heads // 2, 2, width).swapaxes(1, 2).reshape(rows, width)
 
 
 def _tokenizer(values: dict[str, Any]) -> Any:
-    """Make transformers' tokenizer of the header's byte-level vocabulary and merges."""
+    """Build a transformers tokenizer from the header's byte-level vocabulary and merges."""
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers
     from transformers import PreTrainedTokenizerFast
 

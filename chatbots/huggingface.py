@@ -1,12 +1,12 @@
 """Transformers models: finding, identifying and loading them.
 
-For bots, encoders and metrics. Reports what is missing, tells models apart by a digest, and loads quietly: commands
-keep standard output and logs for what matters. Importing this loads no torch; `load_pretrained` does.
+Used by bots, encoders and metrics. Reports missing files, identifies models by digest, and suppresses the library's
+output while loading. Importing this loads no torch; `load_pretrained` does.
 
-Bots are loaded in threads of their own. When two of them import transformers at the same moment, one may
-find it half made ("cannot import name …"), so every first import of it, or of a package that imports it, holds
-`import_lock`. transformers itself imports most of its parts at their first use, long after its own import:
-`transformers_module` does so at once.
+Bots are loaded in separate threads. If two of them import transformers at the same time, one may see it partially
+initialised ("cannot import name …"). So the first import of transformers, or of a package that imports it, holds
+`import_lock`. transformers imports most of its parts lazily, long after its own import; `transformers_module` imports
+them at once.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ import_lock = threading.RLock()
 
 
 def transformers_module() -> Any:
-    """Import transformers and what each of its models imports at its first use, such as accelerate."""
+    """Import transformers and its lazily imported dependencies, such as accelerate."""
     with import_lock:
         import transformers
         import transformers.modeling_utils
@@ -41,9 +41,9 @@ _lock = threading.RLock()
 
 @contextmanager
 def quiet_loading(*loggers: str) -> Iterator[None]:
-    """Hold back transformers' progress bars and load reports, and warnings of the named loggers.
+    """Suppress transformers' progress bars, load reports and the loggers' warnings.
 
-    What was set before is restored. One thread at a time: the switches are global.
+    Previous settings are restored. One thread at a time, because the settings are global.
     """
     with import_lock:
         from transformers.utils import logging as transformers_logging
@@ -77,7 +77,7 @@ _PROBE_BYTES = 4096
 
 
 def find_model(model: str, revision: str | None = None) -> Path | None:
-    """Find the folder of a model: a local one, or a hub id in the local Hugging Face cache; None without one."""
+    """Return a model's local folder or its folder in the Hugging Face cache, or None."""
     folder = Path(model).expanduser()
     if folder.is_dir():
         return folder
@@ -125,10 +125,10 @@ def missing_reason(model: str, revision: str | None, *, allow_download: bool) ->
 
 
 def fetch_model(model: str, revision: str | None, *, allow_download: bool) -> Path:
-    """Return the complete folder of a model; it is downloaded if need be and if `allow_download`.
+    """Return the complete folder of a model, downloading it if allowed.
 
     Raises:
-        OSError: it is not here and cannot be had.
+        OSError: the model is missing and cannot be downloaded.
     """
     folder = find_model(model, revision)
     if folder is not None and _incomplete_reason(folder) is None:
@@ -142,7 +142,7 @@ def fetch_model(model: str, revision: str | None, *, allow_download: bool) -> Pa
 
 
 def model_digest(folder: Path) -> str:
-    """Return 16 hexadecimal digits that differ when the model differs, without reading all its weights.
+    """Return 16 hexadecimal digits that identify a model, without reading all weights.
 
     The digest covers all bytes of the configuration and tokenizer files. Of each weight file it covers the
     size, the header (names, types and shapes of all tensors) and 16 blocks of 4 KiB spread over the file, which
@@ -157,7 +157,7 @@ def model_digest(folder: Path) -> str:
 def model_known_by(model: str, revision: str | None = None) -> dict[str, Any]:
     """Return a model's part of an identity: its name and digest.
 
-    A folder is known by its name and content, not by its path.
+    A folder is identified by its name and content, not by its path.
     """
     folder = find_model(model, revision)
     return {
@@ -167,7 +167,7 @@ def model_known_by(model: str, revision: str | None = None) -> dict[str, Any]:
 
 
 def n_weights(folder: Path) -> int:
-    """Count the numbers in a model's safetensors files, by their headers."""
+    """Return the number of weights in a model's safetensors files, from their headers."""
     n = 0
     for path in folder.glob("*.safetensors"):
         with path.open("rb") as file:
@@ -178,7 +178,7 @@ def n_weights(folder: Path) -> int:
 
 @lru_cache(maxsize=256)
 def _digest(stamps: tuple[tuple[str, int, int], ...]) -> str:
-    """Return a digest of the files with these names, sizes and times of change. The result is cached."""
+    """Return a digest of the files, cached by name, size and modification time."""
     digest = hashlib.sha256()
     for name, size, _ in stamps:
         path = Path(name)

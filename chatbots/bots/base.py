@@ -96,7 +96,10 @@ class Bot(Protocol):
         ...
 
     def load(self, device: str) -> None:
-        """Prepare the bot to reply on `device` ("cpu", "cuda", "cuda:1"). Safe to call again."""
+        """Prepare the bot to reply on `device` ("cpu", "cuda", "cuda:1").
+
+        Safe to call again.
+        """
         ...
 
     def unload(self) -> None:
@@ -129,7 +132,10 @@ class Generation(Protocol):
         ...
 
     def step(self) -> list[Piece]:
-        """Advance all slots by one step; a slot without new text may have no piece."""
+        """Advance all slots by one step.
+
+        A slot without new text may have no piece.
+        """
         ...
 
     def cancel(self, slot: int) -> None:
@@ -207,7 +213,10 @@ _deadline: ContextVar[float | None] = ContextVar("reply_deadline", default=None)
 
 
 def set_deadline(deadline: float | None) -> None:
-    """Set the time (`time.monotonic`) by which this task's reply must be complete; None for no limit."""
+    """Set the time (`time.monotonic`) by which this task's reply must be complete.
+
+    None for no limit.
+    """
     _deadline.set(deadline)
 
 

@@ -82,7 +82,10 @@ class CheckpointBot(ConfiguredBot):
 
     @property
     def memory_bytes(self) -> int:
-        """Memory of the weights in single precision, none of them shared; 0 if the checkpoint is missing."""
+        """Memory of the weights in single precision, none of them shared.
+
+        0 if the checkpoint is missing.
+        """
         manifest = self._manifest()
         if manifest is None:
             return 0
@@ -217,7 +220,10 @@ def _class(folder: Path) -> type[CheckpointBot]:
     title = settings.get("name") or _title(folder)
 
     class ShippedBot(CheckpointBot):
-        """A small neural model shipped with Confab; its folder has a model card."""
+        """A small neural model shipped with Confab.
+
+        Its folder has a model card.
+        """
 
         def __init__(self) -> None:
             super().__init__(name=folder.name, title=title, folder=str(folder), **settings.get("params", {}))

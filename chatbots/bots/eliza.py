@@ -90,7 +90,10 @@ class ElizaScript:
     english: frozenset[str] = frozenset()
 
     def matches(self, text: str, after_question: bool) -> list[_Match]:
-        """Return one match per applicable rule, best first; for equal ranks, the latest clause first."""
+        """Return one match per applicable rule, best first.
+
+        For equal ranks, the latest clause first.
+        """
         parts = split_clauses(text)[::-1]
         matches = []
         for rule in self.rules:
@@ -243,7 +246,10 @@ class _Dialogue:
         return bool(self.bot_texts) and "?" in self.bot_texts[-1]
 
     def used(self, template: _Template) -> bool:
-        """Return True if either side has used it; in self-play both speak from one script."""
+        """Return True if either side has used it.
+
+        In self-play both speak from one script.
+        """
         return any(template.shape.fullmatch(text) for text in self.texts)
 
 

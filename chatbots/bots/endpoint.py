@@ -296,7 +296,10 @@ class EndpointBot(ConfiguredBot):
         *,
         is_last: bool,
     ) -> AsyncGenerator[str, None]:
-        """Make one metered call and yield its pieces; the cost is appended to `spent`."""
+        """Make one metered call and yield its pieces.
+
+        The cost is appended to `spent`.
+        """
         meter = meter_get()
         reply = self.options.reply_filter()
         keys = KeyFilter(route.key for route in self._routes)

@@ -96,7 +96,10 @@ class GgufBot(ConfiguredBot):
 
     @property
     def deterministic(self) -> bool:  # type: ignore[override]
-        """True only if each reply is computed alone and from scratch; see the module docstring."""
+        """True only if each reply is computed alone and from scratch.
+
+        See the module docstring.
+        """
         return self.capacity == 1
 
     @property
@@ -110,7 +113,10 @@ class GgufBot(ConfiguredBot):
 
     @property
     def params(self) -> dict[str, Any]:
-        """The settings and the file's SHA-256; a local file is identified by name, not by path."""
+        """The settings and the file's SHA-256.
+
+        A local file is identified by name, not by path.
+        """
         file = gguf_locate(self.options.model)
         return {
             "model": os.path.basename(self.options.model),
@@ -120,7 +126,10 @@ class GgufBot(ConfiguredBot):
 
     @property
     def memory_bytes(self) -> int:
-        """Memory of weights, slots, cache and llama.cpp's workspace; 0 while the file is missing."""
+        """Memory of weights, slots, cache and llama.cpp's workspace.
+
+        0 while the file is missing.
+        """
         file, header = gguf_locate(self.options.model), self._header()
         if file is None or header is None:
             return 0
@@ -237,7 +246,10 @@ class GgufBot(ConfiguredBot):
         raise BotError(f"it ended its reply before the first word, {_TRIES} times")
 
     async def _once(self, messages: list[dict[str, str]], seed: int) -> AsyncGenerator[str, None]:
-        """Yield the reply to these messages in pieces; none if the reply is empty."""
+        """Yield the reply to these messages in pieces.
+
+        There are no pieces if the reply is empty.
+        """
         server = self._server
         if server is None:
             raise BotError(f"{self.name} is not loaded")

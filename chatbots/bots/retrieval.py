@@ -164,7 +164,10 @@ class RetrievalBot(ConfiguredBot):
             self._loaded = None
 
     def answer(self, contexts: Sequence[Conversation]) -> list[str]:
-        """Return a reply for each context; the encoder sees all texts of the batch together."""
+        """Return a reply for each context.
+
+        The encoder sees all texts of the batch together.
+        """
         self.load(self._device)
         loaded = self._loaded
         assert loaded is not None

@@ -38,7 +38,10 @@ class TransformersBot(ConfiguredBot):
 
     @property
     def params(self) -> dict[str, Any]:
-        """The decoding settings and the weights; a local model is identified by folder name and digest."""
+        """The decoding settings and the weights.
+
+        A local model is identified by folder name and digest.
+        """
         return {
             **model_known_by(self.options.model, self.options.revision),
             "revision": self.options.revision,
@@ -61,7 +64,10 @@ class TransformersBot(ConfiguredBot):
 
     @property
     def memory_bytes(self) -> int:
-        """Memory of the weights, from their files' headers; 0 while they are missing."""
+        """Memory of the weights, from their files' headers.
+
+        0 while they are missing.
+        """
         folder = find_model(self.options.model, self.options.revision)
         try:
             n = n_weights(folder) if folder else 0

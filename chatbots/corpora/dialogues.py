@@ -88,7 +88,10 @@ class Corpus:
 
     @cached_property
     def digest(self) -> str:
-        """First 16 hexadecimal digits of the SHA-256 of all texts; independent of file locations."""
+        """First 16 hexadecimal digits of the SHA-256 of all texts.
+
+        Independent of file locations.
+        """
         sha = hashlib.sha256()
         for dialogue in self.dialogues:
             sha.update(canonical_json([dialogue.topic, *dialogue.turns]).encode() + b"\n")
@@ -179,7 +182,7 @@ def _dialogue(line: str, location: str) -> Dialogue:
 
 
 def _speakers(names: object, n_turns: int, location: str) -> tuple[int, ...] | None:
-    """Number the speakers by order of appearance; None stays None.
+    """Replace speakers' names by numbers in order of appearance; None stays None.
 
     Raises:
         CorpusError: `names` is not a list with one name per turn.

@@ -156,7 +156,10 @@ _IS_CURRENCY = regex.compile(r"\p{Sc}")
 
 
 def tokenise(text: str) -> list[str]:
-    """Split a text into words by the rules `words-1`; without words the list is empty."""
+    """Split a text into words by the rules `words-1`.
+
+    Without words the list is empty.
+    """
     if not text.isascii():
         text = unicodedata.normalize("NFKC", _INVISIBLE.sub("", text).translate(_APOSTROPHES))
     text = text.replace("`", "'").lower()
@@ -304,7 +307,10 @@ class Vocabulary:
         return len(self.words)
 
     def ids(self, tokens: Sequence[str]) -> list[int]:
-        """Return the id of each word, that of `<unk>` for unknown words. No `<eos>` is added."""
+        """Return the id of each word, that of `<unk>` for unknown words.
+
+        No `<eos>` is added.
+        """
         find = self._ids.get
         return [find(token, UNK) for token in tokens]
 
@@ -334,7 +340,10 @@ class Vocabulary:
 
 
 def _check(words: Sequence[str], location: str) -> None:
-    """Validate the words; messages name `location` and the word's number, counted from 1."""
+    """Validate the words.
+
+    Messages name `location` and the word's number, counted from 1.
+    """
     first: dict[str, int] = {}
     for number, word in enumerate(words, start=1):
         if number <= len(SPECIAL_TOKENS) and word != SPECIAL_TOKENS[number - 1]:

@@ -271,7 +271,10 @@ class TextStore:
             )
 
     def _bear(self, error: Exception) -> None:
-        """Log the error; a damaged database file is replaced by a new one."""
+        """Log the error.
+
+        A damaged database file is replaced by a new one.
+        """
         damaged = isinstance(error, sqlite3.DatabaseError) and not isinstance(error, sqlite3.OperationalError)
         if not damaged:  # full, read-only, held by another for too long
             log.warning("%s cannot be used now (%s); texts are encoded again", self.path, error)

@@ -78,7 +78,10 @@ _URL = (
 
 
 def _emoticons() -> str:
-    """Return the pattern of an emoticon: eyes, optional nose, mouths; or nine others."""
+    """Return the pattern of an emoticon: eyes, optional nose, mouths.
+
+    Or nine others.
+    """
     faces = ["-_-", "x_x", "^_^", "o.o", "o_o", "(:", "):", ");", "(;"]
     eyes = "|".join(map(re.escape, (">:", ":", "=", ";")))
     mouths = "|".join(f"{re.escape(mouth)}+" for mouth in "DdpPv)oO(3/|\\")
@@ -138,7 +141,10 @@ def _special(token: str) -> str:
 
 
 def word_ids(text: str, vocabulary: Mapping[str, int], max_words: int = MAX_WORDS) -> list[int]:
-    """Return the ids of a text's first `max_words` words; unknown words have id 1."""
+    """Return the ids of a text's first `max_words` words.
+
+    Unknown words have id 1.
+    """
     return [vocabulary.get(word, 1) for word in deepmoji_words(text)[:max_words]]
 
 

@@ -30,7 +30,10 @@ BERT_F1: dict[str, float] = dict(
 
 
 def f1_scores(present: np.ndarray, predicted: np.ndarray) -> np.ndarray:
-    """Return each label's F1, (K,); 0 for a label neither present nor predicted."""
+    """Return each label's F1, (K,).
+
+    0 for a label neither present nor predicted.
+    """
     correct = (present & predicted).sum(axis=0)
     either = present.sum(axis=0) + predicted.sum(axis=0)
     return 2 * correct / np.maximum(either, 1)

@@ -70,7 +70,10 @@ def weights_read(path: Path) -> dict[str, Tensor]:
 
 
 def file_sha256(path: Path) -> str | None:
-    """Return the digest of a file, cached until it changes; None without a file."""
+    """Return the digest of a file, cached until it changes.
+
+    None without a file.
+    """
     try:
         stamp = path.stat()
     except FileNotFoundError:
@@ -112,7 +115,10 @@ _MAX_WORD = 10_000  # bytes; a "word" beyond is a sign of another kind of file
 
 
 class VectorFileError(EncoderError, ValueError):
-    """Error in a file of word vectors; the message gives location and reason."""
+    """Error in a file of word vectors.
+
+    The message gives location and reason.
+    """
 
 
 class VectorTable:
@@ -372,7 +378,10 @@ def _finite(vector: np.ndarray, location: str) -> np.ndarray:
 
 
 def _stored(folder: Path) -> tuple[list[str], np.ndarray] | None:
-    """Return the words and vectors in the cache folder; None if missing or damaged."""
+    """Return the words and vectors in the cache folder.
+
+    None if missing or damaged.
+    """
     try:
         width, words = json.loads((folder / _WORDS).read_text(encoding="utf-8"))
         if not words:
@@ -398,7 +407,10 @@ def _format_of(path: Path) -> VectorFormat:
 
 
 def _fingerprint(path: Path) -> str | None:
-    """Return a digest of a file's size, beginning and end; None without a file."""
+    """Return a digest of a file's size, beginning and end.
+
+    None without a file.
+    """
     try:
         size = path.stat().st_size
         with path.open("rb") as file:

@@ -58,7 +58,10 @@ TOKEN_STEP = 8
 
 
 class EncoderError(Exception):
-    """Failure to use an encoder; the message gives the reason and a remedy."""
+    """Failure to use an encoder.
+
+    The message gives the reason and a remedy.
+    """
 
 
 class SentenceEncoder(Protocol):
@@ -217,7 +220,10 @@ class LocalSentenceEncoder:
                 yield group[start : start + self._n_rows]
 
     def _lengths(self, texts: list[str]) -> list[int]:
-        """Count the tokens of each text; all 0 for a model without padding."""
+        """Count the tokens of each text.
+
+        All 0 for a model without padding.
+        """
         if not callable(self._model.tokenizer):  # static word vectors
             return [0] * len(texts)
         prompt = self._model.prompts.get(self._model.default_prompt_name, "")
@@ -325,7 +331,10 @@ def _files_sha256(folder: Path) -> dict[str, str]:
 
 @lru_cache(maxsize=256)
 def _sha256(file: Path, mtime_ns: int, size: int) -> str:
-    """Return the digest of a file; time and size are part of the cache key."""
+    """Return the digest of a file.
+
+    Time and size are part of the cache key.
+    """
     with file.open("rb") as opened:
         return hashlib.file_digest(opened, "sha256").hexdigest()
 

@@ -211,7 +211,10 @@ def extrema_vector(x: np.ndarray) -> np.ndarray:
 
 
 def unit_rows(x: np.ndarray) -> np.ndarray:
-    """Scale the rows of (n, D) to length 1; zero rows are dropped."""
+    """Scale the rows of (n, D) to length 1.
+
+    Zero rows are dropped.
+    """
     norms = np.linalg.norm(x, axis=1)
     return x[norms > 0] / norms[norms > 0, None]
 
@@ -256,7 +259,10 @@ class TextWords:
 
     @classmethod
     def from_vectors(cls, x: np.ndarray) -> TextWords | None:
-        """Summarise the word vectors of a text, (n, D); None if all are zero."""
+        """Summarise the word vectors of a text, (n, D).
+
+        None if all are zero.
+        """
         rows = unit_rows(x)
         if not len(rows):
             return None

@@ -161,7 +161,10 @@ class Address:
                 )
 
     def _of_loop(self) -> tuple[httpx2.AsyncClient, anyio.CapacityLimiter]:
-        """Return the running event loop's client and limiter; connections cannot move between loops."""
+        """Return the running event loop's client and limiter.
+
+        Connections cannot move between loops.
+        """
         import anyio
         import httpx2
 
@@ -207,7 +210,10 @@ def is_public(ip: str) -> bool:
 
 
 def private_refusal(host: str, ips: Iterable[str]) -> str:
-    """Explain that a host has a non-public IP address; empty if all are public."""
+    """Explain that a host has a non-public IP address.
+
+    Empty if all are public.
+    """
     private = next((ip for ip in ips if not is_public(ip)), None)
     if private is None:
         return ""

@@ -154,12 +154,18 @@ async def call(
 
 
 def is_good_end(finish: str) -> bool:
-    """Return True if a finish reason ends a valid reply; tool calls may follow text."""
+    """Return True if a finish reason ends a valid reply.
+
+    Tool calls may follow text.
+    """
     return finish in _GOOD_ENDS or finish in _TOOL_ENDS
 
 
 def read_bad_end(finish: str, reason: str) -> CallFailed:
-    """Return the error for any other finish reason; `reason` is the endpoint's term."""
+    """Return the error for any other finish reason.
+
+    `reason` is the endpoint's term.
+    """
     if finish in _CONTENT_ENDS:
         return CallFailed(
             f"a content filter ended the reply (finish reason {quote(finish)})", passes=False, is_content=True
@@ -271,7 +277,10 @@ def _choice(choices: Any) -> dict[str, Any]:
 
 
 def _text(delta: dict[str, Any]) -> str:
-    """Return the text of a delta without reasoning; a refusal counts as text."""
+    """Return the text of a delta without reasoning.
+
+    A refusal counts as text.
+    """
     text = _parts(delta.get("content"), "text", ("text", "output_text")) or _parts(delta.get("refusal"), "text", ())
     return text or _parts(delta.get("content"), "refusal", ("refusal",))
 
@@ -292,7 +301,10 @@ def _reasoning(delta: dict[str, Any]) -> str:
 
 
 def _parts(content: Any, field: str, kinds: tuple[str, ...]) -> str:
-    """Return a text, or the joined texts of its parts; accepts a single part."""
+    """Return a text, or the joined texts of its parts.
+
+    Accepts a single part.
+    """
     if isinstance(content, str):
         return content if field == "text" else ""
     texts = []

@@ -175,7 +175,10 @@ def redirect_refused(status: int, target: str) -> CallFailed:
 
 
 def address_advice(base_url: str) -> str:
-    """Explain a common mistake in an address without chat completions; empty if none applies."""
+    """Explain a common mistake in an address without chat completions.
+
+    Empty if none applies.
+    """
     path = urlsplit(base_url).path.rstrip("/")
     if path.endswith("/completions"):
         short = base_url.rstrip("/").removesuffix("/completions").removesuffix("/chat")

@@ -34,7 +34,10 @@ class ExtraFields:
         return {name: value for name, value in self._wanted.get(context, {}).items() if name not in refused}
 
     def leave_out(self, context: Conversation, url: str, reason: str) -> bool:
-        """Omit the field named by a refusal, or the first; False if none was sent."""
+        """Omit the field named by a refusal, or the first.
+
+        False if none was sent.
+        """
         sent = list(self.fields(context, url))
         if not sent:
             return False
@@ -44,7 +47,10 @@ class ExtraFields:
         return True
 
     def keep(self, context: Conversation, likely: tuple[LikelyTokens, ...], *, is_first: bool) -> None:
-        """Store a piece's tokens; the first piece of a retry replaces earlier ones."""
+        """Store a piece's tokens.
+
+        The first piece of a retry replaces earlier ones.
+        """
         with self._lock:
             self._likely[context] = likely if is_first else self._likely.get(context, ()) + likely
             while len(self._likely) > _MOST_KEPT:

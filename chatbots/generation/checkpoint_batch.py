@@ -262,7 +262,10 @@ class SampleGeneration:
         return slot.forbidden() | may_not_end
 
     def _add_token(self, slot: ReplyRow, token: int) -> Piece:
-        """Add a token to a reply and return its piece; −1 stands for NaN."""
+        """Add a token to a reply and return its piece.
+
+        −1 stands for NaN.
+        """
         if token < 0:
             return Piece(slot.number, error=NO_NUMBERS)
         if token != EOS:

@@ -146,7 +146,10 @@ class ReasoningFilter:
         self._said += text
 
     def _is_lone(self, mark: str) -> bool:
-        """Return True if an unopened closing mark ends a thought; in code it is text."""
+        """Return True if an unopened closing mark ends a thought.
+
+        In code it is text.
+        """
         if not self._has_said:
             return False
         line = self._said.rpartition("\n")[2]

@@ -76,7 +76,10 @@ def images_marked(context: Conversation) -> Conversation:
 
 
 def image_parts(content: str, context: Conversation) -> str | list[dict[str, Any]]:
-    """Split a message at image marks into OpenAI's content parts; without marks return its text."""
+    """Split a message at image marks into OpenAI's content parts.
+
+    Without marks return its text.
+    """
     pieces = content.split(IMAGE_MARK)  # text and number of a turn by turns
     if len(pieces) == 1:
         return content
@@ -201,7 +204,10 @@ class Prompts:
         return list(encoded["input_ids"])
 
     def _takes_system(self) -> bool:
-        """Return True if the template includes a system prompt; some reject or drop it."""
+        """Return True if the template includes a system prompt.
+
+        Some reject or drop it.
+        """
         try:
             user = [{"role": "user", "content": "a"}]
             with_system = self._apply([{"role": "system", "content": "b"}, *user])

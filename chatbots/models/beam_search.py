@@ -113,7 +113,10 @@ class BeamSearch:
 
     @property
     def n_slots(self) -> int:
-        """Number of replies in progress; the next logits have `beam` rows for each."""
+        """Number of replies in progress.
+
+        The next logits have `beam` rows for each.
+        """
         return len(self._slots)
 
     def admit(self, n: int) -> list[int]:

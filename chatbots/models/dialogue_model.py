@@ -48,7 +48,10 @@ class DialogueModel(nn.Module, ABC):
         generator: torch.Generator | None,
         noise: LatentNoise | None,
     ) -> ObjectiveTerms:
-        """Compute the terms of the objective by conversation; see `loss` for the arguments."""
+        """Compute the terms of the objective by conversation.
+
+        See `loss` for the arguments.
+        """
 
     @abstractmethod
     def read_context(self, batch: DialogueBatch, seeds: Sequence[ReplySeeds]) -> DecoderState:
@@ -56,7 +59,10 @@ class DialogueModel(nn.Module, ABC):
 
     @abstractmethod
     def step(self, tokens: Tensor, state: DecoderState) -> tuple[Tensor, DecoderState]:
-        """Read one token per row, (R,); return the next logits, (R, V), and state."""
+        """Read one token per row, (R,).
+
+        Return the next logits, (R, V), and state.
+        """
 
     @torch.no_grad()
     def encode_context(self, batch: DialogueBatch, seeds: Sequence[ReplySeeds] = ()) -> DecoderState:

@@ -166,7 +166,10 @@ class SimulatedParticipant(ABC):
 
     @abstractmethod
     def moves(self, turns: Sequence[ParticipantTurn]) -> list[Move]:
-        """Return one move for each turn, in order; a failed move has an error."""
+        """Return one move for each turn, in order.
+
+        A failed move has an error.
+        """
 
     def opening(self, turn: ParticipantTurn) -> Move | None:
         """Return the sampled chat's first message if nothing has been written yet."""

@@ -16,7 +16,10 @@ SHORT_WORDS = 3
 
 @dataclass(frozen=True)
 class HumanChat:
-    """Chat of a person with a bot; an empty name means an unknown person."""
+    """Chat of a person with a bot.
+
+    An empty name means an unknown person.
+    """
 
     bot: str
     conversation: Conversation

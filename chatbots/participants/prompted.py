@@ -120,7 +120,10 @@ class BotDrivenParticipant(SimulatedParticipant):
         self._bot.unload()
 
     def moves(self, turns: Sequence[ParticipantTurn]) -> list[Move]:
-        """Return one message for each turn; a sampled chat provides the first message."""
+        """Return one message for each turn.
+
+        A sampled chat provides the first message.
+        """
         from chatbots.serving import reply
 
         moves = [self.opening(turn) for turn in turns]

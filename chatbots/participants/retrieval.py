@@ -147,7 +147,10 @@ class RetrievalParticipant(SimulatedParticipant):
         self._loaded = None
 
     def moves(self, turns: Sequence[ParticipantTurn]) -> list[Move]:
-        """Return a human message or a departure for each turn; texts are encoded together."""
+        """Return a human message or a departure for each turn.
+
+        Texts are encoded together.
+        """
         if self._loaded is None:
             raise BotError(f"{self.name} is not loaded")
         recent = [utterances(turn.conversation)[-1:-4:-1] for turn in turns]  # the last one first

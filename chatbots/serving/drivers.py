@@ -313,7 +313,10 @@ class StepDriver(_Queues):
 
 
 class WholeDriver(_Queues):
-    """Driver of a `WholeBot`; waiting requests are answered together, up to its capacity."""
+    """Driver of a `WholeBot`.
+
+    Waiting requests are answered together, up to its capacity.
+    """
 
     def __init__(self, bot: WholeBot) -> None:
         super().__init__(bot.capacity)

@@ -305,7 +305,10 @@ class BotHost:
             raise BotError(f"is unavailable: {lane.reason}")
 
     async def _load(self, lane: HostedBot) -> None:
-        """Start a load or wait for the running one; the result is the lane's state."""
+        """Start a load or wait for the running one.
+
+        The result is the lane's state.
+        """
         if lane.loading is None:
             lane.state = "loading"
             lane.loading = asyncio.get_running_loop().create_task(self._load_once(lane))

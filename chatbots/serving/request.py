@@ -39,7 +39,10 @@ class ReplyRequest:
 
     @property
     def is_full(self) -> bool:
-        """True if the reply has its maximum length; the caller then stops the bot and calls `finish`."""
+        """True if the reply has its maximum length.
+
+        The caller then stops the bot and calls `finish`.
+        """
         return self._storable.is_full
 
     def take(self, text: object) -> str:

@@ -144,7 +144,10 @@ class _Work:
             raise failures[0]
 
     def _patience_s(self, began: float) -> float | None:
-        """Return the seconds left for the thread without news; None without a timeout."""
+        """Return the seconds left for the thread without news.
+
+        None without a timeout.
+        """
         if self._timeout_s is None:
             return None
         silent_until = self._heard_at + self._timeout_s + _GRACE_S

@@ -88,7 +88,10 @@ class Worker:
                 self._drivers.remove(driver)
 
     def wake(self) -> None:
-        """Signal that a driver has work; starts the thread and the watch if needed."""
+        """Signal that a driver has work.
+
+        Starts the thread and the watch if needed.
+        """
         with self._changed:
             if self._stopped:
                 return
@@ -136,7 +139,10 @@ class Worker:
                     return
 
     def _wait_for_work(self, shift: WorkerShift) -> list[Driver]:
-        """Wait for drivers with work and return them; none if the thread must end."""
+        """Wait for drivers with work and return them.
+
+        None if the thread must end.
+        """
         with self._changed:
             while not (self._stopped or shift.abandoned):
                 now = time.monotonic()

@@ -334,7 +334,10 @@ class TrainingConfig(InputModel):
 
     @property
     def folder(self) -> Path:
-        """Base folder of relative corpus and encoder paths; not part of the file."""
+        """Base folder of relative corpus and encoder paths.
+
+        Not part of the file.
+        """
         return self._folder
 
     def in_folder(self, folder: Path | str) -> TrainingConfig:

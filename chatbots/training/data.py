@@ -197,7 +197,10 @@ def windows_make(
 
 
 def _cut_windows(turns: tuple[str, ...], n: int, mode: WindowMode) -> Iterator[tuple[str, ...]]:
-    """Yield windows of 2 to `n` consecutive turns; only one in mode "first"."""
+    """Yield windows of 2 to `n` consecutive turns.
+
+    Only one in mode "first".
+    """
     starts = range(0, len(turns) - 1, n - 1)
     for start in starts[:1] if mode == "first" else starts:
         yield turns[start : start + n]

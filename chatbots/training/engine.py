@@ -83,7 +83,10 @@ BEST_FOLDER = "best"
 
 
 class TrainingError(Exception):
-    """Failure of a training run; the message gives the reason and a remedy."""
+    """Failure of a training run.
+
+    The message gives the reason and a remedy.
+    """
 
 
 class BatchLoss(Protocol):

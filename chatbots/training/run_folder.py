@@ -31,7 +31,10 @@ STATE_FORMAT = "1"
 
 
 class StateError(Exception):
-    """Error in a training state that cannot be resumed; the message gives the reason."""
+    """Error in a training state that cannot be resumed.
+
+    The message gives the reason.
+    """
 
 
 @dataclass
@@ -187,7 +190,10 @@ class MetricsLog:
         self._board = SummaryWriter(str(folder / TENSORBOARD_FOLDER), purge_step=step + 1)
 
     def write(self, step: int, kind: str, values: Mapping[str, float]) -> None:
-        """Add a line; non-finite values become null and are left out of TensorBoard."""
+        """Add a line.
+
+        Non-finite values become null and are left out of TensorBoard.
+        """
         self._file.write(_json({"step": step, "kind": kind, **values}) + "\n")
         self._file.flush()
         for name, value in values.items():
@@ -208,7 +214,10 @@ class MetricsLog:
 
 
 class LossWindow:
-    """Totals since the last log line; tensors are read only when it is written."""
+    """Totals since the last log line.
+
+    Tensors are read only when it is written.
+    """
 
     def __init__(self) -> None:
         self.sums: dict[str, Tensor | float] = {}
