@@ -1,10 +1,10 @@
 """Batch sizes by device, for encoders, classifiers and language models.
 
-What is computed for a text must not depend on which texts share its batch (`batches_made_exact`).
+The result for a text must not depend on the other texts in its batch (`batches_made_exact`).
 
-A processor (CPU) gains nothing from many rows and pays for their padding. An accelerator wants as many as an
-eighth of its memory holds beside the weights. Its whole memory counts, not what is free at the moment, so that
-the same machine always makes the same batches and the last bits of a result do not depend on who else is there.
+A CPU gains nothing from large batches and pays for their padding. On an accelerator a batch uses up to an eighth of the
+memory in addition to the weights. The total memory counts, not the free memory, so that a machine always makes the
+same batches and other processes do not affect the last bits of a result.
 """
 
 from __future__ import annotations
