@@ -1,7 +1,7 @@
 """The contract of a metric and the table it returns.
 
 Most metrics derive from `MetricDefaults`. They declare their columns and implement `measure`, which fills flat arrays
-over the turns of a batch (`layout.py`); means over a conversation, data frames and reasons are made here.
+over the turns of a batch (`layout.py`); this module then computes conversation means, data frames and reasons.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ class MetricTable:
             the declared turn-level columns.
         conversations: one row per conversation, indexed by conversation id, with exactly the declared
             conversation-level columns.
-        reasons: for every column with a NaN, reasons for missing values (short clauses for display, joined by "; ").
-            Undefined is NaN, never 0 and never infinite.
+        reasons: for every column with a NaN, the reasons for missing values (short clauses for display, joined by
+            semicolons). Undefined values are NaN, never 0 or infinite.
     """
 
     turns: pd.DataFrame
@@ -45,12 +45,12 @@ class MetricTable:
 
 
 class Metric(Protocol):
-    """Metric: pure functions over text, with a thin class that batches them."""
+    """Interface of a metric: pure functions over text, in a thin class that batches them."""
 
     name: str
     title: str
     columns: tuple[Column, ...]
-    # And, if it says so, `default: bool`: False for a metric that is computed on request only;
+    # Optional: `default: bool`, False for a metric that is computed on request only;
     # `languages: tuple[str, ...] | None`, see `MetricDefaults`.
 
     @property
@@ -59,7 +59,7 @@ class Metric(Protocol):
         ...
 
     def unavailable_reason(self) -> str | None:
-        """Return the reason why it cannot be computed here, or None. Loads nothing."""
+        """Return the reason why the metric cannot be computed here, or None. Loads nothing."""
         ...
 
     def compute(
@@ -150,7 +150,9 @@ class MetricDefaults:
 
 
 class ConfiguredMetric(MetricDefaults):
-    """Base of the metrics with options; registered without options, they state which ones they need.
+    """Base class of metrics with options.
+
+    Registered without options, a metric is unavailable and names the options it needs.
 
     Args:
         name: name of the metric and prefix of its columns; the kind if empty.
@@ -158,7 +160,7 @@ class ConfiguredMetric(MetricDefaults):
         options: by field name of `options_type`; empty if nothing is chosen yet.
 
     Raises:
-        ValuesError: lists everything that is wrong with the options.
+        ValuesError: if options are invalid; the message lists every problem.
     """
 
     default = False
@@ -175,7 +177,7 @@ class ConfiguredMetric(MetricDefaults):
 
 
 def table_of(columns: Sequence[Column], layout: Layout, measured: Measured) -> MetricTable:
-    """Make a metric's table: means over conversations, NaN for non-finite values, and reasons."""
+    """Build a metric's table: conversation means, NaN for non-finite values, and reasons."""
     import pandas as pd
 
     turns: dict[str, np.ndarray] = {}

@@ -1,8 +1,8 @@
-"""Toxicity, contradiction and coherence by classifiers that a researcher chooses.
+"""Toxicity, contradiction and coherence, from classifiers that a researcher chooses.
 
-Toxicity: no classifier is shipped, because good ones are hundreds of megabytes and were trained on comments that not
-everyone may store. The released code's own, a regression on Jigsaw's comments, is not public either; its treatment of
-the result is the `compat` column (fact sheet section 1.6).
+Toxicity: no classifier is shipped, because good ones take hundreds of megabytes and were trained on comments with
+restricted licences. The classifier of the released code, a regression on Jigsaw's comments, is not public either; the
+`compat` column treats the result as that code does (fact sheet section 1.6).
 
 Contradiction is measured as usual by natural language inference (Welleck et al. 2019, "Dialogue Natural Language
 Inference", ACL): the probability that a turn contradicts an earlier turn of the same speaker. Coherence is the
@@ -38,7 +38,7 @@ class ClassifierOptions(InputModel):
 
 
 class ClassifierMetric(ConfiguredMetric):
-    """Metric by a chosen classifier; on request, unavailable until one is chosen.
+    """Base class of metrics that need a classifier; on request.
 
     Args:
         classifier: object that maps texts, or pairs of them, to a probability; replaces the options.
@@ -88,7 +88,7 @@ class ClassifierMetric(ConfiguredMetric):
 
 @register_metric
 class Toxicity(ClassifierMetric):
-    """Toxicity -B; the label means toxic."""
+    """Toxicity -B; the chosen label stands for toxic texts."""
 
     kind = "toxicity"
     usual_title = "Toxicity"
@@ -134,7 +134,7 @@ class Toxicity(ClassifierMetric):
 
 @register_metric
 class Contradiction(ClassifierMetric):
-    """Self-contradiction -B; the label means contradiction."""
+    """Self-contradiction -B; the chosen label stands for contradiction."""
 
     kind = "contradiction"
     usual_title = "Self-contradiction"
@@ -172,7 +172,10 @@ class Contradiction(ClassifierMetric):
 
 @register_metric
 class Coherence(ClassifierMetric):
-    """Coherence -U/B by a learned model; the label means that the second text fits the first."""
+    """Coherence -U/B by a learned model.
+
+    The chosen label means that the second text fits the first.
+    """
 
     kind = "coherence"
     usual_title = "Coherence"

@@ -1,4 +1,6 @@
-"""Quantities of the 2019 code, including its quirks, as means over the rows of its table (`table_2019.py`).
+"""Quantities of the 2019 code with its quirks.
+
+They are means over the rows of that code's table (`table_2019.py`).
 
 Each has the name of the recommended column with the prefix `compat_`. Normalised copies (min-max, z-scores) depend on
 all conversations and are therefore not metrics: see `table_2019.table_2019`.
@@ -24,7 +26,7 @@ _COSINE, _WORDS, _MINUS = ("cosine", (-1, 1)), ("words", (0, None)), ("words", (
 
 _WORDS_MATCHED = {"average": "Average", "extrema": "Extrema", "greedy": "One-way greedy"}
 
-# Name without `compat_`: unit and range, title, what the 2019 code does.
+# Name without `compat_`: unit and range, title, description of the 2019 code's computation.
 _ROWS: dict[str, tuple[tuple[str, tuple[float | None, float | None]], str, str]] = {
     "sentiment_user": (_SCORE, "Sentiment, participant", "Sentiment of the next message; 0 in the last row"),
     "sentiment_bot": (_SCORE, "Sentiment, bot", "Sentiment of the response; an empty one is read as '_'"),
@@ -160,7 +162,7 @@ def _columns() -> tuple[Column, ...]:
 
 @register_metric
 class Compat2019(MetricDefaults):
-    """Quantities of the 2019 code as that code computes them; on request."""
+    """Quantities of the 2019 code, computed exactly as there; on request."""
 
     has_network = True
     licence = "Apache-2.0 (MiniLM, and the emotion head on it)"

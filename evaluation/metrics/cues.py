@@ -3,11 +3,11 @@
 Question score: Ghandeharioun et al. (2019), fact sheet section 1.5.
 
 Laughter ("ha", "haha", "ahahah"): Ghandeharioun et al. (2019), fact sheet section 1.2. The released code counts the
-letters "ha" anywhere, even in "that" and "what"; both versions are available under their own names.
+letters "ha" anywhere, even in "that" and "what"; the two versions are separate columns.
 
 Phrases: the released code searches the bot's response for short lists of phrases (fact sheet section 1.6). The lists
-here are our own. Phrases are matched as whole words, ignoring case and the form of the apostrophe; the released code's
-matching of letters anywhere is in `compat_2019`.
+here are our own. Phrases are matched as whole words, ignoring case and the form of the apostrophe; `compat_2019`
+matches substrings as the released code does.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ _LAUGH = re.compile(r"\b(?:a?(?:ha)+h?)\b")
 
 
 def laughs(text: str) -> int:
-    """Count the words of laughter in a text, ignoring case: "Haha, ha!" has two."""
+    """Count laughter words in a text, ignoring case: "Haha, ha!" has two."""
     return len(_LAUGH.findall(text.casefold()))
 
 
@@ -233,7 +233,7 @@ def phrase_pattern(phrases: Iterable[str]) -> re.Pattern[str]:
 
 
 def straightened(text: str) -> str:
-    """Return the text in lower case with straight apostrophes, as the phrase patterns expect it."""
+    """Return the text in lower case with straight apostrophes, for the phrase patterns."""
     return text.lower().translate(_CURLY)
 
 

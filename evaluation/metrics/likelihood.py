@@ -1,21 +1,21 @@
 """Perplexity and mutual information of replies under a language model.
 
-Log-probabilities: many texts are read at a time, and each beginning once. What stands before is a chat where the
-model has a template for chats, as such models were trained on; otherwise lines. A row is (what stands before, the
-text). Rows with the same beginning share its keys and values, so of ten replies to one context the model reads the
-context once; and the log-probabilities of replies on their own share the one token that stands before them. A
-text's first token is predicted by the beginning's last one, its last token is never read.
+Log-probabilities: texts are batched, and each distinct prefix is read once. A row is (prefix, text). If the model has a
+chat template, the prefix is formatted as a chat, as in the model's training; otherwise as lines of text. Rows with the
+same prefix share its keys and values: for ten replies to one context, the model reads the context once. Replies without
+context share the single token before them. The prefix's last token predicts the text's first token; the text's last
+token is never fed to the model.
 
 Perplexity: exp of the mean negative log-likelihood per token of the bot's turns, each given the turns before it. A low
 value means fluent or commonplace text, without distinguishing the two. Values of models with different tokenizers
-cannot be compared. Over a conversation tokens are pooled, not turns.
+cannot be compared. A conversation's value pools tokens, not turns.
 
 Mutual information: (log P(reply | context) − log P(reply)) / tokens of the reply, in nats, from a causal language model
-that needs no training on dialogue. It is above 0 if the context makes the reply likelier. Unlike the likelihood itself,
-it does not reward commonplaces, which are likely in any context. A chat model reads the turns in its template, without
-a system prompt; other models read them as lines of one text. Without context the reply takes the position of a first
-turn. `reply_pmi_dialogue` presents a dialogue of two speakers as one text to every model: `A: …`, `B: …`, `A:` before
-the reply, and only `A:` without context. `docs/research/reply_pmi.md` compares the two.
+that needs no training on dialogue. It is positive if the context makes the reply likelier. Unlike the likelihood
+itself, it does not reward commonplace replies, which are likely in any context. A chat model reads the turns in its
+template, without a system prompt; other models read them as lines of one text. Without context the reply takes the
+position of a first turn. `reply_pmi_dialogue` presents a dialogue of two speakers as one text to every model: `A: …`,
+`B: …`, `A:` before the reply, and only `A:` without context. `docs/research/reply_pmi.md` compares the two.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _STEP_TOKENS = 768
 
 
 class ContinuationRow(NamedTuple):
-    """Non-empty tokens of a beginning, and of the text after it."""
+    """Tokens of a prefix and of the text after it; neither is empty."""
 
     before: tuple[int, ...]
     text: tuple[int, ...]
@@ -82,7 +82,7 @@ class Continuations(LocalModel):
 
         Args:
             continuations: (lines before, text); with no lines before, the text on its own.
-            read_all: True to require all lines before it; a text whose lines exceed the model's limit has no
+            read_all: True to require the complete prefix; a text whose prefix exceeds the model's limit has no
                 log-probability.
 
         Returns:
@@ -133,7 +133,7 @@ class Continuations(LocalModel):
         return (first, *tokens)
 
     def _step(self, model: Any, rows: Sequence[ContinuationRow]) -> np.ndarray:
-        """Return the log-probability of each row's text: distinct beginnings first, then all texts together."""
+        """Return each row's log-probability: first read distinct prefixes, then all texts."""
         import torch
 
         begins = list(dict.fromkeys(row.before for row in rows))
@@ -170,7 +170,7 @@ class Continuations(LocalModel):
             return total.cpu().numpy()
 
     def _padded(self, rows: Sequence[Sequence[int]], *, pads_left: bool) -> tuple[Any, Any]:
-        """Return token ids (B, W), padded on one side, and a mask with 1 for tokens."""
+        """Return token ids (B, W) padded on one side, and their mask."""
         import torch
 
         width = max(map(len, rows))
@@ -184,7 +184,10 @@ class Continuations(LocalModel):
 
 
 class DialogueContinuations(Continuations):
-    """Causal language model that reads a dialogue of speakers A and B as one text; A says the scored text."""
+    """Causal language model that reads a dialogue as one text.
+
+    The speakers are A and B; A is the speaker of the scored text.
+    """
 
     @property
     def identity(self) -> Identity:
@@ -217,14 +220,14 @@ def _chat(tokenizer: Any, lines: Sequence[str]) -> list[int]:
                 messages, add_generation_prompt=True, tokenize=True, return_dict=True, enable_thinking=False
             )
             return list(encoded["input_ids"])
-        except Exception:  # whatever a template's author raises
+        except Exception:  # a template can raise any exception
             if k + 1 == len(tries):
                 raise
     raise AssertionError("the loop returns or raises")
 
 
 def _steps(rows: Sequence[ContinuationRow], indices: Sequence[int]) -> Iterator[list[int]]:
-    """Group rows to compute together: same beginning, similar length, limited number."""
+    """Group rows into batches of limited size with shared prefixes and similar lengths."""
     order = sorted(indices, key=lambda k: (len(rows[k].before), rows[k].before, len(rows[k].text), rows[k].text))
     part: list[int] = []
     longest = 0
@@ -326,7 +329,7 @@ class Perplexity(ConfiguredMetric):
         owner = layout.conversation_of[layout.bot[has_tokens]]
         tokens = np.bincount(owner, weights=count[has_tokens], minlength=n)
         nats = np.bincount(owner, weights=total[has_tokens], minlength=n)
-        with np.errstate(over="ignore"):  # infinite becomes NaN with its reason
+        with np.errstate(over="ignore"):  # infinite values become NaN, with a reason
             pooled = np.exp(np.divide(nats, tokens, out=np.full(n, np.nan), where=tokens > 0))
         reason = (BLANK,) if not has_tokens.all() else ()
         return Measured(
@@ -363,7 +366,7 @@ class ReplyPmiOptions(InputModel):
 
 @register_metric
 class ReplyPmi(ReplyMetric, ConfiguredMetric):
-    """Mean pointwise mutual information of a reply and its context; by default with SmolLM2-135M."""
+    """Mean pointwise mutual information of reply and context, by default with SmolLM2-135M."""
 
     has_network = True
     kind = "reply_pmi"
@@ -416,7 +419,7 @@ class ReplyPmi(ReplyMetric, ConfiguredMetric):
     def score(self, replies: Sequence[ReplyInContext], shared: TextCache) -> dict[str, np.ndarray]:
         continuations: list[tuple[tuple[str, ...], str]] = [(r.context, r.response) for r in replies]
         continuations += [((), r.response) for r in replies]
-        # Without an entry in metrics.yaml the run says where it computes.
+        # Without an entry in metrics.yaml, the run's device is used.
         model = self._model if self.options else self._model.on(shared.device)
 
         def likelihoods(few: list[tuple[tuple[str, ...], str]]) -> Iterable[tuple[float, float]]:
@@ -430,7 +433,7 @@ class ReplyPmi(ReplyMetric, ConfiguredMetric):
 
 @register_metric
 class ReplyPmiDialogue(ReplyPmi):
-    """Pointwise mutual information for a model that reads a dialogue of speakers A and B as one text."""
+    """Pointwise mutual information from a dialogue written as one text."""
 
     kind = "reply_pmi_dialogue"
     usual_title = "Pointwise mutual information, speakers A and B"

@@ -1,8 +1,8 @@
-"""Language models and classifiers that a researcher names, from folders on this machine.
+"""Language models and classifiers from folders on this machine.
 
-Any transformers model with safetensors can be used, by its folder or by the hub id under which it was downloaded; a
-language model also by a GGUF file or the id of a bot that uses one. Nothing is downloaded here. Metrics use the two
-protocols, so any other object with the same methods works too.
+Researchers can name any transformers model with safetensors by its folder or by the hub id under which it was
+downloaded. A language model can also be a GGUF file or the id of a bot that uses one. This module downloads nothing.
+Metrics use the two protocols, so any other object with the same methods works too.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ MOST_TOKENS = 1024
 
 
 class ModelError(Exception):
-    """Error for a model that cannot be used; the message gives the reason and a remedy."""
+    """Error for an unusable model; the message gives reason and remedy."""
 
 
 class TextClassifier(Protocol):
@@ -102,7 +102,7 @@ class LocalModel:
         self._elsewhere: dict[str, Self] = {}
 
     def on(self, device: str) -> Self:
-        """Return the same model for computing on this device; each is loaded once."""
+        """Return this model on the given device; it is loaded once per device."""
         if device == self.device:
             return self
         with self._lock:
@@ -114,7 +114,7 @@ class LocalModel:
 
     @property
     def _source(self) -> str:
-        """Source that the model is loaded from: for a bot its model, otherwise the name given."""
+        """Source of the model: a bot's model, otherwise the configured name."""
         return _model_of_bot(self.model) or self.model
 
     @property
@@ -209,7 +209,7 @@ class LocalClassifier(LocalModel):
             longest, model = most_tokens(loaded), loaded.model
             n_rows = rows_that_fit(self.device, transformer_row_bytes(loaded.config, longest))
             probabilities = np.empty(len(distinct))
-            # Texts of like length together: little padding.
+            # Texts of similar length share a batch to reduce padding.
             order = sorted(range(len(distinct)), key=lambda i: len("".join(distinct[i])))
             several = model.config.problem_type == "multi_label_classification"
             for start in range(0, len(order), n_rows):
@@ -280,7 +280,7 @@ class LocalLanguageModel(LocalModel):
         return [*first, *context_tokens, *reply_tokens], max(start, 1)
 
     def _sums(self, model: Any, rows: Sequence[tuple[list[int], int]]) -> np.ndarray:
-        """Return each row's negative log-likelihood in nats, (B,), summed from its start position."""
+        """Return negative log-likelihoods (B,) in nats, summed from each start position."""
         import torch
 
         width = max(len(tokens) for tokens, _ in rows)
@@ -299,10 +299,10 @@ class LocalLanguageModel(LocalModel):
 
 
 def _model_of_bot(name: str) -> str | None:
-    """Return the model of the bot with this id, if it uses a causal model's files; None if there is no such bot."""
+    """Return the causal model of the bot with this id, or None."""
     from chatbots.registry import UnknownName, bots
 
-    # A look-up of an unknown id asks the database: not for the built-in model, in every list of metrics.
+    # Looking up an unknown id queries the database; skip it for the built-in model, which is in every list of metrics.
     if name == SMOLLM2:
         return None
     try:

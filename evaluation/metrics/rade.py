@@ -1,9 +1,11 @@
-"""RADE: scores a reply against a reference, on the scale of the ratings it was trained on.
+"""RADE: score of a reply against a reference.
+
+Scores are on the scale of the ratings that the network was trained on.
 
 Shi et al. 2023, "RADE: Reference-Assisted Dialogue Evaluation for Open-Domain Dialogue", ACL. The networks are in
 `evaluation/models/rade.py`, their training in `evaluation/training/metrics/rade.py`. Scores are not clipped to the
-scale; `evaluation.models.rade.reported` clips them for display. Without a human reference it is undefined, unless the
-metric's entry specifies how to make one.
+scale; `evaluation.models.rade.reported` clips them for display. Without a human reference the score is undefined,
+unless the metric's entry configures generated references.
 """
 
 from __future__ import annotations
@@ -142,7 +144,7 @@ class Rade(TrainedMetric):
         return {f"{self.name}_bot": scores[:, 1], f"{self.name}_reference": scores[:, 0]}
 
     def _with_references(self, replies: Sequence[ReplyInContext], shared: TextCache) -> list[ReplyInContext]:
-        """Return the replies, with made references for those without a human one if the options request it."""
+        """Return the replies, adding generated references where the options request them."""
         lacking = [k for k, reply in enumerate(replies) if reply.reference is None]
         complete = list(replies)
         if lacking and not self.needs_reference:
@@ -176,5 +178,8 @@ class Rade(TrainedMetric):
 
 @lru_cache(maxsize=16)
 def _digest(place: Path, seen: tuple[tuple[Path, int, int], ...]) -> str:
-    """Return a corpus's digest; times and sizes of its files are arguments, so that changed files are read again."""
+    """Return a corpus's digest.
+
+    Modification times and sizes are arguments so that the cache misses when a file changes.
+    """
     return corpus_read(place).digest

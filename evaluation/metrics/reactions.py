@@ -137,7 +137,9 @@ _TITLES = {
 
 
 def sentiment_slope(scores: np.ndarray) -> float:
-    """Compute the least-squares slope of the scores over positions 0, 1, …; NaN with fewer than two of them.
+    """Compute the least-squares slope of the scores over positions 0, 1, ….
+
+    NaN with fewer than two scores.
 
     Args:
         scores: (n,) in order, NaN if undefined; undefined scores keep their position and are skipped.
@@ -156,7 +158,9 @@ def last_score(scores: np.ndarray) -> float:
 
 
 def mean_similarity(vectors: np.ndarray) -> float:
-    """Compute the mean cosine of all pairs of n unit vectors, (n, D); NaN with fewer than two of them.
+    """Compute the mean cosine over all pairs of unit vectors (n, D).
+
+    NaN with fewer than two vectors.
 
     |Σ v|² is n plus twice the sum of the cosines of the pairs.
     """
@@ -168,7 +172,10 @@ def mean_similarity(vectors: np.ndarray) -> float:
 
 
 def taken_up(answer: str, before: str) -> float:
-    """Return the share of an answer's distinct content words that occur in the turn before; NaN if it has none."""
+    """Return the share of an answer's content words that occur in the previous turn.
+
+    Each distinct word counts once; NaN for an answer without content words.
+    """
     answer_words = set(content_words(answer))
     return len(answer_words & set(content_words(before))) / len(answer_words) if answer_words else float("nan")
 

@@ -5,10 +5,10 @@ and the survey of Yeh et al. 2021: tokens by white space, case-sensitive. ROUGE-
 rouge-score: lower case, letters and digits, balanced F. Other implementations give correlations that differ by .05 on
 average, so do not mix their numbers in one table.
 
-METEOR 1.5 of a reply against a person's reply, by its own program in Java. Denkowski and Lavie (2014), "Meteor
-Universal", options `-l en -norm`, per sentence: the variant behind the tables of GRADE, RADE and the survey of Yeh
-et al. 2021. NLTK's METEOR is the definition of 2007 and gives other numbers. The package pycocoevalcap carries the
-program and its table of paraphrases; none of the package's own code is run.
+METEOR 1.5 of a reply against a human reply, computed by the authors' Java program. Denkowski and Lavie (2014), "Meteor
+Universal", options `-l en -norm`, per sentence: the variant behind the tables of GRADE, RADE and the survey of Yeh et
+al. 2021. NLTK implements the 2007 definition, with different numbers. The program and its paraphrase table come from
+the package pycocoevalcap, whose own code is never run.
 """
 
 from __future__ import annotations
@@ -135,8 +135,8 @@ class Rouge(_Overlap):
 def sentence_bleu(response: Sequence[str], *references: Sequence[str]) -> list[float]:
     """Return BLEU-1 … BLEU-4 by COCO-caption's formula for one sentence; never exactly 0.
 
-    With several references, an n-gram counts up to its maximum number in a single reference, and the length is that of
-    the reference closest to the response's, the shorter of two equally close ones.
+    With several references, an n-gram count is clipped at its maximum in a single reference, and the brevity penalty
+    uses the reference closest in length, the shorter one in a tie.
     """
     product, scores = 1.0, []
     _, length = min((abs(len(reference) - len(response)), len(reference)) for reference in references)
@@ -154,7 +154,9 @@ def sentence_bleu(response: Sequence[str], *references: Sequence[str]) -> list[f
 
 
 def rouge_l(response: Sequence[str], *references: Sequence[str]) -> float:
-    """Return (1 + β²) P R / (R + β² P) with β = 1.2 of the longest common subsequence; 0 without a common token.
+    """Return ROUGE-L: the F-measure of the longest common subsequence.
+
+    F = (1 + β²) P R / (R + β² P) with β = 1.2; 0 without a common token.
 
     P and R are each the maximum over the references, possibly of different ones, as in COCO-caption.
     """
@@ -193,12 +195,12 @@ _TRIES = 2
 
 
 class MeteorError(Exception):
-    """Error raised if the program ended, or returned something that is not a number."""
+    """Error for a METEOR process that exited or returned something other than a number."""
 
 
 def meteor_jar() -> Path | None:
     """Return the program's file; None if its package is not installed."""
-    # find_spec of a top-level package looks for its folder and runs none of its code.
+    # find_spec locates a top-level package without importing it.
     spec = importlib.util.find_spec("pycocoevalcap")
     places = (spec.submodule_search_locations or []) if spec else []
     files = [Path(place) / "meteor" / JAR for place in places]
@@ -206,14 +208,17 @@ def meteor_jar() -> Path | None:
 
 
 class _Program:
-    """A running METEOR process, usable from any thread; it ends with this process, because its input closes."""
+    """Thread-safe METEOR process.
+
+    It exits together with this process, because its standard input closes.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._process: subprocess.Popen[str] | None = None
 
     def scores(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
-        """Score (reply, reference) pairs; if the program fails, it is restarted once.
+        """Score (reply, reference) pairs, restarting a failed program once.
 
         Raises:
             MeteorError: if it fails again.
@@ -236,7 +241,7 @@ class _Program:
             statistics = [self._request(f"SCORE ||| {_line(wanted)} ||| {_line(reply)}") for reply, wanted in pairs]
             scores = [float(self._request(" ||| ".join(["EVAL", *statistics])))]
             scores += [float(self._answer()) for _ in pairs]
-            return scores[:-1]  # the last is of all together
+            return scores[:-1]  # the last score is the total
         finally:
             watch.cancel()
 
@@ -277,7 +282,7 @@ class _Program:
 
 
 def _line(text: str) -> str:
-    """Return the text in the form the program's protocol allows: one line without its separator."""
+    """Return the text as one line without the protocol's separator."""
     return " ".join(text.replace("|||", " ").split())
 
 

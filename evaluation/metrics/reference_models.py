@@ -1,9 +1,9 @@
 """Published learned metrics with weights supplied by the researcher: BARTScore and BLEURT.
 
 BARTScore (Yuan et al. 2021, NeurIPS): mean log-likelihood per token of one text given another, by an encoder-decoder;
-reference → reply is its precision, reply → reference its recall, and context → reply needs no reference. BLEURT
-(Sellam et al. 2020, ACL): a regression on (reference, reply) by an encoder with one output, in the form that
-transformers loads. No weights come with Confab; without them both say so.
+reference → reply is its precision, reply → reference its recall, and context → reply needs no reference. BLEURT (Sellam
+et al. 2020, ACL): a regression on (reference, reply) by an encoder with one output, in the transformers format. Confab
+ships no weights; without them both metrics are unavailable and give that reason.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class LearnedOptions(InputModel):
 
 
 class _Learned(ReplyMetric, ConfiguredMetric):
-    """Metric by a transformers model that must be named."""
+    """Base class of metrics whose transformers model must be configured."""
 
     has_network = True
     licence = CHOSEN_LICENCE
@@ -59,11 +59,11 @@ class _Learned(ReplyMetric, ConfiguredMetric):
         return self._model.unavailable_reason() or self._unfit(self._model.config())
 
     def _unfit(self, config: dict[str, Any]) -> str | None:
-        """Return the reason why a model of this configuration does not fit, or None."""
+        """Return the reason why a model of this configuration is unsuitable, or None."""
         raise NotImplementedError
 
     def _batches(self, kind: str, pairs: Sequence[tuple[str, str]], compute: Any) -> dict[tuple[str, str], float]:
-        """Return a number for each distinct pair, computed in batches of similar length."""
+        """Score each distinct pair, in batches of similar length."""
         assert self._model is not None, "asked although it is unavailable"
         loaded = self._model.load(kind)
         distinct = sorted(dict.fromkeys(pairs), key=lambda pair: len(pair[0]) + len(pair[1]))
@@ -79,7 +79,7 @@ class BartScore(_Learned):
     """BARTScore by an encoder-decoder of your choice; on request."""
 
     kind = "bart_score"
-    version = "2"  # too long a context loses its beginning
+    version = "2"  # a context that is too long is truncated at the start
     usual_title = "BARTScore"
     reads_reference = True
     needs = ("an encoder-decoder (BART)", "a reference for precision and recall")
@@ -151,7 +151,7 @@ class Bleurt(_Learned):
         )
 
     def _unfit(self, config: dict[str, Any]) -> str | None:
-        n = len(config.get("id2label", ("", "")))  # transformers leaves the usual two unsaid
+        n = len(config.get("id2label", ("", "")))  # transformers omits the default number of labels, two
         return None if n == 1 else f"its model has {n} outputs; a BLEURT checkpoint has one"
 
     def score(self, replies: Sequence[ReplyInContext], shared: TextCache) -> dict[str, np.ndarray]:
@@ -161,7 +161,10 @@ class Bleurt(_Learned):
 
 
 def _mean_log_likelihoods(loaded: Any, pairs: Sequence[tuple[str, str]]) -> list[float]:
-    """Return the mean log-likelihood per token of each second text given the first; NaN without tokens."""
+    """Return the mean log-likelihood per token of each text given another.
+
+    Each pair is (given text, scored text); NaN for a scored text without tokens.
+    """
     import torch
 
     def tokens(texts: list[str], cut: str) -> Any:
@@ -170,7 +173,7 @@ def _mean_log_likelihoods(loaded: Any, pairs: Sequence[tuple[str, str]]) -> list
             texts, padding=True, truncation=True, max_length=most_tokens(loaded), return_tensors="pt"
         ).to(loaded.device)
 
-    # Of a context that is too long the oldest goes, of a text that is scored its end.
+    # Truncate long contexts at the start and long scored texts at the end.
     source, target = tokens([a for a, _ in pairs], "left"), tokens([b for _, b in pairs], "right")
     labels = target["input_ids"].masked_fill(target["attention_mask"] == 0, -100)
     with torch.inference_mode():

@@ -1,17 +1,16 @@
 """Vector similarity with a human reply: BERTScore and embedding matches.
 
-BERTScore of a reply against a person's reply (Zhang et al. 2020, "BERTScore", ICLR), without idf weights. Precision
-is the mean over the reply's tokens of the best cosine with a token of the reference, recall the reverse, and the
-score their harmonic mean. As in the authors' code, the marks at both ends may be matched but are not averaged over;
-its rescaling by a baseline is affine and changes no correlation within one data set. The published English figures
-are those of roberta-large, layer 17; the encoder that comes with Confab is MiniLM, and its score is named so.
+BERTScore of a reply against a human reply (Zhang et al. 2020, "BERTScore", ICLR), without idf weights. Precision is the
+mean over the reply's tokens of the best cosine with a token of the reference, recall the reverse, and the score their
+harmonic mean. As in the authors' code, the special tokens at both ends can be matched but are excluded from the
+averages. The authors' baseline rescaling is affine, so it does not affect correlations within a data set; it is
+omitted. Published English results use roberta-large, layer 17; Confab ships MiniLM, and the score's title says so.
 
-Similarity of a reply to a person's reply by word vectors: average, extrema and greedy matching. Liu et al. (2016),
-"How NOT to evaluate your dialogue system", against a reference. Published tables have word2vec or GloVe, which
-`metrics.yaml` names by their file; without one the vectors are those of the metric `word_coherence`, distilled from
-the sentence encoder. With `encoder` they are those of its tokens, each in its text, as Dziri et al. (2019) have
-ELMo's and BERT's. Words without a vector are skipped; with none left on a side the score is 0 by definition, and
-that is counted.
+Word-vector similarity of a reply to a human reply: average, extrema and greedy matching. Liu et al. (2016), "How NOT to
+evaluate your dialogue system", against a reference. Published results use word2vec or GloVe, which can be configured by
+file in `metrics.yaml`; by default the vectors are those of `word_coherence`, distilled from the sentence encoder. With
+`encoder`, contextual token vectors are used, as Dziri et al. (2019) use those of ELMo and BERT. Words without a vector
+are skipped. If a text has none left, the score is 0 by definition; such replies are counted.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ _ROWS = 16
 
 
 class EncoderTokenVectors(LocalModel):
-    """An encoder's vectors of a text's tokens.
+    """Contextual token vectors of an encoder.
 
     Args:
         model: a folder or the hub id of a downloaded model; `MINILM` for the encoder shipped with Confab.
@@ -72,7 +71,9 @@ class EncoderTokenVectors(LocalModel):
         return super().load(kind)
 
     def vectors(self, texts: Sequence[str], *, unit: bool = True) -> list[tuple[np.ndarray, np.ndarray]]:
-        """Return for each text its (n, D) token vectors, and an (n,) mask of tokens that belong to the text.
+        """Return each text's token vectors (n, D) and its mask (n,).
+
+        The mask is True for tokens of the text and False for special tokens.
 
         Args:
             unit: True to normalise the vectors to length 1.
@@ -107,7 +108,7 @@ class EncoderTokenVectors(LocalModel):
 
 
 def _with_leading_blank(tokenizer: Any, text: str) -> str:
-    """Return the text in the form the authors' code gives to RoBERTa and GPT-2: with a leading space.
+    """Prepend the space that the authors' code adds for RoBERTa and GPT-2.
 
     Their vocabularies include the space before a word within a text, so without it the first word would be a different
     token than the same word elsewhere.
@@ -119,7 +120,10 @@ def _with_leading_blank(tokenizer: Any, text: str) -> str:
 def bert_score(
     reply: tuple[np.ndarray, np.ndarray], reference: tuple[np.ndarray, np.ndarray]
 ) -> tuple[float, float, float]:
-    """Return precision, recall and F of two texts' token vectors; NaN if a side has no token of its own."""
+    """Return precision, recall and F of two texts' token vectors.
+
+    NaN if a text has only special tokens.
+    """
     (x, own_x), (y, own_y) = reply, reference
     if not own_x.any() or not own_y.any():
         return float("nan"), float("nan"), float("nan")
@@ -144,11 +148,11 @@ class BertScoreOptions(InputModel):
 
 @register_metric
 class BertScore(ReplyMetric, ConfiguredMetric):
-    """BERTScore of a reply and one reference; by MiniLM if no encoder is chosen, and named accordingly; on request."""
+    """BERTScore of a reply and one reference, by default with MiniLM; on request."""
 
     has_network = True
     kind = "bert_score"
-    version = "2"  # RoBERTa's first word has a blank before it
+    version = "2"  # RoBERTa's first word gets a leading space
     usual_title = "BERTScore"
     options_type = BertScoreOptions
     options: BertScoreOptions | None
@@ -192,7 +196,7 @@ class BertScore(ReplyMetric, ConfiguredMetric):
 
     def score(self, replies: Sequence[ReplyInContext], shared: TextCache) -> dict[str, np.ndarray]:
         texts = list(dict.fromkeys(t for r in replies for t in (r.response, r.reference or "")))
-        # Without an entry in metrics.yaml the run says where it computes.
+        # Without an entry in metrics.yaml, the run's device is used.
         vectors = self._vectors if self.options else self._vectors.on(shared.device)
         known = dict(zip(texts, vectors.vectors(texts), strict=True))
         scores = np.array([bert_score(known[r.response], known[r.reference or ""]) for r in replies])
@@ -228,10 +232,10 @@ class EmbeddingMatchOptions(InputModel):
 
 @register_metric
 class EmbeddingMatch(ReplyMetric, ConfiguredMetric):
-    """Embedding average, extrema and greedy matching of a reply and one reference; on request."""
+    """Embedding average, extrema and greedy matching with one reference; on request."""
 
     kind = "embedding_match"
-    version = "2"  # 0 where a side has no word with a vector
+    version = "2"  # 0 if a text has no word with a vector
     usual_title = "Embedding match"
     options_type = EmbeddingMatchOptions
     options: EmbeddingMatchOptions | None

@@ -1,4 +1,6 @@
-"""Registry of the metrics in this folder and in `metrics.yaml`, and computation of several over many conversations.
+"""Registry of metrics, and their joint computation over conversations.
+
+It holds the metrics in this folder and in `metrics.yaml`.
 
 Metrics that need parameters are entries of a YAML list:
 
@@ -34,7 +36,7 @@ metric_kinds: Registry[YamlEntryKind[Metric]] = Registry("kind of metric", "eval
 
 
 def register_metric(cls: C) -> C:
-    """Decorate a class: instantiate it without arguments and register the metric.
+    """Register the decorated class as a metric, instantiated without arguments.
 
     A metric with options also becomes a kind, from which `metrics.yaml` can make others.
     """
@@ -59,7 +61,9 @@ def metric_get(name: str) -> Metric:
 
 
 def metric_and_columns(name: Metric | str, level: Level = "turn") -> tuple[Metric, tuple[str, ...]]:
-    """Return the metric, or the one with the column of this name, and the requested columns; none for all.
+    """Return the metric with this name or column, and the requested columns.
+
+    An empty selection of columns means all of them.
 
     Args:
         level: of the columns.
@@ -79,7 +83,7 @@ def metric_and_columns(name: Metric | str, level: Level = "turn") -> tuple[Metri
 
 
 def metric_defaults() -> list[Metric]:
-    """Return the default metrics that work here, computed if no metrics are named."""
+    """Return the available default metrics, used if no metrics are named."""
     return [metric for metric in metrics if getattr(metric, "default", True) and metric.unavailable_reason() is None]
 
 
@@ -101,7 +105,7 @@ Progress = Callable[[int, int], None]
 
 
 class MetricUnavailable(Exception):
-    """Error for a requested metric that cannot be computed here; the message gives the reason."""
+    """Error for a requested metric that is unavailable; the message gives the reason."""
 
 
 def compute_batches(
@@ -112,13 +116,13 @@ def compute_batches(
     batch: int = BATCH,
     shared: TextCache | None = None,
 ) -> Iterator[dict[str, MetricTable]]:
-    """Compute metrics batch by batch, yielding each batch's tables as soon as they are ready.
+    """Compute metrics in batches, yielding each batch's tables when ready.
 
     Args:
         conversations: with unique ids.
         metrics: metrics or their names.
         self_play: see `Metric.compute`.
-        batch: number of conversations computed together. It affects how often results arrive, never the numbers.
+        batch: number of conversations computed together. It affects how often results arrive, never the values.
         shared: texts encoded so far; by default a new cache for this run.
 
     Yields:
@@ -155,21 +159,21 @@ def compute_all(
         progress: called with (conversations done, total conversations) after each batch.
 
     Returns:
-        One table per metric name, the conversations in the order given.
+        One table per metric name, with the conversations in input order.
     """
     parts: list[dict[str, MetricTable]] = []
     for tables in compute_batches(conversations, metrics, self_play=self_play, batch=batch, shared=shared):
         parts.append(tables)
         if progress is not None:
             progress(min(len(parts) * batch, len(conversations)), len(conversations))
-    if not parts:  # an empty table has the declared columns too
+    if not parts:  # an empty table also has the declared columns
         chosen = [metric_get(m) if isinstance(m, str) else m for m in metrics]
         return {metric.name: metric.compute([], self_play=self_play) for metric in chosen}
     return {name: joined([tables[name] for tables in parts]) for name in parts[0]}
 
 
 def joined(tables: Sequence[MetricTable]) -> MetricTable:
-    """Concatenate tables of one metric for different conversations."""
+    """Concatenate a metric's tables of different conversations."""
     import pandas as pd
 
     if len(tables) == 1:

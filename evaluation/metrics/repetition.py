@@ -1,4 +1,4 @@
-"""Repetition of the bot's own words and meanings, and of its words by the participant.
+"""Repetition by the bot, in words and meaning, and by the participant.
 
 Conversation repetition, utterance repetition and word similarity come from the released code (fact sheet section 1.6);
 utterance repetition raises an error there and is implemented here as intended. Self-repetition, the share of a turn's
@@ -24,7 +24,7 @@ _NO_WORD = "the text contains no content word"
 
 
 def conversation_repetition(earlier: set[str], text: str) -> int:
-    """Return −|content words of the text that are among the earlier ones|, each counted once; at most 0."""
+    """Return minus the number of distinct content words used before; at most 0."""
     return -len(earlier.intersection(content_words(text)))
 
 
@@ -188,7 +188,7 @@ class SelfSimilarity(MetricDefaults):
                     continue
                 x = np.stack([vectors[i] for i in conversation_turns.tolist()])
                 for k in range(1, len(conversation_turns)):
-                    # Row by row: all pairs at once would fill the memory of a conversation of 10,000 turns.
+                    # Row by row: the full matrix of a conversation with 10,000 turns would not fit in memory.
                     values[conversation_turns[k]] = min(1.0, float((x[:k] @ x[k]).max()))
         missed = np.isnan(values[layout.bot]).any()
         return Measured(

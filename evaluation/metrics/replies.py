@@ -1,11 +1,13 @@
-"""Turn-level metrics: score one reply in its context, optionally against a human reply.
+"""Turn-level metrics, which score one reply in its context.
+
+Some also compare it with a human reply.
 
 Derive from `ReplyMetric`, declare `columns` (`per_turn`) and write `score`. The same class then works on rated items
 (`evaluation/metric_agreement.py`) and on conversations, where every bot turn is a reply to the turns before it and the
 conversation's value is the mean over them. Conversations have no references, so a metric that needs one is undefined
 there and gives the reason.
 
-`item_scores` scores items by any metric, these and all others, which then see the item as a short conversation.
+`item_scores` scores items by any metric; one that is not a `ReplyMetric` receives the item as a short conversation.
 """
 
 from __future__ import annotations
@@ -34,11 +36,11 @@ class ReplyMetric(MetricDefaults):
 
     Attributes:
         needs_reference: True if it compares the reply with a human reply.
-        reads_reference: True if some of its columns do so, or can.
+        reads_reference: True if some of its columns use a reference, required or optional.
         reference_columns: columns that are undefined without a reference.
         over_references: score of a reply with several references: the "best" score, or the "mean".
         needs_context: True if it is undefined for a reply that opens a conversation.
-        reads_tokens: True if it reads texts as published, including "I ' m"; others read normal spelling.
+        reads_tokens: True if it reads the published tokenisation ("I ' m"); other metrics read normal spelling.
         window: number of context utterances it reads; None for all.
     """
 
@@ -52,7 +54,7 @@ class ReplyMetric(MetricDefaults):
     window: int | None = None
 
     def score(self, replies: Sequence[ReplyInContext], shared: TextCache) -> Mapping[str, np.ndarray]:
-        """Score distinct, non-blank replies, each with everything the metric needs.
+        """Score distinct, non-blank replies that have all required inputs.
 
         Returns:
             For each turn-level column (N,), NaN if undefined.
@@ -60,11 +62,14 @@ class ReplyMetric(MetricDefaults):
         raise NotImplementedError
 
     def together(self, replies: Sequence[ReplyInContext]) -> Mapping[str, float]:
-        """Score one reply by several references, by column, if this is neither the best nor the mean of scores."""
+        """Score one reply against several references, by column.
+
+        Override it if the score is neither the best nor the mean of single scores.
+        """
         return {}
 
     def over_all(self, scores: Mapping[str, np.ndarray]) -> Mapping[str, np.ndarray]:
-        """Return the columns that depend on all replies scored together; `score` leaves them NaN.
+        """Return the columns that depend on all replies; `score` leaves them NaN.
 
         Args:
             scores: by column, (N,) of all these replies.
@@ -72,7 +77,7 @@ class ReplyMetric(MetricDefaults):
         return {}
 
     def remarks(self, scores: Mapping[str, np.ndarray]) -> dict[str, int]:
-        """Return the number of scored replies by remark, for replies scored on less input than others."""
+        """Count replies by remark, such as being scored on truncated input."""
         return {}
 
     @property
@@ -89,7 +94,7 @@ class ReplyMetric(MetricDefaults):
         return ReplyInContext(context, response, reference if keeps else None)
 
     def lacking(self, reply: ReplyInContext, column: str = "") -> str | None:
-        """Return the reason why a reply cannot be scored, or has no value in this column; otherwise None."""
+        """Return the reason for a missing score or column value, or None."""
         if blank(reply.response):
             return BLANK
         if reply.reference is None and (self.needs_reference or column in self.reference_columns):
@@ -99,7 +104,7 @@ class ReplyMetric(MetricDefaults):
         return None
 
     def scored(self, replies: Sequence[ReplyInContext], shared: TextCache) -> dict[str, np.ndarray]:
-        """Score replies, equal ones once; NaN for those that lack something."""
+        """Score replies, identical ones once; NaN for those lacking an input."""
         seen = [self.seen(reply) for reply in replies]
         complete = [reply for reply in dict.fromkeys(seen) if self.lacking(reply) is None]
         scores = {name: np.full(len(replies), np.nan) for name in self.turn_columns}
@@ -134,15 +139,17 @@ def item_scores(
     batch: int = BATCH,
     progress: Progress | None = None,
 ) -> dict[str, np.ndarray]:
-    """Score replies by a metric, equal ones once, in batches grouped by context and ordered by length.
+    """Score replies by any metric, identical ones once.
+
+    Batches are grouped by context and ordered by length.
 
     Args:
         replies: in any order.
         progress: called with (replies done, total replies) after each batch.
 
     Returns:
-        For each turn-level column of the metric that can describe a reply (N,), NaN if undefined, main column first.
-        Columns without any value are left out, unless all are.
+        (N,) for each turn-level column that can describe a reply, main column first, NaN if undefined. Columns without
+        any value are omitted, unless all are empty.
     """
     distinct = list(dict.fromkeys(replies))
     order = sorted(range(len(distinct)), key=lambda k: _place(distinct[k]))
@@ -176,7 +183,9 @@ def missing_reasons(
     was_scored: np.ndarray,
     shared: TextCache,
 ) -> list[str | None]:
-    """Return the reason why each reply has no value in a column; None if it has one or no reason is known.
+    """Return each reply's reason for a missing value in a column.
+
+    None if the reply has a value or the reason is unknown.
 
     A metric of conversations is recomputed individually for each reply without a value.
 
@@ -205,7 +214,7 @@ def _place(reply: ReplyInContext) -> tuple[int, tuple[str, ...], int]:
 
 
 def _as_conversations(metric: Metric, replies: Sequence[ReplyInContext], shared: TextCache) -> dict[str, np.ndarray]:
-    """Compute a metric on conversations that end with the bot's reply, and return the values of the last turn."""
+    """Score replies as the last turns of short conversations."""
     conversations = [_conversation_of(reply, str(k)) for k, reply in enumerate(replies)]
     turns = metric.compute(conversations, shared=shared).turns
     last = np.cumsum([len(conversation.turns) for conversation in conversations]) - 1

@@ -1,18 +1,20 @@
-"""RUBER, BERT-RUBER and PONE: fit of a reply to its context, and similarity to a human reply.
+"""RUBER, BERT-RUBER and PONE: fit of a reply to its context.
 
-Lan et al. 2020, "PONE: A Novel Automatic Evaluation Metric for Open-Domain Generative Dialogue Systems", ACM TOIS.
-The network is `evaluation/models/pone.py`, its training `evaluation/training/metrics/pone.py`. On another encoder
-than the papers' it is named `-lite`. `pone_pmi` adds the pointwise mutual information of the reply under a language
-model: both estimate how much likelier the reply is here than anywhere. PONE-lite, which comes with Confab
-(`evaluation/shipped/pone-lite-open-full`), is never shown as PONE; `docs/research/pone_rade.md` has its figures.
+RUBER and BERT-RUBER also measure similarity to a human reply.
 
-Tao et al. 2018, "RUBER: An Unsupervised Method for Automatic Evaluation of Open-Domain Dialog Systems", AAAI;
-Ghazarian et al. 2019, "Better Automatic Evaluation of Open-Domain Dialogue Systems with Contextualized Embeddings",
-NeuralGen. Both are special cases of PONE's scorer (`evaluation/models/pone.py`), trained by `train_metric`: this
-unreferenced part needs no reference. The referenced part is the cosine of the vectors of reply and reference: of
-RUBER the greatest and smallest values of their word vectors, of BERT-RUBER the encoder's. The blend scales each part
-to 0 … 1 over the replies that are scored together and takes the lower one, so that it says nothing of a single reply,
-and nothing where there is no reference.
+Lan et al. 2020, "PONE: A Novel Automatic Evaluation Metric for Open-Domain Generative Dialogue Systems", ACM TOIS. The
+network is `evaluation/models/pone.py`, its training `evaluation/training/metrics/pone.py`. With an encoder other than
+the paper's it is named `-lite`. `pone_pmi` adds the pointwise mutual information of the reply under a language model:
+both estimate how much likelier the reply is in this context than in any other. PONE-lite, shipped with Confab
+(`evaluation/shipped/pone-lite-open-full`), is always labelled as a lite version; its results are in
+`docs/research/pone_rade.md`.
+
+Tao et al. 2018, "RUBER: An Unsupervised Method for Automatic Evaluation of Open-Domain Dialog Systems", AAAI; Ghazarian
+et al. 2019, "Better Automatic Evaluation of Open-Domain Dialogue Systems with Contextualized Embeddings", NeuralGen.
+Both are special cases of PONE's scorer (`evaluation/models/pone.py`), trained by `train_metric`; this is their
+unreferenced part. The referenced part is the cosine of two vectors, of reply and reference: for RUBER the maxima and
+minima of word vectors, for BERT-RUBER the encoder's vectors. The blend scales each part to 0 … 1 over the replies that
+are scored together and takes the minimum, so it is undefined for a single reply or without a reference.
 """
 
 from __future__ import annotations
@@ -38,7 +40,7 @@ ROWS = 256
 
 
 class PoneScores(TrainedMetric):
-    """Base of all metrics with PONE's network: the scores of a checkpoint."""
+    """Base class of the metrics that use a checkpoint of PONE's network."""
 
     needs_context = True
     languages = ("en",)
@@ -48,7 +50,7 @@ class PoneScores(TrainedMetric):
         if self.options is None or super().unavailable_reason():
             return
         checkpoint = self.checkpoint
-        # Of the manifest as it is: reading the config would load the network's code, and torch.
+        # Read the manifest directly: parsing the config would import the network's code and torch.
         self.window = int(checkpoint.manifest.config["options"].get("window", 1))
         licences = checkpoint.manifest.facts.get("licences") or ["not stated"]
         self.licence = f"of the training text: {', '.join(licences)}"
@@ -121,7 +123,7 @@ class Pone(PoneScores):
 
 @register_metric
 class PonePmi(WithPmi, PoneScores):
-    """Average of PONE and mutual information, each in its own standard deviations; on request."""
+    """Average of PONE and mutual information, both standardised; on request."""
 
     kind = "pone_pmi"
     trained = "pone"
@@ -148,7 +150,7 @@ class RuberOptions(TrainedOptions):
 
 
 class _Ruber(PoneScores):
-    """Both parts and their blend.
+    """Unreferenced part, referenced part and their blend.
 
     Attributes:
         trained_options: training options that produce this metric.
@@ -229,7 +231,7 @@ class _Ruber(PoneScores):
             pairs = [(replies[k].response, replies[k].reference or "") for k in indices]
             like[indices] = self.likeness(pairs, shared)
         return {
-            self._blend: np.full(len(replies), np.nan),  # by `over_all`
+            self._blend: np.full(len(replies), np.nan),  # computed in `over_all`
             self._fit: 1 / (1 + np.exp(-self.logits(replies, shared))),
             self._like: like,
         }
@@ -277,7 +279,10 @@ class Ruber(_Ruber):
 
 @register_metric
 class BertRuber(_Ruber):
-    """BERT-RUBER by a checkpoint; on request. Its main column is the unreferenced part, as in PONE's tables."""
+    """BERT-RUBER by a checkpoint; on request.
+
+    Its main column is the unreferenced part, as in PONE's tables.
+    """
 
     kind = "bert_ruber"
     usual_title = "BERT-RUBER"
@@ -295,7 +300,7 @@ class BertRuber(_Ruber):
 
 
 def _cosines(pairs: Sequence[tuple[np.ndarray, np.ndarray]]) -> np.ndarray:
-    """Return (N,) cosines; 0 if a vector is all zeros, for a text without a known word."""
+    """Return cosines (N,), 0 for a text without a known word."""
     x, y = (np.stack([pair[k] for pair in pairs]).astype(float) for k in (0, 1))
     lengths = np.linalg.norm(x, axis=1) * np.linalg.norm(y, axis=1)
     cosines = (x * y).sum(axis=1) / np.where(lengths > 0, lengths, 1)

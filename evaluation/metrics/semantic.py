@@ -32,7 +32,10 @@ if TYPE_CHECKING:
 
 
 def similarity_columns(prefix: str, encoder_title: str = "") -> tuple[Column, ...]:
-    """Return the columns of a sentence encoder; `encoder_title` is appended to titles, "" for the default one."""
+    """Return a sentence encoder's columns, with `encoder_title` appended to the titles.
+
+    `encoder_title` is "" for the default encoder.
+    """
     suffix = f" ({encoder_title})" if encoder_title else ""
     return (
         *per_turn(
@@ -174,7 +177,7 @@ class InferSentSimilarity(SimilarityFamily, ConfiguredMetric):
 ROWS = 500_000
 """Default number of the most frequent words used from a file of word vectors."""
 
-# Titles differ in their first words: plots cut them at the end.
+# Titles must differ in their first words because plots truncate the end.
 _FORMULAS = {
     "average": ("Average word coherence", "Cosine of the mean word vectors."),
     "extrema": (
@@ -193,7 +196,10 @@ _FORMULAS = {
 
 
 def coherence_columns(prefix: str, vectors_title: str = "") -> tuple[Column, ...]:
-    """Return the columns of a set of word vectors; `vectors_title` is appended to titles, "" for the default one."""
+    """Return the columns of word vectors, with `vectors_title` appended to the titles.
+
+    `vectors_title` is "" for the default vectors.
+    """
     return tuple(
         column
         for kind, (title, formula) in _FORMULAS.items()
@@ -216,7 +222,7 @@ class WordCoherenceFamily(MetricDefaults):
     prefix: str
 
     def vectors(self) -> StaticWordVectors:
-        """Return the word vectors, ready to be looked up."""
+        """Return the word vectors, loaded if necessary."""
         raise NotImplementedError
 
     def measure(self, layout: Layout, shared: TextCache) -> Measured:

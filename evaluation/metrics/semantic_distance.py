@@ -1,13 +1,15 @@
-"""Semantic distance of a reply from preceding turns, larger for dull replies: SS of DialogEntailment.
+"""Semantic distance of a reply from preceding turns, larger for dull replies.
+
+This is SS of DialogEntailment.
 
 Dziri, Kamalloo, Mathewson and Zaiane (2019), "Evaluating Coherence in Dialogue Systems using Entailment", NAACL,
 section 5.2:
 
     D(r, H) = (1 − cos(v_r, v_H)) · (1 + log10((2 + n) / (2 + m)))
 
-n counts the words of the reply that are neither stop words nor marks, m those of them outside its dull phrases. The
-paper's vectors are ELMo's, BERT's or the Universal Sentence Encoder's; here they are those of Confab's sentence
-encoder, or of the one that `metrics.yaml` names.
+n is the number of words in the reply without stop words and punctuation, m the number of these outside dull phrases.
+The paper takes its vectors from ELMo, BERT or the Universal Sentence Encoder; here they come from Confab's sentence
+encoder or the one configured in `metrics.yaml`.
 """
 
 from __future__ import annotations
@@ -44,7 +46,10 @@ _COLUMNS = {
 
 
 def dull_replies(path: Path | None = None) -> tuple[str, ...]:
-    """Return the patterns of dull replies in a file, by default Confab's own list; lines with # are comments."""
+    """Read patterns of dull replies from a file, by default Confab's list.
+
+    Lines that begin with # are comments.
+    """
     text = (path or Path(__file__).with_name("dull_replies.txt")).read_text(encoding="utf-8")
     lines = (line.strip() for line in text.splitlines())
     return tuple(line for line in lines if line and not line.startswith("#"))
@@ -73,7 +78,10 @@ NO_WORD = "the reply contains no word"
 
 @register_metric
 class SemanticDistance(ReplyMetric, ConfiguredMetric):
-    """Distances of a reply from the last utterance, the last two, the last but one and the history; and its echo."""
+    """Distances of a reply from the preceding turns, and its echo.
+
+    The turns are the last utterance, the last two, the last but one, and the whole history.
+    """
 
     has_network = True
     kind = "semantic_distance"
@@ -174,7 +182,7 @@ def dull_factor(tokens: Sequence[str], patterns: Sequence[str]) -> float:
 
 
 def words_beside_dull(tokens: Sequence[str], patterns: Sequence[str]) -> list[str]:
-    """Return the tokens of a reply outside dull phrases; all of them if it matches no pattern.
+    """Return the tokens of a reply outside dull phrases.
 
     If several patterns match, the one that leaves the fewest tokens is used.
     """
@@ -190,7 +198,7 @@ def words_beside_dull(tokens: Sequence[str], patterns: Sequence[str]) -> list[st
 
 @lru_cache(maxsize=4096)
 def _expression(pattern: str) -> re.Pattern[str]:
-    """Return the regular expression of a pattern, with a group of one or more tokens for each slot."""
+    """Compile a pattern; each slot becomes a group of one or more tokens."""
     parts = [r"(\S+(?: \S+)*)" if part == _SLOT else re.escape(part) for part in pattern.split()]
     return re.compile(" ".join(parts))
 
@@ -204,7 +212,10 @@ def _is_word(token: str) -> bool:
 
 
 def _echo(response: Sequence[str], *context: Sequence[str]) -> float:
-    """Return the largest share of the reply's words found in one utterance; NaN for a reply of punctuation only."""
+    """Return the largest share of the reply's words found in one utterance.
+
+    NaN for a reply of punctuation only.
+    """
     words = {token for token in response if any(map(str.isalnum, token))}
     if not words:
         return float("nan")

@@ -1,16 +1,16 @@
 """Table of the 2019 code, and every quantity computed from it.
 
 Normalisers and rewards as in the released code (fact sheet section 1.6). They depend on all rows of all bots, so they
-belong to the analysis of one table and never to a stored metric, whose value must not depend on other rows.
+belong to the analysis of one table. A stored metric's value must not depend on other rows.
 
-A row is a message, the bot's response and the message that follows; self-play is written as T rows with
-Message = m_t, Response = m_{t+1}, the last response empty (Ghandeharioun et al. 2019, fact sheet sections 0,
-1.2–1.6 and 2). The quirks, which the metrics of the other files do not have: the last row of a conversation
-takes part with the empty text (encoded as "_") or with a forced 0, an undefined slope and a pair without word
-vectors count 0, words are split at single blanks and cut at 30, laughter at 4, greedy matching looks one way.
+A row is a message, the bot's response and the message that follows; self-play is written as T rows with Message = m_t,
+Response = m_{t+1}, the last response empty (Ghandeharioun et al. 2019, fact sheet sections 0, 1.2–1.6 and 2). Quirks
+that the other metric modules do not share: the last row of a conversation is included with an empty text (encoded as
+"_") or a forced 0; an undefined slope and a pair without word vectors count as 0; words are split at single spaces and
+counted up to 30, laughter up to 4; greedy matching runs in one direction only.
 
-Stand-ins for what cannot be shipped: the default emotion encoder for DeepMoji, the default sentence encoder for
-InferSent, its static word vectors for word2vec; pass others where you have them.
+Substitutes for models that cannot be shipped: the default emotion encoder for DeepMoji, the default sentence encoder
+for InferSent, its static word vectors for word2vec. Callers can pass the originals instead.
 """
 
 from __future__ import annotations
@@ -39,12 +39,15 @@ if TYPE_CHECKING:
 
 
 def zscore(values: np.ndarray, *, epsilon: float = 0.0) -> np.ndarray:
-    """Compute (x − mean) / (std + ε) with the population std of the defined values; NaN where that is 0/0."""
+    """Compute (x − mean) / (std + ε) over the defined values; NaN for 0/0.
+
+    std is the population standard deviation.
+    """
     defined = values[~np.isnan(values)]
     if not len(defined):
         return np.full(len(values), np.nan)
     spread = float(np.std(defined)) + epsilon
-    # A constant column has no z; rounding must not give it one.
+    # A constant column has no z-score; rounding errors must not create one.
     if np.ptp(defined) == 0 and epsilon == 0:
         return np.full(len(values), np.nan)
     return (values - float(np.mean(defined))) / spread
@@ -60,7 +63,10 @@ def min_max(values: np.ndarray) -> np.ndarray:
 
 
 def length_reward(n_rows: int, gamma: float = 0.95) -> np.ndarray:
-    """Turn a conversation's length into rewards: n·γ^(n−2−t) for row t (from 0), 0 for the last row: (n,)."""
+    """Compute the rewards (n,) for a conversation's length.
+
+    n·γ^(n−2−t) for row t, counted from 0; 0 for the last row.
+    """
     rewards = n_rows * gamma ** (n_rows - 2.0 - np.arange(n_rows))
     rewards[-1:] = 0.0
     return rewards
@@ -74,7 +80,7 @@ _EMOJI = regex.compile(r"[\p{Extended_Pictographic}\p{Emoji_Modifier}\p{Regional
 
 @dataclass(frozen=True, slots=True)
 class TableRows2019:
-    """Rows of all conversations, one after another, R in total.
+    """Concatenated rows of all conversations, R in total.
 
     Attributes:
         conversation_of: (R,) conversation of each row.
@@ -94,7 +100,7 @@ class TableRows2019:
 
     @classmethod
     def from_conversations(cls, conversations: Sequence[Conversation], *, self_play: bool = False) -> TableRows2019:
-        """Write conversations as rows; of several turns in a row by one speaker, the last is used.
+        """Convert conversations to rows, using the last turn of a speaker's run.
 
         Final messages without a bot reply have no row, as in the released table.
         """
@@ -135,7 +141,7 @@ class TableRows2019:
 
 
 def cleaned(response: str) -> str:
-    """Clean a response like the released code: remove emoji and spaces before it."""
+    """Remove emoji and the space before them, like the released code."""
     return _EMOJI.sub("", response).lstrip()
 
 
@@ -146,7 +152,9 @@ def row_values(
     feelings: EmotionSource | None = None,
     vectors: StaticWordVectors | None = None,
 ) -> dict[str, np.ndarray]:
-    """Compute the raw quantities of every row, in the order of the fact sheet: name to (R,), never NaN.
+    """Compute each row's raw quantities (R,) by name, never NaN.
+
+    The order is that of the fact sheet.
 
     Args:
         feelings: source of the sentiment; the default emotion encoder if None.
@@ -246,7 +254,9 @@ def table_2019(
     vectors: StaticWordVectors | None = None,
     shared: TextCache | None = None,
 ) -> pd.DataFrame:
-    """Make the 2019 table of these conversations, with columns normalised over all its rows (`…_z`, `…_minmax`).
+    """Build the 2019 table of these conversations.
+
+    The columns `…_z` and `…_minmax` are normalised over all its rows.
 
     Returns:
         One row per row of the released table, with `chat_id`, `message`, `response` and all quantities; those of a
@@ -272,7 +282,10 @@ def table_2019(
 
 
 def question_substring(text: str) -> float:
-    """Return 1 if the text has a question mark and the letters of a question word, otherwise 0 (later variant)."""
+    """Return 1 for a question mark plus a question word as substring.
+
+    Otherwise 0; a later variant of the released code.
+    """
     return float("?" in text and any(word in text.lower() for word in QUESTION_WORDS))
 
 
@@ -291,7 +304,10 @@ def _coherences(
     vectors: StaticWordVectors,
     tokenise: Callable[[str], Sequence[str]],
 ) -> dict[str, np.ndarray]:
-    """Average, extrema and one-directional greedy; 0 if a side has no known word."""
+    """Compute average, extrema and one-directional greedy coherence.
+
+    0 if a text has no known word.
+    """
     similarities = pair_similarities(list(zip(references, samples, strict=True)), vectors, tokenise)
     similarities = np.nan_to_num(similarities)
     return {

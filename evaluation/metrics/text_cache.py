@@ -2,11 +2,11 @@
 
 Metrics of one run share it, so that nothing is computed twice for the same text.
 
-Tokens are those of NLTK.
+NLTK provides the tokens.
 
-Content words are counted by the repetition measures. Fact sheet section 1.6: tokens at white space without stopwords
-(question words stay), punctuation and the endings of contractions. The list of stopwords is our own: the function words
-of English.
+Content words serve the repetition measures. Fact sheet section 1.6: tokens at white space without stopwords (question
+words stay), punctuation and the endings of contractions. The list of stopwords is our own: the function words of
+English.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ MOST_TEXTS = 200_000
 
 
 def blank(text: str) -> bool:
-    """Return True if a text is only white space, which no metric can describe."""
+    """Return True for a text without any visible character."""
     return not text.strip()
 
 
 class TextCache:
     """Cache of results about single texts. Thread-safe.
 
-    A metric calls `once` for any result that another metric or a later batch might need.
+    Metrics call `once` for results that another metric or a later batch may need.
 
     Args:
         device: device of the default sentence encoder ("cpu", "cuda", "cuda:1").
@@ -110,7 +110,7 @@ def tokens(texts: Sequence[str], shared: TextCache) -> list[tuple[str, ...]]:
     """Return the word tokens of each text, case kept.
 
     `nltk.word_tokenize` splits sentences first, with data that must be downloaded; the underlying tokenizer needs none.
-    They differ only for a full stop before another sentence of the same text.
+    The results differ only at a full stop that another sentence of the text follows.
     """
     return shared.once("word tokens", texts, tokenised)
 

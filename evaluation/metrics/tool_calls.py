@@ -1,4 +1,7 @@
-"""Tool calls of a conversation: number, failures and seconds, from the traces of its replies (`chatbots/trace.py`)."""
+"""Tool calls of a conversation: number, failures and seconds.
+
+They come from the traces of its replies (`chatbots/trace.py`).
+"""
 
 from __future__ import annotations
 

@@ -1,13 +1,13 @@
 """Metrics trained with Confab: each checkpoint is a metric.
 
-A kind derives from `TrainedMetric` in its own file. Without a checkpoint it explains how to get one. Shipped
-checkpoints are in `evaluation/shipped`, a researcher's own in the folder `metrics` of the data folder; a folder's name
-is the metric's, with underscores. Any other checkpoint can be named in `metrics.yaml`.
+A kind derives from `TrainedMetric` in its own file. Without a checkpoint it is unavailable and explains how to get one.
+Shipped checkpoints are in `evaluation/shipped`, a researcher's own in `metrics` of the data folder; the metric is named
+after the checkpoint's folder, with underscores. Checkpoints in other places can be configured in `metrics.yaml`.
 
-Mean of a trained metric and mutual information: shared base of `pone_pmi` and `grade_pmi`. Each is centred and
-scaled by its mean and standard deviation over held-out true and false pairs (of the network kept with its
-checkpoint; of mutual information named in the metric's entry, for they are the language model's), then both are
-averaged; nothing is fitted to people's scores.
+`WithPmi` is the base of `pone_pmi` and `grade_pmi`, which average a trained metric and mutual information. Each of the
+two is standardised by its mean and standard deviation over held-out true and false pairs. The network's values are
+stored with its checkpoint; those of mutual information depend on the language model and are part of the metric's entry.
+Nothing is fitted to human ratings.
 """
 
 from __future__ import annotations
@@ -74,7 +74,9 @@ class TrainedOptions(InputModel):
 
 
 class TrainedMetric(ReplyMetric, ConfiguredMetric):
-    """Metric of a checkpoint; derive from it under the learned metric's name and write `score`.
+    """Base class of a checkpoint's metric.
+
+    Derive from it under the learned metric's name and write `score`.
 
     Attributes:
         trained: learned metric whose checkpoints it reads, if different from its own name.
@@ -92,13 +94,13 @@ class TrainedMetric(ReplyMetric, ConfiguredMetric):
         if self.options is not None and self.options.checkpoint in shipped_names():
             self.needs = tuple(need for need in self.needs if need != CHECKPOINT_NEEDED)
         if self.options is not None and self.options.checkpoint.removeprefix(f"{SHIPPED}/") in shipped_names():
-            self.seen_sets = ("grade",)  # designs were compared there
-        self._networks: dict[str, tuple[MetricManifest, Any]] = {}  # by place
+            self.seen_sets = ("grade",)  # the designs were compared on it
+        self._networks: dict[str, tuple[MetricManifest, Any]] = {}  # by position
         self._lock = threading.RLock()
 
     @classmethod
     def is_of(cls, manifest: MetricManifest) -> bool:
-        """Return True if a checkpoint of the metric `trained` is a special case that has this name."""
+        """Return True if the checkpoint is the special case with this name."""
         return False
 
     @property
@@ -138,17 +140,17 @@ class TrainedMetric(ReplyMetric, ConfiguredMetric):
         return checkpoint_missing(checkpoint.folder) or backbone_missing(backbone)
 
     def choose_device(self, device: str) -> str:
-        """Return the device to compute on: the one of its options, else that of the run."""
+        """Return the device of the options, otherwise that of the run."""
         return (self.options.device if self.options else "") or device
 
     def restored(self, device: str) -> Any:
-        """Load its network on this device, once for each checkpoint."""
+        """Load the network on this device, once per checkpoint."""
         from evaluation.training.loop import restored
 
         with self._lock:
             place, checkpoint = self.choose_device(device), self.checkpoint
             manifest, network = self._networks.get(place, (None, None))
-            if manifest != checkpoint.manifest:  # the first use, or trained again since
+            if manifest != checkpoint.manifest:  # first use, or retrained since
                 network = restored(checkpoint, place)
                 self._networks[place] = checkpoint.manifest, network
             return network
@@ -157,7 +159,7 @@ class TrainedMetric(ReplyMetric, ConfiguredMetric):
 def trained_register(folder: Path, device: str = "") -> list[Metric]:
     """Register every checkpoint of a folder as a metric; return the new ones.
 
-    A training named like its kind, such as `grade`, replaces the metric without a checkpoint.
+    A training that is named after its kind, such as `grade`, replaces the placeholder without a checkpoint.
 
     Args:
         folder: folder with one subfolder per training; if it does not exist, there are no metrics.
@@ -177,7 +179,7 @@ def trained_register(folder: Path, device: str = "") -> list[Metric]:
                 name=name, title=manifest.title, checkpoint=str(place), device=device
             )
         except (CheckpointError, ValueError) as error:
-            # Commands write INFO down too, and would name a training of hours each time.
+            # DEBUG, because commands also log INFO and would repeat this message on every run of a long training.
             level = logging.DEBUG if checkpoint_awaited(place) else logging.WARNING
             log.log(level, "%s is left out: %s", place, error)
             continue
@@ -194,12 +196,12 @@ class TrainedLook:
         self._seen: dict[str, tuple[int, ...]] = {}
 
     def look(self, folder: Path, device: str = "") -> None:
-        """Register the folder's checkpoints as metrics if it has changed since the last check.
+        """Register the folder's checkpoints as metrics if the folder has changed.
 
         Args:
             folder, device: as in `trained_register`.
         """
-        # Another thread, or `trained_register` itself, which asks the registry: both take what is there.
+        # Another thread holds the lock, or `trained_register` called the registry; both use the registered metrics.
         if not self._lock.acquire(blocking=False):
             return
         try:
@@ -226,7 +228,7 @@ def _stamp(place: Path) -> tuple[int, ...]:
 
 
 def _kind(manifest: MetricManifest) -> str:
-    """Return the kind of metric that a checkpoint is: the learned metric's, or that of a special case of it."""
+    """Return the metric class of a checkpoint, or of its special case."""
     for kind in metric_kinds:
         metric_type = kind.make
         if (
@@ -289,7 +291,10 @@ class WithPmi(TrainedMetric):
     def network_scores(
         self, replies: Sequence[ReplyInContext], shared: TextCache
     ) -> tuple[np.ndarray, dict[str, np.ndarray]]:
-        """Return (N,) scores before the sigmoid, in standard deviations over held-out pairs; and other columns."""
+        """Return standardised scores (N,) before the sigmoid, and other columns.
+
+        The unit is the standard deviation over held-out pairs.
+        """
 
     @property
     def params(self) -> dict[str, Any]:

@@ -1,7 +1,9 @@
-"""Parser of a judge's answer: the number or letter of its verdict, or the reason for a missing one.
+"""Parser of a judge's answers.
 
-The last label counts (`Rating: 4`, `{"score": 4}`). Without a label there must be exactly one candidate; numbers in a
-description of the scale and counts of things are ignored. Competing numbers or letters are not a verdict.
+The result is the number or letter of the verdict, or the reason for a missing one.
+
+The last label counts (`Rating: 4`, `{"score": 4}`). Without a label there must be exactly one candidate, ignoring
+counts and numbers that describe the scale. Competing numbers or letters do not form a verdict.
 """
 
 from __future__ import annotations
@@ -84,7 +86,7 @@ _LOOKALIKES = str.maketrans("АВΑΒ", "ABAB")
 
 
 class Verdict(NamedTuple):
-    """Verdict of one answer: `label` is one of the answers, or None with the reason in `problem`."""
+    """Verdict of one answer: a `label`, or None with the reason in `problem`."""
 
     label: str | None
     problem: str = ""
@@ -117,7 +119,10 @@ def _clean(text: str) -> str:
 
 
 def _labels(text: str, answers: Sequence[str]) -> Iterator[str]:
-    """Yield the verdicts of a text; several, or an invalid one, are rejected."""
+    """Yield the labelled verdicts of a text.
+
+    The caller rejects several verdicts or an invalid one.
+    """
     read = _read_number if answers[0].isdigit() else _read_letter
     if (data := _last_json(text)) is not None:
         yield from _json_labels(data, answers)
@@ -185,7 +190,7 @@ def _numbers(text: str, answers: Sequence[str]) -> Iterator[str]:
     for match in re.finditer(_NUMBER, text):
         before, after = text[: match.start()], text[match.end() :]
         if (_AFTER_NUMBER.match(after) or _THING.search(before)) and not re.match(r"\s*point 5", after):
-            continue  # a count of things, or the number of a thing
+            continue  # a count ("3 replies") or an ordinal ("reply 3")
         if _HEDGE.search(before) or re.match(r"\s*(?:/|-\s*\d|or\b|out of|of\s+\d|and a half|point)", after):
             yield "none"
         yield match[1]
@@ -227,7 +232,7 @@ def _read_letter(line: str, answers: Sequence[str]) -> str | None:
     ):
         return None
     if begin[1] == "a" and re.match(r"\s+\w", line[begin.end() :]):
-        return None  # an article
+        return None  # the article "a"
     return begin[1].upper()
 
 

@@ -1,8 +1,8 @@
-"""The encoder of text that a learned metric stands on: any transformers encoder, frozen, with adapters, or learning
-whole.
+"""Text encoder of a learned metric: frozen, with adapters, or fully trained.
 
 Adapters are those of `peft` (LoRA, Hu et al. 2022, "LoRA: Low-Rank Adaptation of Large Language Models", ICLR): two
-thin matrices next to each linear layer, so that a checkpoint holds hundreds of kilobytes and not the encoder again.
+low-rank matrices per linear layer, so that a checkpoint takes hundreds of kilobytes instead of a full copy of the
+encoder.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class States(NamedTuple):
     Attributes:
         pooled: (B, H), one vector each.
         tokens: (B, T, H), the last layer.
-        mask: (B, T), 1 where a token stands.
+        mask: (B, T), 1 for tokens and 0 for padding.
     """
 
     pooled: Tensor
@@ -37,10 +37,10 @@ class States(NamedTuple):
 
 
 class Backbone(nn.Module):
-    """An encoder of the transformers library and its tokenizer; a metric's network holds it as a part.
+    """Transformers encoder with its tokenizer, used as a submodule of a metric's network.
 
     Attributes:
-        width: numbers of a state, H.
+        width: dimensions of a state, H.
     """
 
     def __init__(self, model: nn.Module, tokenizer: Any, config: BackboneConfig, width: int) -> None:
@@ -51,7 +51,10 @@ class Backbone(nn.Module):
         self.max_tokens = min(config.max_tokens, limit or config.max_tokens)
 
     def forward(self, first: Sequence[str], second: Sequence[str] | None = None) -> States:
-        """Encode texts, or pairs of texts as two segments; of a pair that is too long the longer text is cut."""
+        """Encode texts, or pairs of texts as two segments.
+
+        In a pair that is too long, the longer text is truncated.
+        """
         device = next(self.model.parameters()).device
         read = self.tokenizer(
             list(first),
@@ -65,7 +68,7 @@ class Backbone(nn.Module):
         size = max(1, _PART // longest)
         if device.type != "cpu" or n <= size or self.tokenizer.padding_side != "right":
             return self._encoded(read)
-        # Texts of like length side by side, few enough to stay in the processor's cache: half of the time on a CPU.
+        # Small batches of similar length stay in the processor's cache, which halves the time on a CPU.
         lengths = read["attention_mask"].sum(dim=1)
         order = lengths.argsort(stable=True)
         parts = []
@@ -92,7 +95,10 @@ class Backbone(nn.Module):
         return States(pooled, tokens, mask)
 
     def train(self, mode: bool = True) -> Backbone:
-        """Keep an encoder that does not learn in evaluation mode: dropout would only add noise."""
+        """Switch the mode, but keep a frozen encoder in evaluation mode.
+
+        Dropout in a frozen encoder would only add noise.
+        """
         super().train(mode)
         if self.config.learns == "frozen":
             self.model.eval()
@@ -100,10 +106,12 @@ class Backbone(nn.Module):
 
 
 def backbone_load(config: BackboneConfig) -> Backbone:
-    """Load an encoder on the CPU in single precision; of its weights those learn that the config names.
+    """Load an encoder on the CPU in single precision.
+
+    The config determines which weights are trainable.
 
     Raises:
-        EncoderError, OSError: it is not on this machine.
+        EncoderError, OSError: if it is not on this machine.
     """
     folder = encoder_folder() if config.model == MINILM else find_model(config.model)
     if folder is None:

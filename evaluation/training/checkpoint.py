@@ -1,11 +1,13 @@
-"""Checkpoints of learned metrics: a folder with a manifest, which is rejected if files do not match it.
+"""Checkpoints of learned metrics: a folder with a manifest.
+
+A checkpoint is rejected if its files do not match the manifest.
 
     manifest.json        format, metric, config, digests, what it was trained on and how well it did
     model.safetensors    the weights that were learnt, in single or half precision; no pickled code anywhere
     …                    files that scoring needs besides them: a vocabulary, counts
 
-A manifest is read without torch, so a metric knows who it is without its weights. Weights of an encoder that did not
-learn are not stored: the config names it, and its digest is compared.
+A manifest is read without torch, so a metric can be identified without its weights. Weights of a frozen encoder are not
+stored: the config names the encoder, and its digest is compared.
 """
 
 from __future__ import annotations
@@ -43,8 +45,7 @@ class MetricManifest:
     """Manifest of a checkpoint.
 
     Attributes:
-        metric, version: the learned metric it is of.
-        config: of its training, whole.
+        metric, version: the learned metric. config: complete config of the training.
         decisive: part of the config that determines the weights.
         backbone: identity of the encoder of text.
         data: digest of the examples.
@@ -73,7 +74,7 @@ class MetricManifest:
 
     @property
     def digest(self) -> str:
-        """16 hexadecimal digits of everything that decides a score."""
+        """Digest of everything that determines a score, 16 hexadecimal digits."""
         decisive = {
             "format": FORMAT,
             "metric": [self.metric, self.version],
@@ -86,21 +87,21 @@ class MetricManifest:
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A folder with its manifest, read."""
+    """Checkpoint folder with its parsed manifest."""
 
     folder: Path
     manifest: MetricManifest
 
     @property
     def config(self) -> MetricTrainingConfig:
-        """The config of its training."""
+        """Config of the training."""
         return config_again(self.manifest.config)
 
     def file(self, name: str) -> bytes:
         """Return one of its files.
 
         Raises:
-            CheckpointError: it is not there or was changed.
+            CheckpointError: if it is missing or was changed.
         """
         path = _place(self.folder, name)
         if name not in self.manifest.files or not path.is_file():
@@ -117,18 +118,20 @@ class Checkpoint:
 def checkpoint_write(
     folder: Path, network: nn.Module, manifest: MetricManifest, files: Mapping[str, bytes], dtype: str = "float32"
 ) -> MetricManifest:
-    """Write a checkpoint in place of one that is there: next to it first, then renamed, so never a half.
+    """Write a checkpoint, replacing an existing one atomically.
+
+    It is written to a neighbouring folder, which is then renamed.
 
     Args:
-        network: of which the parameters that learn are stored.
-        files: what scoring needs besides the weights.
+        network: its trainable parameters are stored.
+        files: files for scoring in addition to the weights.
         dtype: precision of the stored weights: "float32" or "float16".
 
     Returns:
         The manifest as written.
 
     Raises:
-        ValueError: an unknown precision, or a number that is not finite in it.
+        ValueError: if the precision is unknown, or a weight is not finite in it.
     """
     from safetensors.torch import save
 
@@ -148,10 +151,12 @@ def checkpoint_write(
 
 
 def checkpoint_read(folder: Path | str) -> Checkpoint:
-    """Read a checkpoint's manifest, of the folder or of `best` in it; neither weights nor torch are loaded.
+    """Read a checkpoint's manifest without loading weights or torch.
+
+    The manifest is in the folder itself or in its subfolder `best`.
 
     Raises:
-        CheckpointError: there is no manifest, it is cut off or was changed, or it is of another format.
+        CheckpointError: if the manifest is missing, truncated, changed or in another format.
     """
     folder = Path(folder).expanduser()
     if not (folder / MANIFEST_FILE).is_file() and (folder / "best" / MANIFEST_FILE).is_file():
@@ -165,7 +170,7 @@ def checkpoint_read(folder: Path | str) -> Checkpoint:
 
 
 def checkpoint_awaited(folder: Path) -> bool:
-    """Return True if a training has begun in a folder without any checkpoint yet, as in its first epoch."""
+    """Return True if a training has started but not yet written a checkpoint."""
     has_lock = (folder / TRAINING_LOCK).exists()
     return has_lock and not any((folder / name / MANIFEST_FILE).is_file() for name in ("", "best"))
 
@@ -186,10 +191,10 @@ def checkpoint_missing(folder: Path | str) -> str | None:
 
 
 def weights_fill(network: nn.Module, checkpoint: Checkpoint) -> None:
-    """Put the stored weights into a network.
+    """Load the stored weights into a network.
 
     Raises:
-        CheckpointError: the file is damaged, or its tensors are not those of the network.
+        CheckpointError: if the file is damaged, or its tensors do not match the network.
     """
     for name, stored, parameter in _fitting(network, checkpoint):
         if stored.shape != parameter.shape:
@@ -201,7 +206,7 @@ def weights_fill(network: nn.Module, checkpoint: Checkpoint) -> None:
 
 
 def weights_take_over(network: nn.Module, checkpoint: Checkpoint) -> int:
-    """Copy the stored weights whose names and shapes the network has; return how many tensors those were."""
+    """Copy stored tensors that match in name and shape; return their number."""
     from safetensors.torch import load
 
     stored = load(checkpoint.file(WEIGHTS_FILE))
@@ -229,12 +234,18 @@ def _fitting(network: nn.Module, checkpoint: Checkpoint) -> list[tuple[str, Any,
 
 
 def _place(folder: Path, name: str) -> Path:
-    """Return the path of a checkpoint's file: in its folder, or in `conceptnet` next to it (another licence)."""
+    """Return the path of a checkpoint's file.
+
+    Files under ConceptNet's licence are in the neighbouring folder `conceptnet`.
+    """
     conceptnet_path = folder.parent / CONCEPTNET / name
     return conceptnet_path if conceptnet_path.is_file() and not (folder / name).is_file() else folder / name
 
 
 @lru_cache(maxsize=256)
 def _manifest(path: Path, mtime_ns: int, size: int) -> MetricManifest:
-    """Read and check a manifest; time of change and size are arguments so that a new file is read."""
+    """Read and validate a manifest.
+
+    Modification time and size are arguments so that the cache misses when the file changes.
+    """
     return manifest_read(path, MetricManifest, FORMAT)

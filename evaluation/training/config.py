@@ -2,7 +2,7 @@
 
 The encoder is described without loading it or torch.
 
-A YAML file is validated before any work, and all mistakes are reported at once.
+A YAML file is validated before any work starts, and all mistakes are reported at once.
 
     name: grade-lite
     metric: grade
@@ -11,7 +11,7 @@ A YAML file is validated before any work, and all mistakes are reported at once.
     options: {text: two}                # the metric's own
     optimiser: {lr: 1e-3, epochs: 5}
 
-`base: grade-lite` merges a config into another one of its folder, key by key: it holds only the differences.
+`base: grade-lite` inherits from another config in the folder, key by key, so the file holds only the differences.
 """
 
 from __future__ import annotations
@@ -34,16 +34,16 @@ from chatbots.validation import InputModel, Many, Mistake, Number, Share, Size, 
 
 
 class BackboneConfig(InputModel):
-    """The encoder of text.
+    """Text encoder.
 
     Attributes:
-        model: "minilm", which comes with Confab, or a transformers encoder by folder or hub id.
-        learns: "frozen": nothing of it; "adapters": low-rank updates of its linear layers (LoRA, Hu et al. 2022);
-            "all": every weight.
+        model: "minilm", shipped with Confab, or a transformers encoder by folder or hub id.
+        learns: trainable part: "frozen": none; "adapters": low-rank updates of its linear layers (LoRA, Hu et al.
+            2022); "all": every weight.
         rank, alpha, dropout: of the adapters.
-        max_tokens: longer pairs are cut, the longer text first.
-        pooling: what stands for a text: "cls": the first token's state, through the model's pooler where it has
-            one; "mean": the mean over tokens.
+        max_tokens: maximum length of a pair; longer pairs are truncated, the longer text first.
+        pooling: vector of a text: "cls": the first token's state, through the model's pooler if it has one; "mean": the
+            mean over tokens.
     """
 
     model: str = Field(default=MINILM, min_length=1)
@@ -65,7 +65,7 @@ def backbone_missing(config: BackboneConfig) -> str | None:
 
 
 def backbone_identity(config: BackboneConfig) -> dict[str, Any]:
-    """Return the parameters that identify its weights, known without loading them."""
+    """Return the parameters that identify an encoder's weights, without loading them."""
     if config.model == MINILM:
         return encoder_get(MINILM).identity.as_dict()
     return model_known_by(config.model)
@@ -78,7 +78,7 @@ learned_metrics: Registry[Any] = Registry("learned metric", "evaluation.training
 
 
 def register_learned(cls: C) -> C:
-    """Decorate a class: make one of it and list it as a metric that can be trained."""
+    """Register the decorated class as a trainable metric, instantiated without arguments."""
     learned_metrics.register(cls)
     return cls
 
@@ -87,7 +87,7 @@ def learned_get(name: str) -> Any:
     """Return the learned metric called `name`.
 
     Raises:
-        UnknownName: there is none; the message names the nearest ones.
+        UnknownName: if there is none; the message suggests the nearest names.
     """
     return learned_metrics.get(name)
 
@@ -101,14 +101,13 @@ _HeldOut = Annotated[Number, Field(gt=0, lt=0.5)]
 
 
 class MetricDataConfig(InputModel):
-    """Dialogues that a metric learns from.
+    """Dialogues for training a metric.
 
     Attributes:
         corpora: at least one, for a metric that learns from dialogues.
-        split: "shuffle": shares drawn by `split_seed`; "published": the parts that the corpus names.
-        validation, test: share of the shuffled dialogues held out of each corpus.
-        split_seed: of that choice.
-        max_dialogues: read so many dialogues of each corpus, drawn by `split_seed`; 0: all.
+        split: "shuffle": shares drawn by `split_seed`; "published": the corpus's own parts.
+        validation, test: share of each corpus's shuffled dialogues that is held out. split_seed: seed of the split.
+        max_dialogues: maximum number of dialogues per corpus, drawn by `split_seed`; 0: all.
     """
 
     corpora: Many[CorpusConfig] = ()
@@ -124,10 +123,10 @@ class MetricOptimiserConfig(OptimiserConfig):
 
     Attributes:
         batch_size: examples.
-        weight_decay: of weight matrices; biases and norms have none.
+        weight_decay: for weight matrices only, not biases and norms.
         warmup_share: share of the planned batches over which the learning rate rises; instead of `warmup`.
-        beta2, eps: of Adam.
-        plateau: the learning rate is multiplied by this after every validation that is no better; 1: never.
+        beta2, eps: parameters of Adam. plateau: factor for the learning rate after each validation without improvement;
+            1: constant rate.
     """
 
     batch_size: Size = 16
@@ -151,14 +150,16 @@ class MetricOptimiserConfig(OptimiserConfig):
 
 
 class MetricTrainingConfig(InputModel):
-    """Full configuration of a training. Equal configs on equal data train equal metrics.
+    """Full configuration of a training.
+
+    Equal configs on equal data train equal metrics.
 
     Attributes:
-        name: of the folder it writes, and of the metric that it makes.
+        name: name of the output folder and of the resulting metric.
         metric: a learned metric (`evaluation/training/metrics`).
         options: the metric's own.
-        start: name of a finished training next to this one whose weights are taken over where name and shape fit.
-        seed: of the first weights, the order of batches, and everything drawn.
+        start: name of a finished training in the same folder; its weights are copied where name and shape match.
+        seed: seed of the initial weights, the order of batches and all random draws.
         title: a readable name.
     """
 
@@ -203,12 +204,12 @@ class MetricTrainingConfig(InputModel):
 
     @property
     def metric_options(self) -> Any:
-        """The metric's own options, read."""
+        """Parsed options of the metric."""
         return values_read(learned_get(self.metric).options_type, self.options, path="options")
 
     @property
     def decisive(self) -> dict[str, Any]:
-        """Settings that determine the weights, as plain values: neither title nor folders."""
+        """Settings that determine the weights, as plain values without title and folders."""
         values = self.model_dump(mode="json")
         for name in ("title", "keeping", "name"):
             del values[name]
@@ -221,16 +222,16 @@ class MetricTrainingConfig(InputModel):
 
     @property
     def digest(self) -> str:
-        """16 hexadecimal digits of that."""
+        """Digest of the decisive settings, 16 hexadecimal digits."""
         return hashlib.sha256(canonical_json(self.decisive).encode()).hexdigest()[:16]
 
     @property
     def folder(self) -> Path:
-        """Folder that relative paths start from; not part of the file."""
+        """Base folder of relative paths; not part of the file."""
         return self._folder
 
     def in_folder(self, folder: Path | str) -> MetricTrainingConfig:
-        """Return the same config with its relative paths beginning in `folder`."""
+        """Return a copy whose relative paths start from `folder`."""
         placed = self.model_copy()
         placed._folder = Path(folder).expanduser()
         return placed
@@ -241,13 +242,13 @@ class MetricTrainingConfig(InputModel):
 
 
 def config_load(path: Path | str, data: Path | str | None = None) -> MetricTrainingConfig:
-    """Read a config file and check all of it, the existence of corpora and encoders included.
+    """Read and validate a config file, including that corpora and encoders exist.
 
     Args:
         data: folder of the corpora; the config's own if None.
 
     Raises:
-        ValuesError: with the file and all its mistakes.
+        ValuesError: if the file is invalid; the message lists all its mistakes.
     """
     path = Path(path)
     try:
@@ -257,10 +258,12 @@ def config_load(path: Path | str, data: Path | str | None = None) -> MetricTrain
 
 
 def config_values(path: Path, above: tuple[Path, ...] = ()) -> Any:
-    """Return the values of a file, laid over those of its `base`, which lies next to it.
+    """Return the values of a file merged into those of its `base`.
+
+    The base is in the same folder.
 
     Args:
-        above: files that lead here, so that none is its own base.
+        above: chain of files that inherit from this one, to reject cycles.
     """
     values = yaml_read(path)
     if not isinstance(values, Mapping) or "base" not in values:
@@ -277,7 +280,7 @@ def config_values(path: Path, above: tuple[Path, ...] = ()) -> Any:
 def config_seeded(config: MetricTrainingConfig, seed: int) -> MetricTrainingConfig:
     """Return the config by another seed, of its weights, order and data alike, under a name of its own.
 
-    The training that it starts from is the one by the same seed. What is held out (`data.split_seed`) stays.
+    `start` becomes the training with the same seed. The held-out data (`data.split_seed`) stay the same.
     """
     options = dict(config.options)
     if "data_seed" in learned_get(config.metric).options_type.model_fields:
@@ -294,10 +297,11 @@ def config_seeded(config: MetricTrainingConfig, seed: int) -> MetricTrainingConf
 
 
 def config_check(values: Any, data: Path | str = ".") -> MetricTrainingConfig:
-    """Return the same from plain values, for notebooks.
+    """Validate a config given as plain values, for notebooks.
 
     Raises:
-        ValuesError: with all mistakes; what is not on this machine is told once everything else is right.
+        ValuesError: if the config is invalid; lists all mistakes. Missing files are reported once everything else is
+            valid.
     """
     config = values_read(MetricTrainingConfig, values, subject="the config").in_folder(data)
     missing = corpora_missing(config.data.corpora, config.folder)
@@ -316,5 +320,5 @@ def config_check(values: Any, data: Path | str = ".") -> MetricTrainingConfig:
 
 
 def config_again(manifest_config: Mapping[str, Any]) -> MetricTrainingConfig:
-    """Read the config that a checkpoint keeps; where its corpora lie is no longer known."""
+    """Parse a checkpoint's config, which no longer locates the corpora."""
     return values_read(MetricTrainingConfig, dict(manifest_config), subject="the checkpoint's config")

@@ -1,7 +1,6 @@
 """Interface of a learned metric for its training, and its dialogues.
 
-`evaluation/training/__init__.py` explains the whole. Dialogues are read by the readers of the dialogue models'
-corpora.
+`evaluation/training/__init__.py` gives an overview. Dialogues are read by the corpus readers of the dialogue models.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Splits:
-    """Dialogues by part, their texts as a person would write them (`evaluation.items`).
+    """Dialogues by part, with texts in normal spelling (`evaluation.items`).
 
     Attributes:
         digest: 16 hexadecimal digits of all of them.
@@ -41,14 +40,14 @@ class Splits:
     digest: str
 
     def parts(self) -> Iterator[tuple[str, tuple[Dialogue, ...]]]:
-        """Yield the name and the dialogues of each part."""
+        """Yield each part's name and dialogues."""
         yield "train", self.train
         yield "validation", self.validation
         yield "test", self.test
 
     @property
     def n_dialogues(self) -> dict[str, int]:
-        """Number of dialogues in each part."""
+        """Number of dialogues per part."""
         return {name: len(part) for name, part in self.parts()}
 
 
@@ -56,7 +55,7 @@ def dialogues_read(config: MetricTrainingConfig) -> Splits:
     """Read and split the corpora of a config.
 
     Raises:
-        CorpusError: one that cannot be read or is empty, or a part without dialogues.
+        CorpusError: if a corpus is unreadable or empty, or a part has no dialogues.
     """
     data = config.data
     parts: dict[str, list[Dialogue]] = {"train": [], "validation": [], "test": []}
@@ -94,12 +93,11 @@ def _as_written(dialogue: Dialogue) -> Dialogue:
 
 @dataclass(frozen=True, slots=True)
 class ExampleLoss:
-    """Losses of a batch of examples.
+    """Loss of a batch of examples.
 
     Attributes:
-        total: the loss that is minimised; a mean over the batch.
-        n: examples.
-        told: other figures for the log, means over the batch.
+        total: minimised loss, a mean over the batch. n: number of examples. told: other values for the log, means over
+            the batch.
     """
 
     total: Tensor
@@ -108,36 +106,36 @@ class ExampleLoss:
 
 
 class Examples(ABC):
-    """Examples of one part of the data; `n` of them."""
+    """The `n` examples of one part of the data."""
 
     n: int
 
     @abstractmethod
     def batches(self, batch_size: int, seed: int, epoch: int, start: int = 0) -> Iterator[Any]:
-        """Yield the batches of an epoch, shuffled by seed and epoch, from the batch `start` on."""
+        """Yield an epoch's batches from `start` on, shuffled by seed and epoch."""
 
     @abstractmethod
     def in_order(self, batch_size: int) -> Iterator[Any]:
-        """Yield all examples once, in their order."""
+        """Yield batches of all examples once, in order."""
 
     def n_batches(self, batch_size: int) -> int:
         """Count the batches of an epoch."""
         return -(-self.n // batch_size)
 
     def begin_epoch(self, network: nn.Module, epoch: int) -> None:  # noqa: B027
-        """Change examples by the network's current state, before the first batch of an epoch."""
+        """Update the examples with the network's current state before an epoch."""
 
     def told(self) -> dict[str, float]:
-        """Return figures on the examples themselves for a line of the log."""
+        """Return statistics of the examples for the log."""
         return {}
 
     @property
     def is_settled(self) -> bool:
-        """True if `begin_epoch` found nothing left to learn; the training then ends."""
+        """True if `begin_epoch` changed too little to continue; ends the training."""
         return False
 
     def remember(self) -> dict[str, Tensor]:
-        """Return the decisions of `begin_epoch`, which a resumed training restores."""
+        """Return the decisions of `begin_epoch` for a resumed training."""
         return {}
 
     def recall(self, kept: dict[str, Tensor]) -> None:  # noqa: B027
@@ -146,15 +144,14 @@ class Examples(ABC):
 
 @dataclass(frozen=True, kw_only=True)
 class Prepared:
-    """Everything a training reads.
+    """Input of a training.
 
     Attributes:
-        train: examples to learn from.
-        validation: those that choose the best weights; None: the last ones are kept.
-        test: those that the finished network is measured on; None: only validation.
-        digest: of all that the examples were made of: texts, negatives, resources.
-        files: what scoring needs besides the weights, by file name: a vocabulary, counts.
-        facts: for manifest and card: how many examples, which resources under which licence.
+        train: training examples. validation: examples for selecting the best weights; None: the last weights are kept.
+            test: examples for measuring the finished network; None: only validation. digest: digest of all sources of
+            the examples: texts, negatives, resources. files: files for scoring in addition to the weights, by name,
+            such as a vocabulary. facts: entries of manifest and card: numbers of examples, resources and their
+            licences.
     """
 
     train: Examples
@@ -166,13 +163,12 @@ class Prepared:
 
 
 class LearnedMetric(ABC):
-    """A metric that is trained; one instance is registered under its name.
+    """Trainable metric; one instance is registered under its name.
 
     Attributes:
-        name: of the metric; also of its kind in metrics.yaml.
-        version: raised when equal configs would train other weights, or equal weights give other scores.
-        options_type: its own keys of a config.
-        reads_dialogues: whether it learns from the corpora of a config; if not, its options say from what; None:
+        name: name of the metric and of its kind in metrics.yaml. version: increased when equal configs would train
+            different weights, or equal weights would give different scores. options_type: model of its own config keys.
+            reads_dialogues: True if it learns from the config's corpora, False if its options name other data; None:
             either.
     """
 
@@ -182,27 +178,27 @@ class LearnedMetric(ABC):
     reads_dialogues: ClassVar[bool | None] = True
 
     def missing(self, config: MetricTrainingConfig) -> dict[str, str]:
-        """Return the options that name something missing on this machine, each with the reason; loads nothing."""
+        """Return the reasons for options whose files are missing here; loads nothing."""
         return {}
 
     @abstractmethod
     def prepare(self, config: MetricTrainingConfig, splits: Splits, device: str) -> Prepared:
-        """Make examples of dialogues.
+        """Make the examples from dialogues.
 
         Raises:
-            CorpusError: a part that leaves no example.
+            CorpusError: if a part yields no example.
         """
 
     @abstractmethod
     def network(self, config: MetricTrainingConfig, prepared: Prepared) -> nn.Module:
-        """Make the network before its first batch, on the CPU; torch's generator is seeded."""
+        """Build the untrained network on the CPU; torch's generator is seeded."""
 
     @abstractmethod
     def restored(self, checkpoint: Checkpoint) -> nn.Module:
-        """Make the network of a checkpoint, on the CPU, without its stored weights, which are filled in then."""
+        """Build a checkpoint's network on the CPU; the caller loads the weights."""
 
     def measure(self, network: nn.Module, examples: Examples, batch_size: int) -> dict[str, float]:
-        """Measure on examples: `loss`, and the means of what `loss` tells; deterministic."""
+        """Measure `loss` and its logged values on examples; deterministic."""
         import torch
 
         network.eval()

@@ -1,22 +1,20 @@
-"""Pairs of natural language inference made of dialogues, and their files.
+"""Inference pairs made from dialogues, and their files.
 
 Dziri, Kamalloo, Mathewson and Zaiane (2019), "Evaluating Coherence in Dialogue Systems using Entailment", NAACL,
-section 4. The premise is two utterances of a dialogue, U[i] and U[i+1]. What they get as hypotheses (numbers: the
-fact sheet's section 2):
+section 4. The premise is two utterances of a dialogue, U[i] and U[i+1]. The hypotheses (numbers in section 2 of the
+fact sheet):
 
-| label | hypothesis |
-|---|---|
-| entailment | U[i+2], the reply that was given |
-| neutral | sentences that say nothing ("I don't know"); utterances from elsewhere in the dialogue |
-| contradiction | words of reply, premise and dialogue in a heap; contradictions of MultiNLI |
+| label | hypothesis | |---|---| | entailment | U[i+2], the reply that was given | | neutral | sentences that say
+nothing ("I don't know"); utterances from elsewhere in the dialogue | | contradiction | shuffled words of reply, premise
+and dialogue; contradictions of MultiNLI |
 
-What is drawn at a dialogue depends on the seed and the dialogue's place alone. A hypothesis that the same premise
-has under another label already is never drawn, and texts are cleaned of white space only.
+Draws for a dialogue depend only on the seed and the dialogue's position. A hypothesis that the premise already has
+under another label is never drawn. Cleaning affects white space only.
 
-Files of inference pairs: lines of JSON as SNLI's, tables as MultiNLI's; read by the names of their columns. Written
-are both forms that the code of Dziri et al. (2019) wrote: `pairID, genre, gold_label, sentence1, sentence2` as
-JSON, and MultiNLI's twelve columns, of which the ninth and tenth are the sentences and the last is the label. Read
-is also MultiNLI as published, whose columns stand in another order.
+Files of inference pairs are JSON lines like SNLI's or tables like MultiNLI's. Output has the two formats of the code of
+Dziri et al. (2019): JSON with `pairID, genre, gold_label, sentence1, sentence2`, and MultiNLI's twelve columns, with
+the sentences in the ninth and tenth and the label in the last. Columns are read by name, because the published MultiNLI
+has them in another order.
 """
 
 from __future__ import annotations
@@ -55,13 +53,11 @@ class PairOptions(InputModel):
     """Number of false hypotheses for a premise; by default the released code's numbers.
 
     Attributes:
-        p_dull: share of premises that get dull ones.
-        n_dull: their number; at most as many as the list has.
-        max_poor: a premise gets one to so many utterances from elsewhere; 0: none.
-        poor_from: "dialogue": of the same one, as the released code; "others": of other dialogues, as the paper says.
-        p_broken: share of premises that get heaps of words.
-        max_broken: one to so many then; 0: none.
-        n_mnli: additional contradictions of MultiNLI, in the training part.
+        p_dull: share of premises with dull hypotheses. n_dull: number of these, up to the length of the list. max_poor:
+            maximum number of utterances from elsewhere, at least one per premise; 0: none. poor_from: "dialogue": from
+            the same dialogue, as in the released code; "others": from other dialogues, as in the paper. p_broken: share
+            of premises with shuffled words. max_broken: maximum number of these, at least one; 0: none. n_mnli:
+            additional contradictions from MultiNLI, in the training part.
     """
 
     p_dull: Number = Field(default=0.33, ge=0, le=1)
@@ -79,7 +75,7 @@ class InferencePair:
 
     Attributes:
         label: one of `LABELS`.
-        genre: where the hypothesis is from.
+        genre: source of the hypothesis.
     """
 
     premise: str
@@ -89,7 +85,7 @@ class InferencePair:
 
 
 def dull_sentences(path: Path | None = None) -> tuple[str, ...]:
-    """Return the dull sentences of a file, by default of our own list."""
+    """Read dull sentences from a file, by default our own list."""
     text = (path or Path(__file__).with_name("dull_sentences.txt")).read_text(encoding="utf-8")
     lines = (line.strip() for line in text.splitlines())
     return tuple(dict.fromkeys(line for line in lines if line and not line.startswith("#")))
@@ -103,12 +99,10 @@ def inference_pairs(
     dull: Sequence[str] | None = None,
     mnli: Sequence[InferencePair] = (),
 ) -> list[InferencePair]:
-    """Make the pairs of dialogues, in a shuffled order.
+    """Make shuffled pairs from dialogues.
 
     Args:
-        seed: of everything drawn.
-        dull: sentences instead of our own.
-        mnli: contradictions that are put among them.
+        seed: seed of all draws. dull: sentences that replace our own. mnli: contradictions to mix in.
     """
     sentences = dull_sentences() if dull is None else tuple(dull)
     pairs = list(mnli)
@@ -142,14 +136,17 @@ def inference_pairs(
 
 
 def dull_drawn(dull: Sequence[str], options: PairOptions, draw: random.Random) -> list[str]:
-    """Return, with probability `p_dull`, `n_dull` different sentences of the list; else none."""
+    """Draw `n_dull` different dull sentences with probability `p_dull`, otherwise none."""
     if draw.random() >= options.p_dull:
         return []
     return draw.sample(list(dull), min(options.n_dull, len(dull)))
 
 
 def poor_drawn(elsewhere: Sequence[str], options: PairOptions, draw: random.Random) -> list[str]:
-    """Return k different utterances that are not empty, k uniform in 1 … `max_poor`; all where there are fewer."""
+    """Draw k different non-empty utterances, k uniform in 1 … `max_poor`.
+
+    If there are fewer than k, all are returned.
+    """
     if not options.max_poor:
         return []
     k = draw.randint(1, options.max_poor)
@@ -158,7 +155,10 @@ def poor_drawn(elsewhere: Sequence[str], options: PairOptions, draw: random.Rand
 
 
 def broken_drawn(reply: str, premise: str, rest: str, options: PairOptions, draw: random.Random) -> list[str]:
-    """Return, with probability `p_broken`, k heaps of words, k uniform in 1 … `max_broken`; none without words."""
+    """Draw k word salads with probability `p_broken`, otherwise none.
+
+    k is uniform in 1 … `max_broken`. Texts without words give none.
+    """
     if not options.max_broken or draw.random() >= options.p_broken:
         return []
     k = draw.randint(1, options.max_broken)
@@ -170,8 +170,8 @@ def word_salad(reply: str, premise: str, rest: str, draw: random.Random) -> str:
     """Return different words in no order: 3 to 5 of the reply, 3 to 5 of the premise, 3 to 6 of the rest of the
     dialogue.
 
-    From a text with n different words come at most n − 1 of them, so a short one may give fewer than 3. A word that two
-    texts give stands once.
+    A text with n different words contributes at most n − 1, so a short one may give fewer than 3. Duplicates are
+    removed.
     """
     words: list[str] = []
     for text, limit in ((reply, _MOST_OF_REPLY), (premise, _MOST_OF_PREMISE), (rest, _MOST_OF_REST)):
@@ -189,7 +189,7 @@ def _words(text: str) -> tuple[str, ...]:
 
 
 def words_of(text: str) -> list[str]:
-    """Return the different words of a text, without marks, in their order."""
+    """Return the distinct words of a text in order, without punctuation."""
     return list(_words(text))
 
 
@@ -208,12 +208,12 @@ _TABLES, _JSON = (".tsv", ".txt"), (".jsonl", ".json")
 
 
 def pairs_write(path: Path, pairs: Iterable[InferencePair]) -> int:
-    """Write pairs, as a table (`.tsv`) or as lines of JSON (`.jsonl`), and return their number.
+    """Write pairs to a `.tsv` table or `.jsonl` file; return their number.
 
-    A table cannot hold line ends and tabs: they become blanks.
+    A table cannot hold line breaks and tabs, so they become spaces.
 
     Raises:
-        ValueError: another ending.
+        ValueError: if the file has another extension.
     """
     n = 0
     table = _is_table(path)
@@ -238,10 +238,13 @@ def pairs_write(path: Path, pairs: Iterable[InferencePair]) -> int:
 
 
 def pairs_read(path: Path) -> list[InferencePair]:
-    """Read pairs from a table (`.tsv`, `.txt`) or lines of JSON (`.jsonl`, `.json`), plain or `.gz`.
+    """Read pairs from a table or JSON lines.
+
+    Tables are `.tsv` or `.txt`, JSON lines `.jsonl` or `.json`; either can be compressed (`.gz`).
 
     Raises:
-        CorpusError: a line without one of the sentences or with an unknown label, with file, line and reason; no pair.
+        CorpusError: if a line lacks a sentence or has an unknown label, with file, line and reason; or if there is no
+            pair.
     """
     rows = _table(path) if _is_table(path) else _json(path)
     pairs = [pair for location, row in rows if (pair := _pair(row, location)) is not None]
@@ -253,11 +256,11 @@ def pairs_read(path: Path) -> list[InferencePair]:
 def mnli_contradictions(path: Path, n: int, seed: int) -> list[InferencePair]:
     """Draw contradictions of MultiNLI's training file, tokenised and in lower case, then joined as dialogues are.
 
-    PersonaChat is in lower case and its tokens are put together before anything learns from them; texts of another
-    style would give their label away by that.
+    PersonaChat is in lower case and detokenised before training. MultiNLI's texts get the same form, because a
+    different style would reveal their label.
 
     Args:
-        n: how many; all where the file has fewer.
+        n: number of contradictions; all if the file has fewer.
     """
     pairs = [pair for pair in pairs_read(path) if pair.label == "contradiction"]
     sample = random.Random(derive_seed(seed, "multinli")).sample(pairs, min(n, len(pairs)))
@@ -306,7 +309,7 @@ def _json(path: Path) -> Iterator[tuple[str, Mapping[str, object]]]:
 
 
 def _pair(row: Mapping[str, object], location: str) -> InferencePair | None:
-    """Return a row as a pair, None if its annotators did not agree."""
+    """Convert a row to a pair; None if the annotators disagreed."""
     for name in _NEEDED:
         if not isinstance(row.get(name), str) or not str(row[name]).strip():
             raise CorpusError(f"{location}: {name} is {quote(row.get(name))}; it must be a text that is not blank")

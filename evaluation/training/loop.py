@@ -1,4 +1,7 @@
-"""The training of a learned metric: the loop of `chatbots/training/engine.py`, and the files written at its end."""
+"""Training of a learned metric, and its output files.
+
+The loop itself is in `chatbots/training/engine.py`.
+"""
 
 from __future__ import annotations
 
@@ -36,10 +39,10 @@ class MetricTrained:
     Attributes:
         checkpoint: folder of the best checkpoint.
         epochs: number of epochs begun.
-        best: `validation_loss`, unless nothing was held out for it, `step`, and figures on the test part (`test_…`);
-            NaN where undefined.
+        best: `validation_loss` if there is a validation part, `step`, and results on the test part (`test_…`); NaN if
+            undefined.
         examples_per_s: training examples per second, validation not counted.
-        skipped: batches left out because their gradient was not finite.
+        skipped: batches skipped because their gradient was not finite.
     """
 
     checkpoint: Path
@@ -62,18 +65,20 @@ def train(
     restart: bool = False,
     watch: Callable[[TrainingProgress], None] | None = None,
 ) -> MetricTrained:
-    """Train a metric, or go on with a training that was stopped; one that is finished is only reported.
+    """Train a metric or resume a stopped training.
+
+    A finished training is not repeated; its result is returned.
 
     Args:
-        output: folder of this training; made if need be.
+        output: folder of this training, created if necessary.
         device: "cpu", "cuda", …
-        restart: begin again whatever lies in the folder.
-        watch: called after every batch; what it raises ends the training, which can be gone on with.
+        restart: start from scratch, ignoring the folder's content. watch: called after every batch; an exception stops
+            the training, which can be resumed later.
 
     Raises:
-        ValuesError, CorpusError, EncoderError: the config, a corpus or an encoder cannot be used.
-        StateError: the folder holds the training of another config or corpus.
-        TrainingError: too many gradients are not finite, or another process trains in this folder.
+        ValuesError, CorpusError, EncoderError: if the config, a corpus or an encoder cannot be used.
+        StateError: if the folder holds the training of another config or corpus.
+        TrainingError: if too many gradients are not finite, or another process uses this folder.
     """
     output = Path(output)
     with training_folder(output, device, restart=restart):
@@ -83,10 +88,10 @@ def train(
 
 
 def restored(checkpoint: Checkpoint, device: str = "cpu") -> nn.Module:
-    """Return the network of a checkpoint, with its weights, in evaluation mode.
+    """Load a checkpoint's network with its weights, in evaluation mode.
 
     Raises:
-        CheckpointError: a file is missing or was changed, or the encoder here is another one.
+        CheckpointError: if a file is missing or was changed, or the installed encoder is a different one.
     """
     learned, manifest = learned_get(checkpoint.manifest.metric), checkpoint.manifest
     if manifest.version != learned.version:
@@ -118,7 +123,7 @@ def adam_for(network: nn.Module, config: MetricTrainingConfig) -> torch.optim.Ad
 
 
 class _MetricTraining(TrainingLoop[Any, ExampleLoss]):
-    """One call of `train`."""
+    """State of one call of `train`."""
 
     def __init__(
         self,
@@ -128,7 +133,7 @@ class _MetricTraining(TrainingLoop[Any, ExampleLoss]):
         watch: Callable[[TrainingProgress], None] | None,
     ) -> None:
         self.config = config
-        # Before any text is encoded, which may take half an hour.
+        # Check before encoding the texts, which may take half an hour.
         first = _first_stage(output.parent / config.start) if config.start else None
         self.learned: LearnedMetric = learned_get(config.metric)
         splits = dialogues_read(config) if config.data.corpora else Splits((), (), (), "")
@@ -159,7 +164,7 @@ class _MetricTraining(TrainingLoop[Any, ExampleLoss]):
         )
 
     def _fingerprint(self) -> str:
-        """Return 16 hexadecimal digits of all that decides the weights."""
+        """Return a digest of everything that determines the weights."""
         parts = [
             self.config.digest,
             self.prepared.digest,
@@ -236,7 +241,7 @@ class _MetricTraining(TrainingLoop[Any, ExampleLoss]):
         )
 
     def result(self) -> MetricTrained:
-        """Measure the best checkpoint on the test part, unless its manifest has the figures already."""
+        """Measure the best checkpoint on the test part, unless already measured."""
         progress, folder = self.progress, self.output / BEST_FOLDER
         checkpoint = checkpoint_read(folder)
         if not checkpoint.manifest.metrics:
@@ -262,7 +267,7 @@ class _MetricTraining(TrainingLoop[Any, ExampleLoss]):
 
 
 class ExampleWindow:
-    """Statistics of the batches since the last line of the log: means over examples, and the speed."""
+    """Statistics since the last log line: means over examples, and speed."""
 
     def __init__(self) -> None:
         self.sums: dict[str, float | Tensor] = {}
@@ -280,7 +285,7 @@ class ExampleWindow:
         self.sums["gradient_norm"] = self.sums.get("gradient_norm", 0.0) + norm.detach() * parts.n
 
     def skip(self, waited: float, seconds: float) -> None:
-        """Count a batch that was left out because its losses would make every mean undefined."""
+        """Count a skipped batch; its losses would make every mean undefined."""
         self.n_skipped += 1
         self.seconds += seconds
         self.waited += waited

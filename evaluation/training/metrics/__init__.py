@@ -1,1 +1,1 @@
-"""One file for each metric that can be trained; found by themselves."""
+"""Trainable metrics, one file each; discovered automatically."""

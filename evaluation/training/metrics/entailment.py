@@ -1,7 +1,7 @@
-"""Training of DialogEntailment's classifiers (Dziri et al. 2019, NAACL) on inference pairs made of dialogues.
+"""Training of DialogEntailment's classifiers on inference pairs (Dziri et al. 2019, NAACL).
 
-The pairs are made again of the corpora of a config (`evaluation/training/inference_pairs.py`), or read from files:
-the published InferConvAI, or what `make_inference_pairs` wrote. Three networks (`evaluation/models/entailment*.py`):
+The pairs are made from the config's corpora (`evaluation/training/inference_pairs.py`) or read from files: the
+published InferConvAI, or the output of `make_inference_pairs`. Three networks (`evaluation/models/entailment*.py`):
 "bert", "esim", and "lite", softmax regression on a frozen encoder's vectors, which are computed once.
 """
 
@@ -56,7 +56,10 @@ BUCKET = 50
 
 
 class PairFiles(InputModel):
-    """Files of finished pairs, relative to the data folder, in place of corpora; test may be missing."""
+    """Files of finished pairs that replace the corpora.
+
+    Paths are relative to the data folder; the test file is optional.
+    """
 
     train: str = ""
     validation: str = ""
@@ -64,21 +67,17 @@ class PairFiles(InputModel):
 
 
 class EntailmentOptions(InputModel):
-    """The keys of a config that are DialogEntailment's own.
+    """DialogEntailment's own config keys.
 
     Attributes:
         network: "lite", "bert" or "esim".
-        pairs: how pairs are made of the corpora.
-        files: finished pairs in place of corpora.
-        mnli: MultiNLI's training file, of which `pairs.n_mnli` contradictions are drawn.
-        dull: file of dull sentences in place of our own list.
-        most_pairs, most_held_out: learn from, and measure on, so many pairs of each part, drawn; 0: all.
-        hypothesis_only: hide the premise: what a network then knows, it knows of the reply alone.
-        words_from: of ESIM: "encoder": the backbone's last states; "static": words' vectors distilled from MiniLM.
-        hidden: units of ESIM.
-        dropout: the published ones where nothing is said: 0.1 of BERT, 0.5 of ESIM.
-        chosen_by: what of validation decides the best weights.
-        data_seed: of everything drawn for the pairs.
+        pairs: options for making pairs from the corpora. files: finished pairs that replace the corpora. mnli:
+            MultiNLI's training file, the source of `pairs.n_mnli` contradictions. dull: file of dull sentences that
+            replaces our own list. most_pairs, most_held_out: maximum number of training pairs, and of pairs in each
+            held-out part, drawn at random; 0: all. hypothesis_only: hide the premise, to measure how much the reply
+            alone reveals. words_from: word vectors of ESIM: "encoder": the backbone's last states; "static": vectors
+            distilled from MiniLM. hidden: units of ESIM. dropout: by default as published: 0.1 for BERT, 0.5 for ESIM.
+            chosen_by: validation measure that selects the best weights. data_seed: seed of all draws for the pairs.
     """
 
     network: Literal["lite", "bert", "esim"] = "lite"
@@ -100,7 +99,7 @@ class NliPairs(Examples):
     """Pairs of one part.
 
     Args:
-        vectors: (T, d) of texts, and the row of each text; None where the network reads texts.
+        vectors: (T, d) text vectors and each text's row; None if the network reads texts.
         hypothesis_only: every premise is the empty text, or zeros.
     """
 
@@ -119,7 +118,7 @@ class NliPairs(Examples):
     def batches(self, batch_size: int, seed: int, epoch: int, start: int = 0) -> Iterator[NliBatch]:
         rng = np.random.default_rng(derive_seed(seed, "order", epoch))
         order = rng.permutation(self.n)
-        if self.vectors is None:  # pairs of a length share a batch, so that little of it is padding
+        if self.vectors is None:  # pairs of similar length share a batch to reduce padding
             lengths = np.array([len(a) + len(b) for a, b in zip(self.premises, self.hypotheses, strict=True)])
             chunk = BUCKET * batch_size
             parts = [order[offset : offset + chunk] for offset in range(0, self.n, chunk)]
@@ -146,13 +145,13 @@ class NliPairs(Examples):
 
     @property
     def majority(self) -> float:
-        """The share of the commonest label."""
+        """Share of the most frequent label."""
         return float(np.bincount(self.labels).max() / self.n)
 
 
 @register_learned
 class EntailmentTraining(LearnedMetric):
-    """DialogEntailment's classifiers; `entailment-lite` by the usual options."""
+    """DialogEntailment's classifiers; the default options give `entailment-lite`."""
 
     name = "entailment"
     options_type = EntailmentOptions
@@ -216,7 +215,10 @@ class EntailmentTraining(LearnedMetric):
         return _network(checkpoint.config, int(checkpoint.manifest.facts["width"]))
 
     def measure(self, network: nn.Module, examples: Examples, batch_size: int) -> dict[str, float]:
-        """Measure accuracy, whole and of each label, and the commonest label's share; `loss` chooses the best."""
+        """Measure accuracy, overall and by label, and the majority share.
+
+        `loss` selects the best weights.
+        """
         assert isinstance(network, EntailmentClassifier)
         assert isinstance(examples, NliPairs)
         network.eval()
@@ -238,15 +240,15 @@ class EntailmentTraining(LearnedMetric):
                 if bool((labels == k).any())
             },
         }
-        by_accuracy = network.chosen_by == "accuracy"  # ties by cross-entropy
+        by_accuracy = network.chosen_by == "accuracy"  # cross-entropy breaks ties
         return {"loss": 1 - accuracy + 1e-4 * entropy if by_accuracy else entropy, **figures}
 
 
 def pairs_made(config: MetricTrainingConfig, splits: Splits) -> dict[str, list[InferencePair]]:
-    """Return the pairs of each part that a config asks for, of dialogues or from its files.
+    """Return each part's pairs, from dialogues or from the config's files.
 
     Raises:
-        CorpusError: no pair to learn from or to validate on.
+        CorpusError: if there is no training or validation pair.
     """
     options: EntailmentOptions = config.metric_options
     pairs_by_part: dict[str, list[InferencePair]] = {}
@@ -264,7 +266,7 @@ def pairs_made(config: MetricTrainingConfig, splits: Splits) -> dict[str, list[I
                 )
             seed = derive_seed(options.data_seed, name)
             pairs_by_part[name] = inference_pairs(part, options.pairs, seed, dull=dull, mnli=mnli)
-    for name, pairs in pairs_by_part.items():  # in a drawn order already
+    for name, pairs in pairs_by_part.items():  # already shuffled
         limit = options.most_pairs if name == "train" else options.most_held_out
         if limit:
             pairs_by_part[name] = pairs[:limit]
@@ -277,7 +279,10 @@ def pairs_made(config: MetricTrainingConfig, splits: Splits) -> dict[str, list[I
 def _vectors(
     pairs: Mapping[str, Sequence[InferencePair]], model: str, device: str
 ) -> tuple[np.ndarray, dict[str, int]]:
-    """Encode every text once; premises and replies apart from what is drawn, which differs from seed to seed."""
+    """Encode every text once.
+
+    Premises and replies are cached separately from drawn hypotheses, which differ between seeds.
+    """
     true_texts: dict[str, None] = {}
     sampled_texts: dict[str, None] = {}
     for part in pairs.values():
@@ -313,7 +318,7 @@ def _make_network(config: MetricTrainingConfig, options: EntailmentOptions, widt
 
 
 def _name_word_vectors(config: MetricTrainingConfig) -> str:
-    """Name what gives ESIM's words their vectors; empty for other networks."""
+    """Name the source of ESIM's word vectors; empty for other networks."""
     options: EntailmentOptions = config.metric_options
     if options.network != "esim":
         return ""

@@ -1,4 +1,8 @@
-"""GRADE (Huang et al. 2020): true replies above hard false ones, on text and a keyword graph; fact sheet 2 to 6."""
+"""Training of GRADE (Huang et al. 2020) on true and false replies.
+
+The network learns to rank true replies above hard negatives, from text and a keyword graph; fact sheet, sections 2 to
+6.
+"""
 
 from __future__ import annotations
 
@@ -38,29 +42,25 @@ _File = Annotated[str, Field(min_length=1)]
 
 
 def _several(files: Any) -> Any:
-    """Read one file as the only one of several."""
+    """Accept a single file as a list of one."""
     return [files] if isinstance(files, str) else files
 
 
 class GradeOptions(InputModel):
-    """The keys of GRADE's own; the published setting where nothing is said.
+    """GRADE's own config keys; the defaults are as published.
 
     Attributes:
         graph: file of ConceptNet's triples, relative to the corpora (`evaluation.models.grade_graph.graph_read`), or
-            several files, which make one graph; "wordnet": the relations that come with Confab.
+            several files, merged into one graph; "wordnet": the relations shipped with Confab.
         vectors: "static": distilled from MiniLM; or a file of word vectors (Numberbatch), relative to the corpora.
-        nodes: "learned": a table of the training's keywords, other words share one row; "fixed": the vectors
-            themselves, which every word of theirs has.
-        text: "pair": the encoder reads context and reply together; "two": it reads them one by one and does not learn,
-            and products and distances of the vectors go on.
-        analyser: of keywords; "usual": NLTK where its data are installed, else TextBlob.
-        neighbours: how many count at 1 hop, at 2, …; none: no neighbours (an ablation of the paper's Table 3).
-        use_graph: False: text alone (an ablation).
-        hop_attention: False: attention that knows no distances (an ablation).
-        negatives: which false replies; "random" is an ablation.
-        middle_rule: of the lexical ones (`evaluation.training.negatives`).
-        max_keywords: of a pair.
-        data_seed: of the false replies.
+        nodes: "learned": a trained table of the training keywords, with one shared row for other words; "fixed": the
+            vectors themselves. text: "pair": the encoder reads context and reply together; "two": a frozen encoder
+            reads them separately, and the network receives products and distances of the vectors. analyser: keyword
+            analyser; "usual": NLTK if its data are installed, otherwise TextBlob. neighbours: number of neighbours at 1
+            hop, at 2, …; empty: no neighbours (an ablation in the paper's Table 3). use_graph: False: text only (an
+            ablation). hop_attention: False: attention without distances (an ablation). negatives: kind of false
+            replies; "random" is an ablation. middle_rule: rule for lexical negatives (`evaluation.training.negatives`).
+            max_keywords: maximum number of keywords of a pair. data_seed: seed of the false replies.
     """
 
     graph: Annotated[Many[_File], Field(min_length=1), BeforeValidator(_several)]
@@ -93,9 +93,8 @@ class GradePairs(Examples):
     """Triples of two utterances and their reply, with false replies.
 
     Args:
-        pairs: the true ones.
-        false: other replies to the same contexts.
-        vectors: of the texts; None where the network reads texts.
+        pairs: true pairs. false: other replies to the same contexts. vectors: text vectors; None if the network reads
+            texts.
     """
 
     def __init__(
@@ -121,7 +120,7 @@ class GradePairs(Examples):
 
 @register_learned
 class GradeTraining(LearnedMetric):
-    """GRADE, and `grade-lite` by other options."""
+    """GRADE, or `grade-lite` with other options."""
 
     name = "grade"
     options_type = GradeOptions
@@ -185,7 +184,7 @@ class GradeTraining(LearnedMetric):
     def _table(
         self, config: MetricTrainingConfig, splits: Splits, keywords: Keywords, graph: Graph
     ) -> tuple[VocabularyTable, np.ndarray, np.ndarray]:
-        """Return the table of the training's keywords, their neighbours (V + 1, K, d) and where their rows begin."""
+        """Return the keyword table, its neighbours (V + 1, K, d) and initial rows."""
         options: GradeOptions = config.metric_options
         utterances = [turn for dialogue in splits.train for turn in dialogue.turns]
         words = sorted({word for turn in utterances for word in keywords.extract(turn)})
@@ -209,7 +208,7 @@ class GradeTraining(LearnedMetric):
     def _vectors(
         self, config: MetricTrainingConfig, triples: Mapping[str, Sequence[Pair]], device: str
     ) -> dict[str, np.ndarray] | None:
-        """Encode every text once, where the network or the false replies need vectors."""
+        """Encode every text once if network or negatives need vectors."""
         options: GradeOptions = config.metric_options
         if options.text != "two" and options.negatives not in ("both", "embedding"):
             return None
@@ -237,7 +236,10 @@ class GradeTraining(LearnedMetric):
         return embedding_negatives(replies, np.stack([vectors[reply] for reply in replies]), seed)
 
     def measure(self, network: nn.Module, examples: Examples, batch_size: int) -> dict[str, float]:
-        """Measure as usual, and add mean and standard deviation of true and false pairs' scores before the sigmoid."""
+        """Measure as usual, and add mean and standard deviation of the scores.
+
+        The scores are those of true and false pairs before the sigmoid.
+        """
         network.eval()
         known: list[Tensor] = []
         sums, n = {"loss": 0.0, "accuracy": 0.0}, 0
@@ -296,7 +298,7 @@ def _network(config: MetricTrainingConfig, table: np.ndarray | None) -> GradeNet
 
 
 def reader_of(options: GradeOptions, keywords: Keywords, graph: Graph, table: VocabularyTable | None) -> Reader:
-    """Return the reader that makes batches of texts; without a table it uses the static vectors."""
+    """Return the reader that batches texts; it uses static vectors without a table."""
     lexicon = table or Lexicon(graph, DistilledVectors(), options.neighbours, WORD_DIMENSION)
     width = WORD_DIMENSION if table is None else table.width
     return Reader(keywords, graph, lexicon, len(options.neighbours), width, options.max_keywords)
@@ -316,7 +318,7 @@ def reader_restored(checkpoint: Checkpoint) -> Reader:
 
 
 def triples_of(dialogues: Sequence[Dialogue]) -> list[Pair]:
-    """Return two utterances and what follows them, each such triple once."""
+    """Return distinct triples of two utterances and the following one."""
     triples = {
         (dialogue.turns[k - UTTERANCES : k], dialogue.turns[k]): None
         for dialogue in dialogues
@@ -328,7 +330,7 @@ def triples_of(dialogues: Sequence[Dialogue]) -> list[Pair]:
 def text_of(
     pairs: Sequence[Pair], vectors: Mapping[str, np.ndarray] | None
 ) -> np.ndarray | tuple[list[str], list[str]]:
-    """Return the text branch's input for pairs: features of their vectors, or both texts."""
+    """Return the text branch's input: features of the pairs' vectors, or both texts."""
     if vectors is None:
         return [" ".join(context[-UTTERANCES:]) for context, _ in pairs], [reply for _, reply in pairs]
     reply = np.stack([vectors[reply] for _, reply in pairs])
@@ -339,33 +341,36 @@ def text_of(
 
 
 def graph_paths(config: MetricTrainingConfig) -> list[Path]:
-    """Return the paths of a config's triples."""
+    """Return the paths of a config's triple files."""
     return [RELATIONS if name == WORDNET else config.path(name) for name in config.metric_options.graph]
 
 
 def _vectors_file(path: Path) -> FileVectors:
-    """Return the vectors of a file; Numberbatch's `.txt` has a first line as fastText's, GloVe's has none."""
+    """Load word vectors from a file.
+
+    Numberbatch's `.txt` has a header line like fastText's; GloVe's has none.
+    """
     with path.open("rb") as file:
         has_header = len(file.readline(100).split()) == 2
     return FileVectors(path, "fasttext" if path.suffix == ".txt" and has_header else None)
 
 
 class DistilledVectors(dict[str, "np.ndarray | None"]):
-    """The vectors distilled from MiniLM, of length 1, looked up when requested."""
+    """Unit vectors distilled from MiniLM, looked up on demand."""
 
     def get(self, word: str, default: Any = None) -> np.ndarray | None:  # type: ignore[override]
-        """Return a word's vector, None where it has none."""
+        """Return a word's vector, or None."""
         if word not in self:
             vector = word_vectors().lookup(word)
             norm = 0.0 if vector is None else float(np.linalg.norm(vector))
             if vector is None or not norm:
-                return None  # not remembered: there is no end of words without a vector
+                return None  # not cached: the number of words without a vector is unlimited
             self[word] = vector / norm
         return self[word]
 
 
 def _packed(graph: Graph) -> bytes:
-    """Return the part of a graph that scoring needs, as compressed lines of edges."""
+    """Return the subgraph for scoring as compressed lines of edges."""
     edges = graph.edges.tocoo()
     lines = (f"{graph.nodes[i]}\t{graph.nodes[j]}\n" for i, j in zip(edges.row, edges.col, strict=True))
     return gzip.compress("".join(lines).encode(), mtime=0)
