@@ -278,7 +278,7 @@ def config_values(path: Path, above: tuple[Path, ...] = ()) -> Any:
 
 
 def config_seeded(config: MetricTrainingConfig, seed: int) -> MetricTrainingConfig:
-    """Return the config by another seed, of its weights, order and data alike, under a name of its own.
+    """Return a renamed config with another seed for weights, order and data.
 
     `start` becomes the training with the same seed. The held-out data (`data.split_seed`) stay the same.
     """

@@ -1,4 +1,4 @@
-"""Interface of a learned metric for its training, and its dialogues.
+"""Training interface of a learned metric, and its dialogues.
 
 `evaluation/training/__init__.py` gives an overview. Dialogues are read by the corpus readers of the dialogue models.
 """

@@ -167,8 +167,9 @@ def broken_drawn(reply: str, premise: str, rest: str, options: PairOptions, draw
 
 
 def word_salad(reply: str, premise: str, rest: str, draw: random.Random) -> str:
-    """Return different words in no order: 3 to 5 of the reply, 3 to 5 of the premise, 3 to 6 of the rest of the
-    dialogue.
+    """Draw distinct words from a dialogue, in random order.
+
+    3 to 5 come from the reply, 3 to 5 from the premise, 3 to 6 from the rest of the dialogue.
 
     A text with n different words contributes at most n − 1, so a short one may give fewer than 3. Duplicates are
     removed.
@@ -254,7 +255,7 @@ def pairs_read(path: Path) -> list[InferencePair]:
 
 
 def mnli_contradictions(path: Path, n: int, seed: int) -> list[InferencePair]:
-    """Draw contradictions of MultiNLI's training file, tokenised and in lower case, then joined as dialogues are.
+    """Draw contradictions from MultiNLI's training file, normalised like PersonaChat.
 
     PersonaChat is in lower case and detokenised before training. MultiNLI's texts get the same form, because a
     different style would reveal their label.

@@ -1,16 +1,16 @@
-"""Negative replies to learn from, for GRADE and PONE; BM25 search.
+"""Negative replies for training GRADE and PONE; BM25 search.
 
-BM25 is that of bm25s in its Lucene variant (k1 1.2, b .75, an idf that is never negative).
+BM25 is bm25s's Lucene variant (k1 1.2, b .75, non-negative idf).
 
-GRADE (fact sheet section 2): like the true reply in its words, in its vector, or in nothing. All draw from the
-replies of one part of the data, so that nothing of the test part is learnt. A draw depends on the seed, the kind
-and the reply's place alone.
+GRADE (fact sheet section 2): negatives resemble the true reply in words, in vectors, or not at all. All are drawn from
+one part of the data, so that no test data leak into training. A draw depends only on the seed, the kind and the reply's
+position.
 
-PONE (section 3): at random, similar to the true response, or sharing its words. A sampler gives each of N true
-responses the number of another response of the training data, which is never the same text, nor an augmented
-response to the same utterance. Similar ones are drawn from a pool: candidates uniformly with replacement, then one
-of them with p = softmax(cosine to the true response / T). T → ∞ draws uniformly, T → 0 takes the most similar one.
-The released code keeps the cosines of all pairs (N² numbers); here a pool's are computed when it is drawn.
+PONE (section 3): negatives are random, similar to the true response, or share its words. A sampler returns, for each of
+N true responses, the index of another response in the training data, never with the same text nor augmented for the
+same utterance. Similar ones come from a pool of candidates drawn uniformly with replacement; one is then drawn with p =
+softmax(cosine to the true response / T). T → ∞ is uniform, T → 0 takes the most similar one. The released code stores
+the cosines of all pairs (N² numbers); here only a pool's cosines are computed.
 """
 
 from __future__ import annotations
@@ -30,11 +30,10 @@ _WORD = re.compile(r"\w+(?:'\w+)*")
 
 
 class Bm25:
-    """An index of texts.
+    """BM25 index of texts.
 
     Args:
-        texts: (N) at least one; words are runs of letters and digits in lower case, an apostrophe within a word is
-            part of it.
+        texts: (N) at least one; words are lower-cased runs of letters and digits, including apostrophes within a word.
     """
 
     def __init__(self, texts: Sequence[str], *, k1: float = 1.2, b: float = 0.75) -> None:
@@ -47,14 +46,20 @@ class Bm25:
             self._index.index(words, show_progress=False)
 
     def scores(self, query: str) -> np.ndarray:
-        """Return (N,) scores of all texts; a word counts as often as the query has it, an unknown one not at all."""
+        """Return (N,) scores of all texts.
+
+        Repeated words of the query count each time, unknown words not at all.
+        """
         if self._index is None:
             return np.zeros(self._n)
         known = [word for word in _words(query) if word in self._index.vocab_dict]
         return np.asarray(self._index.get_scores(known) if known else np.zeros(self._n))
 
     def best(self, queries: Sequence[str], n: int) -> np.ndarray:
-        """Return (Q, n) numbers of the texts with the highest scores, best first, ties in the order of the texts."""
+        """Return (Q, n) indices of the best texts, best first.
+
+        Ties keep the order of the texts.
+        """
         matches = np.zeros((len(queries), min(n, self._n)), dtype=int)
         for row, query in zip(matches, queries, strict=True):
             row[:] = np.argsort(-self.scores(query), kind="stable")[:n]
@@ -62,10 +67,10 @@ class Bm25:
 
 
 def _bm25s() -> Any:
-    """Return the module bm25s, imported as if JAX were not there.
+    """Import bm25s while hiding JAX from it.
 
-    It would compute something by JAX at its import, and JAX then takes three quarters of a GPU's memory for itself;
-    what it would use JAX for, the choice of the best, is not asked of it here.
+    On import bm25s runs a computation in JAX, which then reserves three quarters of the GPU's memory. It needs JAX only
+    for top-k selection, which is not used here.
     """
     with import_lock:
         if "bm25s" not in sys.modules:
@@ -77,7 +82,7 @@ def _bm25s() -> Any:
                 del sys.modules["jax"]
                 if jax is not None:
                     sys.modules["jax"] = jax
-            logging.getLogger("bm25s").setLevel(logging.WARNING)  # it tells every index it builds
+            logging.getLogger("bm25s").setLevel(logging.WARNING)  # it logs every index that it builds
         import bm25s
     return bm25s
 
@@ -99,12 +104,12 @@ LEAST_HITS = 3
 def lexical_negatives(
     replies: Sequence[str], seed: int, *, middle_rule: MiddleRule = "half", k1: float = 1.2, b: float = 0.75
 ) -> list[str]:
-    """Return for each reply one from the middle of what BM25 finds for it among all.
+    """Return for each reply one from the middle of its BM25 ranking.
 
     Args:
-        middle_rule: "half": the reply's own text is taken out, and index half the number of hits is taken, a random
-            reply where fewer than 3 are left; "lucene_buckets": the released code's table, which gives the reply
-            itself below 21 hits, and an empty text without any.
+        middle_rule: "half": take the middle hit after removing the reply's own text, or a random reply if fewer than 3
+            hits remain; "lucene_buckets": the released code's table, which returns the reply itself below 21 hits, and
+            an empty text without hits.
     """
     unique = list(dict.fromkeys(replies))
     index = Bm25(unique, k1=k1, b=b)
@@ -125,7 +130,9 @@ def lexical_negatives(
 
 
 def embedding_negatives(replies: Sequence[str], vectors: np.ndarray, seed: int) -> list[str]:
-    """Return for each reply one of the 5 whose vectors are most like its own among 1,000 drawn ones.
+    """Return for each reply one of the 5 most similar among 1,000 drawn.
+
+    Similarity is the cosine of their vectors.
 
     Args:
         vectors: (N, D) of the replies, rows of length 1.
@@ -147,7 +154,7 @@ def embedding_negatives(replies: Sequence[str], vectors: np.ndarray, seed: int) 
 
 
 def random_negatives(replies: Sequence[str], seed: int) -> list[str]:
-    """Return for each reply another one, drawn evenly among the different ones."""
+    """Return for each reply another one, drawn uniformly among different texts."""
     unique = list(dict.fromkeys(replies))
     if len(unique) < 2:
         raise ValueError(f"{len(unique)} different replies; two are needed for a false one")
@@ -168,21 +175,23 @@ _BM25_SUBSET, _BM25_BEST = 5000, 100
 
 
 def text_numbers(texts: Sequence[str]) -> np.ndarray:
-    """Return (N,) a number for each text, the same for texts that differ only in case and blanks."""
+    """Return (N,) a number per text, ignoring case and white space."""
     known: dict[str, int] = {}
     return np.array([known.setdefault(" ".join(t.casefold().split()), len(known)) for t in texts])
 
 
 def random_responses(texts: np.ndarray, rng: np.random.Generator, owners: np.ndarray | None = None) -> np.ndarray:
-    """Return (N,) numbers of responses drawn uniformly among those with another text and another owner.
+    """Return (N,) indices of responses drawn uniformly.
+
+    Each has another text and another owner than the true response.
 
     Args:
         texts: (N,) `text_numbers` of the responses.
-        owners: (N,) which true response each is, or was made of; None: all are true ones. Where nothing else has
-            another text, the owner does not count.
+        owners: (N,) the true response behind each response; None: all are true ones. If no other text is left, the
+            owner is ignored.
 
     Raises:
-        ValueError: all responses have the same text.
+        ValueError: if all responses have the same text.
     """
     _several(texts)
     sample = rng.integers(len(texts), size=len(texts))
@@ -206,14 +215,11 @@ def weighted_responses(
     pool: int,
     owners: np.ndarray | None = None,
 ) -> np.ndarray:
-    """Return (N,) numbers of responses, each drawn from a pool by its similarity to the true one.
+    """Return (N,) indices of responses drawn from pools by similarity.
 
     Args:
-        vectors: (N, d) of the responses, rows of length 1.
-        texts: (N,) their `text_numbers`.
-        temperature: T, above 0.
-        pool: candidates of each.
-        owners: as `random_negatives`.
+        vectors: (N, d) response vectors, rows of length 1. texts: (N,) their `text_numbers`. temperature: T, above 0.
+            pool: number of candidates per response. owners: as in `random_responses`.
     """
     _several(texts)
     sample = np.empty(len(texts), dtype=int)
@@ -226,7 +232,7 @@ def weighted_responses(
             same |= owners[candidates] == owners[rows, None]
         p = pool_probabilities(alike, same, temperature)
         sample[rows] = candidates[np.arange(len(rows)), draw_columns(p, rng)]
-    same = texts[sample] == texts  # a pool of nothing but the response itself
+    same = texts[sample] == texts  # the pool contains only the response itself
     if owners is not None:
         same |= owners[sample] == owners
     if same.any():
@@ -237,7 +243,7 @@ def weighted_responses(
 def pool_probabilities(alike: np.ndarray, same: np.ndarray, temperature: float) -> np.ndarray:
     """Return (N, P) probabilities softmax(alike / T) over each row's candidates, 0 for those of the same text.
 
-    A row in which all are the same text is uniform.
+    A row with only that text is uniform.
     """
     scaled = np.where(same, -np.inf, alike / temperature)
     top = scaled.max(axis=1, keepdims=True)
@@ -247,20 +253,20 @@ def pool_probabilities(alike: np.ndarray, same: np.ndarray, temperature: float) 
 
 
 def draw_columns(p: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Draw from each row of (N, P) probabilities; returns (N,) columns."""
+    """Draw a column from each row of (N, P) probabilities: (N,)."""
     columns = (p.cumsum(axis=1) < rng.random((len(p), 1))).sum(axis=1)
-    last = p.shape[1] - 1 - (p[:, ::-1] > 0).argmax(axis=1)  # rounding may end a row below 1
+    last = p.shape[1] - 1 - (p[:, ::-1] > 0).argmax(axis=1)  # a row's sum can be below 1 by rounding
     return np.minimum(columns, last)
 
 
 class WordNegatives:
-    """Negatives that share words with the true response: one of its best BM25 matches among a random subset.
+    """Sampler of negatives that share words with the true response.
+
+    Each is one of the response's best BM25 matches in a random subset.
 
     Args:
-        responses: of the training data.
-        owners: as `random_negatives`.
-        subset: how many of them are indexed.
-        best: of how many matches one is drawn.
+        responses: responses of the training data. owners: as in `random_responses`. subset: number of indexed
+            responses. best: number of matches to draw from.
     """
 
     def __init__(
@@ -279,17 +285,17 @@ class WordNegatives:
         self._indexed = subset_rows[np.sort(firsts)]  # each text once
         self._best = best
         index = Bm25([responses[k] for k in self._indexed])
-        # The matches do not change between epochs: more than needed, as they may include the response and its copies.
+        # Matches do not change between epochs. Retrieve extra ones, because they may include the response and its copies.
         n_copies = 1 if owners is None else int(np.bincount(owners).max())
         self._matches = index.best(responses, best + n_copies)  # (N, best + own)
 
     def draw(self, rng: np.random.Generator) -> np.ndarray:
-        """Return (N,) numbers of responses; where all matches are the same text, a random one."""
+        """Return (N,) indices of responses; random if all matches have the same text."""
         matches = self._indexed[self._matches]
         same = self.texts[matches] == self.texts[:, None]
         if self.owners is not None:
             same |= self.owners[matches] == self.owners[:, None]
-        order = np.argsort(same, axis=1, kind="stable")  # others first, best first
+        order = np.argsort(same, axis=1, kind="stable")  # other texts first, then by rank
         n_others = (~same).sum(axis=1)
         take = (rng.random(len(matches)) * np.minimum(n_others, self._best)).astype(int)
         rows = np.arange(len(matches))

@@ -1,19 +1,17 @@
 """Training data of PONE: augmented responses, label filter and inputs.
 
-Augmented responses (section 4): the true one changed a little, or a bot's reply. Easy data augmentation (Wei and
-Zou 2019, "EDA", EMNLP) replaces words by synonyms, inserts synonyms, swaps words or deletes some; one of the four
-is chosen for each copy. Synonyms are WordNet's. Where none are at hand, replacement falls away and what is inserted
-is a word of the response itself.
+Augmented responses (section 4): slight changes of the true response, or a bot's replies. Easy data augmentation (Wei
+and Zou 2019, "EDA", EMNLP) replaces words by synonyms, inserts synonyms, swaps words or deletes some; one of the four
+is chosen for each copy. Synonyms are WordNet's. Without synonyms, replacement is skipped and insertion repeats words of
+the response.
 
-Synonyms: `evaluation/shipped/wordnet/README.md` says how the slice was made and under what licence it may be passed
-on.
+Synonyms: `evaluation/shipped/wordnet/README.md` describes the origin of the slice and its licence.
 
-Label filter (section 5): the augmented responses that the scorer itself takes for fitting. A frozen copy of the
-scorer gives every augmented pair a score. Those it is sure of, score ≤ θ or ≥ 1 − θ, get the label (score > ½); the
-others are dropped or stay positive. Then the scorer is trained on with these labels and looks again, until few
-labels change.
+Label filter (section 5): the scorer itself labels the augmented responses. A frozen copy scores every augmented pair.
+Certain scores, ≤ θ or ≥ 1 − θ, give the label (score > ½); other pairs are dropped or stay positive. Training continues
+with these labels, and the filter is applied again until few labels change.
 
-Inputs: vectors of a frozen encoder, kept in the cache folder, or the words of RUBER's texts.
+Inputs: vectors of a frozen encoder, cached on disk, or the words of RUBER's texts.
 """
 
 from __future__ import annotations
@@ -45,7 +43,7 @@ ALPHA = 0.1
 
 
 def replace_words(words: list[str], n: int, rng: np.random.Generator, synonyms: Synonyms | None) -> list[str]:
-    """Replace up to n different words that have synonyms by one of them, wherever they stand."""
+    """Replace all occurrences of up to n words by synonyms."""
     assert synonyms is not None, "words can only be replaced by synonyms"
     changed = list(words)
     n_left = n
@@ -59,7 +57,10 @@ def replace_words(words: list[str], n: int, rng: np.random.Generator, synonyms: 
 
 
 def insert_words(words: list[str], n: int, rng: np.random.Generator, synonyms: Synonyms | None) -> list[str]:
-    """Insert n synonyms of random words at random places; of a word without any, the word itself."""
+    """Insert synonyms of n random words at random positions.
+
+    A word without synonyms is repeated.
+    """
     changed = list(words)
     for _ in range(n):
         word = words[rng.integers(len(words))]
@@ -79,7 +80,7 @@ def swap_words(words: list[str], n: int, rng: np.random.Generator, synonyms: Syn
 
 
 def delete_words(words: list[str], n: int, rng: np.random.Generator, synonyms: Synonyms | None) -> list[str]:
-    """Delete each word with the probability n / words; one is left at least."""
+    """Delete each word with probability n / words; keep at least one."""
     remaining = [word for word, u in zip(words, rng.random(len(words)), strict=True) if u >= n / len(words)]
     return remaining or [words[rng.integers(len(words))]]
 
@@ -87,11 +88,11 @@ def delete_words(words: list[str], n: int, rng: np.random.Generator, synonyms: S
 def augmented(
     text: str, k: int, rng: np.random.Generator, *, synonyms: Synonyms | None = None, alpha: float = ALPHA
 ) -> list[str]:
-    """Return up to k changed copies of a text, all different from it and one another.
+    """Return up to k distinct changed copies of a text.
 
     Args:
-        synonyms: gives the synonyms of a word; None: there are none.
-        alpha: share of the words that an operation changes, at least one.
+        synonyms: function from a word to its synonyms; None: no synonyms. alpha: share of words that an operation
+            changes, at least one word.
     """
     operations: list[Operation] = [insert_words, swap_words, delete_words]
     if synonyms is not None:
@@ -101,7 +102,7 @@ def augmented(
         return []
     n = max(1, round(alpha * len(words)))
     copies: dict[str, None] = {}
-    for _ in range(4 * k):  # short texts have few copies that differ
+    for _ in range(4 * k):  # short texts have few distinct copies
         if len(copies) == k:
             break
         changed = " ".join(operations[rng.integers(len(operations))](words, n, rng, synonyms))
@@ -111,11 +112,11 @@ def augmented(
 
 
 def generated(bot: Bot, contexts: Sequence[Sequence[str]], k: int, *, seed: int = 0) -> list[list[str]]:
-    """Return up to k different replies of a bot to each context, all contexts at once.
+    """Generate up to k distinct bot replies per context, in one batch.
 
     Args:
-        bot: any; one that takes the likeliest word each time gives one reply to each context.
-        seed: of its draws; the n-th reply to a context is drawn by a seed of its own.
+        bot: any bot; with greedy decoding it gives one reply per context. seed: seed of the samples; each reply to a
+            context has a separate seed derived from it.
     """
     replies_by_context: list[dict[str, None]] = [{} for _ in contexts]
     for n in range(k):
@@ -140,12 +141,14 @@ _WORD = re.compile(r"(\W*)([^\W\d_]+)(\W*)")
 
 @cache
 def wordnet_synonyms(path: Path = SLICE) -> Synonyms:
-    """Return a function that gives the synonyms of a word of a text, with its marks and its capital letter.
+    """Return a function that looks up synonyms of a word in a text.
 
-    Words of grammar have none, as in Wei and Zou's code (their "a" and "i" would become vitamins and iodine).
+    Synonyms keep the word's punctuation and capitalisation.
+
+    Function words have no synonyms, as in Wei and Zou's code (otherwise "a" and "i" would become vitamin A and iodine).
 
     Raises:
-        FileNotFoundError: the slice is not there.
+        FileNotFoundError: if the slice is missing.
     """
     with gzip.open(path, "rt", encoding="utf-8") as file:
         known = dict(line.rstrip("\n").split("\t") for line in file)
@@ -178,7 +181,7 @@ class Labels:
 
     Attributes:
         positive: (N,) bool.
-        is_kept: (N,) bool, whether a pair is learnt from.
+        is_kept: (N,) bool, True for pairs used in training.
     """
 
     positive: np.ndarray
@@ -186,11 +189,11 @@ class Labels:
 
     @property
     def kept_share(self) -> float:
-        """Share of pairs that are learnt from."""
+        """Share of pairs used in training."""
         return float(self.is_kept.mean()) if len(self.is_kept) else float("nan")
 
     def changed(self, before: Labels) -> float:
-        """Return the share of pairs whose label, or whether they are kept, differs from before."""
+        """Return the share of pairs whose label or `is_kept` has changed."""
         if not len(self.is_kept):
             return 0.0
         same = (self.is_kept == before.is_kept) & ((self.positive == before.positive) | ~self.is_kept)
@@ -198,19 +201,19 @@ class Labels:
 
 
 def all_positive(n: int) -> Labels:
-    """Return the labels before any filtering: every augmented response fits."""
+    """Return the labels before filtering, all positive."""
     return Labels(np.ones(n, dtype=bool), np.ones(n, dtype=bool))
 
 
 def relabelled(scores: np.ndarray, theta: float = THETA, uncertain: Uncertain = "drop") -> Labels:
-    """Return the labels that (N,) scores from 0 to 1 give.
+    """Compute labels from (N,) scores between 0 and 1.
 
     Args:
-        theta: how near to 0 or 1 a score must be; ½ keeps everything.
-        uncertain: what happens to the others: "drop", or "change", which keeps them as positive.
+        theta: maximum distance of a certain score from 0 or 1; ½ keeps everything. uncertain: treatment of uncertain
+            pairs: "drop", or "change", which keeps them as positive.
 
     Raises:
-        ValueError: theta is not in 0 … ½.
+        ValueError: if theta is not in 0 … ½.
     """
     if not 0 <= theta <= 0.5:
         raise ValueError(f"theta is {theta}; it must be in 0 … 0.5")
@@ -221,14 +224,14 @@ def relabelled(scores: np.ndarray, theta: float = THETA, uncertain: Uncertain = 
 
 
 def labels_are_stable(now: Labels, before: Labels | None) -> bool:
-    """Return True if hardly a label changes any more."""
+    """Return True if the share of changed labels is small enough to stop."""
     return before is not None and now.changed(before) < SETTLED
 
 
 def inputs_of(
     queries: Sequence[tuple[str, ...]], responses: Sequence[str], config: MetricTrainingConfig, device: str
 ) -> tuple[np.ndarray | WordTexts, list[str], dict[tuple[str, ...], int]]:
-    """Return the network's input for texts and queries, the texts in that order, and each query's position."""
+    """Return the network's input: texts in order, then queries, with their positions."""
     options = config.metric_options
     distinct = list(dict.fromkeys(queries))
     if options.sentences == "recurrent":
@@ -247,7 +250,7 @@ def inputs_of(
 
 
 def _vectors(texts: Sequence[str], model: str, device: str) -> np.ndarray:
-    """Return (T, d) sentence vectors of length 1, which the cache folder keeps."""
+    """Return (T, d) sentence vectors of length 1, cached on disk."""
     encoder = encoder_get(model, device)
     digest = hashlib.sha256(canonical_json(list(texts)).encode()).hexdigest()
     identity = Identity("metric_training_vectors", "1", {"encoder": encoder.identity.as_dict(), "texts": digest})

@@ -1,15 +1,15 @@
-"""RADE's rated pairs: which rows count, which are the same pair, and folds that share no context.
+"""Rated pairs of RADE: usable rows, duplicates, and folds without shared contexts.
 
-A row is a context, a response, a reference and the score of each. The release gives every pair twice, the second time
-with the roles swapped, and repeats pairs of its beginning at its end, some with other scores (fact sheet, section 4).
-So a random split of its rows puts mirrored and repeated copies of test pairs into training: published correlations
-are of that kind. Here a pair counts once, its first row is the system's response, and folds keep a context together.
-The split of rows is made as well, to be shown next to it and marked as leaking.
+A row has a context, a response and a reference, each of these two with a score. The release contains every pair twice,
+the second time with the roles swapped, and repeats early pairs at its end, some with other scores (fact sheet, section
+4). A random split of the rows therefore puts mirrored and repeated copies of test pairs into training; the published
+correlations come from such a split. Here each pair counts once, its first row has the system's response, and folds keep
+a context together. The split of rows is available for comparison and labelled as leaking.
 
-Two forms are read, one JSON object per line: the release itself (`output`, `s_output`, `s_reference`), and turn-level
-judgements (`response`, `ratings`, `reference_score`), of which raters are averaged within each quality, then
-qualities; where `scale` says so, scores are stretched to 1 … 5. `overall`, where it was asked, stands for all
-qualities. References without a score are for the first stage of training.
+There are two formats, with one JSON object per line: the release itself (`output`, `s_output`, `s_reference`), and
+turn-level ratings (`response`, `ratings`, `reference_score`). Ratings are averaged over raters within each quality,
+then over qualities; if there is a rating of `overall`, it is used alone. With a `scale`, scores are mapped to 1 … 5.
+References without a score are for the first stage of training.
 """
 
 from __future__ import annotations
@@ -42,7 +42,10 @@ GROUPED = "by context: no context is in two parts, and each pair counts once"
 
 @dataclass(frozen=True, slots=True)
 class RatedPair:
-    """A response and a reference to one context, with people's scores from 1 to 5 (None: reference not scored)."""
+    """Response and reference to one context, with human scores from 1 to 5.
+
+    The score of an unrated reference is None.
+    """
 
     context: tuple[str, ...]
     response: str
@@ -52,27 +55,26 @@ class RatedPair:
 
     @property
     def mirrored(self) -> RatedPair | None:
-        """The same pair with the roles swapped; None without a score of the reference."""
+        """Pair with swapped roles; None if the reference has no score."""
         if self.reference_score is None:
             return None
         return RatedPair(self.context, self.reference, self.response, self.reference_score, self.score)
 
     @property
     def reply(self) -> ReplyInContext:
-        """Input for metrics."""
+        """Reply as input for metrics."""
         return ReplyInContext(self.context, self.response, self.reference)
 
 
 @dataclass(frozen=True)
 class RatedPairs:
-    """Content of a file of rated pairs.
+    """Contents of a file of rated pairs.
 
     Attributes:
-        pairs: each distinct pair once, the response being the system's; a pair with several scores has their mean.
-        rows: all rows that can be used, both directions and repetitions among them, in the order of the file.
-        repeated: rows of system responses that repeat a pair; `conflicting`: pairs with different scores.
-        same_text: pairs whose two texts are the same.
-        skipped: number of other rows, by the reason for leaving them out.
+        pairs: distinct pairs with the system's response and, for repeated pairs, the mean score. rows: all usable rows
+            in file order, including swapped and repeated ones. repeated: rows of system responses that repeat a pair;
+            `conflicting`: pairs with different scores. same_text: pairs with identical texts. skipped: number of other
+            rows, by reason.
     """
 
     pairs: tuple[RatedPair, ...]
@@ -88,7 +90,7 @@ class RatedPairs:
         return len({context_key(pair) for pair in self.pairs})
 
     def counts(self) -> dict[str, Any]:
-        """Return the counts that are reported next to every figure."""
+        """Return the counts that are reported with every result."""
         return {
             "rows": len(self.rows),
             "pairs": len(self.pairs),
@@ -118,11 +120,11 @@ def rated_pairs_read(path: Path | str, *, reference_scores: bool = True) -> Rate
     """Read a file of rated pairs, plain or gzip.
 
     Args:
-        reference_scores: leave out pairs without a score of the reference.
+        reference_scores: True to skip pairs without a score of the reference.
 
     Raises:
-        ValueError: no line is a rated pair; the message tells what is wrong with the first.
-        OSError: it cannot be read.
+        ValueError: if no line is a rated pair; the message explains the first error. OSError: if the file cannot be
+            read.
     """
     lines = list(_rows(Path(path)))
     rows = [row for row in lines if isinstance(row, RatedPair)]
@@ -152,7 +154,7 @@ def _rows(path: Path) -> Iterator[RatedPair | Skipped]:
 
 
 def _row(fields: Any) -> RatedPair:
-    """Read one line in either form; utterances without a word are absent, not empty."""
+    """Parse one line in either format; utterances without a word are dropped."""
     if isinstance(fields, dict) and "output" in fields:
         fields = {
             "context": fields.get("context"),
@@ -182,13 +184,16 @@ def _row(fields: Any) -> RatedPair:
 
 
 def _score(judged: _Judged) -> float:
-    """Return the mean over qualities of their mean over raters, from 1 to 5; of `overall` alone where it was asked."""
+    """Return the mean score from 1 to 5, over raters, then qualities.
+
+    If `overall` was rated, its mean is returned.
+    """
     names = judged.dimensions
     scores = []
     for name in ("overall",) if "overall" in names else names:
         ratings, n_beyond = judged.scores(name)
         if n_beyond:
-            return HIGH + 1  # so that the row is counted with those beyond the scale
+            return HIGH + 1  # so that the row is counted as outside the scale
         if ratings:
             ends = judged.scales.get(name) or judged.scale
             scores.append(_stretched(float(np.mean([value for _, value in ratings])), ends))
@@ -198,7 +203,7 @@ def _score(judged: _Judged) -> float:
 
 
 def _stretched(score: float, ends: Sequence[float] | None) -> float:
-    """Return a score on 1 to 5; as it is where no other scale is known."""
+    """Map a score to 1 to 5; unchanged without a scale."""
     if not ends or max(ends) == min(ends):
         return score
     return LOW + (score - min(ends)) * (HIGH - LOW) / (max(ends) - min(ends))
@@ -207,8 +212,8 @@ def _stretched(score: float, ends: Sequence[float] | None) -> float:
 def rated_pairs_of(rows: Iterable[RatedPair]) -> RatedPairs:
     """Find the system responses among rows and merge duplicates.
 
-    Of two neighbours of which one mirrors the other, the first has the system's response. Where no row has a mirror,
-    all are system responses; where others do, a row without one is left out.
+    If two neighbouring rows mirror each other, the first has the system's response. If no row of the file is mirrored,
+    all are system responses; otherwise rows without a mirror are skipped.
     """
     skipped: Counter[str] = Counter()
     usable = []
@@ -236,7 +241,7 @@ def rated_pairs_of(rows: Iterable[RatedPair]) -> RatedPairs:
 
 
 def _directions(rows: Sequence[RatedPair]) -> tuple[list[RatedPair], list[RatedPair]]:
-    """Return the first rows of mirrored neighbours, and the rows that have no such neighbour."""
+    """Return the first rows of mirrored neighbours, and unmatched rows."""
     firsts, alone, k = [], [], 0
     while k < len(rows):
         if k + 1 < len(rows) and rows[k + 1] == rows[k].mirrored:
@@ -253,7 +258,10 @@ def _scores(several: Sequence[RatedPair]) -> list[tuple[float, float | None]]:
 
 
 def _merged(several: Sequence[RatedPair]) -> RatedPair:
-    """Return the pair with the mean of its different scores: a copy of a row is no second judgement."""
+    """Merge duplicates into one pair with the mean of its distinct scores.
+
+    An exact copy of a row is not a second rating.
+    """
     different = _scores(several)
     of_references = [score for _, score in different if score is not None]
     return replace(
@@ -268,15 +276,15 @@ def _key(text: str) -> str:
 
 
 def context_key(pair: RatedPair) -> str:
-    """Return the key of a context: its utterances, whatever their case and blanks."""
+    """Return a context's key, ignoring case and white space."""
     return "\n".join(map(_key, pair.context))
 
 
 def grouped_folds(pairs: Sequence[RatedPair], n_folds: int, seed: int) -> np.ndarray:
-    """Return (N,) the fold of each pair, 0 to `n_folds` − 1, drawn by the seed; no context is in two folds.
+    """Return (N,) random folds 0 to `n_folds` − 1; contexts stay together.
 
     Raises:
-        ValueError: there are fewer contexts than folds.
+        ValueError: if there are fewer contexts than folds.
     """
     from sklearn.model_selection import GroupKFold
 
@@ -287,7 +295,10 @@ def grouped_folds(pairs: Sequence[RatedPair], n_folds: int, seed: int) -> np.nda
 
 
 def leaking_folds(rows: Sequence[RatedPair], n_folds: int, seed: int) -> np.ndarray:
-    """Return (N,) the fold of each row of the release, drawn at random: copies of test pairs are in training."""
+    """Return (N,) random folds of the release's rows.
+
+    They leak: copies of test pairs are in the training part.
+    """
     from sklearn.model_selection import KFold
 
     return _numbered(KFold(n_folds, shuffle=True, random_state=seed).split(rows), len(rows))
@@ -301,7 +312,7 @@ def _numbered(splits: Iterable[tuple[np.ndarray, np.ndarray]], n: int) -> np.nda
 
 
 def judged_lines(pairs: Sequence[RatedPair], source: str) -> Iterator[str]:
-    """Yield the pairs as lines of a file of judged items, which `evaluate_metrics` reads."""
+    """Yield the pairs as lines of a rated items file for `evaluate_metrics`."""
     for k, pair in enumerate(pairs):
         yield json.dumps(
             {

@@ -1,7 +1,7 @@
-"""RADE's figures on folds: every pair is scored by a network that has seen nothing of its context.
+"""Cross-validation of RADE, with folds that share no context.
 
-`folds_measured` trains one network for each fold and seed by `train_metric`'s own loop and correlates the scores of all
-folds together.
+`folds_measured` trains one network per fold and seed with the loop of `train_metric` and correlates the pooled scores
+of all folds.
 """
 
 from __future__ import annotations
@@ -26,15 +26,13 @@ SEEDS = (11, 12, 13)
 
 @dataclass(frozen=True)
 class FoldsMeasured:
-    """Correlations of scores that are all from outside the training data, by seed.
+    """Correlations of held-out scores, by seed.
 
     Attributes:
-        seeds: of folds and weights.
-        r: by method, one coefficient for each seed, all folds pooled.
-        ci95: of Pearson's coefficient of the scores averaged over seeds, over contexts.
-        scores: (seeds, N) of the pairs, each by the network that had not seen its context.
-        people: (N,) what people gave them.
-        contexts: (N,) a name for what was said before.
+        seeds: seeds of folds and weights. r: by method, one coefficient per seed, with all folds pooled. ci95: interval
+            of Pearson's coefficient of the scores averaged over seeds, resampling contexts. scores: (seeds, N) scores
+            of the pairs, each by the network that was not trained on its context. people: (N,) human ratings. contexts:
+            (N,) name of each pair's context.
     """
 
     seeds: tuple[int, ...]
@@ -59,11 +57,11 @@ class FoldsMeasured:
 
 
 def folds_measured(config: Mapping[str, Any], data: Path, seeds: Sequence[int] = SEEDS) -> FoldsMeasured:
-    """Train on all folds but one, score that one, for each fold and seed.
+    """Score each fold by a network trained on the others, per seed.
 
     Args:
-        config: of `metric: rade`, as in its file; `fold`, `fold_seed` and `seed` are set here.
-        data: folder of the rated pairs.
+        config: values of a config file with `metric: rade`; this function sets `fold`, `fold_seed` and `seed`. data:
+            folder of the rated pairs.
     """
     from evaluation.metrics.text_cache import TextCache
 
@@ -71,7 +69,7 @@ def folds_measured(config: Mapping[str, Any], data: Path, seeds: Sequence[int] =
     scores_by_seed: list[np.ndarray] = []
     people: dict[Any, float] = {}
     units: dict[Any, str] = {}
-    order: list[Any] = []  # rows told twice are one here
+    order: list[Any] = []  # duplicate rows count as one
     for seed in seeds:
         scores: dict[Any, float] = {}
         n_folds = int(dict(config.get("options", {})).get("folds", 5))

@@ -1,4 +1,7 @@
-"""A finished metric made small enough to give away: half precision, a model card, triples in a folder of their own."""
+"""Distribution of trained metrics in half precision, with a model card.
+
+Graph triples go to a separate folder because of their licence.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +45,7 @@ OF_WORDNET = (
 
 
 def ship(training: Path, folder: Path, command: str) -> MetricManifest:
-    """Write the best checkpoint of a finished training in half precision, with its card.
+    """Write a training's best checkpoint in half precision, with a model card.
 
     Args:
         training: folder that `train` wrote.
@@ -78,7 +81,7 @@ def ship(training: Path, folder: Path, command: str) -> MetricManifest:
             apart = folder.parent / CONCEPTNET
             apart.mkdir(exist_ok=True)
             (folder / name).replace(apart / name)
-            if has_wordnet(checkpoint.config.options):  # which stands on every copy
+            if has_wordnet(checkpoint.config.options):  # required on every copy
                 (apart / LICENCE_BESIDE).write_bytes(WORDNET_LICENCE.read_bytes())
     (folder / CARD).write_text(card(Checkpoint(folder, manifest), command), encoding="utf-8")
     return manifest
@@ -124,7 +127,7 @@ def card(checkpoint: Checkpoint, command: str) -> str:
 
 
 def _edges_told(manifest: MetricManifest) -> list[str]:
-    """Return the card's lines about the edges of its graph."""
+    """Return the card's lines about the graph's edges."""
     if not any(name in manifest.files for name in APART):
         return []
     return [OF_CONCEPTNET, *([OF_WORDNET] if has_wordnet(manifest.config["options"]) else [])]

@@ -1,9 +1,11 @@
-"""Training of PONE; BERT-RUBER by `negatives: random` and `positives: none`, RUBER's scorer by `sentences: recurrent`
-and `loss: hinge` as well.
+"""Training of PONE, BERT-RUBER and RUBER's scorer.
 
-A pair is an utterance of a dialogue and the one after it. Sentence vectors come from a frozen encoder, once for each
-distinct text, and are kept in the cache folder. The full PONE is two configs (fact sheet, section 5): the first learns
-from all augmented responses as fitting ones, the second starts from it (`start`), with `filter: drop`.
+BERT-RUBER is PONE with `negatives: random` and `positives: none`; RUBER's scorer also has `sentences: recurrent` and
+`loss: hinge`.
+
+A pair is an utterance of a dialogue and the next one. A frozen encoder computes the sentence vectors, once per distinct
+text; they are cached on disk. The full PONE takes two configs (fact sheet, section 5): the first treats all augmented
+responses as fitting, the second starts from it (`start`) with `filter: drop`.
 """
 
 from __future__ import annotations
@@ -54,26 +56,21 @@ log = logging.getLogger(__name__)
 
 
 class PoneOptions(InputModel):
-    """PONE's own keys of a config; section numbers are the fact sheet's.
+    """PONE's own config keys; numbers in brackets are fact sheet sections.
 
     Attributes:
-        window: utterances of a query; the vectors of several are averaged.
-        sentences: "frozen": vectors of the encoder (2); "recurrent": RUBER's, last states of a GRU that learns, over
-            frozen vectors of words, the utterances of a query one after the other.
-        sentence_width: of the recurrent ones.
-        most_pairs: learn from so many pairs, the first of the dialogues as they are drawn; 0: all.
-        most_held_out: the same of validation and of test.
+        window: number of utterances in a query; their vectors are averaged. sentences: "frozen": vectors of the encoder
+            (2); "recurrent": RUBER's, the last states of a trained GRU over frozen word vectors, with the utterances of
+            a query concatenated. sentence_width: width of the recurrent vectors. most_pairs: maximum number of training
+            pairs, taken from the first shuffled dialogues; 0: all. most_held_out: the same for validation and for test.
         negatives: "weighted" by similarity, "bm25" or "random" (3).
         temperature, pool: of the weighted draw (3).
-        random_every: epochs whose number, from 1, this divides draw at random; 0: none (3, `weight_step`).
-        positives: "eda": the true response changed a little; "bot": what a bot says there; "none" (4).
-        synonyms: of augmented words: "wordnet", the slice that comes with Confab, or "none" (4).
-        bot: its id.
-        copies: augmented responses of each query (4).
-        filter: what happens to augmented responses the scorer is not sure of; "none": all fit (5).
-        theta: how sure (5).
-        refilter_every: epochs between two relabellings (5).
-        hidden, dropout, init: of the scorer (2).
+        random_every: every n-th epoch, counted from 1, draws at random; 0: none (3, `weight_step`).
+        positives: "eda": slightly changed true responses; "bot": replies of a bot; "none" (4). synonyms: source of
+            synonyms: "wordnet", the slice shipped with Confab, or "none" (4). bot: id of the bot. copies: augmented
+            responses per query (4). filter: treatment of augmented responses with uncertain scores; "none": all count
+            as fitting (5). theta: threshold of certainty (5). refilter_every: epochs between two relabellings (5).
+            hidden, dropout, init: settings of the scorer (2).
         loss: "cross_entropy", or RUBER's "hinge" with its margin.
     """
 
@@ -102,12 +99,11 @@ class PoneOptions(InputModel):
 
 @dataclass(frozen=True)
 class PoneBatch:
-    """Vectors of a batch, (B, d) each, or the words of its texts.
+    """Batch of vectors, (B, d) each, or of texts as words.
 
     Attributes:
-        query, response, negative: of true pairs, and a wrong response for each.
-        augmented_query, augmented: of augmented pairs that are filtered; none in other trainings.
-        labels: (A,) what the filter says of them, 1 or 0.
+        query, response, negative: true pairs, and a wrong response for each. augmented_query, augmented: augmented
+            pairs that are filtered; empty in other trainings. labels: (A,) labels from the filter, 1 or 0.
     """
 
     query: Tensor | WordBatch
@@ -119,10 +115,11 @@ class PoneBatch:
 
 
 class PoneNetwork(nn.Module):
-    """The scorer with its loss, and what its scores are like on true and wrong pairs of the validation part.
+    """Scorer with its loss and the distribution of its scores.
 
     Attributes:
-        level, spread: mean and standard deviation of those scores before the sigmoid; measured, not learnt.
+        level, spread: mean and standard deviation of the scores of true and wrong validation pairs before the sigmoid;
+            measured, not trained.
     """
 
     def __init__(self, width: int, options: PoneOptions) -> None:
@@ -141,7 +138,7 @@ class PoneNetwork(nn.Module):
         return self.scorer(self.vectors(query), self.vectors(response))
 
     def vectors(self, texts: Tensor | WordBatch) -> Tensor:
-        """Return (B, d) vectors of texts: as they are, or by the recurrent encoder."""
+        """Return (B, d) text vectors: the input itself or the recurrent encoder's output."""
         device = self.level.device
         if isinstance(texts, WordBatch):
             assert self.sentences is not None, "words need the recurrent encoder"
@@ -150,7 +147,7 @@ class PoneNetwork(nn.Module):
         return texts.to(device)
 
     def loss(self, batch: PoneBatch) -> ExampleLoss:
-        """Return the mean loss of true pairs, wrong pairs and labelled augmented ones, and how many are right."""
+        """Return the mean loss over all kinds of pairs, and the accuracy."""
         positive, negative = (self(batch.query, batch.response), self(batch.query, batch.negative))
         n = len(positive) + len(negative)
         total = scorer_loss(positive, negative, self.options.loss, self.options.margin)
@@ -164,13 +161,12 @@ class PoneNetwork(nn.Module):
 
 
 class PonePairs(Examples):
-    """Pairs of one part of the data; vectors are of distinct texts, examples are their numbers.
+    """Pairs of one part of the data, stored as indices into distinct texts.
 
     Args:
-        vectors: (T, d), of texts and of queries; or their words.
-        query, response: (N,) which of them; `n_true` true pairs, then those augmented ones that always fit.
-        more: (A,) queries and responses of augmented pairs that are filtered.
-        owners: (N,) the true pair that each is, or was made of; None: there are no others.
+        vectors: (T, d) vectors of texts and queries, or their words. query, response: (N,) indices into `vectors`:
+            `n_true` true pairs, then augmented ones that always count as fitting. more: (A,) queries and responses of
+            augmented pairs that are filtered. owners: (N,) the true pair behind each pair; None: all are true pairs.
     """
 
     def __init__(
@@ -200,7 +196,10 @@ class PonePairs(Examples):
         return -(-(len(self.augmented) or self.n) // batch_size)
 
     def negatives(self, seed: int, epoch: int) -> np.ndarray:
-        """Return (N,) the text of each pair's negative in an epoch, counted from 0."""
+        """Return (N,) the text index of each pair's negative in an epoch.
+
+        Epochs count from 0.
+        """
         rng = np.random.default_rng(derive_seed(seed, "negatives", epoch))
         options = self.options
         plain = options.random_every and (epoch + 1) % options.random_every == 0
@@ -221,7 +220,7 @@ class PonePairs(Examples):
         order, augmented_order = rng.permutation(self.n), rng.permutation(len(self.augmented))
         for k in range(start, self.n_batches(batch_size)):
             positions = np.arange(k * batch_size, (k + 1) * batch_size)
-            if len(augmented_order):  # the true pairs begin again as often as need be
+            if len(augmented_order):  # true pairs are repeated as often as necessary
                 rows, augmented_rows = (
                     order[positions % self.n],
                     augmented_order[positions[positions < len(augmented_order)]],
@@ -251,7 +250,7 @@ class PonePairs(Examples):
         return torch.from_numpy(inputs) if isinstance(inputs, np.ndarray) else inputs
 
     def begin_epoch(self, network: nn.Module, epoch: int) -> None:
-        """Relabel the augmented pairs in epochs 0, 5, 10, … by the network's current state."""
+        """Relabel augmented pairs with the current network in epochs 0, 5, 10, …."""
         if len(self.augmented) and epoch % self.options.refilter_every == 0:
             network.eval()
             probabilities = []
@@ -267,7 +266,10 @@ class PonePairs(Examples):
 
     @property
     def is_settled(self) -> bool:
-        """True if hardly a label changed in the last update: the paper's end of training (5)."""
+        """True if the last update changed hardly any label.
+
+        This is the paper's stopping criterion (5).
+        """
         return self._settled
 
     def told(self) -> dict[str, float]:
@@ -282,7 +284,7 @@ class PonePairs(Examples):
 
 @register_learned
 class PoneTraining(LearnedMetric):
-    """PONE, and BERT-RUBER as its special case."""
+    """PONE, with BERT-RUBER as a special case."""
 
     name = "pone"
     options_type = PoneOptions
@@ -366,7 +368,10 @@ class PoneTraining(LearnedMetric):
         return PoneNetwork(int(checkpoint.manifest.facts["width"]), checkpoint.config.metric_options)
 
     def measure(self, network: nn.Module, examples: Examples, batch_size: int) -> dict[str, float]:
-        """Measure accuracy, cross-entropy, and `loss`, which chooses the best: errors, ties by cross-entropy."""
+        """Measure accuracy, cross-entropy and `loss`.
+
+        `loss` selects the best weights: the error rate, with cross-entropy to break ties.
+        """
         base_figures = super().measure(network, examples, batch_size)
         assert isinstance(network, PoneNetwork)
         with torch.no_grad():
@@ -384,12 +389,12 @@ class PoneTraining(LearnedMetric):
 
 
 def _held_out(options: PoneOptions) -> PoneOptions:
-    """Return the options of held-out parts: validated on random negatives (2)."""
+    """Return the options of held-out parts, which use random negatives (2)."""
     return options.model_copy(update={"negatives": "random"})
 
 
 def _pairs(dialogues: Sequence[Dialogue], window: int, limit: int) -> list[tuple[tuple[str, ...], str]]:
-    """Return each utterance with those before it, dialogue by dialogue."""
+    """Return each utterance with its context, dialogue by dialogue."""
     pairs = []
     for dialogue in dialogues:
         turns = dialogue.turns
@@ -406,7 +411,7 @@ def _pairs(dialogues: Sequence[Dialogue], window: int, limit: int) -> list[tuple
 def _augmented(
     pairs: Sequence[tuple[tuple[str, ...], str]], options: PoneOptions, seed: int
 ) -> tuple[list[tuple[tuple[str, ...], str]], np.ndarray]:
-    """Return more responses that may fit, with their queries, and (A,) the number of the pair that each is made of."""
+    """Return augmented responses, their queries, and the indices (A,) of their source pairs."""
     if options.positives == "none":
         return [], np.zeros(0, dtype=int)
     if options.positives == "eda":
@@ -422,7 +427,7 @@ def _augmented(
 
 
 def _synonyms(options: PoneOptions) -> Synonyms | None:
-    """Return the source of synonyms; without the slice None, with a warning in the log."""
+    """Return the source of synonyms; None, with a warning, without the slice."""
     if options.synonyms == "none":
         return None
     try:

@@ -1,8 +1,8 @@
-"""Training of RADE on pairs of a response and a reference that people scored (`evaluation/training/rade_data.py`).
+"""Training of RADE on human-rated pairs of response and reference (`evaluation/training/rade_data.py`).
 
 Two networks: "full", the paper's, on an encoder-decoder or encoder of transformers; "lite", on frozen sentence vectors
-and surface features. Two stages are two configs: the first with `stage: 1` on other rated data, the second starting
-from it. The released pairs are under no licence: weights learnt from them are made here and shipped nowhere.
+and surface features. Two stages take two configs: the first with `stage: 1` on other rated data, the second starting
+from it. The released pairs have no licence, so weights trained on them must not be distributed.
 """
 
 from __future__ import annotations
@@ -47,24 +47,22 @@ INPUTS = "inputs.safetensors"
 
 
 class RadeOptions(InputModel):
-    """RADE's own keys of a config; section numbers are the fact sheet's.
+    """RADE's own config keys; numbers in brackets are fact sheet sections.
 
     Attributes:
         rated: files of rated pairs, relative to the data folder.
-        licence: of them, for the card.
+        licence: licence of these files, for the model card.
         network: "lite" or "full".
-        stage: 1: references need no scores, L = MSE_a + GEN; 2: the whole loss (3).
+        stage: 1: references need no scores, L = MSE_a + GEN; 2: the complete loss (3).
         reference, generation, ranking: weights of MSE_h, GEN and PR; of MSE_a it is 1. The lite network has no GEN.
         symmetric: PR in both directions.
         split: "contexts": each pair once, no context in two parts; "rows": rows of the release at random, which
             leaks, for comparison with published figures only.
-        folds, fold, fold_seed: contexts are dealt into folds; this one is kept back and measured on. −1: none is.
-        held_out: share of the other contexts for validation, taken as one in 2, 3, 4, …; 0: all are learnt from,
-            nothing is chosen, and the last weights are kept.
-        chosen_by: what of validation decides the best weights: "correlation", the mean of Pearson and Spearman of
-            s_a (3), or "error", its squared error, which is steadier on few pairs.
-        axes, hidden, members: of the lite network.
-        dropout: of either.
+        folds, fold, fold_seed: number of folds of contexts, the held-out test fold (−1: none), and the seed of the
+            folds. held_out: share of the other contexts for validation, rounded to one in 2, 3, 4, …; 0: train on all
+            and keep the last weights. chosen_by: validation measure that selects the best weights: "correlation", the
+            mean of Pearson and Spearman of s_a (3), or "error", its squared error, which is more stable on few pairs.
+            axes, hidden, members: settings of the lite network. dropout: dropout of either network.
     """
 
     rated: Annotated[Many[str], Field(min_length=1)]
@@ -88,7 +86,7 @@ class RadeOptions(InputModel):
 
     @property
     def weights(self) -> RadeWeights:
-        """The weights of the loss in its stage."""
+        """Weights of the loss in the configured stage."""
         second = self.stage == 2
         return RadeWeights(
             reference=self.reference if second else 0,
@@ -99,14 +97,14 @@ class RadeOptions(InputModel):
 
 
 class LiteBatch:
-    """(B, V, d) sentence vectors, (B, S) surface features and (B, 2) people's s_h and s_a."""
+    """Batch of (B, V, d) sentence vectors, (B, S) surface features and (B, 2) ratings s_h and s_a."""
 
     def __init__(self, vectors: Tensor, surface: Tensor, scores: Tensor) -> None:
         self.vectors, self.surface, self.scores = vectors, surface, scores
 
 
 class LiteNetwork(RadeLite):
-    """`RadeLite` with its loss: each member learns for itself."""
+    """`RadeLite` with its loss; members are trained independently."""
 
     def __init__(self, options: RadeOptions, width: int) -> None:
         super().__init__(
@@ -125,7 +123,10 @@ class LiteNetwork(RadeLite):
         return self(batch.vectors.to(self.mean.device), batch.surface.to(self.mean.device))
 
     def loss(self, batch: LiteBatch) -> ExampleLoss:
-        """Return the members' mean loss, in variances of s_a, so that one learning rate fits every scale."""
+        """Return the members' mean loss, divided by the variance of s_a.
+
+        The division makes the learning rate independent of the rating scale.
+        """
         device = self.mean.device
         scores, weights = batch.scores.to(device), self.options.weights
         member_scores = self.members(batch.vectors.to(device), batch.surface.to(device))
@@ -133,13 +134,13 @@ class LiteNetwork(RadeLite):
         return ExampleLoss(torch.stack(losses).sum() / self.scale[1] ** 2, len(scores))
 
     def dumped(self) -> bytes:
-        """Return the buffers that training data decided: axes, means, spreads, the scale."""
+        """Return the buffers computed from training data: axes, means, spreads, scale."""
         from safetensors.torch import save
 
         return save({name: buffer.contiguous() for name, buffer in self.named_buffers()})
 
     def take(self, dumped: bytes) -> None:
-        """Take them back."""
+        """Restore the buffers of `dumped`."""
         from safetensors.torch import load as read
 
         for name, value in read(dumped).items():
@@ -163,7 +164,7 @@ class FullNetwork(nn.Module):
             lora = LoraConfig(
                 r=config.rank, lora_alpha=config.alpha, lora_dropout=config.dropout, target_modules="all-linear"
             )
-            get_peft_model(model, lora)  # puts adapters into the model's own layers
+            get_peft_model(model, lora)  # inserts adapters into the model's layers in place
         self.network = RadeNetwork(model, options.dropout)
         self.tokenizer, self.options = loaded.tokenizer, options
         self.most = min(MAX_TOKENS, config.max_tokens)
@@ -198,7 +199,10 @@ class FullNetwork(nn.Module):
 
 
 class RatedExamples(Examples):
-    """Rated pairs of one part; of the lite network with their inputs, computed once."""
+    """Rated pairs of one part.
+
+    Inputs of the lite network are computed once.
+    """
 
     def __init__(self, pairs: Sequence[RatedPair], lite: LiteBatch | None) -> None:
         self.pairs, self.lite, self.n = pairs, lite, len(pairs)
@@ -223,7 +227,7 @@ _REMEMBERED: ContextVar[TextCache | None] = ContextVar("remembered", default=Non
 
 @contextmanager
 def texts_remembered(shared: TextCache) -> Iterator[None]:
-    """Let several trainings share the encodings of the first one; on the device of `shared`."""
+    """Share encodings between several trainings, on the device of `shared`."""
     before = _REMEMBERED.set(shared)
     try:
         yield
@@ -233,7 +237,7 @@ def texts_remembered(shared: TextCache) -> Iterator[None]:
 
 @register_learned
 class RadeTraining(LearnedMetric):
-    """RADE, and its lite form."""
+    """RADE and its lite version."""
 
     name = "rade"
     options_type = RadeOptions
@@ -307,7 +311,10 @@ class RadeTraining(LearnedMetric):
         return network
 
     def measure(self, network: nn.Module, examples: Examples, batch_size: int) -> dict[str, float]:
-        """Measure correlations of s_a and its squared error; `loss`, which decides, is as `chosen_by` says."""
+        """Measure correlations and squared error of s_a.
+
+        `loss`, which selects the best weights, follows `chosen_by`.
+        """
         assert isinstance(examples, RatedExamples)
         assert isinstance(network, LiteNetwork | FullNetwork)
         predictions = predicted(network, examples, batch_size)
@@ -325,7 +332,10 @@ class RadeTraining(LearnedMetric):
 
 
 def parted(pairs: Sequence[RatedPair], options: RadeOptions) -> dict[str, list[RatedPair]]:
-    """Return the train, validation and test parts; no context is in two, unless rows are split."""
+    """Return train, validation and test parts.
+
+    No context is in two parts, unless rows are split.
+    """
     dealt = leaking_folds if options.split == "rows" else grouped_folds
     test: list[RatedPair] = []
     rest = list(pairs)
@@ -352,13 +362,13 @@ def predicted(network: LiteNetwork | FullNetwork, examples: RatedExamples, batch
 
 
 def lite_batch(pairs: Sequence[RatedPair], shared: TextCache) -> LiteBatch:
-    """Return the lite network's input for pairs."""
+    """Return the lite network's input."""
     vectors, surface = vectors_and_surface([pair.reply for pair in pairs], shared)
     return LiteBatch(torch.from_numpy(vectors), torch.from_numpy(surface), _scores(pairs))
 
 
 def _scores(pairs: Sequence[RatedPair]) -> Tensor:
-    """Return (N, 2) people's s_h, NaN where there is none, and s_a."""
+    """Return (N, 2) human ratings s_h and s_a; NaN for a missing s_h."""
     rating_pairs = [(pair.reference_score, pair.score) for pair in pairs]
     return torch.tensor([(float("nan") if h is None else h, a) for h, a in rating_pairs]).reshape(-1, 2)
 
