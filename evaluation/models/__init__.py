@@ -1,1 +1,1 @@
-"""One file for each learned metric's network, equation numbers next to the lines."""
+"""Networks of the learned metrics, one file each, with equation numbers."""

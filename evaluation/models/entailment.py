@@ -1,21 +1,20 @@
 """Networks of DialogEntailment: the base, BERT and ESIM.
 
-Dziri, Kamalloo, Mathewson and Zaiane (2019), "Evaluating Coherence in Dialogue Systems using Entailment", NAACL:
-what was said before is the premise, the reply the hypothesis; entailment means coherent, neutral off-topic or dull,
-contradiction broken. Numbers in brackets are sections of the fact sheet.
+Dziri, Kamalloo, Mathewson and Zaiane (2019), "Evaluating Coherence in Dialogue Systems using Entailment", NAACL: the
+premise is the preceding context, the hypothesis the reply; entailment means coherent, neutral off-topic or dull,
+contradiction incoherent. Numbers in brackets are sections of the fact sheet.
 
-The released classifiers order their classes differently, so classes are found by name: whatever the order of a
-network's own outputs (`labels`), what it returns is in the order of `LABELS`.
+The released classifiers order their classes differently, so classes are matched by name: networks convert their own
+order (`labels`) to that of `LABELS`.
 
 DialogEntailment's BERT: both texts read together, one vector, three classes (fact sheet, section 3). Dziri et al.
-(2019), NAACL; Devlin et al. (2019), "BERT: Pre-training of Deep Bidirectional Transformers for Language
-Understanding", NAACL. The encoder may be any of Hugging Face's; which marks stand between the texts is its
-tokenizer's.
+(2019), NAACL; Devlin et al. (2019), "BERT: Pre-training of Deep Bidirectional Transformers for Language Understanding",
+NAACL. Any Hugging Face encoder can be used; its tokenizer chooses the separators.
 
-DialogEntailment's ESIM: two texts read apart, aligned word by word, compared, read again and pooled. Chen et al.
-(2017), "Enhanced LSTM for Natural Language Inference", ACL (equation numbers are theirs), the sequential variant,
-in the sizes of Dziri et al. (2019) (fact sheet, section 3). Their words were ELMo's, which is not to be had any
-more: here they are the states of a frozen encoder or static word vectors, and a checkpoint says which.
+DialogEntailment's ESIM: two texts are encoded separately, aligned word by word, compared, encoded again and pooled.
+Chen et al. (2017), "Enhanced LSTM for Natural Language Inference", ACL (equation numbers are theirs), the sequential
+variant, in the sizes of Dziri et al. (2019) (fact sheet, section 3). Their word vectors were ELMo's, which is no longer
+available. Here they are the states of a frozen encoder or static word vectors, as recorded in the checkpoint.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ from evaluation.training.inference_pairs import LABELS
 
 @dataclass(frozen=True)
 class NliBatch:
-    """Pairs: texts, or (B, d) vectors of them, and (B,) the place of each label in `LABELS`."""
+    """Batch of pairs as texts or (B, d) vectors, with (B,) label indices in `LABELS`."""
 
     premise: Sequence[str] | Tensor
     hypothesis: Sequence[str] | Tensor
@@ -48,8 +47,8 @@ class EntailmentClassifier(nn.Module):
     """Base of the classifiers; derive from it, set `labels` and write `own_logits`.
 
     Attributes:
-        labels: of the network's own outputs, in their order.
-        chosen_by: what decides its best weights, "accuracy" or "cross_entropy".
+        labels: labels in the order of the network's own outputs. chosen_by: measure that selects its best weights,
+            "accuracy" or "cross_entropy".
     """
 
     labels: tuple[str, ...] = LABELS
@@ -69,7 +68,7 @@ class EntailmentClassifier(nn.Module):
         return self(premise, hypothesis).float().softmax(dim=1)
 
     def loss(self, batch: NliBatch) -> ExampleLoss:
-        """Return the mean cross-entropy, and the share of pairs whose likeliest label is theirs."""
+        """Return the mean cross-entropy and the accuracy."""
         logits = self(batch.premise, batch.hypothesis)
         label = batch.label.to(logits.device)
         right = (logits.argmax(dim=1) == label).float().mean()
@@ -77,7 +76,9 @@ class EntailmentClassifier(nn.Module):
 
 
 class EntailmentLite(EntailmentClassifier):
-    """Softmax regression on [u; v; |u − v|; u ∗ v] of the frozen vectors of premise and hypothesis (10).
+    """Softmax regression on frozen vectors of premise and hypothesis.
+
+    The features are [u; v; |u − v|; u ∗ v] (10).
 
     Args:
         width: of a vector, d.
@@ -98,8 +99,10 @@ INIT_STD = 0.02
 
 
 class EntailmentBert(EntailmentClassifier):
-    """[CLS] premise [SEP] hypothesis [SEP], at most 128 pieces, the longer text cut first → pooled output → 3 logits
-    (3).
+    """BERT classifier of sentence pairs (3).
+
+    [CLS] premise [SEP] hypothesis [SEP], truncated to 128 word pieces, the longer text first → pooled output → 3
+    logits.
 
     Args:
         encoder: with pooling "cls": the first token's last state through the model's pooler, where it has one.
@@ -128,17 +131,20 @@ DROPOUT = 0.5
 
 
 class TokenVectorModel(Protocol):
-    """Model that gives the words of a text their vectors."""
+    """Model that computes a vector for each word of a text."""
 
     width: int
 
     def __call__(self, texts: Sequence[str]) -> tuple[Tensor, Tensor]:
-        """Return (B, T, W) vectors and the (B, T) mask, 1 where a token stands; every text has one at least."""
+        """Return (B, T, W) vectors and their (B, T) mask.
+
+        The mask is 1 for tokens; every text has at least one.
+        """
         ...
 
 
 class EncoderVectors(nn.Module):
-    """The last states of an encoder, its marks included."""
+    """Last states of an encoder, including those of special tokens."""
 
     def __init__(self, encoder: Backbone) -> None:
         super().__init__()
@@ -150,13 +156,13 @@ class EncoderVectors(nn.Module):
 
 
 class StaticVectors(nn.Module):
-    """Vectors that a word has anywhere; one without is all zeros, and so is the only one of a text without words.
+    """Static word vectors.
+
+    A word without a vector is all zeros; a text without words is a single zero vector.
 
     Args:
-        words: cuts a text.
-        vector: of a word, None if it has none.
-        width: of a vector.
-        most: words of a text; what comes after is cut.
+        words: function that splits a text into words. vector: function that returns a word's vector or None. width:
+            width of a vector. most: maximum number of words; the rest of the text is truncated.
     """
 
     def __init__(
@@ -190,9 +196,8 @@ class Esim(EntailmentClassifier):
     """ESIM of two texts.
 
     Args:
-        vectors: of words, W wide.
-        hidden: of each LSTM, per direction, h, and of both ReLU layers.
-        dropout: of words, of what is read again, and before the classes.
+        vectors: word vectors of width W. hidden: units h of each LSTM direction and of both ReLU layers. dropout:
+            applied to words, to the input of the second LSTM, and before the output layer.
     """
 
     labels = ("entailment", "contradiction", "neutral")
@@ -234,7 +239,7 @@ class Esim(EntailmentClassifier):
         return self.out(self.decide(torch.cat(pooled, dim=1)))  # (20)
 
     def _same_dropped(self, states: Tensor) -> Tensor:
-        """Drop the same dimensions at every word of a text, as the released configuration does."""
+        """Drop the same dimensions for all words of a text, as released."""
         if not self.training or not self.dropout:
             return states
         dropout_mask = torch.full_like(states[:, :1], 1 - self.dropout).bernoulli() / (1 - self.dropout)
@@ -242,19 +247,22 @@ class Esim(EntailmentClassifier):
 
 
 def _read(lstm: nn.LSTM, states: Tensor, mask: Tensor) -> Tensor:
-    """Return (B, T, 2h) states of a bidirectional LSTM that sees no padding; zeros there."""
+    """Return (B, T, 2h) states of a bidirectional LSTM; zeros at padding."""
     packed = pack_padded_sequence(states, mask.sum(dim=1).cpu(), batch_first=True, enforce_sorted=False)
     outputs, _ = pad_packed_sequence(lstm(packed)[0], batch_first=True, total_length=states.shape[1])
     return outputs
 
 
 def _softmax(scores: Tensor, mask: Tensor) -> Tensor:
-    """Return (B, T, S) weights over the second text's words, (B, S) of which are none."""
+    """Return (B, T, S) weights over the second text's words, given its mask (B, S)."""
     return scores.masked_fill(mask[:, None] == 0, -torch.inf).softmax(dim=2)
 
 
 def _begin(name: str, parameter: nn.Parameter) -> None:
-    """Give a parameter its first values: Xavier, orthogonal for recurrent weights, zeros, forget gates at 1 (3)."""
+    """Initialise a parameter (3).
+
+    Xavier for weights, orthogonal for recurrent weights, zeros for biases, 1 for forget gates.
+    """
     with torch.no_grad():
         if "weight_hh" in name:
             nn.init.orthogonal_(parameter)
@@ -262,6 +270,6 @@ def _begin(name: str, parameter: nn.Parameter) -> None:
             nn.init.xavier_normal_(parameter)
         else:
             parameter.zero_()
-            if "bias_hh" in name:  # gates stand in the order input, forget, cell, output
+            if "bias_hh" in name:  # the order of the gates is input, forget, cell, output
                 h = len(parameter) // 4
                 parameter[h : 2 * h] = 1

@@ -1,10 +1,12 @@
-"""GRADE's network: a pair of context and reply, and a graph of their keywords (Huang et al. 2020, EMNLP; fact sheet 5).
+"""GRADE's network, and its input made from texts.
 
-Its input is made of texts here, too: keywords, their vectors and neighbours, hops, features of the pair.
+It reads a pair of context and reply, and a graph of their keywords (Huang et al. 2020, EMNLP; fact sheet, section 5).
 
-Built as the paper has it (right-most column of the fact sheet's section 8): the attention is over neighbours j of i,
-masked after scaling; W_k and V_l act on each node; the mean is over real nodes; DropEdge works in training only, on
-undirected edges. Equation numbers are those of the paper's section 3.
+The input consists of keywords, their vectors and neighbours, hops, and features of the pair.
+
+The network follows the paper (right-most column in section 8 of the fact sheet): attention is over neighbours j of i,
+masked after scaling; W_k and V_l act on each node; the mean is over real nodes; DropEdge is applied in training only,
+to undirected edges. Equation numbers are those of the paper's section 3.
 """
 
 from __future__ import annotations
@@ -27,14 +29,14 @@ SLOPE = 0.2
 
 @dataclass(frozen=True, slots=True)
 class PairBatch:
-    """B pairs as the network reads them; n keyword places, those of the context first.
+    """Batch of B pairs with n keyword positions, those of the context first.
 
     Attributes:
-        text: (B, T) features of a frozen encoder, or the texts themselves as two lists.
-        nodes: (B, n) rows of the word table; (B, n, d) vectors where there is none.
+        text: (B, T) features of a frozen encoder, or two lists of texts. nodes: (B, n) rows of the word table; (B, n,
+            d) vectors if there is no table.
         near: (B, K, n, d) mean vectors of the neighbours at 1…K hops.
         hops: (B, n, n) hops between a keyword of the context and one of the reply; 0: no edge.
-        real: (B, n) whether a keyword stands there.
+        real: (B, n) True for positions with a keyword.
     """
 
     text: np.ndarray | tuple[list[str], list[str]]
@@ -49,17 +51,19 @@ class PairBatch:
 
 @dataclass(frozen=True, slots=True)
 class Ranked:
-    """Training batch: the pairs to rank higher, and the false replies to the same contexts."""
+    """Training batch of true pairs and false replies to the same contexts."""
 
     true: PairBatch
     false: PairBatch
 
 
 def abar(hops: Tensor, real: Tensor, edge_mask: Tensor | None = None) -> Tensor:
-    """Return the normalised adjacency D^-1/2 (A + I) D^-1/2 with A = 1 / hops, (B, n, n); rows of no node are 0.
+    """Return the normalised adjacency matrix, (B, n, n).
+
+    D^-1/2 (A + I) D^-1/2 with A = 1 / hops; rows of empty positions are 0.
 
     Args:
-        edge_mask: (B, n, n) which edges DropEdge left; None: all.
+        edge_mask: (B, n, n) edges kept by DropEdge; None: all.
     """
     a = torch.where(hops > 0, 1.0 / hops.clamp(min=1.0), 0.0)  # Eq. 5
     if edge_mask is not None:
@@ -71,7 +75,10 @@ def abar(hops: Tensor, real: Tensor, edge_mask: Tensor | None = None) -> Tensor:
 
 
 class GraphAttention(nn.Module):
-    """One layer: heads side by side, scaled by the adjacency, and the node's own state next to them (Eq. 8 to 10)."""
+    """Graph attention layer (Eq. 8 to 10).
+
+    Parallel heads are scaled by the adjacency matrix; the node's own state is added.
+    """
 
     def __init__(self, width: int, heads: int, *, by_hops: bool) -> None:
         super().__init__()
@@ -101,17 +108,12 @@ class GradeNetwork(nn.Module):
     """Coherence of a reply with its context, in (0, 1).
 
     Args:
-        text_width: of what `text` gives.
-        text: an encoder of pairs (`evaluation.training.backbone.Backbone`); None: the pairs bring features.
-        table: (V, d) word vectors that learn, row 0 of unknown words; None: the pairs bring vectors of nodes.
-        width: of a node, d.
-        heads, layers: of the graph attention.
-        hidden: width of both branches; the scorer narrows it to a quarter.
-        n_rings: distances of neighbours, K.
-        graph: False: the text branch alone.
-        by_hops: False: attention that knows no distances.
-        drop_edge: share of the edges left out at each step.
-        margin: of the ranking loss.
+        text_width: output width of `text`. text: encoder of pairs (`evaluation.training.backbone.Backbone`); None:
+            batches contain features. table: (V, d) trainable word vectors, row 0 for unknown words; None: batches
+            contain node vectors. width: width of a node, d. heads, layers: numbers of attention heads and layers.
+            hidden: width of both branches; the scorer narrows it to a quarter. n_rings: number of neighbour distances,
+            K. graph: False: text branch only. by_hops: False: attention without distances. drop_edge: share of edges
+            dropped at each step. margin: margin of the ranking loss.
     """
 
     def __init__(
@@ -181,7 +183,7 @@ class GradeNetwork(nn.Module):
         return F.elu(self.fc_graph(mean))  # Eq. 11
 
     def _edges_kept(self, hops: Tensor) -> Tensor | None:
-        """Draw which edges stay, both directions alike; None where all do."""
+        """Draw the undirected edges to keep; None for all."""
         if not self.training or not self.drop_edge:
             return None
         random_edges = torch.rand_like(hops).triu(1)
@@ -193,11 +195,14 @@ class GradeNetwork(nn.Module):
         return self.fc1.weight.device
 
     def loss(self, batch: Ranked) -> ExampleLoss:
-        """Return max(0, s_false − s_true + margin), and how often the true reply is ahead (Eq. 13)."""
+        """Return the ranking loss and accuracy (Eq. 13).
+
+        The loss is max(0, s_false − s_true + margin); accuracy is the share of pairs with the true reply ranked higher.
+        """
         return self.loss_of(self.logits(batch.true), self.logits(batch.false))
 
     def loss_of(self, true: Tensor, false: Tensor) -> ExampleLoss:
-        """Return the same of scores before their sigmoid, (B,) each."""
+        """Return loss and accuracy from scores before the sigmoid, (B,) each."""
         better, worse = torch.sigmoid(true), torch.sigmoid(false)
         total = F.relu(worse - better + self.margin).mean()
         right = (better > worse).float().mean()
@@ -214,9 +219,8 @@ class Lexicon:
     """Vectors of keywords, and the mean vectors of their neighbours.
 
     Args:
-        vectors: by word; None or missing where a word has none.
-        counts: number of neighbours that count at each distance.
-        width: of a vector.
+        vectors: vectors by word; None or missing for words without one. counts: number of neighbours used at each
+            distance. width: width of a vector.
     """
 
     def __init__(
@@ -228,16 +232,19 @@ class Lexicon:
         self._near: dict[str, np.ndarray] = {}
 
     def vector(self, word: str) -> np.ndarray | None:
-        """Return a word's vector, None where it has none; a phrase has none."""
+        """Return a word's vector; None for phrases and words without one."""
         return self._vectors.get(word)
 
     def get_vector(self, word: str) -> np.ndarray:
-        """Return a word's vector, zeros where it has none, (d,)."""
+        """Return a word's vector (d,), zeros if it has none."""
         vector = self.vector(word)
         return np.zeros(self.width, dtype=np.float32) if vector is None else vector
 
     def near(self, word: str) -> np.ndarray:
-        """Return the mean vectors of its neighbours, (K, d); cached, since the graph's words are limited."""
+        """Return the mean neighbour vectors, (K, d).
+
+        They are cached, since the graph's vocabulary is finite.
+        """
         vectors = self._near.get(word)
         if vectors is None:
             vectors = self._neighbours.mean_vectors(word)
@@ -247,11 +254,10 @@ class Lexicon:
 
 
 class VocabularyTable:
-    """The same for a vocabulary of a training: rows of a table that learns, 0 for other words.
+    """Lexicon of a training vocabulary: rows of a trainable table, 0 for other words.
 
     Args:
-        words: in the order of the rows from 1 on.
-        near: (V + 1, K, d), of row 0 zeros.
+        words: words of rows 1, 2, …. near: (V + 1, K, d) mean neighbour vectors; row 0 is zeros.
     """
 
     def __init__(self, words: Sequence[str], near: np.ndarray) -> None:
@@ -264,15 +270,15 @@ class VocabularyTable:
         return self.rows.get(word, 0)
 
     def near(self, word: str) -> np.ndarray:
-        """Return the mean vectors of its neighbours, (K, d)."""
+        """Return the mean neighbour vectors, (K, d)."""
         return self._near[self.get_row(word)].astype(np.float32)
 
 
 class Reader:
-    """Makes batches of pairs.
+    """Maker of batches of pairs.
 
     Args:
-        max_keywords: of a pair; those of the context come first, so a long one leaves the reply fewer.
+        max_keywords: maximum number per pair; the context's come first, so a long context leaves fewer for the reply.
     """
 
     def __init__(
@@ -289,42 +295,45 @@ class Reader:
         self._known: dict[str, list[str]] = {}
 
     def keywords_of(self, text: str) -> list[str]:
-        """Return the keywords of an utterance; remembered for the texts of one training."""
+        """Return an utterance's keywords; training texts are cached."""
         if text not in self._known:
             self._known[text] = self.keywords.extract(text)
         return self._known[text]
 
     def tell(self, known: Mapping[str, list[str]]) -> None:
-        """Replace all earlier keywords by those of these texts: memory must not grow with the scored texts."""
+        """Replace the cached keywords by those of these texts.
+
+        The cache must not grow with the number of scored texts.
+        """
         self._known = dict(known)
 
     def placed(self, pair: Pair) -> tuple[list[str], list[str]]:
-        """Return the keywords of context and reply that find a place."""
+        """Return the keywords of context and reply within the limit."""
         context, reply = pair
         context_keywords = [word for utterance in context[-UTTERANCES:] for word in self.keywords_of(utterance)]
         context_keywords = context_keywords[: self.max_keywords]
         return context_keywords, self.keywords_of(reply)[: self.max_keywords - len(context_keywords)]
 
     def n_reply_keywords(self, pair: Pair) -> int:
-        """Count the keywords of the reply that find a place."""
+        """Count the reply's keywords within the limit."""
         return len(self.placed(pair)[1])
 
     def n_unknown_keywords(self, pair: Pair) -> int:
-        """Count the keywords of context and reply that find a place and that the graph has no paths for."""
+        """Count the keywords within the limit that have no paths in the graph."""
         context_keywords, answered = self.placed(pair)
         return sum(not self.graph.reaches(word) for word in (*context_keywords, *answered))
 
     def batch(self, pairs: Sequence[Pair], text: np.ndarray | tuple[list[str], list[str]]) -> PairBatch:
-        """Return pairs as the network reads them.
+        """Return the network's input for pairs.
 
         Args:
-            text: features of the pairs, or their two texts.
+            text: features of the pairs, or both texts.
         """
         rows = [self.placed(pair) for pair in pairs]
         n_said = np.array([len(context_keywords) for context_keywords, _answered in rows])
         keywords = [[*context_keywords, *answered] for context_keywords, answered in rows]
         n = max(1, *map(len, keywords))
-        # Each distinct keyword once: its place among them stands for it, and the last place for none.
+        # Distinct keywords are referred to by index; the last index means no keyword.
         words = list(dict.fromkeys(word for row in keywords for word in row))
         place = {word: k for k, word in enumerate(words)}
         positions = np.full((len(rows), n), len(words))
@@ -349,11 +358,13 @@ class Reader:
         )
 
     def _hops(self, words: list[str], positions: np.ndarray, n_said: np.ndarray) -> np.ndarray:
-        """Return the hops between keywords of the context and of the reply, both ways alike, 0 elsewhere: (B, n, n).
+        """Return the symmetric hops between keywords of context and reply, (B, n, n).
+
+        All other entries are 0.
 
         Args:
-            positions: (B, n) the place in `words` of each keyword, their number where there is none.
-            n_said: (B,) how many are of the context.
+            positions: (B, n) index of each keyword in `words`, or the length of `words` for none. n_said: (B,) number
+                of keywords from the context.
         """
         is_said = np.arange(positions.shape[1]) < n_said[:, None]
         is_answered = ~is_said & (positions < len(words))
@@ -368,11 +379,10 @@ class Reader:
 
 
 def features(context: Sequence[np.ndarray], reply: np.ndarray) -> np.ndarray:
-    """Return products and distances of the reply's vector and the last two utterances' vectors, (N, 4 D).
+    """Return products and distances of reply and context vectors, (N, 4 D).
 
     Args:
-        context: (N, D) of the last utterance and of the one before it; zeros where there is none.
-        reply: (N, D).
+        context: (N, D) vectors of the last utterance and of the one before it; zeros if missing. reply: (N, D).
     """
     parts = [part for utterance in context for part in (utterance * reply, np.abs(utterance - reply))]
     return np.concatenate(parts, axis=1)

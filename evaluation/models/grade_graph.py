@@ -1,12 +1,12 @@
 """Commonsense graph of GRADE: sources, hops between keywords, and neighbours.
 
-The sources and their licences are known without torch.
+Sources and licences are available without importing torch.
 
-Huang et al. (2020), fact sheet section 4. A simple directed graph of ConceptNet's triples. Hops are shortest path
-length + 1, so that a word is 1 from itself and its neighbours are 2; where no path leads, or a word is unknown,
-they are 20. There is no cap on real paths. A hyphen of a keyword is an underscore of the graph: "ice-cream" is the
-phrase. All keywords of a batch are searched at once, breadth first, each a bit of the nodes' rows (Then et al.
-2014, "The More the Merrier: Efficient Multi-Source Graph Traversal", VLDB), and what was found is kept by word.
+Huang et al. (2020), fact sheet section 4. The graph is a simple directed graph of ConceptNet's triples. Hops are
+shortest path length + 1: a word is 1 hop from itself and 2 from its neighbours; without a path, or for an unknown word,
+the value is 20. Real paths are not capped. A keyword's hyphens become underscores in the graph, so "ice-cream" matches
+the phrase. One breadth-first search covers all keywords of a batch, with one bit per keyword in each node's row (Then
+et al. 2014, "The More the Merrier: Efficient Multi-Source Graph Traversal", VLDB). Results are cached by word.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ LICENCE_BESIDE = "LICENSE.WordNet.txt"
 
 
 def has_wordnet(options: Mapping[str, Any]) -> bool:
-    """Return True if a config's options put WordNet's relations into the graph."""
+    """Return True if a config's options add WordNet's relations to the graph."""
     graphs = options.get("graph", ())
     return WORDNET in ([graphs] if isinstance(graphs, str) else graphs)
 
@@ -51,14 +51,16 @@ _SEARCHED, _KEPT = 1 << 24, 1 << 28
 
 
 class GraphError(ValueError):
-    """A file that holds no graph; the message names it and the line."""
+    """Error for an invalid graph file; the message names file and line."""
 
 
 class Graph:
-    """Words and phrases (blanks as underscores), and the directed edges between them.
+    """Words and phrases with directed edges.
+
+    Spaces in phrases are underscores.
 
     Args:
-        edges: of (head, tail); equal ones count once, loops not at all.
+        edges: (head, tail); duplicates count once, loops are ignored.
     """
 
     def __init__(self, edges: Iterable[tuple[str, str]]) -> None:
@@ -81,9 +83,9 @@ class Graph:
         self._hops: dict[int, np.ndarray] = {}
 
     def _paths_core(self) -> np.ndarray:
-        """Return the nodes that can lie on a path between two single words, those words among them.
+        """Return the nodes on possible paths between single words, including the words.
 
-        Phrases without an edge out, or in, end every path; leaving them out, again and again, changes no distance
+        Phrases without outgoing or without incoming edges end every path. Removing them repeatedly changes no distance
         between other nodes and leaves a fraction of the graph to search.
         """
         single = np.array(["_" not in node for node in self.nodes], dtype=bool)
@@ -98,13 +100,16 @@ class Graph:
         return np.flatnonzero(is_core)
 
     def pruned(self) -> Graph:
-        """Return the graph of the nodes that can lie between two single words; hops between these are the same."""
+        """Return the subgraph of nodes on paths between single words.
+
+        Hops between single words do not change.
+        """
         edges = self.edges[self._core][:, self._core].tocoo()
         names = [self.nodes[k] for k in self._core]
         return Graph((names[i], names[j]) for i, j in zip(edges.row, edges.col, strict=True))
 
     def hops(self, first: Sequence[str], second: Sequence[str]) -> np.ndarray:
-        """Return the hops from each of the first words to each of the second ones, (N, M) int."""
+        """Return the hops from the first words to the second ones, (N, M) int."""
         hops_table = np.full((len(first), len(second)), FAR)
         columns: dict[str, list[int]] = {}
         for k, word in enumerate(second):
@@ -116,7 +121,7 @@ class Graph:
         for k, word in enumerate(first):
             place = self._known(word)
             if place is None:
-                hops_table[k, columns.get(word, [])] = 1  # known or not, a word is one hop from itself
+                hops_table[k, columns.get(word, [])] = 1  # even an unknown word is one hop from itself
             else:
                 rows.setdefault(place, []).append(k)
         for place, hops in self._iterate_hops(list(rows)):
@@ -124,20 +129,20 @@ class Graph:
         return hops_table
 
     def reaches(self, word: str) -> bool:
-        """Return True if the graph has paths from the word to others; a word without is far from all of them."""
+        """Return True if the graph has paths from the word to others."""
         return self._known(word) is not None
 
     def _known(self, word: str) -> int | None:
-        """Return the word's place among the nodes that are searched."""
+        """Return the word's index among the searched nodes, if any."""
         node = self.row.get(word.replace("-", "_"))
         return None if node is None or self._place[node] < 0 else int(self._place[node])
 
     def _iterate_hops(self, places: Sequence[int]) -> Iterator[tuple[int, np.ndarray]]:
-        """Yield each of different places with its hops to all of them, (C,), searching for those not cached."""
+        """Yield each node index with its hops to all nodes, (C,), searching if not cached."""
         n = max(1, len(self._core))
         new = [place for place in places if place not in self._hops]
         for place in set(places).intersection(self._hops):
-            self._hops[place] = self._hops.pop(place)  # those used last are dropped last
+            self._hops[place] = self._hops.pop(place)  # least recently used entries are evicted first
             yield place, self._hops[place]
         size = max(64, _SEARCHED // n)
         for start in range(0, len(new), size):
@@ -149,7 +154,7 @@ class Graph:
                 yield place, hops
 
     def _search(self, places: np.ndarray) -> np.ndarray:
-        """Return the hops from different places to all of them, (S, C) uint8."""
+        """Return the hops from distinct nodes to all nodes, (S, C) uint8."""
         n, width = len(self._core), -(-len(places) // 64) * 64
         is_start = np.zeros((n, width), dtype=bool)
         is_start[places, np.arange(len(places))] = True
@@ -163,7 +168,7 @@ class Graph:
             edge = into & ~seen
             if not edge.any():
                 break
-            distances += _bits(~seen)  # whoever was not there so far is a hop farther
+            distances += _bits(~seen)  # searches that reach a node for the first time are one hop farther
             seen |= edge
         distances[_bits(~seen).view(bool)] = FAR
         return np.ascontiguousarray(distances[:, : len(places)].T)
@@ -173,7 +178,7 @@ class Graph:
         return word.replace("-", "_") in self.row
 
     def out_of(self, word: str) -> list[str]:
-        """Return the neighbours that a word's edges lead to."""
+        """Return the targets of a word's outgoing edges."""
         node = self.row.get(word.replace("-", "_"))
         if node is None:
             return []
@@ -185,10 +190,8 @@ class Neighbours:
     """Mean vectors of words' neighbours at 1 hop, at 2, …
 
     Args:
-        vector: of a word or phrase; None where it has none.
-        counts: how many neighbours count at each number of hops: those most like the word. Of fewer than that so many
-            are drawn, with replacement.
-        width: of a vector.
+        vector: function that returns the vector of a word or phrase, or None. counts: number of most similar neighbours
+            at each number of hops; if there are fewer, that number is drawn with replacement. width: width of a vector.
     """
 
     def __init__(
@@ -199,7 +202,10 @@ class Neighbours:
 
     @cached_property
     def _vectors(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """The vectors of all nodes, (V + 1, d), the last of none; their lengths; and the row of each node."""
+        """Vectors of all nodes (V + 1, d), their lengths, and each node's row.
+
+        The last row means no vector.
+        """
         node_vectors = [self._vector(node) for node in self.graph.nodes]
         known = [vector for vector in node_vectors if vector is not None]
         rows = np.full(len(node_vectors), len(known))
@@ -208,7 +214,10 @@ class Neighbours:
         return vectors, np.linalg.norm(vectors, axis=1), rows
 
     def mean_vectors(self, word: str) -> np.ndarray:
-        """Return the mean vectors of a word's neighbours, (K, width); zeros of a word without a vector."""
+        """Return the mean neighbour vectors of a word, (K, width).
+
+        Zeros for a word without a vector.
+        """
         means = np.zeros((len(self.counts), self.width), dtype=np.float32)
         word_vector, node = self._vector(word), self.graph.row.get(word.replace("-", "_"))
         if word_vector is None or node is None:
@@ -225,7 +234,7 @@ class Neighbours:
             ring_vectors, norms = vectors[place], lengths[place] * length
             like = np.divide(ring_vectors @ word_vector, norms, out=np.full(len(ring), -1.0), where=norms > 0)
             like[has_none] = -2.0
-            order = np.lexsort((ring, -like))  # nodes stand in the order of their names
+            order = np.lexsort((ring, -like))  # nodes are sorted by name
             total = int(times.sum())
             weights = np.zeros(len(ring), dtype=int)
             if total < n:
@@ -242,7 +251,10 @@ class Neighbours:
         return means
 
     def _next(self, ring: np.ndarray, times: np.ndarray, left_out: int) -> tuple[np.ndarray, np.ndarray]:
-        """Return the nodes that edges of a ring lead to, with counts; they may lie in the ring, except one."""
+        """Return the nodes after a ring with edge counts, excluding one node.
+
+        They can be in the ring itself.
+        """
         edges = self.graph.edges
         out = edges.indptr[ring + 1] - edges.indptr[ring]
         first = edges.indptr[ring] - np.cumsum(out) + out
@@ -259,11 +271,12 @@ def _bits(words: np.ndarray) -> np.ndarray:
 
 
 def graph_read(*paths: Path) -> Graph:
-    """Read triples of one file or several, one per line: JSON `{"head", "relation", "tail"}`, or
-    `relation TAB head TAB tail`; plain or `.gz`.
+    """Read a graph from one or several files of triples.
+
+    One triple per line, as JSON `{"head", "relation", "tail"}` or `relation TAB head TAB tail`; plain or `.gz`.
 
     Raises:
-        GraphError: a line that is neither.
+        GraphError: if a line is in neither format.
     """
     return Graph(edge for path in paths for edge in _edges_read(path))
 

@@ -1,9 +1,9 @@
-"""Topic keywords of an utterance, as GRADE finds them (Huang et al. 2020; fact sheet section 3).
+"""Keyword extraction of GRADE (Huang et al. 2020; fact sheet section 3).
 
-A token's score is its tag's weight × how often its lemma stands in the utterance / number of tokens × the lemma's
-idf; lemmas above 0.15 are keywords, in order, repeats kept. Tokens, tags and lemmas are those of NLTK where its data
-are installed (`nltk`, as published); otherwise, under the name `textblob`, NLTK's tokenizer sentence by sentence, the
-tagger whose lexicon comes with TextBlob, and WordNet's rules of detachment over that lexicon.
+A token's score is its tag's weight × frequency of its lemma in the utterance / number of tokens × the lemma's idf.
+Lemmas above 0.15 are keywords, in order, with repeats. If NLTK's data are installed, NLTK provides tokens, tags and
+lemmas (`nltk`, as published). Otherwise (`textblob`) they come from NLTK's tokenizer applied to single sentences,
+TextBlob's tagger, and WordNet's rules of detachment with TextBlob's lexicon.
 """
 
 from __future__ import annotations
@@ -38,14 +38,13 @@ class TaggedToken(NamedTuple):
 
 
 class Keywords:
-    """Keywords by the counts of a corpus.
+    """Keyword extractor with the counts of a corpus.
 
     Args:
-        analyser: who cuts, tags and lemmatises.
-        n_utterances: of the corpus.
-        df: in how many of its utterances each lemma of a noun, verb or adjective stands.
+        analyser: tokenizer, tagger and lemmatiser. n_utterances: size of the corpus. df: number of its utterances that
+            contain each lemma of a noun, verb or adjective.
 
-    A lemma that the corpus lacks has df 0: what an utterance's keywords are never depends on what else is scored.
+    Lemmas outside the corpus have df 0, so an utterance's keywords never depend on the other scored texts.
     """
 
     def __init__(self, analyser: AnalyserName, n_utterances: int, df: dict[str, int]) -> None:
@@ -73,7 +72,7 @@ class Keywords:
         return self.among(tokens_of(text, self.analyser))
 
     def among(self, tokens: Sequence[TaggedToken]) -> list[str]:
-        """Return those of tokens that are keywords of them all."""
+        """Return the keywords among an utterance's tokens."""
         count = Counter(token.base for token in tokens)
         keywords = []
         for token in tokens:
@@ -85,7 +84,7 @@ class Keywords:
         return keywords
 
     def dump(self) -> bytes:
-        """Return it as JSON."""
+        """Serialise the counts as JSON."""
         values = {"analyser": self.analyser, "n_utterances": self.n_utterances, "df": self.df}
         return json.dumps(values, ensure_ascii=False, separators=(",", ":")).encode()
 
@@ -96,7 +95,7 @@ class Keywords:
 
 
 def analyser_usual() -> AnalyserName:
-    """Return the published analyser where its data are installed, else the one that needs none."""
+    """Return the published analyser if its data are installed, otherwise `textblob`."""
     return "nltk" if analyser_missing("nltk") is None else "textblob"
 
 
@@ -116,18 +115,21 @@ def analyser_missing(name: str) -> str | None:
 
 
 def tokens_of(text: str, analyser: AnalyserName) -> list[TaggedToken]:
-    """Cut an utterance into tokens, in lower case, with tags and lemmas."""
+    """Tokenise an utterance in lower case, with tags and lemmas."""
     text = text.lower().replace("’", "'")
     if analyser == "nltk":
         return _by_nltk(text)
-    # Treebank's rules part a full stop from its word at the end of a text alone, so each sentence is cut by itself.
+    # Treebank's rules separate a full stop only at the end of a text, so each sentence is tokenised separately.
     cut = [word for sentence in _SENTENCE_END.split(text) for word in _tokenizer().tokenize(sentence)]
     words = [part for word in cut for part in _without_stop(word)]
     return [TaggedToken(word, _lemma(word, tag), tag) for word, tag in _textblob().tag(words)]
 
 
 def _without_stop(word: str) -> tuple[str, ...]:
-    """Part a word and its full stop, which Treebank's rules leave where a mark or a bracket follows; not of "u.s."."""
+    """Split a word from its full stop, except in abbreviations like "u.s.".
+
+    Treebank's rules leave the full stop attached before a punctuation mark or bracket.
+    """
     bare = word[:-1]
     if word.endswith(".") and len(bare) > 1 and "." not in bare and bare[-1].isalpha():
         return bare, "."
@@ -154,7 +156,7 @@ def _tokenizer() -> Any:
 
 
 class _TextBlob:
-    """The tagger whose lexicon and rules come with TextBlob (those of `pattern`, after Brill 1992)."""
+    """Tagger with TextBlob's lexicon and rules (from `pattern`, after Brill 1992)."""
 
     def __init__(self) -> None:
         with import_lock:
@@ -165,7 +167,7 @@ class _TextBlob:
         """Return each word with its Penn tag."""
         if not words:
             return []
-        # The tagger reads a string of words between blanks and takes a slash for the mark of a tag.
+        # The tagger splits its input at spaces and interprets a slash as the start of a tag.
         tagged_words = self._tag(" ".join(word.replace("/", "|") for word in words), tokenize=False)
         tags = [tag for _, tag in tagged_words]
         return list(zip(words, tags, strict=True)) if len(tags) == len(words) else [(w, "NN") for w in words]
@@ -176,7 +178,7 @@ def _textblob() -> _TextBlob:
     return _TextBlob()
 
 
-# WordNet's rules of detachment (morphy): a form and what stands for its ending, first match that is a word.
+# WordNet's rules of detachment (morphy): an ending and its replacement; the first match that is a word applies.
 _RULES: dict[str, tuple[tuple[str, str], ...]] = {
     "NN": (("ies", "y"), ("ses", "s"), ("xes", "x"), ("zes", "z"), ("ches", "ch"),
            ("shes", "sh"), ("men", "man"), ("s", "")),
@@ -208,7 +210,7 @@ _DOUBLED = re.compile(r"([bdgklmnprt])\1$")
 
 @lru_cache(maxsize=100_000)
 def _lemma(word: str, tag: str) -> str:
-    """Return the lemma of a form: by the list of irregular ones, else by the first rule that gives a known word."""
+    """Return a form's lemma, from the irregular forms or the first matching rule."""
     kind = tag[:2]
     if kind not in _RULES:
         return word

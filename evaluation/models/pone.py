@@ -6,8 +6,8 @@ Contextualized Embeddings", NeuralGen. RUBER: Tao et al. 2018, "RUBER: An Unsupe
 Evaluation of Open-Domain Dialog Systems", AAAI. Numbers in brackets are sections of the fact sheet, which gives
 their equations.
 
-All three are one network. They differ in what a sentence's vector is (a frozen encoder's, or a recurrent one that
-learns with the rest), in the loss, and in the examples it learns from (`evaluation/training/pone_data.py`):
+All three share one network. They differ in the sentence vectors (a frozen encoder's, or a jointly trained recurrent
+encoder's), the loss, and the training examples (`evaluation/training/pone_data.py`):
 
 | | sentences | loss | negatives | positives | labels filtered |
 |---|---|---|---|---|---|
@@ -15,7 +15,7 @@ learns with the rest), in the loss, and in the examples it learns from (`evaluat
 | BERT-RUBER | frozen | cross-entropy | random | true ones | no |
 | PONE | frozen | cross-entropy | weighted | true and augmented ones | yes |
 
-RUBER's recurrent encoder of sentences reads texts as sequences of word vectors.
+RUBER's recurrent sentence encoder reads sequences of word vectors.
 """
 
 from __future__ import annotations
@@ -38,14 +38,12 @@ HIDDEN = (256, 512, 128)
 
 
 class PoneScorer(nn.Module):
-    """f(q, h): features [q ; qᵀMh ; h], a network of ReLU layers, and a sigmoid.
+    """Scorer f(q, h): features [q ; qᵀMh ; h], ReLU layers, and a sigmoid.
 
     Args:
-        width: of a sentence's vector, d.
-        hidden: units of the layers between the 2d + 1 features and the score.
-        dropout: after each of them.
-        init: of M. The released code draws from [0, 1), so that every entry is positive; the identity begins as a dot
-            product.
+        width: width of a sentence vector, d. hidden: units of the layers between the 2d + 1 features and the score.
+            dropout: applied after each of these layers. init: initial M. The released code draws from [0, 1), so all
+            entries are positive; the identity makes qᵀMh a dot product at first.
     """
 
     def __init__(
@@ -78,11 +76,12 @@ class PoneScorer(nn.Module):
 
 
 class RecurrentSentences(nn.Module):
-    """RUBER's sentence vectors: the last states of a GRU in both directions over frozen word vectors, concatenated.
+    """RUBER's sentence vectors.
+
+    They concatenate the last states of a bidirectional GRU over frozen word vectors.
 
     Args:
-        word_width: of a word's vector.
-        width: of a sentence's vector, even.
+        word_width: width of a word vector. width: width of a sentence vector, even.
     """
 
     def __init__(self, word_width: int, width: int) -> None:
@@ -92,7 +91,10 @@ class RecurrentSentences(nn.Module):
         self.gru = nn.GRU(word_width, width // 2, batch_first=True, bidirectional=True)
 
     def forward(self, words: Tensor, lengths: Tensor) -> Tensor:
-        """Return (B, d) vectors of (B, T, W) padded words; `lengths` (B,), at least 1 each, are those of the texts."""
+        """Return (B, d) vectors of (B, T, W) padded words.
+
+        `lengths` (B,) are the numbers of words, at least 1 each.
+        """
         packed = nn.utils.rnn.pack_padded_sequence(words, lengths.cpu(), batch_first=True, enforce_sorted=False)
         _, last = self.gru(packed)  # (2, B, d/2)
         return torch.cat([last[0], last[1]], dim=1)
@@ -102,8 +104,8 @@ def scorer_loss(positive: Tensor, negative: Tensor, kind: LossKind = "cross_entr
     """Return the mean loss of a batch of scores before the sigmoid.
 
     Args:
-        positive: (P,) of fitting responses.
-        negative: (N,) of others; for the hinge N = P, each next to its positive.
+        positive: (P,) scores of fitting responses. negative: (N,) scores of others; for the hinge N = P, in the order
+            of the positives.
         kind: "cross_entropy", binary, mean over all P + N (2, "Loss"); or "hinge" on the probabilities, as in RUBER:
             max(0, margin − f(q, r) + f(q, r⁻)).
     """
@@ -114,30 +116,41 @@ def scorer_loss(positive: Tensor, negative: Tensor, kind: LossKind = "cross_entr
 
 
 def labelled_loss(scores: Tensor, labels: Tensor) -> Tensor:
-    """Return binary cross-entropy of (B,) scores before the sigmoid against (B,) labels 0 or 1, mean over the batch."""
+    """Return the mean binary cross-entropy of (B,) scores and labels.
+
+    Scores are before the sigmoid, labels 0 or 1.
+    """
     return F.binary_cross_entropy_with_logits(scores, labels.to(scores.dtype))
 
 
 def accuracy(positive: Tensor, negative: Tensor) -> float:
-    """Return the share of scores, before the sigmoid, on the right side of one half."""
+    """Return the share of scores on the correct side of ½.
+
+    The arguments are scores before the sigmoid.
+    """
     right = (positive > 0).sum() + (negative <= 0).sum()
     return float(right) / (len(positive) + len(negative))
 
 
 def pooled_words(words: np.ndarray) -> np.ndarray:
-    """Return RUBER's pooled vector of a text, (2W,): maximum and minimum of each dimension of (T, W) word vectors."""
+    """Return RUBER's pooled vector (2W,) of a text.
+
+    Maximum and minimum of each dimension of (T, W) word vectors.
+    """
     return np.concatenate([words.max(axis=0), words.min(axis=0)])
 
 
 def ruber_blend(unreferenced: np.ndarray, referenced: np.ndarray, kind: Blend = "min") -> np.ndarray:
-    """Return RUBER: both parts scaled to 0 … 1 over the evaluated set, then the lower one of each response.
+    """Return RUBER's blend of both parts.
+
+    Each part is scaled to 0 … 1 over the evaluated set; then each response gets the minimum.
 
     Args:
         unreferenced, referenced: (N,) scores of the same responses.
         kind: "min" as published, or another mean of the two.
 
     Returns:
-        (N,); NaN throughout where a part is constant, for then its scale is undefined.
+        (N,); all NaN if a part is constant, because its scale is then undefined.
     """
     scaled = []
     for values in (unreferenced, referenced):
@@ -156,11 +169,11 @@ MOST_WORDS = 60
 
 
 class WordBatch(NamedTuple):
-    """Word vectors of texts, padded.
+    """Padded word vectors of texts.
 
     Attributes:
         words: (B, T, W).
-        lengths: (B,) how many of them are the text's, at least 1 each.
+        lengths: (B,) numbers of words without padding, at least 1 each.
     """
 
     words: Tensor
@@ -171,9 +184,9 @@ class WordBatch(NamedTuple):
 
 
 class WordTexts:
-    """Texts of which batches of word vectors are made; `texts[rows]` gives those of some rows.
+    """Texts as batches of word vectors; `texts[rows]` selects rows.
 
-    Words without a vector are left out; a text without any word that has one is a single vector of zeros.
+    Words without a vector are skipped; a text without any known word is a single zero vector.
     """
 
     width = WORD_DIMENSION

@@ -1,11 +1,12 @@
-"""RADE: scores of a reference and a response in one pass, and the reference generated from the context by the same
-encoder.
+"""Networks of RADE, which scores reference and response in one pass.
+
+The same encoder also generates the reference from the context.
 
 Shi et al. 2023, "RADE: Reference-Assisted Dialogue Evaluation for Open-Domain Dialogue", ACL. Numbers in brackets are
-sections of the fact sheet; what the paper leaves open is marked there as chosen.
+sections of the fact sheet; choices where the paper is silent are marked there.
 
-`RadeNetwork` is the paper's, on any encoder-decoder (BART) or encoder of transformers. `RadeLite` is for frozen
-sentence vectors, on a CPU: it is never shown as RADE.
+`RadeNetwork` is the paper's, on any encoder-decoder (BART) or encoder of transformers. `RadeLite` uses frozen sentence
+vectors on a CPU; it is always labelled as a lite version.
 """
 
 from __future__ import annotations
@@ -26,13 +27,13 @@ IGNORED = -100
 
 @dataclass(frozen=True)
 class RadeWeights:
-    """Weights of the parts of the loss; the paper's are all 1.
+    """Weights of the loss terms; all 1 in the paper.
 
     Attributes:
-        response, reference: of the squared errors of the two scores.
-        generation: of generating the reference, mean per token.
-        ranking: of the pairwise ranking loss.
-        symmetric: also rank the reference above the response where people did; the paper only ranks the other way.
+        response, reference: weights of the squared errors of the two scores. generation: weight of the loss of
+            generating the reference, mean per token. ranking: weight of the pairwise ranking loss. symmetric: also rank
+            the reference above the response where its human score is higher; the paper ranks in the other direction
+            only.
     """
 
     response: float = 1.0
@@ -49,12 +50,13 @@ STAGE_2 = RadeWeights()
 
 
 def ranking_loss(scores: Tensor, response: Tensor, reference: Tensor, *, symmetric: bool = False) -> Tensor:
-    """Return PR, the mean over a batch of −g·log(e^{ŝ_a} / (e^{ŝ_h} + e^{ŝ_a})), g = 1 where s_h < s_a (3).
+    """Return the pairwise ranking loss PR (3).
+
+    PR is the batch mean of −g·log(e^{ŝ_a} / (e^{ŝ_h} + e^{ŝ_a})), with g = 1 where s_h < s_a.
 
     Args:
         scores: (B, 2) predicted ŝ_h and ŝ_a.
-        response, reference: (B,) what people gave, s_a and s_h.
-        symmetric: the same with the roles swapped where s_h > s_a.
+        response, reference: (B,) human scores s_a and s_h. symmetric: add the loss with swapped roles where s_h > s_a.
     """
     lead = scores[:, 1] - scores[:, 0]
     loss = F.softplus(-lead) * (reference < response)  # log(1 + e^{ŝ_h − ŝ_a})
@@ -70,9 +72,8 @@ def rade_loss(
 
     Args:
         scores: (B, 2) predicted ŝ_h and ŝ_a.
-        response: (B,) people's scores of the responses.
-        reference: (B,) of the references; None where they have none.
-        generation: GEN of the batch; None where nothing is generated.
+        response: (B,) human scores of the responses. reference: (B,) human scores of the references; None if there are
+            none. generation: GEN of the batch; None without generation.
     """
     parts = {"mse_a": (weights.response, F.mse_loss(scores[:, 1], response))}
     if reference is not None and weights.reference:
@@ -91,8 +92,8 @@ def pair_tokens(
 ) -> list[int]:
     """Return the posterior encoder's input: begin, c, separator, r_h, separator, r_a, end (2).
 
-    The utterances of c are parted by the separator. Too long a context loses its oldest tokens; reference and
-    response keep all theirs, unless both alone are too long: then the longer one loses its end, or both.
+    The separator is also placed between the utterances of c. A context that is too long loses its oldest tokens.
+    Reference and response are truncated only if the two alone are too long, the longer one first.
     """
     begin, between = _marks(tokenizer)
 
@@ -100,7 +101,7 @@ def pair_tokens(
         return list(tokenizer(text, add_special_tokens=False)["input_ids"])
 
     first, second = tokenise(reference), tokenise(response)
-    most_words = max_tokens - 4  # besides the beginning and three separators
+    most_words = max_tokens - 4  # excluding the start token and three separators
     if len(first) + len(second) > most_words:
         half = most_words // 2
         n_kept = max(half, most_words - len(second))
@@ -122,7 +123,10 @@ def context_tokens(tokenizer: Any, context: Sequence[str], max_tokens: int = MAX
 
 
 def _marks(tokenizer: Any) -> tuple[int, int]:
-    """Return the tokens that begin an input and part its texts: <s> and </s> of BART, [CLS] and [SEP] of BERT."""
+    """Return the start token and the separator of an input.
+
+    <s> and </s> for BART, [CLS] and [SEP] for BERT.
+    """
     begin = tokenizer.cls_token_id if tokenizer.cls_token_id is not None else tokenizer.bos_token_id
     between = tokenizer.sep_token_id if tokenizer.sep_token_id is not None else tokenizer.eos_token_id
     if begin is None or between is None:
@@ -131,16 +135,18 @@ def _marks(tokenizer: Any) -> tuple[int, int]:
 
 
 def padded(rows: Sequence[Sequence[int]], value: int) -> Tensor:
-    """Return (B, T) tokens, filled up with a value at the end."""
+    """Return (B, T) tokens, padded at the end with a value."""
     width = max(map(len, rows))
     return torch.tensor([[*row, *[value] * (width - len(row))] for row in rows])
 
 
 class ScoreHead(nn.Module):
-    """Two scores of one vector: dropout, a tanh layer, dropout, a linear one (2, "FeedForward").
+    """Head that predicts two scores from a vector (2, "FeedForward").
+
+    Dropout, a tanh layer, dropout and a linear layer.
 
     Args:
-        width: of the vector, d.
+        width: width of the vector, d.
     """
 
     def __init__(self, width: int, dropout: float = 0.1) -> None:
@@ -150,16 +156,15 @@ class ScoreHead(nn.Module):
         )
 
     def forward(self, vector: Tensor) -> Tensor:
-        """Return (B, 2) ŝ_h and ŝ_a of (B, d); not clipped to the scale."""
+        """Return (B, 2) ŝ_h and ŝ_a of (B, d) vectors, not clipped."""
         return self.layers(vector)
 
 
 class WordDecoder(nn.Module):
-    """A small GRU that says a text word by word, begun by a context vector: for encoders without a decoder.
+    """GRU decoder that starts from a context vector, for encoders without a decoder.
 
     Args:
-        n_words: of the vocabulary; word 0 begins every text.
-        width: of the context vector.
+        n_words: size of the vocabulary; word 0 starts every text. width: width of the context vector.
     """
 
     def __init__(self, n_words: int, width: int, hidden: int = 128) -> None:
@@ -170,7 +175,10 @@ class WordDecoder(nn.Module):
         self.out = nn.Linear(hidden, n_words)
 
     def forward(self, context: Tensor, words: Tensor) -> Tensor:
-        """Return GEN = −log P(r_h | c), mean per word, of (B, T) words of the references, `IGNORED` after their end."""
+        """Return GEN = −log P(r_h | c), mean per word.
+
+        The references are (B, T) words, `IGNORED` after their end.
+        """
         previous_words = torch.cat([torch.zeros_like(words[:, :1]), words[:, :-1].clamp(min=0)], dim=1)
         state = self.begin(context).tanh().unsqueeze(0)
         states, _ = self.gru(self.words(previous_words), state)  # teacher forcing
@@ -178,11 +186,10 @@ class WordDecoder(nn.Module):
 
 
 class RadeNetwork(nn.Module):
-    """RADE on a transformers model: an encoder-decoder, or an encoder with a `WordDecoder` of its own.
+    """RADE on an encoder-decoder, or on an encoder with a `WordDecoder`.
 
     Args:
-        backbone: a loaded model (`AutoModelForSeq2SeqLM`, or `AutoModel` of an encoder).
-        dropout: of the head.
+        backbone: loaded model (`AutoModelForSeq2SeqLM`, or `AutoModel` for an encoder). dropout: dropout of the head.
     """
 
     def __init__(self, backbone: Any, dropout: float = 0.1) -> None:
@@ -194,7 +201,7 @@ class RadeNetwork(nn.Module):
         self.decoder = None if self.generates else WordDecoder(backbone.config.vocab_size, width)
 
     def encoded(self, tokens: Tensor, attention_mask: Tensor) -> Tensor:
-        """Return (B, d) the mean of the encoder's states over (B, T) tokens that are there (2, "Pooling")."""
+        """Return (B, d) the encoder's states averaged over unpadded tokens (2, "Pooling")."""
         encoder = self.backbone.get_encoder() if self.generates else self.backbone
         states = encoder(input_ids=tokens, attention_mask=attention_mask).last_hidden_state
         mask = attention_mask.unsqueeze(-1).to(states.dtype)
@@ -215,20 +222,16 @@ class RadeNetwork(nn.Module):
 
 
 class RadeLite(nn.Module):
-    """RADE's scores and losses on frozen sentence vectors and surface features, for few examples on a CPU.
+    """RADE on frozen sentence vectors and surface features, for small data on a CPU.
 
-    The vectors are turned to their main axes on the training data and cut there, all inputs are standardised by it, and
-    the outputs are on its scale; these are buffers, `fitted` sets them. Several members, begun differently, are
-    trained side by side and averaged.
+    Vectors are projected onto the principal axes of the training data, all inputs are standardised, and outputs are on
+    the scale of the training ratings. `fitted` computes these buffers. Several members with different initial weights
+    are trained in parallel and averaged.
 
     Args:
-        n_surface: surface features, `rade_features.NAMES`.
-        n_vectors: sentence vectors of an example.
-        width: of a vector.
-        n_axes: that are kept of each; 0: the vectors are not read.
-        hidden: units of each member.
-        dropout: of inputs and hidden units.
-        members: how many.
+        n_surface: number of surface features. n_vectors: number of sentence vectors per example. width: width of a
+            vector. n_axes: principal axes kept per vector; 0: vectors are ignored. hidden: units of each member.
+            dropout: dropout of inputs and hidden units. members: number of members.
     """
 
     centre: Tensor
@@ -270,7 +273,9 @@ class RadeLite(nn.Module):
 
     @torch.no_grad()
     def fitted(self, vectors: Tensor, surface: Tensor, scores: Tensor) -> RadeLite:
-        """Set axes, means and spreads by the training data: (N, V, d), (N, S) and (N, 2) people's s_h and s_a.
+        """Compute axes, means and spreads from training data.
+
+        The arguments are (N, V, d) vectors, (N, S) features and (N, 2) human scores s_h and s_a.
 
         Where s_h is NaN, as in the first stage, its scale is that of s_a.
         """
@@ -290,7 +295,7 @@ class RadeLite(nn.Module):
         return self
 
     def members(self, vectors: Tensor, surface: Tensor) -> Tensor:
-        """Return (M, B, 2) each member's ŝ_h and ŝ_a."""
+        """Return each member's ŝ_h and ŝ_a, (M, B, 2)."""
         x = self.inputs(vectors, surface).expand(len(self.into), -1, -1)
         x = F.dropout(x, self.dropout, self.training)
         x = torch.tanh(torch.baddbmm(self.into_bias, x, self.into))
@@ -303,5 +308,8 @@ class RadeLite(nn.Module):
 
 
 def reported(scores: np.ndarray, low: float = 1.0, high: float = 5.0) -> np.ndarray:
-    """Return scores within the scale: what is shown to people; losses and correlations take them as they are (2)."""
+    """Clip scores to the scale for display.
+
+    Losses and correlations use unclipped scores (2).
+    """
     return np.clip(scores, low, high)

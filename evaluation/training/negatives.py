@@ -241,7 +241,9 @@ def weighted_responses(
 
 
 def pool_probabilities(alike: np.ndarray, same: np.ndarray, temperature: float) -> np.ndarray:
-    """Return (N, P) probabilities softmax(alike / T) over each row's candidates, 0 for those of the same text.
+    """Return (N, P) probabilities softmax(alike / T) over each row's candidates.
+
+    Candidates with the response's own text get 0.
 
     A row with only that text is uniform.
     """
@@ -285,7 +287,7 @@ class WordNegatives:
         self._indexed = subset_rows[np.sort(firsts)]  # each text once
         self._best = best
         index = Bm25([responses[k] for k in self._indexed])
-        # Matches do not change between epochs. Retrieve extra ones, because they may include the response and its copies.
+        # Matches do not change between epochs. Retrieve extra ones: they may include the response and its copies.
         n_copies = 1 if owners is None else int(np.bincount(owners).max())
         self._matches = index.best(responses, best + n_copies)  # (N, best + own)
 

@@ -51,10 +51,11 @@ def ship(training: Path, folder: Path, command: str) -> MetricManifest:
         training: folder that `train` wrote.
         folder: target, replaced if it exists. Triples go to the folder `conceptnet` next to it, with WordNet's
             licence where some are WordNet's.
-        command: trains it again.
+        command: command that repeats the training.
 
     Raises:
-        CheckpointError: no finished training, a text without a licence in its config, or more than 16 MB.
+        CheckpointError: if the training is not finished, a corpus lacks a licence in the config, or the result exceeds
+            16 MB.
     """
     from evaluation.training.loop import restored
 
