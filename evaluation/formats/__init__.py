@@ -1,1 +1,1 @@
-"""Imported file formats, one file each; `recognition.format_for` finds the one a file is in."""
+"""File formats for import, one module each; `text_files.format_for` detects a file's format."""

@@ -1,7 +1,9 @@
-"""Cells with answers, read as numbers: decimal and thousands commas, labels, yes and no, words of scales.
+"""Parsing of answer cells as numbers.
 
-What a cell means may depend on its column, so a column is first looked through (`ColumnProfile`) and then read by one
-rule (`AnswerReading`). A cell that the rule does not cover costs itself, never its column.
+It handles decimal and thousands commas, labels, yes and no, and words of scales.
+
+The meaning of a cell can depend on its column, so a column is first profiled (`ColumnProfile`) and then parsed by one
+rule (`AnswerReading`). A cell that the rule does not cover is skipped without affecting the rest of the column.
 """
 
 from __future__ import annotations
@@ -76,7 +78,7 @@ def is_missing_answer(cell: str) -> bool:
 
 
 def plain_number(text: str) -> float | None:
-    """Return the number of a text that Python reads as one; None for another, or one that is not finite."""
+    """Parse a finite number in Python's notation, or return None."""
     if "_" in text:
         return None
     try:
@@ -87,7 +89,7 @@ def plain_number(text: str) -> float | None:
 
 
 def _shape(cell: str) -> str:
-    """Return the way in which a cell may be a number."""
+    """Classify the number format of a cell."""
     text = cell.strip().replace("−", "-")
     if is_missing_answer(text):
         return "missing"
@@ -115,13 +117,12 @@ def _plain_word(text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class AnswerReading:
-    """Rule by which the cells of a column are read.
+    """Rule for parsing the cells of a column.
 
     Attributes:
-        comma: what one comma before three digits separates; empty: unknown.
-        has_dot_groups: one dot before three digits separates thousands.
-        words: number by word.
-        notes: what the rule takes for granted, for a person to check.
+        comma: meaning of a single comma before three digits; empty: unknown. has_dot_groups: True if a single dot
+            before three digits separates thousands. words: number by word. notes: assumptions of the rule that a
+            researcher should check.
     """
 
     comma: Comma = ""
@@ -130,10 +131,12 @@ class AnswerReading:
     notes: tuple[str, ...] = ()
 
     def number(self, cell: str, location: str) -> float | None:
-        """Return the answer of a cell, a whole one as an integer; None where it is missing.
+        """Parse the answer in a cell; None if it is missing.
+
+        Whole numbers are returned as integers.
 
         Raises:
-            BadRecord: it is no answer.
+            BadRecord: if the cell is not an answer.
         """
         text = cell.strip().replace("−", "-")
         shape = _shape(text)
@@ -154,7 +157,7 @@ class AnswerReading:
         return int(number) if float(number).is_integer() else number
 
     def _digits(self, text: str, shape: str) -> str:
-        """Return the number as Python writes it."""
+        """Rewrite the number in Python's notation."""
         if shape == "groups":
             text = re.sub(r"[ '’\u00a0\u202f]", "", text)
             return text.replace(",", ".")
@@ -167,13 +170,12 @@ class AnswerReading:
 
 @dataclass(slots=True)
 class ColumnProfile:
-    """Cells of a column, counted by the way in which they may be numbers.
+    """Counts of a column's cells by number format.
 
     Attributes:
         shapes: number of cells by shape.
-        first: line and cell of the first of each shape.
-        cells: the different cells, up to `MOST_WORDS`.
-        missing: words for missing answers.
+        first: line and text of the first cell of each shape. cells: distinct cells, up to `MOST_WORDS`. missing: words
+            for missing answers.
     """
 
     shapes: Counter[str] = field(default_factory=Counter)
@@ -204,7 +206,7 @@ class ColumnProfile:
         return self.shapes.total()
 
     def first_odd(self) -> tuple[int, str] | None:
-        """Return line and text of the first cell that is no plain number."""
+        """Return line and text of the first cell that is not a plain number."""
         odd = [place for shape, place in self.first.items() if shape != "plain"]
         return min(odd, default=None)
 
@@ -213,7 +215,7 @@ class ColumnProfile:
         return len(labels) <= MOST_LABELS
 
     def kind(self) -> Literal["numbers", "words", ""]:
-        """Name the form of most cells, digits or words; empty if they are no numbers."""
+        """Return the form of most cells, digits or words; empty if not numeric."""
         n = self.n_given
         n_digits = n - self.shapes["word"] - self.shapes["boolean"]
         if not self._has_labels():
@@ -223,12 +225,12 @@ class ColumnProfile:
         return "words" if n and self._scale() else ""
 
     def is_of_digits(self) -> bool:
-        """Return True if most cells are numbers alone, without words or a sign for a share."""
+        """Return True if most cells are bare numbers, without words or percent signs."""
         n_others = sum(self.shapes[shape] for shape in ("word", "boolean", "labelled", "share"))
         return 2 * n_others < self.n_given
 
     def _scale(self) -> dict[str, float]:
-        """Return the number of each word, of the scale that covers most of the column's words."""
+        """Return numbers by word, from the scale that covers most of the column's words."""
         words = Counter[str]()
         for cell, n in self.cells.items():
             words[_plain_word(cell)] += n
@@ -240,7 +242,7 @@ class ColumnProfile:
         return best if 2 * n_covered > words.total() else {}
 
     def comma(self) -> Comma:
-        """Name the use of commas, if the column shows it."""
+        """Return the meaning of commas, if the column reveals it."""
         if self.shapes["decimal"] and not self.shapes["thousands"]:
             return "decimal"
         return "thousands" if self.shapes["thousands"] and not self.shapes["decimal"] else ""
@@ -249,8 +251,7 @@ class ColumnProfile:
         """Return the rule for the column.
 
         Args:
-            column: its name, for the notes.
-            comma: what a comma separates in other columns of the file.
+            column: name of the column, for the notes. comma: meaning of a comma in other columns of the file.
         """
         notes: list[str] = []
         has_both_commas = self.shapes["decimal"] and self.shapes["thousands"]
@@ -280,7 +281,7 @@ class ColumnProfile:
 
 
 def comma_of(profiles: Iterable[ColumnProfile], delimiter: str) -> Comma:
-    """Name the use of commas in a file, by its other columns and its delimiter."""
+    """Infer the meaning of commas from other columns and the delimiter."""
     commas = {profile.comma() for profile in profiles if profile.kind() == "numbers"} - {""}
     if len(commas) == 1:
         return commas.pop()

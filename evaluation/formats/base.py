@@ -1,7 +1,7 @@
-"""Output of a reader of a file format: valid records, and reasons for the others.
+"""Interface of file format readers, and the records they yield.
 
-A reader streams. Whatever the file holds, it yields `Record` or `Skipped` and goes on; only a file
-that cannot be opened at all raises.
+A reader streams. It yields a `Record`, or a `Skipped` for invalid content, and continues; only a file that cannot be
+opened raises an error.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ MAX_BOT_CHARS = 100
 
 @dataclass(frozen=True, slots=True)
 class RecordRating:
-    """One rater's answers. `rater` is empty where the file names none."""
+    """Answers of one rater; `rater` is empty if the file has no name."""
 
     answers: Mapping[str, float]
     rater: str = ""
@@ -40,14 +40,11 @@ class Record:
     """One conversation with its ratings.
 
     Attributes:
-        line: where it stands in the file, from 1.
-        turns: in order. Empty together with `ratings_only`.
-        times: of the turns, one each, or empty where the file has none.
-        ratings_only: ratings of a conversation that was imported before.
-        flags: names of the flags of its participant; None where the file says nothing of flags.
-        is_control: its bot was made to be bad, a control of the raters.
-        condition: level of each of the study's factors that it was held under.
-        meta: other fields of the conversation: texts, numbers and truth values.
+        line: line number in the file, from 1. turns: turns in order; empty with `ratings_only`. times: one time per
+            turn; empty if the file has none. ratings_only: ratings of a previously imported conversation. flags: names
+            of the participant's flags; None if the file has no flags. is_control: True if the bot was deliberately
+            degraded to check the raters. condition: level of each factor of the study. meta: other fields of the
+            conversation: texts, numbers and booleans.
     """
 
     line: int
@@ -65,18 +62,21 @@ class Record:
 
     @property
     def key(self) -> tuple[str, str, str]:
-        """Key of the conversation: sources, and bots of one source, may number their dialogues alike."""
+        """Key of the conversation.
+
+        It contains source and bot, because dialogue numbers can repeat between them.
+        """
         return self.source, self.dialogue_id, self.bot
 
     @property
     def external_id(self) -> str:
-        """Return the id with its source before it; several bots may share it."""
+        """Return the id prefixed by its source; several bots can share it."""
         return f"{self.source}/{self.dialogue_id}" if self.source else self.dialogue_id
 
 
 @dataclass(frozen=True, slots=True)
 class Skipped:
-    """A record that could not be read: where, and why."""
+    """Skipped record, with its location and the reason."""
 
     line: int
     reason: str
@@ -84,13 +84,13 @@ class Skipped:
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """A guess or an omission that concerns a whole file, for a person to check."""
+    """Note on a guess or omission in a file that a researcher should check."""
 
     text: str
 
 
 def skip_mixed_control(record: Record) -> Skipped:
-    """Skip a degraded conversation of a bot that has others, too."""
+    """Skip a degraded conversation if its bot also has regular ones."""
     return Skipped(
         record.line,
         f"meta.degraded_control is true here and not in other conversations of bot {quote(record.bot)}; give the "
@@ -104,10 +104,10 @@ _CONDITION_KEY = re.compile(r"[A-Za-z0-9_]{1,40}")
 
 
 def condition_read(row: Mapping[str, Any]) -> dict[str, str]:
-    """Return the condition in the columns of a conversation; empty cells are none.
+    """Read a conversation's condition from its columns, ignoring empty cells.
 
     Raises:
-        BadRecord: a factor or level is no key.
+        BadRecord: if a factor or level is not a valid key.
     """
     condition = {}
     for column, level in row.items():
@@ -120,17 +120,17 @@ def condition_read(row: Mapping[str, Any]) -> dict[str, str]:
 
 
 class BadRecord(ValueError):
-    """Error for an invalid record, which states the value and the expected one."""
+    """Error for an invalid record; the message gives the actual and expected value."""
 
 
 class FileFormat(Protocol):
-    """A file format that conversations are imported from."""
+    """File format for importing conversations."""
 
     name: str
     title: str
 
     def recognises(self, head: str) -> bool:
-        """Return True if the file has this format, by `head`: its first lines, decoded."""
+        """Return True if the decoded first lines, `head`, are in this format."""
         ...
 
     def read(self, path: Path) -> Iterator[Record | Skipped | Note]:
@@ -142,15 +142,15 @@ formats: Registry[FileFormat] = Registry("file format", "evaluation.formats")
 
 
 def register_format(cls: C) -> C:
-    """Decorate a class: make one reader of it and list it."""
+    """Register the decorated class as a reader, instantiated without arguments."""
     formats.register(cls)
     return cls
 
 
 def without_clashes(items: Iterable[Record | Skipped | Note]) -> Iterator[Record | Skipped | Note]:
-    """Replace each record whose key has other turns in an earlier line by a `Skipped`.
+    """Skip records whose key occurred earlier with different turns.
 
-    The keys lie in a temporary database on disk, so that memory stays small.
+    The keys are stored in a temporary database on disk to limit memory use.
     """
     with closing(sqlite3.connect("")) as store:
         store.execute(
@@ -175,13 +175,13 @@ def without_clashes(items: Iterable[Record | Skipped | Note]) -> Iterator[Record
 
 
 def record_name(record: Record) -> str:
-    """Name a record in a message by its key."""
+    """Return a record's name for messages, from its key."""
     source = f" from {quote(record.source)}" if record.source else ""
     return f"dialogue_id {quote(record.dialogue_id)} of bot {quote(record.bot)}{source}"
 
 
 def normal_name(name: str) -> str:
-    """Return a name in one normal form (NFC), so that names that look the same are the same."""
+    """Normalise a name (NFC), so that names that look alike are equal."""
     return unicodedata.normalize("NFC", name)
 
 

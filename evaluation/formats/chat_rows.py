@@ -1,4 +1,7 @@
-"""One conversation made of the rows of a table, in which messages may be repeated for each rater."""
+"""Assembly of a conversation from table rows.
+
+Messages can be repeated for each rater.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,10 @@ Said = tuple[tuple[str, str, int], ...]
 
 @dataclass(frozen=True, slots=True)
 class ChatRow:
-    """A row of a conversation: what was said, and a rater's answers; `number` counts the rows of the file."""
+    """Row of a conversation with texts and a rater's answers.
+
+    `number` is the row's position in the file.
+    """
 
     line: int
     bot: str
@@ -39,7 +45,7 @@ class ChatRow:
 
 @dataclass(slots=True)
 class ChatReading:
-    """A conversation, what of it was left out, and which repetition of its rows was found."""
+    """Conversation with omitted parts and the detected repetition of its rows."""
 
     record: Record | None
     skipped: list[Skipped] = field(default_factory=list)
@@ -48,9 +54,10 @@ class ChatReading:
 
 
 def split_by_bot(rows: Sequence[ChatRow]) -> list[Sequence[ChatRow]]:
-    """Return the conversations of one id: several where bots number theirs alike.
+    """Split the rows of one id into the conversations of several bots.
 
-    They are several if each begins with the first turn, or if other rows lie between them; else a row has a wrong bot.
+    Rows are split if each conversation begins with the first turn, or if other rows separate them; otherwise a row has
+    the wrong bot.
     """
     by_bot: dict[str, list[ChatRow]] = defaultdict(list)
     for row in rows:
@@ -65,12 +72,10 @@ def split_by_bot(rows: Sequence[ChatRow]) -> list[Sequence[ChatRow]]:
 
 
 def read_chat(chat: str, rows: Sequence[ChatRow], turn_column: str = "") -> ChatReading:
-    """Return the conversation of these rows, which are in order.
+    """Assemble a conversation from ordered rows.
 
     Args:
-        chat: its id.
-        rows: at least one.
-        turn_column: name of the column with the numbers of turns.
+        chat: id of the conversation. rows: at least one. turn_column: name of the column with turn numbers.
     """
     reading = ChatReading(None)
     bots = sorted({row.bot for row in rows})
@@ -115,7 +120,7 @@ def read_chat(chat: str, rows: Sequence[ChatRow], turn_column: str = "") -> Chat
 
 
 def _numbered(chat: str, rows: Sequence[ChatRow], column: str) -> tuple[list[ChatRow], list[int]]:
-    """Return each turn's first row, and how often the turn of each row came before."""
+    """Return each turn's first row, and the repetition number of each row."""
     texts: dict[tuple[float | None, str], str] = {}
     unique_rows, occurrences = [], []
     counts: dict[tuple[float | None, str], int] = defaultdict(int)
@@ -139,7 +144,7 @@ def _numbered(chat: str, rows: Sequence[ChatRow], column: str) -> tuple[list[Cha
 
 
 def _unnumbered(chat: str, rows: Sequence[ChatRow]) -> tuple[list[ChatRow], list[int], bool]:
-    """Return the rows without repetitions, which repetition each row is, and whether others may be repeated."""
+    """Return distinct rows, each row's repetition number, and whether repetition is ambiguous."""
     by_rater: dict[str, list[ChatRow]] = defaultdict(list)
     for row in rows:
         by_rater[row.rater].append(row)
@@ -178,12 +183,15 @@ def _unnumbered(chat: str, rows: Sequence[ChatRow]) -> tuple[list[ChatRow], list
 
 
 def _are_raters(run: Sequence[ChatRow]) -> bool:
-    """Return True if a message that is repeated has another rater each time."""
+    """Return True if each copy of a repeated message has a different rater."""
     return len(run) == 1 or (len({row.rater for row in run}) == len(run) and all(row.rater for row in run))
 
 
 def _patterns(rows: Sequence[ChatRow], runs: Sequence[Sequence[ChatRow]]) -> Iterator[tuple[int, list[int]]]:
-    """Yield the number of messages and each row's repetition: of whole chats, then of single messages."""
+    """Yield possible repetitions, of whole chats first, then of single messages.
+
+    Each is the number of messages and each row's repetition number.
+    """
     texts = [row.texts for row in rows]
     n = len(texts)
     for size in range(1, n // 2 + 1):
@@ -202,7 +210,7 @@ def _lost_votes(chat: str, rows: Sequence[ChatRow], unique_rows: Sequence[ChatRo
 
 
 def _rating(chat: str, rows: Sequence[ChatRow]) -> tuple[RecordRating, list[Skipped]]:
-    """Return the rating in the rows of a rater, and the answers that differ between them."""
+    """Return a rater's rating, and the answers that differ between rows."""
     lines_by_answer: dict[str, dict[float, int]] = defaultdict(dict)
     for row in rows:
         for key, value in row.answers.items():

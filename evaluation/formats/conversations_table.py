@@ -1,4 +1,4 @@
-"""The exported table `conversations`, whose turns and ratings are JSON texts in a cell each."""
+"""Format of the exported table `conversations`, with turns and ratings as JSON cells."""
 
 from __future__ import annotations
 

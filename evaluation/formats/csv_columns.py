@@ -1,9 +1,9 @@
-"""Conversations and ratings in a table, by the role of each column.
+"""Format of tables whose columns have roles.
 
-A row is a message (`speaker`, `text`), an exchange (`human`, `reply`), or the rating of a conversation that was
-imported before. Rows come in any order: they are sorted in a temporary database on disk, so that memory stays small.
-A chat of which one row cannot be read is left out as a whole, for it would have a hole. An answer that cannot be read
-costs itself. Messages that are repeated for each rater are read once.
+A row is a message (`speaker`, `text`), an exchange (`human`, `reply`), or the rating of a previously imported
+conversation. Rows can be in any order; they are sorted in a temporary database on disk to limit memory use. If a row
+cannot be read, its whole chat is skipped, because it would have a gap. An unreadable answer is skipped alone. Messages
+that are repeated for each rater are read once.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ _READ_HERE = (
 
 @dataclass(frozen=True, slots=True)
 class _Columns:
-    """Layout of a table, the rule by which each column of answers is read, and what was guessed."""
+    """Layout of a table, parsing rules of its answer columns, and guesses."""
 
     layout: CsvLayout
     readings: Mapping[str, AnswerReading]
@@ -82,7 +82,10 @@ class _Columns:
 
 @register_format
 class CsvColumns:
-    """A table with a header; each column has the role chosen for it, or the one that its name suggests."""
+    """Table with a header.
+
+    Each column has its chosen role, or the one suggested by its name.
+    """
 
     name = "csv"
     title = "Table with a header (CSV, Parquet, JSON): a row per message, per exchange or per rating"
@@ -97,7 +100,7 @@ class CsvColumns:
         return not self._problem(head)
 
     def why_not(self, head: str) -> str:
-        """Explain why a table is not read as it is; empty for a file that is no table."""
+        """Explain why a table cannot be read unchanged; empty if the file is not a table."""
         header, _rows = head_of_rows(head)
         if len(header) < 2 or head.lstrip()[:1] in ("{", "["):
             return ""
@@ -121,17 +124,17 @@ class CsvColumns:
         return guess_roles(_profiles(path, None)) if self._roles is None else self._roles
 
     def reply_text(self, text: str) -> str:
-        """Return the text of a bot as it is stored."""
+        """Return a bot's text in stored form."""
         return text
 
     def read(self, path: Path, most_rows: int | None = None) -> Iterator[Record | Skipped | Note]:
-        """Yield the file's records. Its rows come in any order, so they are sorted on disk first.
+        """Yield the file's records after sorting its rows on disk.
 
         Args:
-            most_rows: number of rows that are read; None: all.
+            most_rows: maximum number of rows to read; None: all.
 
         Raises:
-            ValueError: the columns cannot have these roles.
+            ValueError: if the columns cannot have these roles.
         """
         columns = self._columns(path, most_rows)
         yield from columns.notes
@@ -147,7 +150,7 @@ class CsvColumns:
                 store.close()
 
     def _columns(self, path: Path, most_rows: int | None) -> _Columns:
-        """Look through the columns, and say what is guessed of them."""
+        """Profile the columns and note all guesses."""
         roles = self.roles(path)
         layout = CsvLayout.from_roles(roles)
         profiles = _profiles(path, most_rows)
@@ -276,7 +279,7 @@ class CsvColumns:
             targets_text = ", ".join(f"{n} of {quote(target)}" for target, n in target_counts.items())
             yield Note(f"Ratings of something else than conversations left out: {targets_text}")
         stored_rows = store.execute("SELECT * FROM rows ORDER BY chat, bot, rater, at, line")
-        # A rater without a name is another one in every row.
+        # Each row without a rater's name counts as a different rater.
         for (chat, bot, _rater), rater_rows in groupby(stored_rows, key=lambda row: (*row[:2], row[2] or row[4])):
             *earlier, last = rater_rows
             for row in earlier:
@@ -332,7 +335,7 @@ def _chats(n: int) -> str:
 def _mark_broken(
     store: sqlite3.Connection, row: BrokenRow, around: set[str], place: int, n_cells: int, path: Path
 ) -> Iterator[Skipped]:
-    """Leave out the chats that a broken row may be of, and say so."""
+    """Skip the chats that a broken row may belong to, with a note."""
     candidates = cells_within(row.text, place, n_cells, shape_of(head_of(path)).delimiter)
     known = {chat for chat in candidates if store.execute("SELECT 1 FROM rows WHERE chat = ?", [chat]).fetchone()}
     chats = known or around
@@ -345,10 +348,10 @@ def _mark_broken(
 
 
 def suggested_roles(path: Path) -> tuple[Mapping[str, str], bool] | None:
-    """Return the role that each column seems to have; None for a file that is no table.
+    """Guess each column's role; None if the file is not a table.
 
     Returns:
-        The roles by column, and True if the file can be read by them as they are.
+        The roles by column, and True if they suffice to read the file.
 
     Raises:
         ValueError: as `head_rows`.
@@ -364,14 +367,13 @@ def suggested_roles(path: Path) -> tuple[Mapping[str, str], bool] | None:
 
 
 def table_format(path: Path, chosen: Mapping[str, str | Sequence[str]]) -> CsvColumns:
-    """Return the reader of a table some of whose columns have chosen roles; the others keep their own.
+    """Return a table's reader with some roles chosen and the others guessed.
 
     Args:
-        path: of the table.
-        chosen: role by column, or column by role.
+        path: file of the table. chosen: role by column, or column by role.
 
     Raises:
-        ValueError: the file is no table, a chosen column is not in it, or a role is unknown.
+        ValueError: if the file is not a table, a chosen column is missing, or a role is unknown.
     """
     suggestion = suggested_roles(path)
     if suggestion is None:
@@ -392,7 +394,7 @@ def _profiles(path: Path, most_rows: int | None) -> dict[str, ColumnProfile]:
 
 @lru_cache(maxsize=4)
 def _profiled(path: Path, most_rows: int | None, _n_bytes: int, _changed_at: int) -> dict[str, ColumnProfile]:
-    """Return the cells of each column, counted."""
+    """Profile each column."""
     header, _rows = head_rows(path)
     profiles = {column: ColumnProfile() for column in header}
     for item in islice(csv_rows(path), most_rows):
@@ -404,7 +406,7 @@ def _profiled(path: Path, most_rows: int | None, _n_bytes: int, _changed_at: int
 
 
 def _rating_cells(line: int, cells: Mapping[str, str], table: _Columns, problems: list[Skipped]) -> dict[str, Any]:
-    """Return the fields of a rating; an answer that cannot be read is left out and added to the problems."""
+    """Return the fields of a rating, collecting unreadable answers as problems."""
     columns = table.layout.columns
     answers = {}
     for column, key in table.layout.questions.items():

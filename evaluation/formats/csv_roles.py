@@ -1,4 +1,4 @@
-"""Roles of a table's columns: known by their names, guessed by their cells, or chosen."""
+"""Roles of a table's columns, from names, cells or the researcher's choice."""
 
 from __future__ import annotations
 
@@ -79,20 +79,23 @@ _TIME_FROM = 1e8
 
 
 def question_of(column: str) -> str:
-    """Return the key of a question by its column in an exported table."""
+    """Return the question's key for a column of an exported table."""
     key = column.removeprefix("answer_")
     return key if key in EXPORTED else column
 
 
 def question_key(column: str) -> str:
-    """Return the question's key for a column's name: `Wie gut? (1-5)` is `wie_gut_1_5`; empty if it has no letter."""
+    """Derive a question's key from a column name; empty without letters.
+
+    `Wie gut? (1-5)` gives `wie_gut_1_5`.
+    """
     plain = unicodedata.normalize("NFKD", question_of(column)).encode("ascii", "ignore").decode().lower()
     name = re.sub(r"[^a-z0-9]+", "_", plain.removeprefix("chat rating ")).strip("_")
     return (f"q_{name}" if name[:1].isdigit() else name)[:MAX_DIMENSION_CHARS]
 
 
 def role_named(name: str) -> str | None:
-    """Return the role of this name, or that a column of this name would have: `user` is `human`; None for no role."""
+    """Return the role with this name or alias (`user` is `human`), or None."""
     plain = name.strip().lower()
     return plain if plain in ROLES else _ROLE_OF_NAME.get(_plain(name)) or None
 
@@ -111,7 +114,10 @@ def profiles_of(header: Sequence[str], rows: Sequence[Sequence[str]]) -> dict[st
 
 
 def guess_roles(profiles: Mapping[str, ColumnProfile]) -> dict[str, str]:
-    """Guess the role of each column by its name; others whose cells are mostly numbers hold answers."""
+    """Guess each column's role from its name.
+
+    Other columns with mostly numeric cells contain answers.
+    """
     roles_by_name = {column: _ROLE_OF_NAME.get(_plain(column)) for column in profiles}
     if "reply" in roles_by_name.values() and "human" not in roles_by_name.values():
         roles_by_name |= {column: "human" for column in profiles if _plain(column) == "message"}
@@ -126,17 +132,15 @@ def guess_roles(profiles: Mapping[str, ColumnProfile]) -> dict[str, str]:
 
 
 def is_exported(column: str) -> bool:
-    """Return True for a column of Confab's own exports that is no question."""
+    """Return True for a column of Confab's exports other than questions."""
     return column in EXPORTED or column in _EXPORTED_MESSAGES
 
 
 def why_no_question(column: str, profile: ColumnProfile, header: Collection[str]) -> str:
-    """Explain why a column is not taken for answers to a question; empty if it is.
+    """Explain why a column does not count as answers; empty if it does.
 
     Args:
-        column: its name.
-        profile: its cells.
-        header: all columns of the table.
+        column: name of the column. profile: profile of its cells. header: all columns of the table.
     """
     if column.startswith(CONDITION):
         return "it holds a condition"
@@ -172,7 +176,7 @@ def _are_ids(profile: ColumnProfile) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class CsvLayout:
-    """Columns by role, and the question of each column of answers."""
+    """Columns by role, and the question of each answer column."""
 
     columns: Mapping[str, str]
     questions: Mapping[str, str]
@@ -180,10 +184,10 @@ class CsvLayout:
 
     @classmethod
     def from_roles(cls, roles: Mapping[str, str]) -> CsvLayout:
-        """Check the roles of a table's columns.
+        """Make a layout, validating the roles of the columns.
 
         Raises:
-            ValueError: a role is unknown, given twice or missing.
+            ValueError: if a role is unknown, duplicated or missing.
         """
         columns: dict[str, str] = {}
         questions: dict[str, str] = {}
@@ -217,20 +221,19 @@ class CsvLayout:
 
     @property
     def has_texts(self) -> bool:
-        """Return True if rows are messages or exchanges; else they are ratings."""
+        """Return True if rows are messages or exchanges, False for ratings."""
         return not self.columns.keys().isdisjoint(("text", "human", "reply"))
 
 
 def roles_by_column(chosen: Mapping[str, str | Sequence[str]], header: Sequence[str], name: str) -> dict[str, str]:
-    """Return the role of each chosen column, whether given by column or by role.
+    """Normalise a choice by column or by role to roles by column.
 
     Args:
         chosen: `{"System": "bot"}`, or `{"bot": "System", "question": ["Fun", "Ease"]}`.
-        header: columns of the file.
-        name: of the file, for messages.
+        header: columns of the file. name: name of the file, for messages.
 
     Raises:
-        ValueError: a column is not in the file, or a role is unknown.
+        ValueError: if a column is not in the file, or a role is unknown.
     """
     by_column = {column: role for column, role in chosen.items() if isinstance(role, str)}
     is_by_column = len(by_column) == len(chosen) and set(chosen) <= set(header)

@@ -1,6 +1,7 @@
-"""Formats that others write, by the keys of their records.
+"""Foreign formats, recognised by the keys of their records.
 
-Confab names them, so that a person knows which converter to look for. Reading one belongs in its class here.
+Confab cannot read them, but names the format so that researchers know which converter to look for. A reader for a
+foreign format belongs in its class here.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ Data = Mapping[str, Any]
 
 
 class ForeignFormat:
-    """Format of somebody else's records."""
+    """Record format of another program."""
 
     title: ClassVar[str]
     needs: ClassVar[tuple[str, ...]] = ()
@@ -24,12 +25,12 @@ class ForeignFormat:
 
 
 def _first(value: Any) -> Any:
-    """Return the first item of a list; None where there is none."""
+    """Return the first item of a list, or None."""
     return value[0] if isinstance(value, list) and value else None
 
 
 def _has_list_of(data: Data, key: str, *needed: str) -> bool:
-    """Return True if a key holds a list whose first item is an object with these keys."""
+    """Return True if the list's first item is an object with these keys."""
     first = _first(data.get(key))
     return isinstance(first, dict) and all(name in first for name in needed)
 
@@ -188,12 +189,15 @@ _FORMATS: tuple[ForeignFormat, ...] = tuple(
 
 
 def foreign_format(data: Data) -> ForeignFormat | None:
-    """Return the format that a record seems to be in."""
+    """Return the format that a record appears to have."""
     return next((each for each in _FORMATS if each.recognises(data)), None)
 
 
 def foreign_hint(data: Data) -> str:
-    """Return the words that name a record's format and say what to write instead; empty for an unknown one."""
+    """Return a hint that names a record's format and the expected one.
+
+    Empty for an unknown format.
+    """
     known = foreign_format(data)
     if known is None:
         return ""

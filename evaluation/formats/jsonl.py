@@ -1,13 +1,12 @@
-"""Conversations with ratings, one JSON object per line (`.jsonl`, `.jsonl.gz`).
+"""Format of conversations with ratings as JSON Lines (`.jsonl`, `.jsonl.gz`).
 
     {"dialogue_id": "…", "bot": "…", "source": "…",
      "turns": [{"speaker": "human"|"bot", "text": "…", "vote": -1|0|1}],
      "ratings": [{"rater": "…", "quality": 5, …}]}
 
-`"meta": {"degraded_control": true}` marks a bot as a control, made to be bad. `"condition_scenario": "trip"` names
-the level of a factor that the conversation was held under. Other keys (`turn_rating`, …) are
-passed over. Speakers need not alternate. A rating may lack a rater or a dimension (or have null for it), may stand
-next to another of the same rater, and may have a text under `comment`.
+`"meta": {"degraded_control": true}` marks a bot as a deliberately degraded control. `"condition_scenario": "trip"`
+gives the conversation's level of a factor. Other keys (`turn_rating`, …) are ignored. Speakers need not alternate. A
+rating's rater and dimensions can be missing or null, a rater can have several ratings, and `comment` can hold a text.
 """
 
 from __future__ import annotations
@@ -44,13 +43,13 @@ _COMMENT_KEYS = ("comment", "comments")
 
 @register_format
 class JsonLines:
-    """INTERFACES.md, "Data formats", first form."""
+    """JSON Lines: the first format under "Data formats" in INTERFACES.md."""
 
     name = "jsonl"
     title = "JSON Lines, one conversation each (.jsonl, .jsonl.gz)"
 
     def recognises(self, head: str) -> bool:
-        # A first line may be damaged; any of the first few that looks like an object will do.
+        # The first line may be damaged, so any of the first few lines that looks like an object is enough.
         is_object = any(line.lstrip().startswith("{") for line in head.splitlines()[:20])
         return is_object or re.match(r"\s*\[\s*\{", head) is not None
 
@@ -73,19 +72,19 @@ def _parse(text: str) -> Any:
     try:
         return json.loads(text)
     except json.JSONDecodeError as error:
-        problem = error.msg.removesuffix(" at")  # some of the parser's messages end so
+        problem = error.msg.removesuffix(" at")  # suffix of some of the parser's messages
         raise BadRecord(f"not JSON: {problem} at character {error.pos + 1}") from None
     except RecursionError:
         raise BadRecord("not a conversation: nested too deeply") from None
-    except ValueError as error:  # an integer of thousands of digits
+    except ValueError as error:  # an integer with thousands of digits
         raise BadRecord(f"not JSON: {error_text(error)}") from None
 
 
 def record_of(data: Any, *, line: int) -> Record:
-    """Check one object.
+    """Validate one object and convert it to a record.
 
     Raises:
-        BadRecord: naming the place, the value and what would be right.
+        BadRecord: if it is invalid, with location, actual and expected value.
     """
     if not isinstance(data, dict):
         raise BadRecord(f"the line is {_kind(data)}; an object {{…}} is needed")
@@ -126,7 +125,7 @@ def _flags(flags: Any) -> tuple[str, ...] | None:
 
 
 def _fields(meta: Any) -> dict[str, Any]:
-    """Return the fields of `meta` that hold one value each."""
+    """Return the fields of `meta` with single values."""
     fields = meta.items() if isinstance(meta, dict) else ()
     return {name: value for name, value in fields if isinstance(value, str | int | float | bool)}
 
@@ -179,10 +178,10 @@ def _rating(data: Any, location: str) -> RecordRating:
 
 
 def dimension_key(key: str, location: str) -> str:
-    """Return the dimension's key in lower case, with underscores for blanks and hyphens.
+    """Normalise a dimension's key: lower case, with underscores.
 
     Raises:
-        BadRecord: it is no key; the message says what one looks like.
+        BadRecord: if it is not a valid key; the message describes the form.
     """
     dimension = re.sub(r"[\s-]+", "_", key.strip().lower())
     if not _DIMENSION.match(dimension) or len(dimension) > MAX_DIMENSION_CHARS:
@@ -194,10 +193,10 @@ def dimension_key(key: str, location: str) -> str:
 
 
 def number(value: Any, location: str) -> float:
-    """Check that a value is a finite number and return it, a whole one as an integer.
+    """Return a finite number, whole ones as integers.
 
     Raises:
-        BadRecord: it is something else.
+        BadRecord: if the value is anything else.
     """
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise BadRecord(f"{location} is {_short(value)}; a number is needed")
@@ -241,5 +240,5 @@ def _kind(value: Any) -> str:
 
 
 def _short(value: Any) -> str:
-    """Return the value as in the file, cut to one line and safe to print."""
+    """Return the value as in the file, shortened to one printable line."""
     return sanitise(json.dumps(value, ensure_ascii=False), 60)

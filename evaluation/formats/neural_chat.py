@@ -1,10 +1,11 @@
-"""The two CSV files that the 2019 Neural Chat server exports.
+"""The two CSV export formats of the 2019 Neural Chat server.
 
-The headers are exact and ordered. Selfplay fact sheet, section 8.3. Written by
-`webapp/transfer/exporters/neural_chat_2019.py` and `chat_ratings.py`, read here as `csv_columns` does.
+Headers must match exactly, including their order (selfplay fact sheet, section 8.3).
+`webapp/transfer/exporters/neural_chat_2019.py` and `chat_ratings.py` write these files; this module reads them like
+`csv_columns`.
 
-`chatrecords.csv` has one exchange per row. A leading emoji of a response was put there by the server and is taken
-off. `chat_ratings.csv` has ratings only; it adds to chats imported before.
+`chatrecords.csv` has one exchange per row. The leading emoji of a response was added by the server and is removed.
+`chat_ratings.csv` contains only ratings, which are added to previously imported chats.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from evaluation.formats.csv_columns import CsvColumns
 from evaluation.formats.csv_roles import QUESTION
 from evaluation.formats.table_rows import has_columns, head_rows
 
-# The layout has room for these dimensions only, in the two orders below.
+# The layout supports only these dimensions, in the two orders below.
 RECORD_DIMENSIONS = ("quality", "fluency", "coherency", "diversity", "contingency", "empathy")
 RATING_DIMENSIONS = ("quality", "coherency", "fluency", "diversity", "contingency", "empathy")
 
@@ -113,9 +114,9 @@ class NeuralChatRatings(_NeuralChat):
 
 
 def _without_emoji(text: str) -> str:
-    """Remove the emoji (and the blank) that the server put before a response.
+    """Remove the emoji and space that the server added to a response.
 
-    A response of nothing else stays as it is.
+    A response without other text is unchanged.
     """
     rest = text.lstrip()
     while rest and (

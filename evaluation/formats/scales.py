@@ -1,4 +1,4 @@
-"""Scales that a researcher gives for a file: of single questions, and one of all others."""
+"""Scales that a researcher specifies for a file's questions."""
 
 from __future__ import annotations
 
@@ -15,11 +15,10 @@ Scale = tuple[float, float]
 
 @dataclass(frozen=True, slots=True)
 class FileScales:
-    """The ends of the scales of a file's questions.
+    """Ends of the scales of a file's questions.
 
     Attributes:
-        default: of every question that `of` does not name; None: they are read off the answers.
-        of: by question.
+        default: scale of all questions not in `of`; None: inferred from the answers. of: scales by question.
     """
 
     default: Scale | None = None
@@ -29,15 +28,15 @@ class FileScales:
         return self.default is not None or bool(self.by_question)
 
     def get(self, question: str) -> Scale | None:
-        """Return the scale of a question; None where it is not given."""
+        """Return the scale of a question, or None."""
         return self.by_question.get(question, self.default)
 
     @classmethod
     def read(cls, scales: FileScales | Scale | Mapping[str, Scale] | None) -> FileScales:
-        """Read a scale of all questions, or scales by question, under "" that of the others.
+        """Parse one scale, or scales by question with "" for all others.
 
         Raises:
-            ValueError: ends that are no numbers or in the wrong order, or a name that is no question's.
+            ValueError: if ends are not numbers or in the wrong order, or a name is not a valid question.
         """
         if isinstance(scales, FileScales):
             return scales
@@ -51,10 +50,10 @@ class FileScales:
 
     @classmethod
     def parse(cls, texts: Sequence[str]) -> FileScales:
-        """Read texts such as "1:7", of all questions, and "fun=0:1", of one.
+        """Parse texts such as "1:7" for all questions and "fun=0:1" for one.
 
         Raises:
-            ValueError: for another text, or a question with two scales.
+            ValueError: if a text has another form, or a question has two scales.
         """
         ends_by_question: dict[str, Scale] = {}
         for text in texts:
@@ -72,15 +71,15 @@ class FileScales:
         return cls.read(ends_by_question)
 
     def texts(self) -> list[str]:
-        """Return the scales as texts that `parse` reads."""
+        """Format the scales for `parse`."""
         default = [] if self.default is None else [_written(self.default)]
         return [*default, *(f"{name}={_written(ends)}" for name, ends in self.by_question.items())]
 
     def check_questions(self, known: Iterable[str]) -> None:
-        """Check that the questions named are rated.
+        """Check that all named questions have ratings.
 
         Raises:
-            ValueError: one is not; the message names those that are.
+            ValueError: if one has none; the message lists those that have.
         """
         known = sorted(known)
         unknown = next((name for name in self.by_question if name not in known), None)
@@ -88,10 +87,10 @@ class FileScales:
             raise ValueError(f"a scale is given for {quote(unknown)}; rated are {', '.join(known) or 'no questions'}")
 
     def keep(self, ratings: Sequence[RecordRating]) -> tuple[tuple[RecordRating, ...], list[str]]:
-        """Leave out answers beyond their scales.
+        """Remove answers outside their scales.
 
         Returns:
-            The ratings, but those of which nothing is left, and a reason for each answer left out.
+            The ratings that still have answers, and a reason for each removed answer.
         """
         valid_ratings, reasons = [], []
         for number, rating in enumerate(ratings):
@@ -112,7 +111,7 @@ class FileScales:
         return tuple(valid_ratings), reasons
 
     def within(self, record: Record) -> tuple[Record, list[Skipped]]:
-        """Return a record without its answers beyond their scales, and each of those as skipped."""
+        """Remove a record's answers outside their scales, returning them as skipped."""
         if not self:
             return record, []
         valid_ratings, reasons = self.keep(record.ratings)

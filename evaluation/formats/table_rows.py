@@ -1,7 +1,9 @@
-"""Rows of tables of unknown make: CSV with any delimiter, Parquet, and JSON whose records hold single values.
+"""Rows of CSV, Parquet and flat JSON tables.
 
-Lines before the header (`sep=;`, comments, a title) are passed over, and columns without a name get one. A row that is
-none of the table's is reported with its text, so that its reader can tell which conversation lacks it.
+CSV can have any delimiter; records of JSON must contain single values.
+
+Lines before the header (`sep=;`, comments, a title) are skipped, and columns without a name get one. A malformed row is
+reported with its text, so that the reader can identify the affected conversation.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ _HEAD_ROWS = 50
 
 
 class BrokenRow(Skipped):
-    """A row that is none of its table's: another number of cells, or quotes that do not close."""
+    """Malformed row, with a wrong number of cells or unclosed quotes."""
 
     __slots__ = ("text",)
     text: str
@@ -36,7 +38,7 @@ CsvRows = Iterator["tuple[int, dict[str, str]] | Skipped"]
 
 
 def _read_names(cells: Sequence[str]) -> list[str]:
-    """Return the names of a header, blank ones as the number of their column."""
+    """Return a header's names, with column numbers for blank ones."""
     names = [
         unescape_cell(cell.encode("utf-8", "surrogateescape").decode("utf-8", "replace").strip()) for cell in cells
     ]
@@ -44,7 +46,7 @@ def _read_names(cells: Sequence[str]) -> list[str]:
 
 
 def head_of_rows(head: str) -> tuple[list[str], list[list[str]]]:
-    """Return the header of a CSV and its first rows, by its first lines."""
+    """Parse the header and first rows of a CSV from its first lines."""
     shape = shape_of(head)
     lines = head.splitlines(keepends=True)[shape.n_before : _HEAD_ROWS + shape.n_before]
     rows = [row for row in csv.reader(lines, delimiter=shape.delimiter) if any(row)]
@@ -57,15 +59,15 @@ def head_of_rows(head: str) -> tuple[list[str], list[list[str]]]:
 
 
 def _is_qualtrics(cells: Sequence[str]) -> bool:
-    """Return True for the third row of the header that Qualtrics writes."""
+    """Return True for the third header row of a Qualtrics export."""
     return any(cell.lstrip().startswith('{"ImportId"') for cell in cells)
 
 
 def head_rows(path: Path) -> tuple[list[str], list[list[str]]]:
-    """Return the header of a table and its first rows.
+    """Read the header and first rows of a table.
 
     Raises:
-        ValueError: two columns have one name, or the file holds no header.
+        ValueError: if two columns have the same name, or there is no header.
     """
     if table := plain_rows(path):
         columns, rows = table
@@ -92,7 +94,7 @@ def _cell_text(cell: object) -> str:
 
 
 def csv_rows(path: Path) -> CsvRows:
-    """Yield (line, cells by header) of every row; `Skipped` for one that is not a row of this table."""
+    """Yield (line, cells by header) for each row, `Skipped` for malformed ones."""
     if table := plain_rows(path):
         columns, rows = table
         for number, row in enumerate(rows, 1):
@@ -153,7 +155,7 @@ def _text_rows(path: Path) -> CsvRows:
 
 
 def _row_problem(cells: Sequence[str], header: Sequence[str], text: str, delimiter: str, *, is_last: bool) -> str:
-    """Describe the problem of a row; empty if there is none."""
+    """Describe the problem with a row; empty if there is none."""
     if is_last and text.count('"') % 2 and "\n" in text.rstrip("\r\n"):
         return "a quotation mark is not closed, so the rest of the file is one row"
     if len(cells) != len(header):
@@ -165,7 +167,7 @@ def _row_problem(cells: Sequence[str], header: Sequence[str], text: str, delimit
 
 
 class _Lines:
-    """Lines for a CSV reader, kept until its row is complete."""
+    """Line source for a CSV reader that buffers the lines of the current row."""
 
     def __init__(self, lines: Iterator[str]) -> None:
         self._lines = lines
@@ -179,14 +181,17 @@ class _Lines:
         self.is_over = True
 
     def take(self) -> str:
-        """Return the text of the row, and forget it."""
+        """Return and clear the buffered text of the row."""
         text = "".join(self._taken)
         self._taken.clear()
         return text
 
 
 def cells_within(text: str, place: int, n_cells: int, delimiter: str) -> set[str]:
-    """Return possible cells of a broken row in a column: each line is tried, counted from either end."""
+    """Return candidate cells of a broken row for a column.
+
+    In each line, cells are counted from both ends.
+    """
     candidates = set()
     for line in text.splitlines():
         try:
@@ -200,14 +205,17 @@ def cells_within(text: str, place: int, n_cells: int, delimiter: str) -> set[str
 
 
 def table_notes(path: Path) -> list[Note]:
-    """Return the guesses about a table as a whole."""
+    """Return notes on guesses about the whole table."""
     if plain_rows(path):
         return []
     return [Note(text) for text in chain(filter(None, [encoding_note(path)]), shape_of(head_of(path)).notes)]
 
 
 def _lines(path: Path, damage: list[Skipped]) -> Iterator[str]:
-    """Yield lines for the CSV reader; bytes that are not UTF-8 become surrogates, which `text_problem` finds later."""
+    """Yield lines for the CSV reader.
+
+    Invalid UTF-8 becomes surrogates, which `text_problem` detects later.
+    """
     for item in byte_lines(path):
         if isinstance(item, Skipped):
             damage.append(item)
@@ -216,5 +224,5 @@ def _lines(path: Path, damage: list[Skipped]) -> Iterator[str]:
 
 
 def has_columns(head: str, needed: set[str]) -> bool:
-    """Return True if the header of a table names these columns."""
+    """Return True if the table has these columns."""
     return needed <= set(head_of_rows(head)[0])

@@ -1,11 +1,11 @@
 """Tables as CSV, JSON Lines or Parquet, and cells safe for spreadsheets.
 
-Cells that a spreadsheet would run as formulas are escaped. A text that begins, after any apostrophes, with one of =
-+ - @, their full-width forms, tab or a line end gets one more apostrophe in front; reading takes one away. So every
-text comes back as it was. Numbers are not texts and stay as they are.
+Cells that a spreadsheet would execute as formulas are escaped. A text that begins, after any apostrophes, with one of =
++ - @, their full-width forms, a tab or a line break gets an additional leading apostrophe; reading removes one. The
+round trip therefore preserves every text. Numbers are not escaped.
 
-Names stay texts: `007`, `1.10` and `None` are names of bots. A cell is missing where it is blank or one of the words
-that programs write for a missing value.
+Names stay texts: `007`, `1.10` and `None` are valid bot names. A cell is missing if it is blank or a common word for a
+missing value.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ _RISKY = re.compile(r"'*[=+\-@\t\r\n＝＋－＠]")
 
 
 def escape_cell(text: str) -> str:
-    """Return the text as a cell that no spreadsheet takes for a formula."""
+    """Escape a text so that no spreadsheet interprets it as a formula."""
     return f"'{text}" if _RISKY.match(text) else text
 
 
 def unescape_cell(cell: str) -> str:
-    """Return the text that `escaped` made this cell of."""
+    """Reverse `escape_cell`."""
     return cell[1:] if cell.startswith("'") and _RISKY.match(cell) else cell
 
 
@@ -54,9 +54,8 @@ class FileTable:
     """Rows of a table.
 
     Attributes:
-        name: of the file, for messages.
-        columns: in order.
-        rows: cells by column; of a CSV all are texts.
+        name: name of the file, for messages. columns: columns in order. rows: cells by column; all cells of a CSV are
+            texts.
     """
 
     name: str
@@ -68,14 +67,14 @@ class FileTable:
         return enumerate(self.rows, start=1)
 
     def locate_cell(self, row: int, column: str) -> str:
-        """Name a cell in a message."""
+        """Describe a cell's location for messages."""
         return f"{self.name}, row {row}, column {column}"
 
     def require(self, columns: Sequence[str]) -> None:
         """Check that the table has these columns.
 
         Raises:
-            ValueError: with those that are missing, and those that are there.
+            ValueError: if columns are missing; the message lists missing and available ones.
         """
         missing = [name for name in columns if name not in self.columns]
         if missing:
@@ -84,7 +83,7 @@ class FileTable:
             )
 
     def number(self, row: int, column: str) -> float | None:
-        """Return a cell's number; None where it is missing.
+        """Return a cell's number, or None if it is missing.
 
         Raises:
             ValueError: it is none; the message names file, row, column and value.
@@ -98,16 +97,16 @@ class FileTable:
         return number
 
     def numbers(self, column: str) -> np.ndarray:
-        """Return a column of numbers: (n,), NaN where one is missing.
+        """Return a column of numbers (n,), NaN for missing cells.
 
         Raises:
-            ValueError: as `number`.
+            ValueError: as in `number`.
         """
         numbers = [self.number(row, column) for row, _cells in self.numbered()]
         return np.array(numbers, dtype=float)  # None becomes NaN
 
     def whole_number(self, row: int, column: str) -> int:
-        """Return a cell's whole number, also where it was saved as 3.0.
+        """Return a cell's whole number; 3.0 counts as 3.
 
         Raises:
             ValueError: it is none; the message names file, row, column and value.
@@ -119,7 +118,7 @@ class FileTable:
         return int(number)
 
     def holds_numbers(self, column: str) -> bool:
-        """Return True if most cells are numbers, so that any other cell is a mistake."""
+        """Return True if most cells are numbers, so other cells are mistakes."""
         cells = [row.get(column) for row in self.rows]
         filled_cells = [cell for cell in cells if not is_missing(cell)]
         n_numbers = sum(_number(cell) is not None for cell in filled_cells)
@@ -134,16 +133,16 @@ def is_missing(cell: Any) -> bool:
         return _MISSING.fullmatch(cell) is not None
     try:
         return bool(cell != cell)
-    except TypeError:  # pandas.NA is neither true nor false
+    except TypeError:  # pandas.NA has no truth value
         return True
     except ValueError:  # an array
         return False
 
 
 def name_of(cell: Any) -> str:
-    """Return a name as it is written.
+    """Return a name in its original spelling.
 
-    A whole number that pandas made a float of loses its .0.
+    Removes the .0 of whole numbers that pandas converted to floats.
     """
     if isinstance(cell, str):
         return cell
@@ -165,14 +164,14 @@ def _number(cell: Any) -> float | None:
 
 
 def header_of(path: Path) -> list[str]:
-    """Return the columns of a CSV by its header."""
+    """Return the columns of a CSV from its header."""
     shape = shape_of(head := head_of(path))
     first = next(csv.reader(head.splitlines()[shape.n_before :], delimiter=shape.delimiter), [])
     return [unescape_cell(cell.strip()) for cell in first]
 
 
 def table_of(frame: pd.DataFrame, name: str = "the table") -> FileTable:
-    """Return a table of pandas."""
+    """Convert a pandas table."""
     return FileTable(name, tuple(map(str, frame.columns)), tuple(frame.to_dict("records")))  # type: ignore[arg-type]
 
 
@@ -180,7 +179,7 @@ def table_read(path: Path) -> FileTable:
     """Read a table.
 
     Raises:
-        ValueError: it is none, or damaged; the message names file and line.
+        ValueError: if the file is not a table or is damaged; the message names file and line.
     """
     if path.suffix.lower() == ".parquet":
         import pandas as pd

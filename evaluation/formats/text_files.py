@@ -1,8 +1,7 @@
-"""Lines of text files of unknown make, and recognition of their format.
+"""Lines of text files in any encoding, and detection of their format.
 
-Byte-order marks, UTF-16, Windows-1252 and lines that end with a lone carriage return are read as UTF-8 with line feeds.
-A JSON array and objects printed over several lines come as one object a line. What cannot be read is reported, not
-raised.
+Byte-order marks, UTF-16, Windows-1252 and lone carriage returns are converted to UTF-8 with line feeds. JSON arrays and
+multi-line objects are converted to one object per line. Unreadable content is reported, not raised as an error.
 """
 
 from __future__ import annotations
@@ -52,7 +51,7 @@ _MOST_SHORT = 0.7
 
 
 class _AsUtf8(io.RawIOBase):
-    """A text stream as bytes in UTF-8."""
+    """Text stream encoded as UTF-8 bytes."""
 
     def __init__(self, texts: io.TextIOWrapper) -> None:
         self._texts = texts
@@ -74,11 +73,14 @@ class _AsUtf8(io.RawIOBase):
 
 
 def open_bytes(path: Path) -> IO[bytes]:
-    """Open the file's bytes as UTF-8 with line feeds, unpacked if it is a gzip whatever its name."""
+    """Open a file as UTF-8 bytes with line feeds.
+
+    Gzip files are decompressed, whatever their name.
+    """
     with _unpacked(path) as handle:
         head = _beginning(handle, _HEAD_BYTES)
     encoding = _utf_16_of(head)
-    # Its first line would have ended by now, were it no CR that ends lines.
+    # No line feed so far: the file's line ends are carriage returns.
     lone_cr = b"\r" in head[:-1] and b"\n" not in head
     if encoding is not None:
         lone_cr = b"\r" in head and b"\n" not in head
@@ -96,9 +98,11 @@ def open_bytes(path: Path) -> IO[bytes]:
 
 
 def is_cp1252(path: Path) -> bool:
-    """Return True if a text is not in UTF-8 and seems to be in Windows-1252, as Excel writes it in Western Europe.
+    """Return True for text that is probably Windows-1252 instead of UTF-8.
 
-    Its bytes above 127 stand alone or in pairs among ASCII; in other scripts they come in runs.
+    Excel writes this encoding in Western Europe.
+
+    Its bytes above 127 are isolated or in pairs among ASCII; other scripts have longer runs.
     """
     stat = path.stat()
     return _is_cp1252(path, stat.st_size, stat.st_mtime_ns)
@@ -128,14 +132,14 @@ def _is_cp1252(path: Path, _n_bytes: int, _changed_at: int) -> bool:
 
 
 def encoding_note(path: Path) -> str:
-    """Return the words for a guessed encoding; empty where none was guessed."""
+    """Return a note on a guessed encoding, or an empty text."""
     if is_parquet(path) or not is_cp1252(path):
         return ""
     return "The text is not in UTF-8; it was read as Windows-1252 (cp1252)"
 
 
 def is_parquet(path: Path) -> bool:
-    """Check whether a file begins as Parquet does."""
+    """Return True if a file starts with Parquet's signature."""
     with path.open("rb") as handle:
         return handle.read(4) == b"PAR1"
 
@@ -145,7 +149,7 @@ def _unpacked(path: Path) -> IO[bytes]:
 
 
 def is_gzip(path: Path) -> bool:
-    """Check whether a file begins as a gzip does."""
+    """Return True if a file starts with gzip's signature."""
     with path.open("rb") as handle:
         return handle.read(2) == _GZIP_MAGIC
 
@@ -153,14 +157,14 @@ def is_gzip(path: Path) -> bool:
 def _beginning(handle: IO[bytes], n_bytes: int) -> bytes:
     data = b""
     with contextlib.suppress(*_BROKEN):
-        # Piece by piece, for what comes before the place where a gzip breaks off is good.
+        # Read in pieces: the data before the point where a gzip is truncated are valid.
         while len(data) < n_bytes and (piece := handle.read(1024)):
             data += piece
     return data
 
 
 def _utf_16_of(head: bytes) -> str | None:
-    """Return the encoding of UTF-16, with a byte-order mark or without, else None."""
+    """Return the UTF-16 variant, with or without byte-order mark, or None."""
     if head.startswith(_UTF_16):
         return "utf-16"
     pairs = head[: len(head) // 2 * 2]
@@ -175,7 +179,7 @@ def _utf_16_of(head: bytes) -> str | None:
 
 
 def head_of(path: Path, n_bytes: int = _HEAD_BYTES) -> str:
-    """Return the beginning of the file without a byte-order mark, as far as it can be read."""
+    """Return the readable start of a file without byte-order mark."""
     with open_bytes(path) as handle:
         data = _beginning(handle, n_bytes)
     return data.decode("utf-8", errors="replace").removeprefix("\ufeff")
@@ -183,7 +187,7 @@ def head_of(path: Path, n_bytes: int = _HEAD_BYTES) -> str:
 
 @dataclass(frozen=True, slots=True)
 class TableShape:
-    """Delimiter of a CSV, and number of lines before its header with what they are."""
+    """Delimiter of a CSV, with number and kind of lines before its header."""
 
     delimiter: str
     n_before: int = 0
@@ -192,7 +196,7 @@ class TableShape:
 
 @lru_cache(maxsize=8)
 def shape_of(head: str) -> TableShape:
-    """Return the shape of a table by its first lines."""
+    """Infer a table's shape from its first lines."""
     lines = head.splitlines()[:_LOOKED_AT]
     separator = _SEPARATOR_LINE.fullmatch(lines[0]) if lines else None
     n_before = 1 if separator else 0
@@ -220,13 +224,13 @@ def shape_of(head: str) -> TableShape:
 
 
 def _count_cells(line: str, delimiter: str) -> int:
-    """Return the number of cells of a line up to the last that is not blank."""
+    """Count the cells of a line up to the last non-blank one."""
     cells = next(csv.reader([line], delimiter=delimiter), [])
     return max((n for n, cell in enumerate(cells, 1) if cell.strip()), default=0)
 
 
 def _best_delimiter(lines: Sequence[str]) -> str:
-    """Return the delimiter that makes many cells, and as many in most lines."""
+    """Return the delimiter that gives many cells, consistently across lines."""
 
     def score(delimiter: str) -> float:
         try:
@@ -239,7 +243,10 @@ def _best_delimiter(lines: Sequence[str]) -> str:
 
 
 def byte_lines(path: Path) -> Iterator[tuple[int, bytes] | Skipped]:
-    """Yield (number from 1, line with its end) for every line; a broken file ends with a `Skipped`."""
+    """Yield (number from 1, line with its end).
+
+    A damaged file ends with a `Skipped`.
+    """
     number = 0
     with open_bytes(path) as handle:
         while True:
@@ -260,10 +267,12 @@ def byte_lines(path: Path) -> Iterator[tuple[int, bytes] | Skipped]:
 
 
 def text_lines(path: Path) -> Iterator[tuple[int, str] | Skipped]:
-    """Yield (number from 1, text without its end), blank lines left out; a line not in UTF-8 is `Skipped`.
+    """Yield (number from 1, text without line end) for non-blank lines.
 
-    Of a JSON array, or objects over several lines, each object comes as one text, with the line that it begins in; of
-    an array on one line with its number.
+    A line that is not in UTF-8 is `Skipped`.
+
+    In a JSON array or with multi-line objects, each object is one text with the number of its first line; in an array
+    on a single line, with the object's number.
     """
     if _goes_over_lines(head_of(path)):
         yield from _objects(path)
@@ -286,19 +295,19 @@ def text_lines(path: Path) -> Iterator[tuple[int, str] | Skipped]:
 
 
 def is_array(path: Path) -> bool:
-    """Return True if a file is one JSON array, whose records `text_lines` counts."""
+    """Return True if a file is a single JSON array."""
     head = head_of(path)
     return head.lstrip()[:1] == "[" and _goes_over_lines(head)
 
 
 def _goes_over_lines(head: str) -> bool:
-    """Return True if a file's JSON is not one value a line."""
+    """Return True if a file's JSON values span several lines."""
     first, _, rest = head.lstrip().partition("\n")
     if first[:1] not in ("[", "{"):
         return False
     if not rest.strip():  # one line: an array of objects, or one object
         return bool(re.match(r"\[\s*\{", first))
-    if first[0] == "{":  # after a damaged line comes an object of its own
+    if first[0] == "{":  # the line after a damaged one is a complete object
         return bool(_GOES_ON.search(first)) and not (rest.lstrip().startswith("{") and not first.rstrip().endswith("["))
     if _GOES_ON.search(first):
         return True
@@ -306,11 +315,11 @@ def _goes_over_lines(head: str) -> bool:
         json.loads(first)
     except (ValueError, RecursionError):
         return True
-    return False  # a list, and others in the lines that follow
+    return False  # a list, followed by others on the next lines
 
 
 def _objects(path: Path) -> Iterator[tuple[int, str] | Skipped]:
-    """Yield (line, text) of each value of an array, or of values one after another."""
+    """Yield (line, text) of each value in an array or sequence."""
     with open_bytes(path) as handle:
         data = _beginning(handle, MAX_WHOLE_CHARS + 1)
     text = data.decode("utf-8", errors="surrogateescape").removeprefix("\ufeff")
@@ -353,10 +362,10 @@ PlainRows = Iterator[Mapping[str, Any] | Skipped]
 
 
 def plain_rows(path: Path) -> tuple[list[str], PlainRows] | None:
-    """Return the columns and rows of a table in Parquet, or in JSON whose records hold single values; else None.
+    """Return columns and rows of a Parquet or flat JSON table, or None.
 
     Raises:
-        ValueError: damaged Parquet.
+        ValueError: if a Parquet file is damaged.
     """
     if is_parquet(path):
         import pyarrow.parquet as parquet
@@ -379,7 +388,7 @@ def _parquet_rows(file: ParquetFile, name: str) -> PlainRows:
     """Yield the rows of a Parquet file.
 
     Raises:
-        ValueError: a page is damaged; the footer, which opening the file reads, may be whole.
+        ValueError: if a page is damaged; opening the file only checks the footer.
     """
     try:
         for batch in file.iter_batches(1000):
@@ -389,7 +398,10 @@ def _parquet_rows(file: ParquetFile, name: str) -> PlainRows:
 
 
 def _is_table_row(row: Mapping[str, Any]) -> bool:
-    """Return True if a record's cells are single values, or it names its conversation, as exported messages do."""
+    """Return True if a record is a table row.
+
+    Its cells are single values, or it names its conversation like exported messages.
+    """
     is_nested = any(isinstance(cell, dict | list) for cell in row.values())
     return not is_nested or ("turns" not in row and isinstance(row.get("conversation"), str | int))
 
@@ -409,7 +421,7 @@ def _json_rows(path: Path) -> PlainRows:
 
 
 def _table_head(path: Path) -> str | None:
-    """Return the first rows of a table in Parquet or JSON as CSV; None for another file."""
+    """Return the first rows of a Parquet or JSON table as CSV, or None."""
     table = plain_rows(path)
     if table is None:
         return None
@@ -424,7 +436,7 @@ def _table_head(path: Path) -> str | None:
 
 
 def format_for(path: Path) -> FileFormat:
-    """Return the format that recognises the file's beginning.
+    """Return the format that recognises the start of the file.
 
     Raises:
         OSError: if it cannot be opened.

@@ -1,1 +1,1 @@
-"""Drawings of results as SVG, for pages and notebooks alike."""
+"""SVG drawings of results for pages and notebooks."""

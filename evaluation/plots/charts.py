@@ -22,8 +22,7 @@ from evaluation.stats.comparisons import Comparison
 class ScatterPoint:
     """Point of one bot: human mean and prediction, with their intervals.
 
-    `human` is None for a bot without ratings: it is in the table only. `says` is the text that its mark shows
-    on hover.
+    `human` is None for a bot without ratings, which appears only in the table. `says` is the hover text of its mark.
     """
 
     title: str
@@ -39,7 +38,7 @@ class ScatterPoint:
 
     @property
     def values(self) -> list[float]:
-        """Human mean and prediction, where there are any, and the ends of their intervals."""
+        """Available means and predictions with the ends of their intervals."""
         means = [value for value in (self.human, self.predicted) if value is not None]
         return [*means, *(self.human_span or ()), *(self.predicted_span or ())]
 
@@ -57,13 +56,11 @@ def scatter_drawing(
     size: float = 13,
     css: str = "",
 ) -> Markup:
-    """Draw each bot with both intervals, and the line on which prediction and rating are equal.
+    """Draw each bot with both intervals, and the line of equality.
 
     Args:
-        points: bots with both values.
-        width, height, size: of the drawing and of its letters, in pixels.
-        name: what it shows, for who cannot see it.
-        equal: the word next to the line.
+        points: bots with both values. width, height, size: size of drawing and font, in pixels. name: accessible name.
+            equal: label of the line of equality.
         other_values: further values that both axes must contain.
         css: class of the drawing.
     """
@@ -112,7 +109,7 @@ def scatter_drawing(
     labels = place_labels(titles, centres, obstacles, bounds, size)
     legend: list[object] = []
     if covers_any(labels, obstacles, bounds):
-        # A name over a mark hides a value: all names go below the plot, each with its bot's mark.
+        # A name over a mark would hide a value, so all names go into a legend below the plot.
         labels, titles = [], []
         legend, height = _legend(points, width, height)
     leaders = [
@@ -134,7 +131,7 @@ def scatter_drawing(
 
 
 def _legend(points: Sequence[ScatterPoint], width: float, top: float) -> tuple[list[object], float]:
-    """Return the bots' marks with their names in columns below a plot, and the height of both."""
+    """Return a legend in columns below a plot, and its height."""
     longest = max(text_width(point.title) for point in points) + 40
     n_columns = max(int(width // longest), 1)
     room = width / n_columns
@@ -148,7 +145,7 @@ def _legend(points: Sequence[ScatterPoint], width: float, top: float) -> tuple[l
 
 @dataclass(frozen=True, slots=True)
 class Weight:
-    """One feature's mean coefficient; without an interval nothing is said about 0."""
+    """Mean coefficient of a feature, with an interval if known."""
 
     title: str
     mean: float
@@ -163,13 +160,10 @@ class Weight:
 
 
 def weights_drawing(weights: Sequence[Weight], width: float, *, name: str, unit: str, css: str = "") -> Markup:
-    """Draw a row for each weight, in the order given.
+    """Draw a row for each weight, in order.
 
     Args:
-        width: in pixels.
-        name: what it shows, for who cannot see it.
-        unit: of the axis.
-        css: class of the drawing.
+        width: in pixels. name: accessible name. unit: unit of the axis. css: class of the drawing.
     """
     rows = []
     for weight in weights:
@@ -192,7 +186,7 @@ NUMBER_PX = 13.0
 
 @dataclass(frozen=True, slots=True)
 class RatedBot:
-    """A bot in the square, with the slot that fixes its mark."""
+    """Bot in the grid of differences, with the slot that determines its mark."""
 
     bot_id: str
     title: str
@@ -205,10 +199,8 @@ class Differences:
     """Content of the plot.
 
     Attributes:
-        pairs: by the bots' ids, in the order of `Comparison`.
-        digits: after the point.
-        holm: name of the corrected p.
-        render_reason: function that puts the reason for an undefined number into words.
+        pairs: comparisons by bot ids, in the order of `Comparison`. digits: number of decimals. holm: name of the
+            corrected p. render_reason: function that renders the reason for an undefined number.
     """
 
     pairs: Mapping[Pair, Comparison]
@@ -218,7 +210,7 @@ class Differences:
 
     @cached_property
     def largest(self) -> float:
-        """The largest difference, which has the darkest colour."""
+        """Largest difference, shown in the darkest colour."""
         known = (abs(c.difference) for c in self.pairs.values() if c.difference is not None)
         return max(known, default=1.0)
 
@@ -230,7 +222,7 @@ class Differences:
 
     @property
     def least_cell(self) -> float:
-        """The width in pixels that a cell needs for its number."""
+        """Minimum width of a cell for its number, in pixels."""
         return text_width(figure(-self.largest, self.digits), NUMBER_PX) + 6
 
 
@@ -243,7 +235,7 @@ def difference_ends(comparison: Comparison, sign: int) -> tuple[float | None, fl
 
 @dataclass(frozen=True, slots=True)
 class GridCell:
-    """A cell of a grid: its number, its class of colour, and the text shown on hover."""
+    """Grid cell with number, colour class and hover text."""
 
     text: str
     shade: str
@@ -252,7 +244,7 @@ class GridCell:
 
 
 def diverging_class(share_of_most: float | None) -> str:
-    """Return one of nine colours from −1 to +1."""
+    """Return the class of one of nine colours from −1 to +1."""
     return "div-none" if share_of_most is None else f"div-{5 + round(share_of_most * 4)}"
 
 
@@ -267,15 +259,13 @@ def grid_drawing(
     least_cell: float = 0.0,
     css: str = "",
 ) -> Markup:
-    """Draw a cell for each row and column; where there is none, row and column are the same.
+    """Draw a grid; missing cells are the diagonal.
 
-    Titles of columns that do not fit above them are numbered, and stand below.
+    Column titles that do not fit are numbered and listed below.
 
     Args:
-        width: in pixels; the drawing grows beyond it where cells need more.
-        name: what it shows, for who cannot see it.
-        most_cell, least_cell: widths of a cell; numbers are left out of cells under 28 pixels.
-        css: class of the drawing.
+        width: in pixels; the drawing is wider if cells need more. name: accessible name. most_cell, least_cell: maximum
+            and minimum width of a cell; cells under 28 pixels have no numbers. css: class of the drawing.
     """
     longest = max((text_width(row.title) for row in rows), default=60.0)
     names = names_width(longest, width) + (24 if any(row.slot for row in rows) else 0)
@@ -322,8 +312,8 @@ def grid_drawing(
 
 
 def _heads(columns: Sequence[RowName], names: float, wide: float, width: float) -> tuple[list[list[str]], list[str]]:
-    """Return the lines above each column, and those below the grid."""
-    if any(column.slot for column in columns):  # their marks say which they are
+    """Return the title lines above each column and the list below the grid."""
+    if any(column.slot for column in columns):  # their marks identify them
         alone = [shorten(columns[0].title, width - names - wide)] if len(columns) == 1 else []
         return [alone for _column in columns], []
     wrapped = [wrap(column.title, wide - 4, 11) for column in columns]
@@ -333,7 +323,10 @@ def _heads(columns: Sequence[RowName], names: float, wide: float, width: float) 
 
 
 def names_width(longest: float, width: float) -> float:
-    """Return the pixels for the names before the rows; wide drawings cut no name below 24 letters."""
+    """Return the width of the row names in pixels.
+
+    In wide drawings names of up to 24 letters are not truncated.
+    """
     return min(longest + 12, max(width * 0.3, NAME_PX + 12) if width >= 500 else width * 0.45)
 
 
@@ -346,13 +339,12 @@ def differences_drawing(
     name: str,
     css: str = "",
 ) -> Markup:
-    """Draw the differences of the rows' bots less the columns' bots, each with its number.
+    """Draw a grid of differences, row bot minus column bot.
 
-    The drawing grows beyond `least_width`, in pixels, where many bots need it; the page scales it down or scrolls.
+    With many bots the drawing is wider than `least_width` pixels; the page scales it down or scrolls.
 
     Args:
-        name: what it shows, for who cannot see it.
-        css: class of the drawing.
+        name: accessible name. css: class of the drawing.
     """
     cells = {}
     for (i, bot), (j, column_bot) in product(enumerate(rows), enumerate(columns)):
@@ -376,7 +368,7 @@ def _difference_cell(
     gap = None if comparison.difference is None else sign * comparison.difference
     shade = "div-none"
     if gap is not None and comparison.ordered:
-        # Colours begin next to the middle one, so that an order that holds never looks like no order.
+        # Significant differences skip the neutral colour, so they always differ visibly from no difference.
         shade = diverging_class((1 if gap > 0 else -1) * max(0.25, abs(gap) / differences.largest))
     says = f"{bot.title} − {column_bot.title}\n{figure(gap, differences.digits)} "
     says += (

@@ -1,4 +1,4 @@
-"""The marks that all figures share: a bot's shape, an interval with its mean, a link around both."""
+"""Marks shared by all figures: bot shapes, mean crosses and links."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ TILE = 18.0
 
 
 def slots_of(n: int) -> range:
-    """Return the slots of so many bots: with shapes, or all with numbers where there are more than shapes."""
+    """Return slots for n bots: shapes, or numbered tiles if there are too many."""
     first = 1 if n <= N_SHAPES else NUMBERED + 1
     return range(first, first + n)
 
@@ -30,7 +30,10 @@ def bot_number(slot: int) -> int:
 
 
 def slot_class(slot: int) -> str:
-    """Return the CSS class of a bot's colour; slot 0 is a bot without a place in the study."""
+    """Return the CSS class of a bot's colour.
+
+    Slot 0 is for bots outside the study.
+    """
     slot = bot_number(slot)
     if slot < 1:
         return "bot-none"
@@ -46,10 +49,12 @@ def _polygon(x: float, y: float, radii: list[float], start: float) -> str:
 
 
 def bot_shape(x: float, y: float, slot: int, *, r: float = 5.5, hollow: bool = False) -> Markup:
-    """Draw the mark of a bot's slot, centred on (x, y): the same in every figure of a study.
+    """Draw a bot's mark centred on (x, y).
+
+    A slot has the same mark in every figure of a study.
 
     Args:
-        r: radius in pixels of the shapes of slots 1 to 8; tiles, of all others, have one size.
+        r: radius in pixels of the shapes of slots 1 to 8; the tiles of other slots have a fixed size.
     """
     if slot > N_SHAPES:
         return _tile(x, y, slot, hollow=hollow)
@@ -74,7 +79,7 @@ def bot_shape(x: float, y: float, slot: int, *, r: float = 5.5, hollow: bool = F
     }
     if slot in polygons:
         radii, start = polygons[slot]
-        # Triangles are centred by their middle height, not by their centre of mass.
+        # Triangles are centred at half their height, not at their centre of mass.
         shift = {3: r * 0.2, 5: -r * 0.2}.get(slot, 0.0)
         return el("polygon", points=_polygon(x, y + shift, radii, start), class_=classes)
     return el("circle", cx=x, cy=y, r=r, class_=classes)
@@ -82,7 +87,7 @@ def bot_shape(x: float, y: float, slot: int, *, r: float = 5.5, hollow: bool = F
 
 def _tile(x: float, y: float, slot: int, *, hollow: bool) -> Markup:
     """Draw a rounded square with the bot's number."""
-    # The border of a hollow tile lies inside the square, so that both kinds are equally large.
+    # The border of a hollow tile is inside the square, so that both kinds have the same size.
     inset = 1.0 if hollow else 0.0
     side = TILE - 2 * inset
     classes = f"bot tile {slot_class(slot)}" + (" hollow" if hollow else "")
@@ -96,7 +101,7 @@ def _tile(x: float, y: float, slot: int, *, hollow: bool) -> Markup:
 def cross_mark(
     x: float, y: float, x_span: tuple[float, float] | None, y_span: tuple[float, float] | None, slot: int
 ) -> Markup:
-    """Draw two interval lines that cross at a point; arguments in pixels."""
+    """Draw two crossing interval lines; arguments in pixels."""
     classes = f"whisker {slot_class(slot)}"
     return group(
         line(x_span[0], y, x_span[1], y, class_=classes) if x_span else None,
@@ -105,9 +110,9 @@ def cross_mark(
 
 
 def mark_link(href: str | None, says: str, *children: object) -> Markup:
-    """Make a mark that shows its values on hover and focus, and links to `href` if there is one.
+    """Make a mark with a tooltip and an optional link to `href`.
 
-    The `<title>` serves where no script runs; the plots module moves it into its own tooltip.
+    The `<title>` is the fallback without JavaScript; the plots script moves it into its own tooltip.
     """
     title = el("title", says)
     if href:

@@ -1,7 +1,7 @@
-"""Rows of named values along scales: leaderboards, facets, weights, and differences.
+"""Rows of named values on scales: leaderboards, facets, weights, and differences.
 
-A cell places its marks in shares of its own width. So the same cell stands in a page's row, which is as wide as the
-reader lets it be, and in a picture of fixed size.
+A cell positions its marks relative to its own width. The same cell therefore works in rows of a page, whose width
+varies, and in a picture of fixed size.
 """
 
 from __future__ import annotations
@@ -35,12 +35,10 @@ Lane = list[tuple[int, int, frozenset[int]]]
 
 @dataclass(frozen=True, slots=True)
 class ScaleWindow:
-    """The part of a scale that rows show.
+    """Visible part of a scale.
 
     Attributes:
-        low, high: its ends.
-        ticks: of the axis, within them.
-        scale: ends of the whole scale.
+        low, high: ends of the window. ticks: ticks of the axis within it. scale: ends of the whole scale.
     """
 
     low: float
@@ -50,7 +48,7 @@ class ScaleWindow:
 
     @property
     def is_whole(self) -> bool:
-        """True if the whole scale is shown."""
+        """True if the window shows the whole scale."""
         return self.low <= self.scale[0] and self.high >= self.scale[1]
 
     def share(self, value: float) -> float:
@@ -66,7 +64,7 @@ class ScaleWindow:
         return value is not None and value > self.high + (self.high - self.low) * 1e-9
 
     def get_percent(self, value: float) -> str:
-        """Return the same in percent."""
+        """Return the position of a value in percent."""
         return _percent(self.share(value))
 
 
@@ -76,9 +74,9 @@ def full_window(low: float, high: float, at_most: int = 7) -> ScaleWindow:
 
 
 def window_around(values: Sequence[float], low: float, high: float, at_most: int = 7) -> ScaleWindow:
-    """Return the window that contains these values, with ends at ticks or at the scale's ends.
+    """Return the smallest window around values, ending at ticks or scale ends.
 
-    The whole scale without values. Values outside the scale extend the window beyond it.
+    Without values it is the whole scale. Values outside the scale extend it.
     """
     values = [value for value in values if math.isfinite(value)]
     if not values:
@@ -89,7 +87,7 @@ def window_around(values: Sequence[float], low: float, high: float, at_most: int
         least, greatest = padded_range([least, greatest])
     lowest, highest = min(low, least), max(high, greatest)
     start, end = max(least - room, lowest), min(greatest + room, highest)
-    for _twice in range(2):  # ends at ticks may be so much further apart that the ticks are, too
+    for _twice in range(2):  # ends at ticks can widen the window enough to increase the tick step
         step = tick_step(start, end, at_most)
         start = max(min(math.floor(start / step + 1e-9) * step, least), lowest)
         end = min(max(math.ceil(end / step - 1e-9) * step, greatest), highest)
@@ -105,11 +103,11 @@ def rating_window(
 ) -> ScaleWindow:
     """Return the window of means on a rating scale.
 
-    Intervals are cut at the scale's ends, where `interval_cell` draws an arrow; means never are.
+    Intervals, but never means, are clipped at the scale's ends, where `interval_cell` draws an arrow.
 
     Args:
         is_whole: True to show the whole scale.
-        is_open: True if the scale's ends are not known; then intervals are not cut either.
+        is_open: True if the scale's ends are unknown; then intervals are not clipped.
     """
     spans = list(spans)
     values = [mean for mean, _low, _high in spans if mean is not None]
@@ -121,13 +119,13 @@ def rating_window(
 
 
 def unbounded_window(values: Sequence[float], at_most: int = 5) -> ScaleWindow:
-    """Return the window of values that have no scale of their own."""
+    """Return the window of values without a scale."""
     low, high = padded_range([value for value in values if math.isfinite(value)] or [0.0, 1.0])
     return ScaleWindow(low, high, tuple(ticks(low, high, at_most)), (low, high))
 
 
 def centred_window(values: Sequence[float]) -> ScaleWindow:
-    """Return the window of differences, with 0 in its middle."""
+    """Return a window of differences, centred on 0."""
     reach = max((abs(value) for value in values if math.isfinite(value)), default=0.0) * 1.05 or 1.0
     return ScaleWindow(-reach, reach, tuple(ticks(-reach, reach, 5)), (-reach, reach))
 
@@ -141,12 +139,14 @@ def interval_cell(
     hollow: bool = False,
     shade: tuple[float, float] | None = None,
 ) -> Markup:
-    """Draw a mean with its interval over the grid: a bar of 6 px and a tick of 3 × 15 px.
+    """Draw a mean with its interval over the grid.
 
-    Where the interval goes on beyond the window, the bar ends in an arrow.
+    The bar is 6 px high and the tick 3 × 15 px.
+
+    If the interval extends beyond the window, the bar ends in an arrow.
 
     Args:
-        shade: a range of values behind them.
+        shade: range of values to shade in the background.
     """
     kind = " hollow" if hollow else ""
     parts: list[object] = [_grid(window)]
@@ -170,7 +170,7 @@ def interval_cell(
 
 
 def axis_cell(window: ScaleWindow) -> Markup:
-    """Draw the ticks' labels and, where a part of the scale is shown, a strip of all of it."""
+    """Draw tick labels and, for a partial window, a strip of the whole scale."""
     labels = [
         el("text", tick_label(tick), x=window.get_percent(tick), y=16, class_="tick middle") for tick in window.ticks
     ]
@@ -189,7 +189,7 @@ def axis_cell(window: ScaleWindow) -> Markup:
 
 
 def lanes_of(groups: Sequence[Sequence[str]], order: Sequence[str]) -> list[Lane]:
-    """Return bars that join groups, in as few lanes as they fit in side by side."""
+    """Arrange bars that join groups in as few parallel lanes as possible."""
     position = {bot: i for i, bot in enumerate(order)}
     lanes: list[Lane] = []
     for rows in sorted(sorted(position[bot] for bot in alike) for alike in groups):
@@ -203,7 +203,7 @@ def lanes_of(groups: Sequence[Sequence[str]], order: Sequence[str]) -> list[Lane
 
 
 def bars_cell(lanes: Sequence[Lane], row: int) -> Markup:
-    """Draw the part of the bars that stands in one row, thin where they pass a row of another group."""
+    """Draw a row's part of the bars, thin in rows of other groups."""
     parts = []
     for n, lane in enumerate(lanes):
         x = _percent((n + 0.5) / len(lanes))
@@ -215,17 +215,17 @@ def bars_cell(lanes: Sequence[Lane], row: int) -> Markup:
 
 
 def bars_width(lanes: Sequence[Lane]) -> float:
-    """Return the pixels that the lanes take."""
+    """Return the width of the lanes in pixels."""
     return max(len(lanes), 1) * LANE
 
 
 def cell(*parts: object, width: float | str = "100%") -> Markup:
-    """Make the drawing of a cell; its row says the same in words."""
+    """Make a cell's drawing, hidden from screen readers because the row has the same text."""
     return el("svg", *parts, class_="cell-svg", width=width, height="100%", overflow="visible", aria_hidden="true")
 
 
 def marked_cell(href: str, says: str, content: Markup) -> Markup:
-    """Make a cell that shows its values on hover and focus, and links to `href` if there is one."""
+    """Make a cell with a tooltip and an optional link to `href`."""
     return mark_link(href or None, says, el("rect", width="100%", height="100%", class_="hit"), content)
 
 
@@ -240,7 +240,7 @@ def _grid(window: ScaleWindow) -> Markup:
 
 @dataclass(frozen=True, slots=True)
 class RowName:
-    """Name of a row, with the mark of its bot; slot 0 is no bot."""
+    """Name of a row with its bot's mark; slot 0 means no bot."""
 
     title: str
     slot: int = 0
@@ -252,11 +252,9 @@ class Column:
     """Column of a picture of rows.
 
     Attributes:
-        cells: for each row a name, a text, or a drawing.
-        axis: drawn below, in so many pixels; also tells that texts of this column stand for drawings.
-        align: "end" for numbers.
-        width: in pixels, of drawings that do not share the room that is left.
-        bold: rows with heavy text.
+        cells: a name, text or drawing per row. axis: drawing below the column and its height in pixels; also means that
+            texts in this column replace drawings. align: "end" for numbers. width: in pixels, for drawings of fixed
+            width. bold: rows with bold text.
     """
 
     title: str
@@ -269,11 +267,14 @@ class Column:
 
     @property
     def is_drawn(self) -> bool:
-        """True if the column takes a share of the room that the others leave."""
+        """True if the column shares the remaining width."""
         return self.axis is not None
 
     def room(self, width: float) -> float:
-        """Return the pixels that it needs; names of 24 letters are cut in narrow drawings alone."""
+        """Return the required width in pixels.
+
+        Names of up to 24 letters are truncated only in narrow drawings.
+        """
         if self.width or self.is_drawn:
             return max(self.width, text_width(self.title, 12, bold=True)) if self.width else 0.0
         texts = [text_width(self.title, 12, bold=True)]
@@ -287,13 +288,16 @@ class Column:
 
 
 def drawn_column(title: str, cells: Sequence[RowName | Markup | str], window: ScaleWindow) -> Column:
-    """Return a column of drawings over the axis of their window."""
+    """Return a column of drawings with the axis of their window."""
     return Column(title, cells, axis_cell(window), AXIS + (0 if window.is_whole else STRIP))
 
 
 @dataclass(frozen=True, slots=True)
 class ValueRow:
-    """A named value with its interval; `says` is shown on hover, `written` at the end of the row."""
+    """Named value with its interval.
+
+    `says` is the hover text, `written` the text at the end of the row.
+    """
 
     name: RowName
     mean: float | None
@@ -315,15 +319,11 @@ def values_drawing(
     foot: str = "",
     css: str = "",
 ) -> Markup:
-    """Draw a row for each value, in the order given, on a scale of their own.
+    """Draw a row for each value, in order, on a scale fitted to them.
 
     Args:
-        width: in pixels.
-        name: what it shows, for who cannot see it.
-        other_values: further values that the scale must contain.
-        shade: a range of values behind all rows.
-        foot: what the axis shows, with its unit.
-        css: class of the drawing.
+        width: in pixels. name: accessible name. other_values: further values that the scale must contain. shade: range
+            of values to shade behind all rows. foot: title of the axis with its unit. css: class of the drawing.
     """
     ends = [end for row in rows for end in (row.mean, row.low, row.high) if end is not None]
     window = unbounded_window([*ends, *other_values, *(shade or ())], 6 if width > 400 else 3)
@@ -352,17 +352,13 @@ def rows_drawing(
     description: str = "",
     foot: str = "",
 ) -> Markup:
-    """Draw rows below their columns' titles, one block below the other.
+    """Draw blocks of rows below their column titles.
 
-    Drawn columns are equally wide in all blocks.
+    Drawn columns have the same width in all blocks.
 
     Args:
-        width: in pixels.
-        name: what it shows, for who cannot see it.
-        heads: whether titles of columns are written.
-        css: class of the drawing.
-        title, description: of a picture that is shown by itself.
-        foot: text below, broken into lines.
+        width: in pixels. name: accessible name. heads: True to draw column titles. css: class of the drawing. title,
+            description: texts of a stand-alone picture. foot: text below, wrapped to lines.
     """
     unit = min((_unit(block, width) for block in blocks), default=width)
     parts: list[object] = []

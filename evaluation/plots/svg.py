@@ -1,6 +1,6 @@
-"""SVG elements, linear scales, and a drawing that stands alone.
+"""SVG elements, linear scales, and stand-alone drawings.
 
-Everything given to an element is escaped. A drawing that stands alone has its own colours, for notebooks and files.
+All content of an element is escaped. A stand-alone drawing includes its own colours, for notebooks and files.
 """
 
 from __future__ import annotations
@@ -13,23 +13,22 @@ from typing import Any
 
 from markupsafe import Markup, escape
 
-# Not allowed in XML, and of no use to anybody: a downloaded figure must stay readable.
+# Characters that XML forbids; they would make a downloaded figure unreadable.
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 
 
 def number(value: float) -> str:
-    """Write a coordinate, in pixels, with at most two decimals."""
+    """Format a coordinate in pixels with at most two decimals."""
     return f"{value:.2f}".rstrip("0").rstrip(".") if value % 1 else str(int(value))
 
 
 def el(tag: str, *children: object, **attributes: Any) -> Markup:
-    """Make one element.
+    """Make an element.
 
     Args:
-        tag: its name.
-        children: elements made by `el`, or text, which is escaped. None is left out.
-        attributes: `class_` stands for `class`, other underscores for hyphens; None is left out,
-            True gives the bare name.
+        tag: name of the element. children: elements made by `el`, or text, which is escaped; None is skipped.
+            attributes: `class_` gives `class`, other underscores give hyphens; None is skipped, True gives the bare
+            name.
     """
     parts = [f"<{tag}"]
     for key, value in attributes.items():
@@ -76,8 +75,8 @@ def text(x: float, y: float, content: object, **attributes: Any) -> Markup:
 def drawing(width: float, height: float, *children: object, name: str, interactive: bool, **attributes: Any) -> Markup:
     """Make the outer `<svg>`.
 
-    A drawing whose marks are links is a group of named links, not one image: as an image its marks
-    would be hidden from screen readers although the keyboard reaches them.
+    A drawing with links is a group, not an image: in an image the links would be hidden from screen readers but still
+    get keyboard focus.
     """
     return el(
         "svg",
@@ -95,7 +94,7 @@ def drawing(width: float, height: float, *children: object, name: str, interacti
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """Maps values `low`…`high` to pixels `start`…`end`."""
+    """Linear scale from values `low`…`high` to pixels `start`…`end`."""
 
     low: float
     high: float
@@ -109,19 +108,25 @@ class Scale:
 
 
 def tick_step(low: float, high: float, at_most: int) -> float:
-    """Return a step of 1, 2 or 5 times a power of ten that gives at most so many ticks."""
+    """Return a step that gives at most `most` ticks.
+
+    It is 1, 2 or 5 times a power of ten.
+    """
     raw = (high - low) / max(at_most - 1, 1)
     power = 10.0 ** math.floor(math.log10(raw))
     return next(m * power for m in (1, 2, 5, 10) if m * power >= raw * 0.999)
 
 
 def ticks(low: float, high: float, at_most: int = 6) -> list[float]:
-    """Round values within `low`…`high`, steps of 1, 2 or 5 times a power of ten."""
+    """Return round values within `low`…`high`.
+
+    Steps are 1, 2 or 5 times a power of ten.
+    """
     if not (math.isfinite(low) and math.isfinite(high)) or high <= low:
         return [low]
     step = tick_step(low, high, at_most)
     first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
-    while last <= first:  # one tick is no axis: the next smaller step
+    while last <= first:  # an axis needs two ticks: take the next smaller step
         step *= 0.4 if f"{step:e}".startswith("5") else 0.5
         first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
     digits = -math.floor(math.log10(step))
@@ -129,7 +134,7 @@ def ticks(low: float, high: float, at_most: int = 6) -> list[float]:
 
 
 def rating_ticks(low: float, high: float, at_most: int = 7) -> list[float]:
-    """Return the ticks of a rating scale: every whole step if they fit, else its ends and middle."""
+    """Return a rating scale's whole steps if they fit, otherwise ends and middle."""
     steps = high - low
     if float(low).is_integer() and float(high).is_integer() and steps + 1 <= at_most:
         return [low + i for i in range(int(steps) + 1)]
@@ -138,7 +143,7 @@ def rating_ticks(low: float, high: float, at_most: int = 7) -> list[float]:
 
 
 def padded_range(values: list[float], share: float = 0.06) -> tuple[float, float]:
-    """Return the range of the values with a little room at both ends."""
+    """Return the range of the values with padding at both ends."""
     low, high = min(values), max(values)
     room = (high - low) * share or max(abs(high), 1) * share
     return low - room, high + room
@@ -160,7 +165,7 @@ _ACCENT = "#0b6459"
 
 
 def _bots() -> str:
-    """Return the colours of the bots' marks, without variables, which drawing programs do not know."""
+    """Return the marks' colours without CSS variables, which drawing programs do not support."""
     rules = []
     for slot, colour in [("", _GREY), *((f".bot-{n}", c) for n, c in enumerate(_COLOURS, start=1))]:
         rules += [
@@ -207,30 +212,32 @@ _PNG_SCALE = 3
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Plot:
-    """A drawing with its style; a notebook shows it as the value of a cell.
+    """Drawing with its style, displayed by notebooks.
 
     Attributes:
-        svg: a whole SVG document.
+        svg: complete SVG document.
     """
 
     svg: str
 
     @classmethod
     def from_drawing(cls, drawing: str) -> Plot:
-        """Return the drawing with the style its classes need inside."""
+        """Make a plot by embedding the styles of the drawing's classes."""
         opening, end, rest = str(drawing).partition(">")
-        paper = '<rect width="100%" height="100%" fill="#fff" class="paper"/>'  # a PNG file would be transparent
+        paper = (
+            '<rect width="100%" height="100%" fill="#fff" class="paper"/>'  # otherwise PNG files would be transparent
+        )
         return cls(f"{opening}{end}<style>{_STYLE}</style>{paper}{rest}")
 
     def to(self, kind: str) -> bytes:
-        """Return it as a file of one of `FORMATS`.
+        """Convert the plot to one of `FORMATS`.
 
         Raises:
-            ValueError: for another kind.
+            ValueError: if the format is unknown.
         """
         if kind == "svg":
             return self.svg.encode()
-        import vl_convert  # loaded where it is needed: its library is large
+        import vl_convert  # imported on demand because the library is large
 
         if kind == "pdf":
             return bytes(vl_convert.svg_to_pdf(self.svg))
@@ -239,7 +246,7 @@ class Plot:
         raise ValueError(f"“{kind}” is no kind of picture; there are {', '.join(FORMATS)}")
 
     def save(self, path: str | Path) -> None:
-        """Write it as a file of the kind that its name ends with: .svg, .pdf or .png."""
+        """Write the plot to a file; its extension is .svg, .pdf or .png."""
         file = Path(path)
         file.write_bytes(self.to(file.suffix[1:].lower()))
 

@@ -17,11 +17,11 @@ from evaluation.number_format import MINUS
 # Advance widths of Helvetica, in thousandths of the font size; system fonts are close to it.
 _NARROW = {**dict.fromkeys("iIjl'|.,:;! ", 278), **dict.fromkeys("ft()[]r/\\-`", 333)}
 _WIDE = {**dict.fromkeys("mMW%@", 890), **dict.fromkeys("w&GOQ", 760), **dict.fromkeys("–—−", 584)}
-_SAFETY = 1.14  # Inter and Segoe UI run a little wider, DejaVu and Verdana more
+_SAFETY = 1.14  # Inter and Segoe UI are slightly wider, DejaVu and Verdana more so
 
 
 def text_width(text: str, size: float = 13, *, bold: bool = False) -> float:
-    """Estimate the pixels that one line of text takes, rather too many than too few."""
+    """Estimate the width of a line in pixels, rather too high than too low."""
     thousandths = 0
     for letter in text:
         if letter in _NARROW:
@@ -44,7 +44,7 @@ NAME_PX = text_width("n" * 24)
 
 
 def shorten(text: str, width: float, size: float = 13, *, bold: bool = False) -> str:
-    """Return the text, cut with an ellipsis where it is wider than `width` pixels."""
+    """Truncate a text to `width` pixels with an ellipsis."""
     text = " ".join(text.split())
     if text_width(text, size, bold=bold) <= width:
         return text
@@ -54,7 +54,7 @@ def shorten(text: str, width: float, size: float = 13, *, bold: bool = False) ->
 
 
 def wrap(text: str, width: float, size: float = 13) -> list[str]:
-    """Break a text into as few lines as fit, between words and after "_"."""
+    """Wrap a text between words and after "_"."""
     lines = [""]
     for word in re.split(r"(?<=[ _])", text.strip()):
         if lines[-1] and text_width((lines[-1] + word).rstrip(), size) > width:
@@ -64,13 +64,13 @@ def wrap(text: str, width: float, size: float = 13) -> list[str]:
 
 
 def tick_label(value: float) -> str:
-    """Return a tick's label with as few decimals as it takes."""
+    """Format a tick's label with as few decimals as necessary."""
     return f"{value:.10g}".replace("-", MINUS)
 
 
 @dataclass(frozen=True, slots=True)
 class Box:
-    """A rectangle in pixels."""
+    """Rectangle in pixels."""
 
     x0: float
     y0: float
@@ -79,13 +79,13 @@ class Box:
 
     @property
     def ends(self) -> tuple[float, float, float, float]:
-        """Its left, upper, right and lower end."""
+        """Left, top, right and bottom edge."""
         return self.x0, self.y0, self.x1, self.y1
 
 
 @dataclass(frozen=True, slots=True)
 class Label:
-    """Position of a name: its left end and baseline, and whether a thin line connects it to its point."""
+    """Position of a name: left end, baseline, and optional leader line."""
 
     x: float
     y: float
@@ -98,16 +98,12 @@ def place_labels(
 ) -> list[Label]:
     """Place one label for each point.
 
-    Every label tries places around its point, nearest first, and takes the cheapest. Then each is tried
-    again, twice, now that the others have their places. Covering another name costs most, then leaving the
-    plot, then covering a mark, then distance.
+    Each label takes the cheapest of several positions around its point. Two more passes repeat this with the other
+    labels in place. Covering another name costs most, then leaving the plot, then covering a mark, then distance.
 
     Args:
-        names: what to print.
-        points: the marks' centres, in pixels.
-        obstacles: boxes of marks and intervals.
-        bounds: where labels may go.
-        size: font size in pixels.
+        names: texts of the labels. points: centres of the marks, in pixels. obstacles: boxes of marks and intervals.
+            bounds: allowed area for labels. size: font size in pixels.
     """
     options = [list(_around(name, point, size)) for name, point in zip(names, points, strict=True)]
     boxes = [np.array([label.box.ends for _distance, label in tried]) for tried in options]
@@ -149,7 +145,7 @@ def _overlaps(boxes: np.ndarray, other_boxes: np.ndarray) -> np.ndarray:
     """Return the areas that boxes share with others, (N, M) in square pixels.
 
     Args:
-        boxes, others: (N, 4) and (M, 4): left, upper, right and lower end.
+        boxes, others: (N, 4) and (M, 4): left, top, right and bottom edge.
     """
     ends, other_ends = boxes[:, None, :], other_boxes[None, :, :]
     sides = np.minimum(ends[..., 2:], other_ends[..., 2:]) - np.maximum(ends[..., :2], other_ends[..., :2])
