@@ -86,7 +86,7 @@ class FileTable:
         """Return a cell's number, or None if it is missing.
 
         Raises:
-            ValueError: it is none; the message names file, row, column and value.
+            ValueError: if it is not one; the message names file, row, column and value.
         """
         cell = self.rows[row - 1].get(column)
         if is_missing(cell):
@@ -109,7 +109,7 @@ class FileTable:
         """Return a cell's whole number; 3.0 counts as 3.
 
         Raises:
-            ValueError: it is none; the message names file, row, column and value.
+            ValueError: if it is not one; the message names file, row, column and value.
         """
         number = self.number(row, column)
         if number is None or not number.is_integer():

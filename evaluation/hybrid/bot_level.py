@@ -132,8 +132,7 @@ class BotLevelDiagnostics:
         intercepts: by intercept, `fold` and `common`: Pearson's r over bots and the pairs.
         ceiling: see `Ceiling`.
         influence: by bot, r without that bot minus r over all bots (predictions unchanged).
-        over_conversations: 95 % interval of Pearson's r over bots for new samples of as many conversations of these
-            bots.
+        over_conversations: 95 % interval of Pearson's r over bots in new samples of the same size from these bots.
         within_group: Pearson's r after subtracting each group's mean; None without groups.
     """
 
@@ -179,7 +178,7 @@ def ceiling_of(ratings: Mapping[str, np.ndarray]) -> BotMeanCeiling:
     reliability = icc(table, "icc1_k")
     if reliability.value is None or reliability.low is None or reliability.high is None:
         return BotMeanCeiling(None, None, None, None, reliability.reason)
-    # A share of a variance is none below 0: chance alone makes means differ by less than they do on average.
+    # A share of variance cannot be negative; by chance the means can differ less than expected from noise alone.
     value, low, high = (max(0.0, end) for end in (reliability.value, reliability.low, reliability.high))
     return BotMeanCeiling(value, low, high, float(np.sqrt(value)) if value > 0 else None)
 
@@ -206,14 +205,14 @@ def most_influential(influence: Mapping[str, float | None]) -> str | None:
 def interval_over_conversations(bots: Sequence[tuple[np.ndarray, np.ndarray]], seed: int) -> tuple[float, float] | None:
     """Return the 95 % interval of r over bots for as many new conversations of the same bots.
 
-    This r and that one differ by the noise of both, and neither is the larger on average: on Fisher's scale their
-    difference has mean 0 and twice the variance of one. That variance comes from drawing each bot's two means again,
-    which are close to jointly normal (central limit theorem), so that any number of conversations costs the same.
-    Percentiles of the drawn r lie too low, for their means have the noise twice: they held r in 75 to 83 % of
-    simulated studies.
+    The observed r and a new one both contain noise, and neither is larger on average: on Fisher's scale their
+    difference has mean 0 and twice the variance of one. This variance is estimated by redrawing each bot's two means,
+    which are approximately jointly normal (central limit theorem), so the cost does not depend on the number of
+    conversations. Percentiles of the redrawn r would be too low, because redrawn means contain the noise twice: they
+    covered r in 75 to 83 % of simulated studies.
 
     Args:
-        bots: of each, its conversations' predictions and ratings.
+        bots: predictions and ratings of each bot's conversations.
     """
     from scipy import stats
 
@@ -221,7 +220,8 @@ def interval_over_conversations(bots: Sequence[tuple[np.ndarray, np.ndarray]], s
         return None
     means = np.array([[predicted.mean(), target.mean()] for predicted, target in bots])
     noise = [np.cov(np.stack(both)) / len(both[0]) for both in bots]
-    # Means spread by their noise, too: without it they spread as the true ones do, and with it again as these means do.
+    # The spread of the means includes their noise. Subtract it to get the spread of the true means, so that adding
+    # noise again gives the observed spread.
     spread, of_noise = means.var(axis=0, ddof=1), np.mean([np.diag(covariance) for covariance in noise], axis=0)
     true_share = 1 - np.divide(of_noise, spread, out=np.ones(2), where=spread > 0)
     centres = means.mean(axis=0) + (means - means.mean(axis=0)) * np.sqrt(np.maximum(true_share, 0))
@@ -237,7 +237,7 @@ def interval_over_conversations(bots: Sequence[tuple[np.ndarray, np.ndarray]], s
     if not np.isfinite(here):
         return None
     middle = np.arctanh(np.clip(here, -_NEARLY_1, _NEARLY_1))
-    # Of so few bots the variance is known as badly as by K − 1 degrees of freedom: a normal's quantile holds in 91 to
+    # With few bots the variance has only about K − 1 degrees of freedom: a normal quantile would cover 91 to
     # 94 %.
     t = stats.t.ppf(0.975, len(bots) - 1)
     half = t * np.sqrt(2) * np.arctanh(np.clip(r, -_NEARLY_1, _NEARLY_1)).std()

@@ -3,11 +3,11 @@
 Accuracy always uses each fold's own intercept. The common intercept includes the left-out bot's level: with it, a fit
 without any features would reach Q² = 1 − ((K − 1) / K)².
 
-A bot's ratings and its prediction together, by empirical Bayes. The prediction, made without the bot's own ratings,
-is the prior of its true mean: a mixture over the grid of the process. Its ratings weigh the components again and
-are combined with each (`gaussian_process.py`); the mean is that of the mixture they make, the interval lies between
-its quantiles (Efron and Morris 1975, "Data analysis using Stein's estimator and its generalizations", JASA 70).
-With one component, and raters of whom none rated other bots, precisions add up:
+Empirical Bayes combines a bot's ratings with its prediction. The prediction, made without the bot's own ratings, is the
+prior of its true mean: a mixture over the grid of the process. The ratings update the components and their weights
+(`gaussian_process.py`); the result is the posterior mixture's mean and an interval between its quantiles (Efron and
+Morris 1975, "Data analysis using Stein's estimator and its generalizations", JASA 70). With a single component, and
+raters who rated no other bots, precisions add up:
 
     mean = (p / t² + r / v) / (1 / t² + 1 / v),  variance = 1 / (1 / t² + 1 / v)
 
@@ -78,7 +78,7 @@ def effective_ratings(
     squares = np.array([(predicted[bot] - human[bot]) ** 2 for bot in bots])
     noise_of_means = float(variance.mean())
     beyond = float(squares.mean()) - noise_of_means
-    # Errors of predictions without the bot itself hang together a little: one of their degrees of freedom is not there.
+    # Leave-one-out errors are slightly correlated, which costs one degree of freedom.
     free = len(bots) - 1
     high, low = free * squares.mean() / stats.chi2.ppf([0.025, 0.975], free) - noise_of_means
 
@@ -321,7 +321,7 @@ def _partial(
         reason = Reason("lengths_explain", "one side is fully explained by the lengths of the conversations")
         return Correlation(None, None, None, None, n, reason=reason)
     r = float(np.clip(rest[0] @ rest[1] / (size[0] * size[1]), -1, 1))
-    # Two variables are given: their number comes off the degrees of freedom (Fisher 1924).
+    # Two control variables reduce the degrees of freedom by two (Fisher 1924).
     free = n - 4
     t = r * np.sqrt(free / max(1 - r * r, 1e-300))
     p = float(2 * stats.t.sf(abs(t), free))

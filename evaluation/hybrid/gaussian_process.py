@@ -1,32 +1,32 @@
 """Gaussian process over bots, and the mixtures of normals it predicts.
 
-Mixture: the prediction of a bot's true mean, averaged over a grid. A grid point g says N(m_g, v_g) with the weight
-w_g. A mean rating r whose noise has there the mean a_g, the variance e_g² and the covariance c_g with how far m_g
-is off makes of it the mixture with
+Mixture: the prediction of a bot's true mean, averaged over a grid. Grid point g contributes N(m_g, v_g) with weight
+w_g. Given a mean rating r whose noise at g has mean a_g, variance e_g² and covariance c_g with the error of m_g, the
+updated mixture has
 
     weights ∝ w_g N(r; m_g + a_g, f_g),  f_g = v_g + e_g² + 2 c_g
     m_g' = m_g + (v_g + c_g) (r − m_g − a_g) / f_g,  v_g' = v_g − (v_g + c_g)² / f_g
 
-(Bernardo and Smith 1994, section 5.2), for a noise of its own 1 / v_g' = 1 / v_g + 1 / e². Its intervals lie
-between its quantiles, for it is no normal distribution: points that expect larger differences between bots have
-wider ones.
+(Bernardo and Smith 1994, section 5.2); for independent noise 1 / v_g' = 1 / v_g + 1 / e². The mixture is not normal,
+because components with larger expected differences between bots are wider; its intervals are therefore taken from its
+quantiles.
 
-Gaussian process with known noise: mean ratings on a few blocks of mean features. Equations (3) and (4) of the
-preset `strong`, version 3; Rasmussen and Williams (2006), chapters 2 and 5, and for the flat mean section 2.7. With
+Gaussian process with known noise: regression of mean ratings on a few blocks of mean features. Equations (3) and (4) of
+the preset `strong`, version 3; Rasmussen and Williams (2006), chapters 2 and 5, and for the flat mean section 2.7. With
 X_b the bots' means of the columns of block b, centred, in within-bot standard deviations:
 
     K_b = (K / tr(X_b X_bᵀ)) X_b X_bᵀ
     m ~ N(mu 1, s² V),  V = theta I + Σ_b tau_b K_b + N,  mu flat
 
-with s² N the covariance of how far the mean ratings are off (`rating_noise`); diagonal where raters have no name.
+where s² N is the error covariance of the mean ratings (`rating_noise`), diagonal if raters are unnamed.
 
-theta and tau run over a grid (`RESIDUAL_VARIANCE_GRID`, `BLOCK_VARIANCE_GRID`). Its points are weighted, never
-picked: by the restricted likelihood
+theta and tau are on a grid (`RESIDUAL_VARIANCE_GRID`, `BLOCK_VARIANCE_GRID`). Predictions average over its points
+instead of selecting one, with weights from the restricted likelihood
 
     log L = −½ (log |V| + log 1ᵀV⁻¹1 + (m − mu 1)ᵀ V⁻¹ (m − mu 1) / s²),  mu = 1ᵀV⁻¹m / 1ᵀV⁻¹1
 
-times a prior density of theta + Σ tau. Everything about many vectors m (those of a permutation null) is computed at
-once: grid points with the same tau share one eigendecomposition, theta only shifts its eigenvalues.
+times a prior density of theta + Σ tau. Many vectors m, such as those of a permutation test, are computed together: grid
+points with the same tau share one eigendecomposition, and theta only shifts its eigenvalues.
 """
 
 from __future__ import annotations
@@ -47,10 +47,10 @@ _TAIL = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Noise:
-    """Error of a mean rating, at each of G points.
+    """Error of a mean rating at each of G grid points.
 
     Attributes:
-        mean: (P, G), variance: (1, G) and covariance: (1, G) with the error of the point's own mean.
+        mean: (P, G). variance: (1, G). covariance: (1, G) covariance with the error of the grid point's mean.
     """
 
     mean: np.ndarray
@@ -59,7 +59,7 @@ class Noise:
 
     @classmethod
     def alone(cls, variance: float) -> Noise:
-        """Return a noise that has nothing to do with the mixture."""
+        """Return noise that is independent of the mixture."""
         return cls(np.zeros((1, 1)), np.full((1, 1), variance), np.zeros((1, 1)))
 
 
@@ -84,17 +84,20 @@ class Mixture:
 
     @property
     def variance(self) -> np.ndarray:
-        """(P,) variances: the mean of the components' and the variance of their means."""
+        """(P,) variances: mean of the components' variances plus variance of their means."""
         away = (self.means - self.mean[:, None]) ** 2
         return np.asarray((self.weights * (self.variances + away)).sum(axis=1))
 
     def widened(self, variance: float | np.ndarray) -> Mixture:
-        """Return the mixtures with independent normal noise of this variance, or of these (P,), added."""
+        """Add independent normal noise with one variance or (P,) variances."""
         added = np.asarray(variance, dtype=float)
         return Mixture(self.weights, self.means, self.variances + added[..., None])
 
     def widened_by(self, variances: np.ndarray, weights: np.ndarray) -> Mixture:
-        """Return the mixtures plus independent normal noise of one of these (A,) variances with these (A,) weights."""
+        """Add independent noise from a mixture of normals.
+
+        The components have (A,) variances and (A,) weights.
+        """
         shape = (len(self.means), -1)
         return Mixture(
             (self.weights[:, :, None] * weights).reshape(shape),
@@ -103,7 +106,7 @@ class Mixture:
         )
 
     def log_density(self, value: float) -> float:
-        """Return the logarithm of the density of the first mixture there."""
+        """Return the log density of the first mixture at a value."""
         spread = self.variances[0]
         density = np.exp(-((value - self.means[0]) ** 2) / spread / 2) / np.sqrt(2 * np.pi * spread)
         return float(np.log(max(float(self.weights[0] @ density), 1e-300)))
@@ -111,7 +114,7 @@ class Mixture:
     def rated(self, noise: Noise) -> Mixture:
         """Return the predictive distribution of a mean rating of the mixtures' quantity."""
         spread = self.variances + noise.variance + 2 * noise.covariance
-        # Estimated covariances may say that nothing is left; then hardly anything is.
+        # Estimated covariances can give a variance of 0 or less; use a tiny one instead.
         return Mixture(self.weights, self.means + noise.mean, np.maximum(spread, 1e-9 * self.variances))
 
     def updated(self, rating: float | np.ndarray, noise: Noise) -> Mixture:
@@ -122,7 +125,7 @@ class Mixture:
         """
         expected = self.rated(noise)
         away = np.asarray(rating, dtype=float)[..., None] - expected.means
-        # A weight of 0 stays 0: log 0 is −∞ and so is its sum.
+        # A weight of 0 stays 0, because log 0 = −∞ carries through the sum.
         with np.errstate(divide="ignore"):
             log = np.log(self.weights) - 0.5 * (np.log(expected.variances) + away**2 / expected.variances)
         weights = np.exp(log - log.max(axis=1, keepdims=True))
@@ -135,10 +138,10 @@ class Mixture:
         )
 
     def quantile(self, share: float) -> np.ndarray:
-        """Return (P,) points below which this share, between 0 and 1, of each mixture lies; by bisection.
+        """Return the (P,) quantiles at a share between 0 and 1, by bisection.
 
         Raises:
-            ValueError: share is 0, 1 or beyond.
+            ValueError: if the share is not between 0 and 1.
         """
         from scipy.special import ndtr
 
@@ -155,7 +158,7 @@ class Mixture:
         return np.asarray((low + high) / 2)
 
     def interval(self, level: float) -> tuple[np.ndarray, np.ndarray]:
-        """Return the (P,) ends of the intervals with this share of the mixture inside and equal tails outside."""
+        """Return the (P,) ends of equal-tailed intervals that contain this share."""
         return self.quantile((1 - level) / 2), self.quantile((1 + level) / 2)
 
     def first_interval(self, level: float) -> tuple[float, float]:
@@ -179,7 +182,7 @@ class Posterior:
     Attributes:
         weights: (A, P, H), summing to 1 for each vector.
         mu: (A, P, H).
-        turned: (A, P, K) the vectors along the eigenvectors.
+        turned: (A, P, K) the vectors in the eigenbasis.
     """
 
     weights: np.ndarray
@@ -201,11 +204,10 @@ class ProcessPredictions:
 
 
 class BotGaussianProcess:
-    """The process of these bots.
+    """Gaussian process of a set of bots.
 
     Args:
-        means: of the bots that it learns from.
-        blocks: columns of the features, by number, of each block.
+        means: means of the training bots. blocks: column indices of each block's features.
     """
 
     def __init__(self, means: BotFeatureMeans, blocks: Sequence[np.ndarray]) -> None:
@@ -239,11 +241,11 @@ class BotGaussianProcess:
         return (x - self.centre) / self._unit
 
     def posterior(self, ratings: np.ndarray, *, flat: bool = False) -> Posterior:
-        """Weigh the grid by each vector of mean ratings.
+        """Compute the grid's posterior weights for each vector of mean ratings.
 
         Args:
             ratings: (P, K).
-            flat: with points of equal prior mass in place of the log-normal density.
+            flat: True for equal prior mass at all points instead of the log-normal density.
         """
         turned = np.einsum("pk,aki->api", ratings, self._vectors, optimize=True)
         crossed = self._crossed(turned, self._ones)  # 1ᵀV⁻¹m
@@ -256,17 +258,22 @@ class BotGaussianProcess:
         return Posterior(weights / weights.sum(axis=(0, 2), keepdims=True), mu, turned)
 
     def _crossed(self, turned: np.ndarray, along: np.ndarray) -> np.ndarray:
-        """Return aᵀV⁻¹m of vectors m and a vector a for each tau, both along the eigenvectors, as (A, P, H).
+        """Return aᵀV⁻¹m, (A, P, H), for vectors m and one vector a per tau.
+
+        All vectors are in the eigenbasis.
 
         Args:
             turned: (A, P, K).
             along: (A, K).
         """
-        # The smaller factor is scaled: there are many more vectors than values of theta.
+        # Scale the smaller factor: there are many more vectors than values of theta.
         return np.asarray(turned @ (along[:, :, None] * self._inverse.swapaxes(1, 2)))
 
     def kernel(self, x: np.ndarray) -> np.ndarray:
-        """Return k_b(x), (B, K), for the (p,) mean features of another bot; this fold's centre, scale and trace."""
+        """Return k_b(x), (B, K), for another bot's (p,) mean features.
+
+        Centre, scale and trace are those of this fold.
+        """
         z = self._standard(x)
         return np.stack(
             [
@@ -276,7 +283,7 @@ class BotGaussianProcess:
         )
 
     def _project(self, x: np.ndarray, shared: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return kᵀ along the eigenvectors (A, K), 1ᵀV⁻¹k and the variance besides the noise, both (A, H).
+        """Return kᵀ in the eigenbasis (A, K), 1ᵀV⁻¹k and the noise-free variance, both (A, H).
 
         The variance is in units of s², given mu: theta + Σ tau k_b(x, x) − kᵀV⁻¹k.
 
@@ -302,12 +309,12 @@ class BotGaussianProcess:
     def mu_with(
         self, posterior: Posterior, x: np.ndarray, rating: np.ndarray, noise: float, shared: np.ndarray
     ) -> np.ndarray:
-        """Return mu estimated on one more bot too, (A, P, H), its weights on the grid unchanged.
+        """Return mu with one more bot included, (A, P, H), keeping the grid weights.
 
         Args:
             x: (p,) mean features of that bot.
             rating: (P,) its mean ratings.
-            noise: variance of how far these are off; shared: (K,) their covariance with those of these bots; in units
+            noise: error variance of these ratings; shared: (K,) error covariance with the other bots' ratings; in units
                 of s².
         """
         turned, projected_ones, variance = self._project(x, shared)
@@ -318,7 +325,9 @@ class BotGaussianProcess:
         return np.asarray(crossed / (self._information + free**2 / rest)[:, None])
 
     def noise_at(self, posterior: Posterior, x: np.ndarray, noise: float, shared: np.ndarray) -> Noise:
-        """Return the error of another bot's mean rating at each grid point, given these bots' mean ratings.
+        """Return the error of another bot's mean rating at each grid point.
+
+        It is conditional on the mean ratings of these bots.
 
         Ratings by raters who also rated these bots share part of their error. With n the shared covariance the noise
         has the mean nᵀV⁻¹(m − mu 1), the variance N − nᵀV⁻¹n and the covariance −kᵀV⁻¹n with the error in the
@@ -326,7 +335,7 @@ class BotGaussianProcess:
 
         Args:
             x: (p,) mean features of that bot.
-            noise, shared: as in `mu_with`.
+            noise, shared: as for `mu_with`.
         """
         turned, projected_ones, _ = self._project(x)
         along = np.einsum("k,aki->ai", shared, self._vectors)
@@ -344,31 +353,32 @@ class BotGaussianProcess:
         """Average predictions over the grid.
 
         Args:
-            mu: (A, P, H); None: that of these bots.
+            mu: (A, P, H); None: the value for these bots.
         """
         mu = posterior.mu if mu is None else mu
         weighted = posterior.weights * mu
         rest = posterior.turned * (posterior.weights @ self._inverse) - self._ones[:, None] * (
             weighted @ self._inverse
-        )  # (A, P, K): Σ_theta w V⁻¹(m − mu 1), along the eigenvectors
+        )  # (A, P, K): Σ_theta w V⁻¹(m − mu 1), in the eigenbasis
         by_block = np.einsum("ab,aki->aibk", self.taus, self._vectors)
         n_grid, n_vectors, n_bots = rest.shape
         duals = rest.swapaxes(0, 1).reshape(n_vectors, n_grid * n_bots) @ by_block.reshape(n_grid * n_bots, -1)
         return ProcessPredictions(weighted.sum(axis=(0, 2)), duals.reshape(n_vectors, len(self._factor), n_bots))
 
     def predicted(self, posterior: Posterior, x: np.ndarray, mus: Sequence[np.ndarray]) -> list[np.ndarray]:
-        """Return a bot's predictions from its (p,) features, (P,) by each mu, (A, P, H), without the duals."""
+        """Return a bot's (P,) predictions for each mu (A, P, H), without the duals."""
         turned, projected_ones, _ = self._project(x)
         crossed = self._crossed(posterior.turned, turned)
         free = (1 - projected_ones)[:, None]
         return [np.einsum("aph,aph->p", posterior.weights, mu * free + crossed) for mu in mus]
 
     def line(self, answers: ProcessPredictions, n: int, names: Sequence[str]) -> LinearPredictor:
-        """Return the prediction from the first vector as a line in raw units, for single conversations too.
+        """Return the first vector's prediction as a line in raw units.
+
+        The line also predicts single conversations.
 
         Args:
-            n: conversations behind the bots.
-            names: of the blocks.
+            n: number of conversations of the bots. names: names of the blocks.
         """
         slopes = np.zeros(len(self.centre))
         for factor, part, columns, dual in zip(self._factor, self._z, self._columns, answers.duals[0], strict=True):
@@ -377,9 +387,9 @@ class BotGaussianProcess:
         return LinearPredictor(intercept, slopes, self.used, n, None, None, tuple(names))
 
     def expected(self, posterior: Posterior, x: np.ndarray) -> Mixture:
-        """Return by each vector where the true mean of a bot with these (p,) features is: P mixtures over the grid.
+        """Return P mixtures for the true mean of a bot with these (p,) features.
 
-        A component has the variance of its point, that of mu in it.
+        Each component's variance includes the uncertainty of mu.
         """
         turned, projected_ones, variance = self._project(x)
         free = 1 - projected_ones

@@ -1,20 +1,18 @@
-"""Leave-bot-out folds of the Gaussian process, applied to self-play too.
+"""Leave-bot-out folds of the Gaussian process, also applied to self-play.
 
-The preset `strong`, version 3. Prediction is linear in the features, so a fold is kept as a line; intervals need
-the process itself, which is made again from the fold's means wherever a fit is applied.
+The preset `strong`, version 3. Predictions are linear in the features, so a fold is stored as a line. Intervals need
+the process itself, which is rebuilt from the fold's means when a fit is applied.
 
-Expected mean of a bot from its self-play. In self-play there is no participant: metrics of the participant describe
-every turn that answers another, so those of both sides are averaged. The process was fitted to conversations with
-people. Its error on self-play is estimated from bots with ratings and self-play, each predicted by the fold without
-it.
+Expected mean of a bot from its self-play. Self-play has no participant, so participant metrics are computed on every
+turn that answers another, averaging both sides. The process was fitted to conversations with people; its error on
+self-play is estimated from bots with ratings and self-play, each predicted by the fold without it.
 
-An unknown variance a, for the shift to self-play, is added to the variance that the process states. Its values (none,
-and a grid of multiples of the stated variance) are equally likely a priori and are weighted by the errors of the
-*other* such bots. A bot's expected mean is the mixture over these values, whose tails are longer the fewer errors are
-known.
+An unknown variance a, for the shift to self-play, is added to the variance of the process. Its possible values (0 and a
+grid of multiples of that variance) are equally likely a priori and are weighted by the errors of the *other* such bots.
+A bot's expected mean is the mixture over these values, with longer tails if fewer errors are known.
 
-With fewer than four other bots a cannot be estimated, and only the order is reported: where self-play lies one or two
-standard deviations within bots from conversations with people, the stated 95 % intervals held in 80 to 94 % of cases.
+With fewer than four other bots, a cannot be estimated and only the order is reported: if self-play is one or two
+within-bot standard deviations from conversations with people, nominal 95 % intervals without a cover 80 to 94 %.
 """
 
 from __future__ import annotations
@@ -43,12 +41,11 @@ _AT_ONCE = 50
 
 @dataclass(frozen=True)
 class FoldMeans:
-    """Means of each fold and of all bots, from which a kept fit makes its intervals.
+    """Means of each fold and of all bots, the basis of a stored fit's intervals.
 
     Attributes:
-        blocks: name to the numbers of its columns.
-        all_bots: of all rated bots.
-        folds: of the other bots, by bot left out.
+        blocks: column indices by block name. all_bots: means of all rated bots. folds: means of the other bots, by
+            left-out bot.
     """
 
     blocks: Mapping[str, tuple[int, ...]]
@@ -56,12 +53,12 @@ class FoldMeans:
     folds: Mapping[str, BotFeatureMeans]
 
     def expected(self, bot: str, x: np.ndarray) -> Mixture:
-        """Return the distribution of a bot's true mean, by the intercept of the fold.
+        """Return the distribution of a bot's true mean, using the fold's intercept.
 
         Args:
-            bot: by the fold without it, where there is one.
-            x: (n, p) its conversations. They are a sample: the variance of their mean prediction is that
-                of the bootstrap, in closed form, for the prediction is linear.
+            bot: predicted by the fold without it, if there is one. x: (n, p) features of its conversations. The
+                sampling variance of their mean prediction is added; it equals the bootstrap's and has a closed form
+                because predictions are linear.
         """
         process, posterior, answers = self._fitted(bot)
         line = process.line(answers, 0, ())
@@ -69,7 +66,9 @@ class FoldMeans:
         return process.expected(posterior, x.mean(axis=0)).widened(again)
 
     def noise(self, bot: str, x: np.ndarray) -> Noise:
-        """Return the error of a rated bot's mean rating, given the others', at the points of the fold without it.
+        """Return the error of a rated bot's mean, given the others' ratings.
+
+        It is defined at the grid points of the fold without the bot.
 
         Args:
             x: (n, p) its conversations.
@@ -87,7 +86,10 @@ class FoldMeans:
         return self._fit_cache[key]
 
     def process(self, bot: str) -> BotGaussianProcess:
-        """Return the process without a bot; that of all bots for one that is not rated, or for no name."""
+        """Return the process without a bot.
+
+        For an unrated bot or no name, it includes all bots.
+        """
         key = bot if bot in self.folds else ""
         if key not in self._processes:
             columns = [np.array(c, dtype=int) for c in self.blocks.values()]
@@ -103,10 +105,11 @@ class FoldMeans:
         return {}
 
     def posterior(self, bot: str, ratings: np.ndarray, left_out: np.ndarray) -> tuple[Posterior, np.ndarray]:
-        """Return the posterior of the fold without a rated bot, and mu of all bots, (A, P, H).
+        """Return the posterior of the fold without a bot, and mu of all bots (A, P, H).
 
         Args:
-            ratings: (P, K − 1) mean ratings of the others. left_out: (P,) those of the bot, which enter that mu alone.
+            ratings: (P, K − 1) mean ratings of the others. left_out: (P,) mean ratings of the bot, which affect only
+                mu.
         """
         process, index = self.process(bot), self.all_bots.bots.index(bot)
         posterior = process.posterior(ratings)
@@ -114,17 +117,20 @@ class FoldMeans:
         return posterior, process.mu_with(posterior, self.all_bots.x[index], left_out, *noise)
 
     def left_out(self, bot: str, x: np.ndarray, shuffled: np.ndarray | None = None) -> list[np.ndarray]:
-        """Return (P,) predictions of a rated bot from its (p,) features, by the fold's own mu and by that of all bots.
+        """Return (P,) predictions of a rated bot, by the fold's mu and by all bots' mu.
 
         Args:
-            shuffled: (P, K) mean ratings of all bots in place of their own.
+            shuffled: (P, K) permuted mean ratings of all bots.
         """
         ratings, index = self.all_bots.rating[None] if shuffled is None else shuffled, self.all_bots.bots.index(bot)
         posterior, mu = self.posterior(bot, np.delete(ratings, index, axis=1), ratings[:, index])
         return self.process(bot).predicted(posterior, x, [posterior.mu, mu])
 
     def shares(self) -> dict[str, dict[str, float]]:
-        """Return by block its share of the variance between bots, under the prior and with equal prior mass."""
+        """Return each block's share of variance between bots.
+
+        Shares are given under the prior and with equal prior mass.
+        """
         process, posterior, _ = self._fitted("")
         flat = process.posterior(self.all_bots.rating[None], flat=True)
         return {
@@ -135,10 +141,12 @@ class FoldMeans:
         }
 
     def shifts(self, played: Mapping[str, np.ndarray]) -> dict[str, dict[str, float]]:
-        """Return the distance of self-play from conversations with people by block, in within-bot standard deviations.
+        """Return each block's distance of self-play from human conversations.
+
+        The unit is the within-bot standard deviation.
 
         Args:
-            played: (p,) mean features of bots with themselves.
+            played: (p,) mean self-play features by bot.
 
         Returns:
             `shift`, the root mean square over the columns of what self-play adds to the rated bots' means, or where no
@@ -184,7 +192,7 @@ class FoldMeans:
 
 
 def fold_means(sums: BotSums, blocks: Mapping[str, Sequence[int]]) -> FoldMeans:
-    """Reduce the ratings of all bots, and of all but each."""
+    """Reduce the ratings of all bots, and of each leave-one-out set."""
     everybody = np.ones(len(sums.bots), dtype=bool)
     return FoldMeans(
         blocks={name: tuple(columns) for name, columns in blocks.items()},
@@ -196,18 +204,16 @@ def fold_means(sums: BotSums, blocks: Mapping[str, Sequence[int]]) -> FoldMeans:
 
 
 class ProcessFolds:
-    """All fits that leave out one bot, and that of all bots.
+    """Leave-one-out fits and the fit on all bots.
 
     Attributes:
-        adjusted: (n,) targets less the effects of their raters, learned on all bots.
+        adjusted: (n,) targets minus rater effects, estimated on all bots.
 
     Args:
         x: (n, p) features.
         y: (n,) targets.
         codes: (n,) number of each row's bot, 0 … K−1.
-        names: (K,) the bots.
-        blocks: name to the numbers of its columns.
-        ratings: of these rows.
+        names: (K,) the bots. blocks: column indices by block name. ratings: ratings of these rows.
     """
 
     def __init__(
@@ -233,7 +239,10 @@ class ProcessFolds:
         return self._whole.line(self._whole.answers(posterior), int(self.counts.sum()), self._names)
 
     def lines(self, *, common: bool) -> dict[str, LinearPredictor]:
-        """Return by bot left out the fit on the others, with their own mu or that of all bots."""
+        """Return the fits on the other bots, by left-out bot.
+
+        They use their own mu or that of all bots.
+        """
         lines = {}
         for k, bot in enumerate(self.bots):
             fold_ratings = self.means.folds[bot].rating[None]
@@ -244,7 +253,7 @@ class ProcessFolds:
         return lines
 
     def permuted(self, means: Mapping[str, np.ndarray], *, common: bool, seed: int) -> Permuted:
-        """Permute the adjusted mean ratings and weigh the grid of every fold again.
+        """Permute the adjusted mean ratings and recompute every fold's grid weights.
 
         Args:
             means: (p,) mean features per bot of the conversations predicted.
@@ -259,7 +268,7 @@ class ProcessFolds:
         return predicted, shuffled[:, indices]
 
     def _permuted(self, k: int, shuffled: np.ndarray, x: np.ndarray, seed: int) -> list[np.ndarray]:
-        """Return fold k's predictions from (p,) features by its own mu and by that of all bots, (P,) each."""
+        """Return fold k's (P,) predictions, by its own mu and by all bots' mu."""
         key = (k, seed, x.tobytes())
         if key not in self._known:
             parts = []
@@ -270,7 +279,7 @@ class ProcessFolds:
 
     @cached_property
     def _known(self) -> dict[tuple[int, int, bytes], list[np.ndarray]]:
-        """Return the cache of predictions by permutations: the levels of a fit request the same more than once."""
+        """Return the cache of permuted predictions, which a fit requests repeatedly."""
         return {}
 
 
@@ -282,12 +291,11 @@ _MULTIPLES = np.array([0.0, *np.geomspace(0.125, 256, 12)])
 
 @dataclass(frozen=True, slots=True)
 class FromSelfPlay:
-    """Expected means of the bots from self-play, by the intercept of each fold.
+    """Expected bot means from self-play, using each fold's intercept.
 
     Attributes:
-        expected: distribution of the mean, by bot.
-        refused: reason for no such distribution, by bot.
-        added: mean variance that errors on self-play add to the process's own; None where too few bots were checked.
+        expected: distribution of the mean, by bot. refused: reason for a missing distribution, by bot. added: mean
+            additional variance due to errors on self-play; None with too few bots.
     """
 
     expected: Mapping[str, Mixture]
@@ -295,10 +303,10 @@ class FromSelfPlay:
     added: float | None
 
     def interval(self, human: BotFeatureMeans, bot: str) -> Interval95 | None:
-        """Return the interval of this bot's mean; None where it is refused.
+        """Return the interval of a bot's mean; None if refused.
 
         Args:
-            human: ratings that predictions are compared with.
+            human: ratings to compare the predictions with.
         """
         expected = self.expected.get(bot)
         if expected is None:
@@ -311,7 +319,7 @@ class FromSelfPlay:
 
 @dataclass(frozen=True, slots=True)
 class _Checked:
-    """A bot with ratings and self-play: where the process expects its mean rating, and that mean."""
+    """Expected and observed mean rating of a bot with ratings and self-play."""
 
     expected: Mixture
     rating: float
@@ -319,14 +327,14 @@ class _Checked:
 
 @dataclass(frozen=True, slots=True)
 class _Added:
-    """(A,) values of the variance that self-play adds, and (A,) weights of them."""
+    """(A,) values of the additional self-play variance, and their (A,) weights."""
 
     values: np.ndarray
     weights: np.ndarray
 
     @classmethod
     def estimate(cls, checked: Sequence[_Checked]) -> _Added:
-        """Weigh the values by the distances of these bots' mean ratings from the expected ones."""
+        """Weight the values by the errors of these bots' expected means."""
         stated = float(np.mean([float(bot.expected.variance[0]) for bot in checked]))
         values = _MULTIPLES * stated
         log = np.array(
@@ -341,10 +349,10 @@ class _Added:
 
 
 def from_selfplay(means: FoldMeans, played: Design, human: BotFeatureMeans | None = None) -> FromSelfPlay:
-    """Predict the means of bots with self-play, widened or refused as above.
+    """Predict bot means from self-play, with widened intervals or a refusal.
 
     Args:
-        human: ratings that show how far these predictions err; None: those of the fit.
+        human: ratings for estimating the prediction errors; None: those of the fit.
     """
     human = means.all_bots if human is None else human
     x = {str(bot): played.x[played.bots == bot] for bot in dict.fromkeys(played.bots)}

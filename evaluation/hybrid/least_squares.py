@@ -4,10 +4,9 @@ The rows of a bot enter every fold but one, so they are reduced once to their tr
 stacks the other bots' factors and solves that small system. The normal equations would add up just as
 easily but lose half the digits on the nearly collinear word coherences.
 
-Influence diagnostics of a fit by least squares: leverage, Cook's distance and condition, by statsmodels. Cook
-(1977), "Detection of influential observation in linear regression", Technometrics 19; of a whole bot Cook and
-Weisberg (1982), section 3.6. With p coefficients and s² the mean squared residual, leaving out the rows I moves the
-fit by
+statsmodels computes the influence diagnostics: leverage, Cook's distance and condition number. Cook (1977), "Detection
+of influential observation in linear regression", Technometrics 19; for whole bots Cook and Weisberg (1982), section
+3.6. With p coefficients and mean squared residual s², leaving out the rows I changes the fit by
 
     D_I = Σ (ŷ − ŷ_(I))² / (p s²), summed over all rows
 """
@@ -27,15 +26,14 @@ from evaluation.hybrid.features import Design, HybridError
 
 @dataclass(frozen=True, slots=True)
 class LinearPredictor:
-    """A fitted linear predictor in raw units: intercept + x · slopes.
+    """Fitted linear predictor in raw units: intercept + x · slopes.
 
     Attributes:
         slopes: (p,); 0 for a dropped feature.
-        used: (p,) which features took part; the others were constant.
-        n: conversations fitted on.
-        condition: condition number of the standardised features used (of a ridge with its penalty); None
-            without features, infinite if one is a sum of others.
-        penalty, blocks: what was chosen for a ridge; None and empty for least squares.
+        used: (p,) True for features in the fit; the others were constant. n: number of conversations in the fit.
+            condition: condition number of the standardised features (for a ridge, with its penalty); None without
+            features, infinite if they are linearly dependent. penalty, blocks: settings of a ridge; None and empty for
+            least squares.
     """
 
     intercept: float
@@ -52,10 +50,10 @@ class LinearPredictor:
 
 
 class Factors:
-    """The rows of all rated bots, reduced to one triangular factor each.
+    """Rows of all rated bots, reduced to one triangular factor per bot.
 
-    Inside, features are shifted and scaled by about their mean and spread. Least squares with an intercept
-    does not notice (it learns nothing from that), rounding errors do.
+    Internally, features are roughly standardised. This does not change a least-squares fit with an intercept, but
+    reduces rounding errors.
 
     Args:
         x: (n, p) features.
@@ -75,7 +73,7 @@ class Factors:
         self._factors: list[np.ndarray] = []
         rows = np.split(np.argsort(codes, kind="stable"), np.cumsum(self.counts)[:-1])
         for bot_rows in rows:
-            # One line per column: LAPACK stores matrices by columns, so nothing has to be copied.
+            # Transposed, because LAPACK stores matrices by columns; this avoids a copy.
             table = np.empty((x.shape[1] + 2, len(bot_rows)))
             table[0] = 1.0
             np.subtract(x.take(bot_rows, axis=0).T, self._shift[:, None], out=table[1:-1])
@@ -84,7 +82,7 @@ class Factors:
             self._factors.append(_triangle(table))  # (min(n_k, p + 2), p + 2)
         full_factor = self._stacked(range(len(self.bots)))
         n = len(y)
-        # The first row of a factor of [1, features, target] has their sums, over ±√n.
+        # The first row of a factor of [1, features, target] contains their sums divided by ±√n.
         self.centre = self._shift + self._unit * full_factor[0, 1:-1] / full_factor[0, 0]
         spread = self._unit * np.linalg.norm(full_factor[1:, 1:-1], axis=0) / np.sqrt(n)
         self.scale = np.where(_varying(full_factor), spread, 1.0)
@@ -94,11 +92,16 @@ class Factors:
         return len(self.centre)
 
     def _stacked(self, members: Sequence[int]) -> np.ndarray:
-        """Return the (≤ p + 2, p + 2) triangular factor of these bots' rows of [1, features, target]."""
+        """Return the (≤ p + 2, p + 2) triangular factor of these bots' rows.
+
+        The columns are [1, features, target].
+        """
         return _triangle(np.concatenate([self._factors[k] for k in members]).T)
 
     def line(self, members: Sequence[int], *, check: bool = True) -> LinearPredictor:
-        """Fit on these bots (numbers into `bots`, repeated if resampled).
+        """Fit on these bots, given as indices into `bots`.
+
+        Resampled bots can be repeated.
 
         Raises:
             HybridError: if there are no more conversations than coefficients.
@@ -116,24 +119,23 @@ class Factors:
         slopes = np.zeros(self.n_features)
         slopes[used] = solved[1:] / self._unit[used]
         intercept = self.target_mean + float(solved[0]) - float(self._shift @ slopes)
-        # Without the row of the sums, what is left is the factor of the centred features.
+        # Without the row of sums, the remaining rows are the factor of the centred features.
         condition = _condition(factor[1:, columns[1:]]) if check else None
         return LinearPredictor(intercept, slopes, used, n, condition)
 
     def leave_out(self, k: int) -> list[int]:
-        """Return the numbers of all bots but number k."""
+        """Return the indices of all bots except k."""
         return [j for j in range(len(self.bots)) if j != k]
 
     def response(self, k: int, features: np.ndarray, *, common: bool) -> tuple[np.ndarray, float]:
         """Return fold k's prediction at one point as a linear function of the bots' mean ratings.
 
-        The prediction is linear in the ratings. With ratings written as bot mean + rest it is
-        `weights @ bot_means + rest`, so other means (such as those of permuted bots) need no new fit.
+        The prediction is linear in the ratings. With ratings written as bot mean + rest it is `weights @ bot_means +
+        rest`, so other means, such as permuted ones, need no new fit.
 
         Args:
-            k: the bot left out.
-            features: (p,) features, raw units.
-            common: whether the intercept is that of all bots.
+            k: index of the left-out bot. features: (p,) features, raw units. common: True to use the intercept of all
+                bots.
 
         Returns:
             weights (K,) and the rest.
@@ -148,7 +150,7 @@ class Factors:
         start = 0
         for j, block in zip(members, blocks, strict=True):
             stop = start + len(block)
-            # A bot's constant is its column of ones; what remains of its ratings is the last column.
+            # Each bot has an indicator column; the last column is the rest of the ratings.
             right[start:stop, j] = block[:, 0]
             right[start:stop, -1] = block[:, -1] - block[:, 0] * (self.bot_means[j] - self.target_mean)
             start = stop
@@ -178,7 +180,7 @@ def _rough_standard(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _triangle(table: np.ndarray) -> np.ndarray:
-    """Return R of the QR factorisation of `table.T`, whose columns are the lines of `table`; Q is never made."""
+    """Return R of the QR factorisation of `table.T`, without forming Q."""
     from scipy.linalg import lapack
 
     turned = table.T
@@ -190,14 +192,17 @@ def _triangle(table: np.ndarray) -> np.ndarray:
 
 
 def _varying(factor: np.ndarray) -> np.ndarray:
-    """Return a mask of the features that are not constant, (p,), from a factor of [1, features, target]."""
+    """Return the (p,) mask of non-constant features.
+
+    It is computed from a factor of [1, features, target].
+    """
     features = factor[:, 1:-1]
     rest = np.linalg.norm(features[1:], axis=0)
     return rest > _CONSTANT * np.maximum(np.linalg.norm(features, axis=0), abs(factor[0, 0]))
 
 
 def _condition(centred: np.ndarray) -> float | None:
-    """Return the condition number of the standardised features, from a factor of the centred ones."""
+    """Return the standardised features' condition number from the centred factor."""
     if not centred.shape[1]:
         return None
     lengths = np.linalg.norm(centred, axis=0)
@@ -242,12 +247,11 @@ N_CONVERSATIONS = 5
 
 @dataclass(frozen=True, slots=True)
 class BotInfluence:
-    """One bot of a fit.
+    """Influence of a bot on a fit.
 
     Attributes:
-        n: its conversations.
-        leverage: share of all leverage that they have; compared with n / all it shows how unlike the others they are.
-        cooks_distance: by how much the fit moves without the bot; None where nothing is left to fit to.
+        n: number of its conversations. leverage: their share of total leverage; above their share of conversations,
+            they are unlike the others. cooks_distance: change of the fit without the bot; None if no data would remain.
     """
 
     n: int
@@ -257,7 +261,7 @@ class BotInfluence:
 
 @dataclass(frozen=True, slots=True)
 class ConversationInfluence:
-    """One conversation of a fit: its leverage, 0 to 1, and Cook's distance."""
+    """Influence of a conversation: leverage, 0 to 1, and Cook's distance."""
 
     conversation: str
     bot: str
@@ -270,9 +274,8 @@ class Influence:
     """Influence diagnostics of the fit on all rated conversations.
 
     Attributes:
-        n, coefficients: rows and columns, the intercept's among them.
-        condition: of the standardised features; None where one is a sum of others.
-        bots: by id.
+        n, coefficients: numbers of rows and of columns, including the intercept. condition: condition number of the
+            standardised features; None if they are linearly dependent. bots: influence by bot id.
         conversations: those with the largest Cook's distances.
     """
 
@@ -307,16 +310,15 @@ class Influence:
 def fit_all_bots(
     rated: Design, line: LinearPredictor, folds: Mapping[str, LinearPredictor], centre: np.ndarray, scale: np.ndarray
 ) -> tuple[LinearPredictor, Influence]:
-    """Fit all rated conversations by statsmodels, and return the influence diagnostics.
+    """Fit all rated conversations with statsmodels for influence diagnostics.
 
     Args:
-        line: the same fit by the own solver. It stays where a feature is a sum of others, for there statsmodels shares
-            out the weights in another way than the folds do.
-        folds: by bot the fit without it.
-        centre, scale: (p,) of the features; they are fitted standardised.
+        line: the same fit from this module's solver. It is returned if features are linearly dependent, because
+            statsmodels then distributes the weights differently from the folds. folds: fit without each bot. centre,
+            scale: (p,) for standardising the features.
 
     Returns:
-        The line of the fit, and its diagnostics.
+        The line of the fit, and the diagnostics.
     """
     from statsmodels.regression.linear_model import OLS
 
@@ -324,7 +326,7 @@ def fit_all_bots(
     z = (rated.x[:, used] - centre[used]) / scale[used]
     exog = np.column_stack([np.ones(len(z)), z])
     with warnings.catch_warnings():
-        # That a feature is a sum of others is told by the condition number.
+        # The condition number already reports linear dependence.
         warnings.simplefilter("ignore")
         full_fit = OLS(rated.y, exog).fit()
         influence = full_fit.get_influence()

@@ -1,4 +1,4 @@
-"""Agreement of predictions with people, over bots, conversations and dimensions."""
+"""Agreement of predictions with human ratings, over bots, conversations and dimensions."""
 
 from __future__ import annotations
 
@@ -39,13 +39,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class SignificantPairs:
-    """Pairs of bots whose ratings differ significantly, as `evaluation.analysis.comparisons.compare` says.
+    """Pairs of bots with significantly different ratings.
+
+    The test is that of `evaluation.analysis.comparisons.compare`.
 
     Attributes:
-        pairs: each sorted by name.
-        test: of these differences: the fixed-sample one, or while the study collects the always-valid one; None where
-            nothing was rated.
-        units: within which ratings are not assumed independent: raters, conversations if raters are unnamed, or both.
+        pairs: pairs, each sorted by name. test: the fixed-sample test, or the always-valid one while the study collects
+            data; None without ratings. units: groups of ratings not assumed to be independent: raters, conversations if
+            raters are unnamed, or both.
     """
 
     pairs: frozenset[tuple[str, str]] = frozenset()
@@ -55,12 +56,11 @@ class SignificantPairs:
 
 
 def significant_pairs(human: pd.DataFrame, targets: Sequence[str], ratings: Ratings | None) -> SignificantPairs:
-    """Find the pairs of bots that differ significantly.
+    """Find the pairs of significantly different bots.
 
     Args:
-        human: as of `fit_hybrid`, where `ratings` is not there or lacks a target.
-        targets: dimensions whose mean is compared.
-        ratings: every single rating.
+        human: as for `fit_hybrid`, used if `ratings` is missing or lacks a target. targets: dimensions whose mean is
+            compared. ratings: individual ratings.
     """
     if ratings is None or set(targets) - set(ratings.answers):
         table = human.drop(columns="rater", errors="ignore")
@@ -71,7 +71,7 @@ def significant_pairs(human: pd.DataFrame, targets: Sequence[str], ratings: Rati
 
 
 def units_of(design: Design) -> list[Any] | None:
-    """Return the unit of resampling of each conversation, its participant; None where no participant is known."""
+    """Return each conversation's resampling unit, its participant; None if unknown."""
     if not any(person is not None for person in design.people):
         return None
     return [f"alone {i}" if p is None else f"p {p}" for i, p in enumerate(design.people)]
@@ -85,7 +85,7 @@ def dimensions_of(
     """Correlate the bots' scores with their means of each rating dimension (step 4 of the paper).
 
     Args:
-        dimensions: name to the means; None: those of the ratings as they were given.
+        dimensions: means by name; None: the unadjusted means of the ratings.
     """
     if design is None:
         return {}
@@ -105,7 +105,10 @@ def dimensions_of(
 def dimensions_of_conversations(
     rated: Design | None, predictions: Mapping[str, np.ndarray], names: Sequence[str]
 ) -> dict[str, dict[str, Correlation]]:
-    """Correlate predictions of single conversations with each rating dimension, over all bots and within bots."""
+    """Correlate predictions of conversations with each dimension.
+
+    Correlations are over all bots and within bots.
+    """
     if rated is None or not predictions:
         return {}
     predicted, units = predictions["predicted"], units_of(rated)
@@ -132,11 +135,11 @@ def bot_levels(
 ) -> dict[str, BotLevel]:
     """Correlate predicted with human bot means, with Fisher's intervals.
 
-    Percentiles of resampled bots hold in 88 to 91 % of studies with 6 to 12 bots where they say 95.
+    Nominal 95 % intervals from resampling bots would cover 88 to 91 % with 6 to 12 bots.
 
     Args:
-        null: permutes the bots' means and predicts again; by default the bots of `human` are permuted, which
-            is right where the predictions were not learned from these ratings.
+        null: function that permutes the bots' means and predicts again. By default the bots of `human` are permuted,
+            which is valid if the predictions were not learned from these ratings.
     """
     x, y = np.asarray(predicted, dtype=float), np.asarray(human, dtype=float)
     points: Mapping[str, float | None] = dict.fromkeys(methods)
@@ -151,15 +154,14 @@ def bot_levels(
 
 
 def permuted_lines(factors: Factors, means: Mapping[str, np.ndarray], *, common: bool, seed: int) -> Permuted:
-    """Permute the bots' mean ratings and fit all folds of least squares again.
+    """Permute the bots' mean ratings and refit all least-squares folds.
 
-    Every conversation keeps its features and its distance from its bot's mean; the means change places.
-    Predictions are linear in the ratings, so no permutation needs a fit of its own.
+    Every conversation keeps its features and its deviation from the bot's mean; the means are permuted. Predictions are
+    linear in the ratings, so permutations need no separate fits.
 
     Args:
-        factors: of the rated bots.
-        means: (p,) mean features per bot of the conversations predicted.
-        common: whether all folds share one intercept.
+        factors: factors of the rated bots. means: (p,) mean features of each bot's predicted conversations. common:
+            True if all folds share one intercept.
     """
     indices = [k for k, bot in enumerate(factors.bots) if bot in means]
     if len(indices) < 3:
@@ -172,10 +174,10 @@ def permuted_lines(factors: Factors, means: Mapping[str, np.ndarray], *, common:
 
 
 def pairs_of(predicted: Mapping[str, float], human: Mapping[str, float], significant: SignificantPairs) -> OrderedPairs:
-    """Count the pairs of bots, and those in the right order.
+    """Count the pairs of bots and the correctly ordered ones.
 
     Args:
-        significant: pairs whose ratings differ significantly, and by which test.
+        significant: pairs with significantly different ratings, and the test.
     """
     significant_sets = {frozenset(pair) for pair in significant.pairs}
     counts = {"all": 0, "ordered": 0, "resolvable": 0, "resolvable_ordered": 0}
@@ -192,7 +194,7 @@ def pairs_of(predicted: Mapping[str, float], human: Mapping[str, float], signifi
 def coefficients_of(
     features: Sequence[str], lines: Sequence[LinearPredictor], scale: np.ndarray
 ) -> dict[str, FeatureCoefficient]:
-    """Return the mean and 90 % interval of each weight over the folds that could use the feature."""
+    """Return each weight's mean and 90 % interval over folds with the feature."""
     from scipy import stats
 
     coefficients: dict[str, FeatureCoefficient] = {}
@@ -224,7 +226,7 @@ def coefficients_of(
 def interval_of(
     values: np.ndarray, people: np.ndarray | None, scale: tuple[float, float] | None = None
 ) -> tuple[float, float] | None:
-    """Return the 90 % interval of a mean on this scale; participants are clusters where they are known."""
+    """Return the 90 % interval of a mean, clustered by known participants."""
     groups = None
     if people is not None and any(person is not None for person in people):
         groups = [f"alone {i}" if p is None else f"p {p}" for i, p in enumerate(people)]
@@ -233,11 +235,11 @@ def interval_of(
 
 
 def unseen_interval(x: np.ndarray, draws: np.ndarray, seed: int) -> tuple[float, float] | None:
-    """Return the 90 % interval of the mean prediction of a bot without ratings.
+    """Return the 90 % interval of an unrated bot's mean prediction.
 
     Args:
-        x: (n, p) its conversations, resampled.
-        draws: (B, p + 1) intercept and slopes of fits on resampled bots.
+        x: (n, p) features of its conversations, which are resampled. draws: (B, p + 1) intercept and slopes of fits on
+            resampled bots.
     """
     if not len(draws) or not len(x):
         return None
@@ -252,12 +254,13 @@ def unseen_interval(x: np.ndarray, draws: np.ndarray, seed: int) -> tuple[float,
 def jackknife_interval(
     x: np.ndarray, full_line: LinearPredictor, folds: Sequence[LinearPredictor]
 ) -> tuple[float, float] | None:
-    """Return the 90 % interval of an unrated bot's mean prediction, by a jackknife over the fits without one bot.
+    """Return the 90 % jackknife interval of an unrated bot's mean prediction.
 
-    Efron and Tibshirani (1993), chapter 11; the spread of its own conversations is added.
+    The jackknife is over the fits without one bot (Efron and Tibshirani 1993, chapter 11); the variance between the
+    bot's conversations is added.
 
     Args:
-        x: (n, p) its conversations.
+        x: (n, p) features of its conversations.
     """
     from scipy import stats
 
@@ -273,7 +276,7 @@ def jackknife_interval(
 
 
 def bootstrap_draws(factors: Factors, n: int, seed: int) -> np.ndarray:
-    """Fit to resampled bots n times: (n, p + 1) intercepts and slopes."""
+    """Fit n times on resampled bots: (n, p + 1) intercepts and slopes."""
     rng = np.random.default_rng(seed)
     n_bots = len(factors.bots)
     draws = np.empty((n, factors.n_features + 1))
@@ -289,13 +292,13 @@ def features_by_bot(design: Design) -> dict[str, np.ndarray]:
 
 
 def predict_conversations(fit: KeptFit, table: pd.DataFrame) -> np.ndarray:
-    """Return (c,) predictions of a table's conversations, rated or not; NaN where a feature is undefined.
+    """Return (c,) predictions of a table's conversations; NaN for undefined features.
 
     Args:
         table: `bot` and the fit's features, one row per conversation.
 
     Raises:
-        KeyError: a feature is not among its columns.
+        KeyError: if a feature is not among its columns.
     """
     x = table[list(fit.features)].to_numpy(dtype=float)
     bots = table["bot"].astype(str).to_numpy(dtype=object)
@@ -308,7 +311,7 @@ def predict_conversations(fit: KeptFit, table: pd.DataFrame) -> np.ndarray:
 
 
 def shifted_interval(expected: Mixture | None, predicted: float | None) -> tuple[float, float] | None:
-    """Return the 90 % interval about a prediction, which the common intercept may have moved as a whole."""
+    """Shift a 90 % interval by the offset of the common intercept."""
     if expected is None or predicted is None:
         return None
     low, high = expected.first_interval(0.90)
@@ -317,11 +320,11 @@ def shifted_interval(expected: Mixture | None, predicted: float | None) -> tuple
 
 
 def scored_conversations(fit: KeptFit, design: Design | None, bot: str) -> tuple[np.ndarray, np.ndarray]:
-    """Return the (n,) mask of the conversations that make a bot's score, and their predictions."""
+    """Return the (n,) mask of conversations in a bot's score, and their predictions."""
     if design is None:
         return np.zeros(0, dtype=bool), np.zeros(0)
     rows = design.bots == bot
-    # The score stands next to the human mean of rated conversations, so it is made of the same ones.
+    # The score is compared with the human mean of rated conversations, so it uses the same ones.
     if np.isfinite(design.y[rows]).any():
         rows = rows & np.isfinite(design.y)
     return rows, fit.predict(design.x[rows], bot)

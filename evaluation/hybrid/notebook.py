@@ -34,19 +34,19 @@ def hybrid(
     selfplay: Study | None = None,
     seed: int = 0,
 ) -> HybridResult:
-    """Fit the leave-bot-out hybrid metric to a study's ratings; metrics that it needs are computed.
+    """Fit the leave-bot-out hybrid metric to a study's ratings.
+
+    Required metrics are computed.
 
     Args:
-        target: the question to predict, or several for their mean; None: what bots are ranked by,
-            the one about the whole if there is one.
+        target: question to predict, or several for their mean; None: the question that bots are ranked by, preferably
+            the one about overall quality.
         preset: "paper" (eleven metrics, least squares) or "strong" (three blocks of metrics, Gaussian process).
-        features: columns of metrics that predict; None: the preset's.
-        intercept: "common", or "fold" as in the paper.
-        selfplay: conversations of the bots with themselves, to be predicted too.
-        seed: of bootstrap and permutations.
+        features: metric columns used as features; None: those of the preset. intercept: "common", or "fold" as in the
+            paper. selfplay: self-play of the bots, to be predicted as well. seed: seed of bootstrap and permutations.
 
     Raises:
-        HybridError: without ratings, with fewer than three rated bots, for an unknown preset, column or question.
+        HybridError: if there are no ratings or fewer than three rated bots, or a preset, column or question is unknown.
     """
     chosen = preset_get(preset)
     targets = targets_of(study, target)
@@ -71,7 +71,10 @@ def hybrid(
 
 
 def scored_table(study: Study, fit: KeptFit) -> pd.DataFrame:
-    """Return a study's conversations with a fit's prediction as `hybrid`; metrics it needs are computed."""
+    """Return a study's conversations with a fit's prediction as `hybrid`.
+
+    Required metrics are computed.
+    """
     refuse_retired(fit.preset, fit.identity.version)
     table = feature_table(study, metrics_with(fit.features))
     return table.assign(hybrid=predict_conversations(fit, table))[["conversation", "bot", "hybrid"]]
@@ -124,19 +127,19 @@ def powered(
     *,
     level: float | None = None,
 ) -> PoweredMeans:
-    """Estimate the bots' means from their ratings and a metric of conversations without ratings (PPI++).
+    """Estimate bot means from ratings and a metric of unrated conversations (PPI++).
 
     Args:
-        metric: its name, or a hybrid metric of this study, which predicts each bot by the fit without it.
-        column: which of the metric's quantities, such as "words_user"; None where it has one.
-        target: a question, or several for their mean; None: what bots are ranked by.
-        level: of the intervals. None: .90.
+        metric: name of a metric, or a hybrid metric of this study, which predicts each bot by the fit without it.
+            column: column of the metric, such as "words_user"; None if it has only one. target: question, or several
+            for their mean; None: the question that bots are ranked by. level: confidence level of the intervals; None:
+            .90.
 
     Returns:
-        Means with and without the metric, and what it gains, in a sentence, too.
+        Means with and without the metric, and the gain, also as a sentence.
 
     Raises:
-        ValueError: without ratings, for a question that there is not, or a column that the metric has not.
+        ValueError: if there are no ratings, or the question or column does not exist.
     """
     level = interval_level(check_level(level))
     ratings = rated(study)

@@ -1,28 +1,26 @@
-"""Rater effects and noise of mean ratings, estimated before a fit.
+"""Rater effects and noise of mean ratings.
 
-Rater effects and noise are estimated from the bots of a fold alone. Rater effects are random effects together with
-fixed bot effects (Henderson's mixed model equations), their variance by moments (Searle, Casella and McCulloch
-1992, ch. 3), so that a rater with few ratings is hardly moved and what differs between bots is never taken for a
-rater's habit.
+Both are estimated before a fit, from the bots of a fold only. Rater effects are random, bot effects fixed (Henderson's
+mixed model equations); the variance is estimated by moments (Searle, Casella and McCulloch 1992, ch. 3). Effects of
+raters with few ratings are therefore shrunk strongly, and differences between bots are never attributed to raters.
 
-Bots' mean ratings less the effects of their raters, with the covariance of these means. Equation (1) of the preset
-`strong`, version 3. A rating is taken to be bot + rater u + conversation c + e, with Var(u) = tau², Var(c) = omega²
-and Var(e) = sigma². tau² and omega² + sigma² come from the restricted likelihood of raters, as in every comparison
-of two bots (`evaluation.stats.gls`); omega² is what the intraclass correlation of ratings of one conversation, less
-their raters' effects, makes of their sum. Raters' effects are best linear unbiased predictions with fixed bot
-effects (Henderson 1975):
+Adjusted bot means are mean ratings minus rater effects (equation (1) of the preset `strong`, version 3). The model of a
+rating is bot + rater u + conversation c + e, with Var(u) = tau², Var(c) = omega² and Var(e) = sigma². tau² and omega² +
+sigma² come from the restricted likelihood of raters, as in every comparison of two bots (`evaluation.stats.gls`);
+omega² is that sum times the intraclass correlation of ratings of one conversation, adjusted for rater effects. Rater
+effects are best linear unbiased predictions with fixed bot effects (Henderson 1975):
 
     b = L⁺ (Xᵀy − T C Zᵀy),  u = C (Zᵀy − Tᵀ b),  C = diag(1 / (m_g + (omega² + sigma²) / tau²)),  L = Xᵀ X − T C Tᵀ
 
-with X the bots' columns, Z the raters', T = XᵀZ the numbers of ratings and m_g those of a rater. The adjusted mean
-of a bot is that of its conversations' means of y − u. It is linear in the ratings, m = A y, so that
+where X and Z are the indicator columns of bots and raters, T = XᵀZ contains the numbers of ratings, and m_g is the
+number of a rater. A bot's adjusted mean averages its conversations' means of y − u. It is linear in the ratings, m = A
+y, so that
 
     Cov(m) = tau² A Z Zᵀ Aᵀ + omega² A Z_c Z_cᵀ Aᵀ + sigma² A Aᵀ,  A = P − H Zᵀ + F Xᵀ,
     H = P Z C + F T C,  F = P Z C Tᵀ L⁺
 
-with P the averaging. Nothing here is larger than bots times raters or bots times conversations. Raters without a
-name have no effect, and where none has one, Cov(m) is diagonal: s² / n_eff with n_eff = n / (1 + (k − 1) ICC) for k
-ratings of each conversation.
+where P averages. No matrix is larger than bots × raters or bots × conversations. Unnamed raters have no effect; if all
+are unnamed, Cov(m) is diagonal: s² / n_eff with n_eff = n / (1 + (k − 1) ICC) for k ratings of each conversation.
 """
 
 from __future__ import annotations
@@ -41,15 +39,11 @@ MOST_RATINGS = 5
 
 @dataclass(frozen=True, slots=True)
 class RatingNoise:
-    """Every single rating of the conversations of a design, by number.
+    """Individual ratings of a design's conversations, as arrays of codes.
 
     Attributes:
-        value: (R,) the target as this rater gave it.
-        row: (R,) the conversation's row in the design.
-        bot: (R,) number of its bot.
-        rater: (R,) number of its rater, −1 where unknown.
-        n_rows: conversations in all.
-        n_bots: bots in all.
+        value: (R,) target value from this rater. row: (R,) row of the conversation in the design. bot: (R,) bot codes.
+            rater: (R,) rater codes, −1 if unknown. n_rows: number of conversations. n_bots: number of bots.
     """
 
     value: np.ndarray
@@ -63,7 +57,7 @@ class RatingNoise:
     def match(
         cls, ratings: Ratings | None, targets: Sequence[str], ids: np.ndarray, bots: np.ndarray, y: np.ndarray
     ) -> RatingNoise:
-        """Match the ratings with the rows, bots and raters of a design.
+        """Match ratings with a design's rows, bots and raters.
 
         Args:
             ratings: None if the raters are unknown: each conversation's target then counts as one rating.
@@ -79,7 +73,7 @@ class RatingNoise:
         place = pd.Series(np.arange(n_rows), index=ids)
         row = pd.Series(ratings.conversation).map(place).to_numpy(dtype=float)
         value = ratings.values(targets)
-        # Numbers by hash are the order of first appearance, −1 where there is no name.
+        # factorize assigns codes in order of first appearance, −1 without a name.
         rater = pd.factorize(ratings.rater)[0]
         keep = np.isfinite(row) & np.isfinite(value)
         row = row[keep].astype(int)
@@ -91,10 +85,12 @@ class RatingNoise:
         return np.clip(np.bincount(self.row, minlength=self.n_rows), 1, MOST_RATINGS)
 
     def reliability(self, bots: np.ndarray) -> float:
-        """Return the intraclass correlation of two ratings of one conversation within these bots; 0 if unknown.
+        """Return the intraclass correlation of ratings of one conversation.
+
+        It is computed within these bots and 0 if unknown.
 
         Args:
-            bots: (K,) which bots take part.
+            bots: (K,) mask of the bots to include.
         """
         keep = bots[self.bot]
         value, row, bot = self.value[keep], self.row[keep], self.bot[keep]
@@ -117,7 +113,9 @@ class RatingNoise:
         return true / (true + within) if true + within > 0 else 0.0
 
     def precision(self, bots: np.ndarray) -> np.ndarray:
-        """Return (`MOST_RATINGS` + 1,) weights of a conversation by its number of ratings; 1 for one rating.
+        """Return conversation weights by number of ratings, (`MOST_RATINGS` + 1,).
+
+        The weight for one rating is 1.
 
         The variance of the mean of m ratings is proportional to ρ + (1 − ρ) / m (Spearman-Brown).
         """
@@ -125,9 +123,9 @@ class RatingNoise:
         return m / (1.0 + (m - 1.0) * self.reliability(bots))
 
     def rater_effects(self, bots: np.ndarray) -> np.ndarray:
-        """Return by how much the raters of each conversation rate above others, (n,), learned from these bots.
+        """Return each conversation's mean rater effect, (n,), estimated on these bots.
 
-        It is 0 where the raters are unknown or did not rate these bots.
+        It is 0 if the raters are unknown or did not rate these bots.
         """
         moved = np.zeros(self.n_rows)
         number = np.bincount(self.row, minlength=self.n_rows)
@@ -146,7 +144,10 @@ class RatingNoise:
 
 
 def _random_effects(value: np.ndarray, bot: np.ndarray, rater: np.ndarray, n_bots: int, n_raters: int) -> np.ndarray:
-    """Return (n_raters,) best linear unbiased predictions of the raters' effects together with fixed bot effects."""
+    """Return (n_raters,) best linear unbiased predictions of rater effects.
+
+    Bot effects are fixed.
+    """
     zero = np.zeros(n_raters)
     number = np.bincount(rater, minlength=n_raters).astype(float)
     is_active = number > 0
@@ -183,15 +184,13 @@ _MOST_SHARE = 0.999
 
 @dataclass(frozen=True, slots=True)
 class AdjustedMeans:
-    """Means of some bots, less the effects of the raters.
+    """Bot means adjusted for rater effects.
 
     Attributes:
-        rows: (n,) each conversation's mean rating, of these bots less the effects of its raters.
-        mean: (K,) of the bots.
-        covariance: (K, K) of them.
-        df: (K,) Satterthwaite's degrees of freedom of their variances.
-        variance: s² = omega² + sigma², of a rating within bots and raters; 0 where no rating of a bot differs from
-            another.
+        rows: (n,) mean rating of each conversation, adjusted for rater effects if its bot is included. mean: (K,) bot
+            means. covariance: (K, K) covariance of the means. df: (K,) Satterthwaite's degrees of freedom of their
+            variances. variance: s² = omega² + sigma², variance of a rating within bots and raters; 0 if ratings do not
+            vary within bots.
     """
 
     rows: np.ndarray
@@ -203,7 +202,7 @@ class AdjustedMeans:
 
 @dataclass(frozen=True, slots=True)
 class _Raters:
-    """The raters of some ratings, whose bots are numbered 0 … K − 1.
+    """Raters of ratings with bot codes 0 … K − 1.
 
     Attributes:
         table: (K, G) ratings that each rater gave to each bot, T.
@@ -224,12 +223,11 @@ class _Raters:
 
 
 def adjusted_means(y: np.ndarray, codes: np.ndarray, ratings: RatingNoise, members: np.ndarray) -> AdjustedMeans:
-    """Return the adjusted means of those bots that take part, learned from their ratings alone.
+    """Return the adjusted means of selected bots, using their ratings only.
 
     Args:
-        y: (n,) mean rating of each conversation; codes: (n,) number of its bot.
-        ratings: of these conversations.
-        members: (K',) which bots take part.
+        y: (n,) mean rating of each conversation; codes: (n,) bot codes. ratings: ratings of these conversations.
+            members: (K',) selected bots.
     """
     indices = np.flatnonzero(members)
     place = np.full(len(members), -1)
@@ -255,7 +253,7 @@ def adjusted_means(y: np.ndarray, codes: np.ndarray, ratings: RatingNoise, membe
     error = raters.error if raters.spread > 0 else pooled
     icc = _icc(ratings, keep, less, members)
     parts = _parts(raters, row, bot, known, number.reshape(-1), n_rows)
-    # A conversation without a rating of its own counts as one rating by an unknown rater.
+    # A conversation without individual ratings counts as one rating by an unknown rater.
     unrated = np.diag(np.bincount(of_row[n_given[rows] == 0], minlength=len(indices)) / n_rows**2)
     between, together, alike = (part + unrated for part in parts)
     covariance = raters.spread * between + error * (icc * together + (1 - icc) * alike)
@@ -265,7 +263,7 @@ def adjusted_means(y: np.ndarray, codes: np.ndarray, ratings: RatingNoise, membe
 
 
 def _raters(value: np.ndarray, bot: np.ndarray, rater: np.ndarray, n_bots: int, n_raters: int) -> _Raters:
-    """Return the raters' effects together with those of bots, with their variances by restricted maximum likelihood."""
+    """Estimate rater effects and variances by restricted maximum likelihood."""
     table = np.zeros((n_bots, n_raters))
     np.add.at(table, (bot, rater), 1.0)
     bots, place = np.unique(bot, return_inverse=True)
@@ -296,7 +294,7 @@ def _raters(value: np.ndarray, bot: np.ndarray, rater: np.ndarray, n_bots: int, 
 
 
 def _groups(table: np.ndarray) -> int:
-    """Return into how many groups bots and raters fall of which no rater of one rated a bot of another."""
+    """Count the connected components of the graph of bots and raters."""
     from scipy.sparse import bmat, csr_matrix
     from scipy.sparse.csgraph import connected_components
 
@@ -305,7 +303,7 @@ def _groups(table: np.ndarray) -> int:
 
 
 def _icc(ratings: RatingNoise, keep: np.ndarray, less: np.ndarray, members: np.ndarray) -> float:
-    """Return the intraclass correlation of two ratings of one conversation, less their raters' effects."""
+    """Return the intraclass correlation within conversations, adjusted for raters."""
     value = ratings.value.copy()
     value[keep] = less
     return replace(ratings, value=value).reliability(members)
@@ -325,8 +323,8 @@ def _parts(
     """Return A Z Zᵀ Aᵀ, A Z_c Z_cᵀ Aᵀ and A Aᵀ, (K, K) each.
 
     Args:
-        row, bot: (R,) of the ratings; known: (R,) which have a rater with a name; rater: their numbers.
-        n_rows: (K,) conversations of each bot.
+        row, bot: (R,) codes of the ratings; known: (R,) mask of ratings with a named rater; rater: codes of these
+            raters. n_rows: (K,) number of conversations of each bot.
     """
     rows, place, n_each = np.unique(row, return_inverse=True, return_counts=True)
     place = place.reshape(-1)
@@ -355,16 +353,17 @@ def _parts(
 
 
 def _freedom(variances: np.ndarray, shares: np.ndarray, raters: _Raters, free: float) -> np.ndarray:
-    """Return (K,) Satterthwaite's degrees of freedom, by the mean squares between raters and within them.
+    """Return (K,) Satterthwaite's degrees of freedom.
+
+    They follow from the mean squares between and within raters.
 
     Args:
-        shares: (K,) of tau² in each variance.
-        free: degrees of freedom where raters do not differ.
+        shares: (K,) share of tau² in each variance. free: degrees of freedom if raters do not differ.
     """
     if not raters.spread > 0:
         return np.full(len(variances), max(free, 1.0))
     df_between, df_within = (max(df, 1.0) for df in raters.df)
-    # Between raters the mean square is about size · tau² + error.
+    # The expected mean square between raters is about size · tau² + error.
     size = float(raters.table.sum()) / raters.table.shape[1]
     between = size * raters.spread + raters.error
     of_between = shares / size * between

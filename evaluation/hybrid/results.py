@@ -1,4 +1,7 @@
-"""Results of a hybrid fit: `HybridResult`, and `KeptFit`, which predicts without the data it came from."""
+"""Results of a hybrid fit, and stored fits.
+
+`KeptFit` predicts without the data it was fitted to.
+"""
 
 from __future__ import annotations
 
@@ -39,12 +42,12 @@ FORMAT = "confab-hybrid-fit-1"
 
 @dataclass(frozen=True, slots=True)
 class FeatureCoefficient:
-    """A feature's weight over the folds.
+    """Weight of a feature over the folds.
 
     Attributes:
         mean: per unit of the feature; None if the feature was constant in every fold.
-        low, high: 90 % interval of the mean over the folds. The folds share most of their data, so it shows
-            how stable the weight is, not how well it is known.
+        low, high: 90 % interval of the mean over the folds. The folds share most of their data, so it shows the
+            stability of the weight, not its uncertainty.
         scaled_mean, scaled_low, scaled_high: the same per standard deviation of the feature.
     """
 
@@ -68,26 +71,21 @@ class FeatureCoefficient:
 
 @dataclass(frozen=True, slots=True)
 class BotResult:
-    """One bot.
+    """Result for one bot.
 
     Attributes:
-        human_mean: mean rating of its rated conversations; None if there are none.
-        predicted: mean prediction of its human conversations by the fit without it.
-        predicted_selfplay: the same of its conversations with itself.
-        n: rated conversations.
-        n_selfplay: self-play conversations predicted.
-        human_interval: 90 % of the human mean, participants or conversations resampled.
-        predicted_interval, selfplay_interval: 90 %. Of a fit with blocks (`strong`), of the bot's true mean. Of another
-            one, of the mean prediction itself, were other conversations drawn, for a bot without ratings other bots
-            too: it does not say how far people's mean is from it. `expected` does.
-        reasons: why some of it is missing.
-        adjusted_mean: `human_mean` less the effects of its raters, where the fit predicts that; adjusted_interval: 95
-            % of it.
-        expected: where its mean is expected, by the fold's own intercept, and expected_selfplay from self-play;
-            where the fit knows. A fit without blocks knows it by the errors of the other bots, of rated bots.
-        combined: its ratings and its prediction together, where the fit knows where its mean is expected.
-        rank, rank_selfplay: its place by the predictions among all bots predicted, 1 is best, of a fit to another
-            study, whose values are withheld.
+        human_mean: mean rating of its rated conversations; None if there are none. predicted: mean prediction of its
+            human conversations by the fit without it. predicted_selfplay: the same for its self-play. n: number of
+            rated conversations. n_selfplay: number of predicted self-play conversations. human_interval: 90 % interval
+            of the human mean, resampling participants or conversations. predicted_interval, selfplay_interval: 90 %
+            intervals. For a fit with blocks (`strong`), they refer to the bot's true mean. For other fits, they refer
+            to the mean prediction under resampling of conversations (and of bots, for an unrated bot) and do not state
+            the distance from the human mean; `expected` does. reasons: reasons for missing values. adjusted_mean:
+            `human_mean` minus rater effects, if that is what the fit predicts; adjusted_interval: its 95 % interval.
+            expected, expected_selfplay: expected mean by the fold's own intercept, from human conversations and from
+            self-play, if available. A fit without blocks derives it from the errors of the other rated bots. combined:
+            combination of ratings and prediction, if there is an expected mean. rank, rank_selfplay: rank among all
+            predicted bots, 1 for the best, for a fit to another study, whose values are withheld.
     """
 
     human_mean: float | None
@@ -169,12 +167,11 @@ class SelfPlayPrediction:
 
     Attributes:
         n_bots: bots with both.
-        influence: by bot, r over the other bots minus r over all.
-        baselines: trivial predictors, fitted on conversations with people and applied to self-play.
-        shifts: by block of a Gaussian process, the distance of self-play from conversations with people.
-        values: accuracy of the predicted values, by the fold's own intercept; where the fit has intervals.
-        rivals: the fit on self-play compared with rivals that are fitted on conversations with people.
-        added: variance that errors on self-play add to what a Gaussian process states; None where too few were seen.
+        influence: by bot, r over the other bots minus r over all. baselines: trivial predictors, fitted on
+            conversations with people and applied to self-play. shifts: distance of self-play from conversations with
+            people, by block of a Gaussian process. values: accuracy of the predicted values with the fold's own
+            intercept, if the fit has intervals. rivals: comparison of the fit on self-play with rivals fitted on
+            conversations with people. added: additional variance due to errors on self-play; None with too few bots.
     """
 
     n_bots: int
@@ -190,24 +187,19 @@ class SelfPlayPrediction:
 
 @dataclass(frozen=True, slots=True)
 class KeptFit:
-    """A fit that can be applied without its data, to a study or a self-play run.
+    """Stored fit that can be applied to a study or run without its data.
 
     Attributes:
         identity: preset, features, targets, intercept and the metrics' identities, if given.
-        centre: (p,) mean of the features over all conversations fitted.
-        target_mean: mean rating over the same.
-        whole: the line of all rated bots.
-        folds: for each rated bot the line of the others.
-        draws: (B, p + 1) intercept and slopes of resampled bots, for intervals; none for a ridge, whose
-            folds serve as a jackknife.
-        commons: for each rated bot the line of the others with the level of all bots, where the common intercept
-            is not that of centred features.
-        means: of a Gaussian process, what its intervals are made of.
-        scale_range: lowest and highest value of the targets' scale; None where it is not known.
-        study: key of the study that it was fitted to; empty where it is not known.
-        ratings: digest of the ratings that it was fitted to (`Design.digest`); empty in fits kept by earlier versions.
-        rivals: the lengths as they were fitted to the same ratings; None in fits kept by earlier versions.
-        instrument: by target its title, scale, labels and direction; without those whose scale is not known.
+        centre: (p,) mean of the features over all fitted conversations. target_mean: mean rating over the same. whole:
+            line of all rated bots. folds: for each rated bot, the line of the others. draws: (B, p + 1) intercept and
+            slopes of resampled bots, for intervals; empty for a ridge, whose folds serve as a jackknife. commons: for
+            each rated bot, the line of the others with the level of all bots, if the common intercept is not that of
+            centred features. means: basis of the intervals of a Gaussian process. scale_range: lowest and highest value
+            of the targets' scale; None if unknown. study: key of the fitted study; empty if unknown. ratings: digest of
+            the fitted ratings (`Design.digest`); empty in fits stored by earlier versions. rivals: rivals fitted to the
+            same ratings; None in fits stored by earlier versions. instrument: title, scale, labels and direction of
+            each target with a known scale.
     """
 
     identity: Identity
@@ -231,13 +223,13 @@ class KeptFit:
 
     @property
     def shown_features(self) -> list[str]:
-        """The features, each block of embeddings named once."""
+        """Features, with each block of embeddings named once."""
         return shown_names(self.features)
 
     def predict(self, x: np.ndarray, bot: str) -> np.ndarray:
-        """Predict the (n,) ratings of one bot's conversations from their (n, p) features.
+        """Predict (n,) ratings of a bot's conversations from (n, p) features.
 
-        A bot that the fit has seen is predicted by the fold that has not seen it.
+        A bot that was part of the fit is predicted by the fold without it.
         """
         line = self.folds.get(bot)
         if line is None:
@@ -277,7 +269,7 @@ class KeptFit:
         """Read the output of `to_json`.
 
         Raises:
-            HybridError: for anything else.
+            HybridError: if the values are invalid.
         """
         if not isinstance(value, Mapping) or value.get("format") != FORMAT:
             found_format = value.get("format") if isinstance(value, Mapping) else type(value).__name__
@@ -314,15 +306,15 @@ class KeptFit:
         return fit
 
     def save(self, path: str | Path) -> None:
-        """Write it as JSON."""
+        """Write the fit to a JSON file."""
         Path(path).write_text(json.dumps(self.to_json(), allow_nan=False) + "\n", encoding="utf-8")
 
     @classmethod
     def load(cls, path: str | Path) -> KeptFit:
-        """Read a file that `save` wrote.
+        """Read a file written by `save`.
 
         Raises:
-            HybridError: if the file is none.
+            HybridError: if the file is not a fit.
         """
         try:
             return cls.from_json(json.loads(Path(path).read_text(encoding="utf-8")))
@@ -332,12 +324,12 @@ class KeptFit:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class HybridResult:
-    """Fit, and its accuracy for bots that it was not fitted to.
+    """Fit with its accuracy for left-out bots.
 
-    `to_json()` is the document that `manage.py fit_hybrid --json` prints. Undefined is None, with a reason
-    next to it. `bot_level` and `baselines` are by the fit's own intercept. What ends in `_selfplay` tells the
-    same of the scores from self-play; `dimensions` correlates both scores with every rating dimension over
-    bots, `dimensions_conversation_level` the predictions of single conversations.
+    `to_json()` is the document printed by `manage.py fit_hybrid --json`. Undefined values are None, with a reason.
+    `bot_level` and `baselines` use the fit's own intercept. Fields ending in `_selfplay` describe scores from
+    self-play. `dimensions` correlates both scores with every rating dimension over bots,
+    `dimensions_conversation_level` the predictions of single conversations.
     """
 
     fit: KeptFit
@@ -368,7 +360,7 @@ class HybridResult:
     """Of a fit by least squares, which bots and conversations carry it."""
 
     def summary(self) -> str:
-        """Return the numbers, the cautions and what they support as lines of text, for a terminal or a notebook."""
+        """Return numbers, cautions and conclusions as lines of text."""
         return summary_of(self.to_json())
 
     def __repr__(self) -> str:
@@ -380,15 +372,15 @@ class HybridResult:
         )
 
     def plot(self, source: Literal["conversations", "selfplay"] = "conversations") -> Plot:
-        """Draw predicted against human means over bots; a notebook shows what comes back.
+        """Draw predicted against human means over bots; notebooks display the result.
 
         Args:
-            source: predict from conversations with people, or of the bots with themselves.
+            source: basis of the predictions: conversations with people, or self-play.
         """
         return predictions_plot(self.to_json(), source)
 
     def plot_weights(self) -> Plot:
-        """Draw what each feature weighs, per standard deviation, with its interval over the folds."""
+        """Draw each feature's weight per standard deviation, with its interval."""
         return weights_plot(self.to_json())
 
     def to_json(self) -> dict[str, Any]:

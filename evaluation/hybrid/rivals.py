@@ -1,7 +1,9 @@
-"""Rivals of a hybrid fit: the lengths of conversations, fitted by the same Gaussian process on the same folds.
+"""Rivals of a hybrid fit, which predict from conversation lengths.
 
-A fit beats a rival where the 95 % interval of the ratio of their errors, paired by bot, lies below 1.
-`docs/research/lengths.md` has the reasons, and how often that is right and wrong in simulated studies.
+They use the same Gaussian process and the same folds.
+
+A fit beats a rival if the 95 % interval of the ratio of their errors, paired by bot, is below 1.
+`docs/research/lengths.md` gives the reasons and the error rates in simulated studies.
 """
 
 from __future__ import annotations
@@ -35,7 +37,9 @@ LOST_DEGREES = 3
 
 @dataclass(frozen=True, slots=True)
 class ErrorRatio:
-    """Root mean square error of a fit over that of a rival, paired by bot; below 1 the fit is better.
+    """Ratio of root mean square errors of a fit and a rival.
+
+    Errors are paired by bot; below 1 the fit is better.
 
     Attributes:
         low, high: 95 % interval of Pitman and Morgan; None for fewer than five bots.
@@ -47,7 +51,7 @@ class ErrorRatio:
 
     @property
     def is_better(self) -> bool | None:
-        """True if the whole interval is below 1, False if above; None: it is not known which errs less."""
+        """True if the interval is below 1, False if above; otherwise None."""
         if self.low is None or self.high is None or self.low <= 1 <= self.high:
             return None
         return self.high < 1
@@ -58,12 +62,11 @@ class ErrorRatio:
 
 @dataclass(frozen=True, slots=True)
 class Rival:
-    """A rival's accuracy over bots, each predicted without its own ratings.
+    """Accuracy of a rival over bots, each predicted without its ratings.
 
     Attributes:
-        r: Pearson's r with the human means, one intercept for all folds; None where undefined.
-        q2, mae: by the intercept of each fold.
-        ratio: errors of the fit over those of this rival.
+        r: Pearson's r with the human means, one intercept for all folds; None if undefined. q2, mae: with the intercept
+            of each fold. ratio: errors of the fit divided by those of this rival.
     """
 
     r: float | None
@@ -76,9 +79,11 @@ class Rival:
 
 
 def error_ratio(predicted: np.ndarray, rival: np.ndarray, human: np.ndarray) -> ErrorRatio:
-    """Compare the errors of two predictions of the same (K,) means, both with mean 0.
+    """Compare the errors of two predictions of the same (K,) means.
 
-    The interval holds the ratios λ for which e − λf and e + λf are uncorrelated by Student's t (Pitman 1939, Morgan
+    Both errors have mean 0.
+
+    The interval contains the ratios λ for which e − λf and e + λf are uncorrelated by Student's t (Pitman 1939, Morgan
     1939), e and f being the errors of the fit and of the rival.
     """
     from scipy import stats
@@ -102,16 +107,15 @@ def error_ratio(predicted: np.ndarray, rival: np.ndarray, human: np.ndarray) -> 
 def rival_folds(
     rated: Design, means: FoldMeans | None, groups: Sequence[str] = (), selfplay: Design | None = None
 ) -> dict[str, tuple[FoldMeans, dict[str, np.ndarray]]]:
-    """Return by rival its process without each bot, and the mean features to predict each bot from.
+    """Return each rival's leave-one-out processes and mean features by bot.
 
-    A rival is left out where a column or the noise of the ratings is unknown.
+    A rival is omitted if a column or the noise of the ratings is unknown.
 
     Args:
         rated: rated conversations, with the targets that the fit is compared with.
-        means: the ratings' means and noise in each fold, where the fit has them; None: as if each conversation had
-            one rating, by a person of its own.
-        groups: names of the 0/1 columns of the bots' groups, if there are any.
-        selfplay: self-play to predict from, in place of the rated conversations.
+        means: means and noise of the ratings in each fold, if the fit has them; None: assume one rating per
+            conversation, each by a different rater. groups: names of the 0/1 columns of the bots' groups, if any.
+            selfplay: self-play to predict from, instead of the rated conversations.
     """
     names, codes = np.unique(rated.bots.astype(str), return_inverse=True)
     if len(names) < FEWEST_BOTS_COMPARED:
@@ -128,7 +132,7 @@ def rival_folds(
         points = x if selfplay is None else column_means(selfplay, parts)
         blocks: dict[str, tuple[int, ...]] = {part: (k,) for k, part in enumerate(parts)}
         if name == "group":
-            # Its columns mean nothing one by one, and self-play is of the same bots.
+            # Its columns have no individual meaning, and self-play has the same bots.
             blocks = {name: tuple(range(len(parts)))}
             points = x if selfplay is None else {bot: x[bot] for bot in selfplay.bots.astype(str) if bot in x}
         if len(x) == len(names):
@@ -137,7 +141,10 @@ def rival_folds(
 
 
 def _with_features(means: FoldMeans, x: Mapping[str, np.ndarray], blocks: Mapping[str, tuple[int, ...]]) -> FoldMeans:
-    """Return the same ratings with other features; kernels have the same trace whatever the unit of a column."""
+    """Return the same ratings with other features.
+
+    Kernels have the same trace whatever the unit of a column.
+    """
 
     def replace_features(bot_means: BotFeatureMeans) -> BotFeatureMeans:
         features = np.stack([x[bot] for bot in bot_means.bots])
@@ -150,11 +157,11 @@ def _with_features(means: FoldMeans, x: Mapping[str, np.ndarray], blocks: Mappin
 
 @dataclass(frozen=True, slots=True)
 class KeptRivals:
-    """Rivals as they were fitted, for comparison where their fit is applied.
+    """Stored rivals, for comparisons when their fit is applied.
 
     Attributes:
-        means: of the ratings fitted to; None: those of the fit itself.
-        x: rival to bot to its mean columns; a rival by groups of bots is not kept, as groups belong to their study.
+        means: means of the fitted ratings; None: those of the fit itself. x: mean columns by rival and bot; rivals with
+            groups of bots are not stored, because groups belong to one study.
     """
 
     means: FoldMeans | None
@@ -164,7 +171,7 @@ class KeptRivals:
     def from_folds(
         cls, folds: Mapping[str, tuple[FoldMeans, Mapping[str, np.ndarray]]], means: FoldMeans | None
     ) -> KeptRivals | None:
-        """Keep rivals, as of `rival_folds`; None without any."""
+        """Make stored rivals from the output of `rival_folds`; None without any."""
         features = {
             name: dict(zip(fitted.all_bots.bots, fitted.all_bots.x, strict=True))
             for name, (fitted, _points) in folds.items()
@@ -181,10 +188,10 @@ class KeptRivals:
         return cls(means_kept, features)
 
     def folds_for(self, means: FoldMeans | None, design: Design) -> dict[str, tuple[FoldMeans, dict[str, np.ndarray]]]:
-        """Return the same as `rival_folds`, to predict the bots of other conversations that the fit has seen.
+        """Return the output of `rival_folds` for other conversations of the fitted bots.
 
         Args:
-            means: of the fit that the rivals were kept with.
+            means: means of the fit that the rivals belong to.
         """
         base = self.means or means
         if base is None:
@@ -224,8 +231,7 @@ def compare_rivals(
     """Compare each rival with a fit, over the bots that both predict.
 
     Args:
-        folds: as of `rival_folds`.
-        predicted: by the fit, with the intercept of each fold.
+        folds: output of `rival_folds`. predicted: predictions of the fit, with the intercept of each fold.
     """
     rivals = {}
     for name, (means, points) in folds.items():

@@ -1,6 +1,6 @@
 """Summary of a fit: its lines of text and its drawings.
 
-Both are made of the document of the fit (`HybridResult.to_json`); the lines follow statsmodels' `summary()`.
+Both are rendered from the fit's document (`HybridResult.to_json`); the lines follow statsmodels' `summary()`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ LEVEL_OF = {"conversations": "bot_level", "selfplay": "bot_level_selfplay"}
 
 
 def points_of(result: Mapping[str, Any], source: str) -> list[ScatterPoint]:
-    """Return the bots that are predicted from `source`, best rated first, those without ratings last.
+    """Return the predicted bots, highest rated first, unrated ones last.
 
     Args:
         result: the document of a fit.
@@ -56,12 +56,12 @@ def points_of(result: Mapping[str, Any], source: str) -> list[ScatterPoint]:
 
 
 def ranks_only(result: Mapping[str, Any]) -> bool:
-    """Return True if the bots have ranks and no values, because the fit is of another study."""
+    """Return True if bots have only ranks, because the fit is of another study."""
     return any("rank" in row for row in result["bots"].values())
 
 
 def _points_of_ranks(result: Mapping[str, Any], source: str) -> list[ScatterPoint]:
-    """Return the rated bots by their places among each other: by people, and by the predictions. 1 is best."""
+    """Return the rated bots' ranks by ratings and by predictions, 1 for the best."""
     key = RANKS[source]
     rated = {
         bot: (mean, row[key])
@@ -91,16 +91,16 @@ def _points_of_ranks(result: Mapping[str, Any], source: str) -> list[ScatterPoin
 
 
 def human_mean(row: Mapping[str, Any]) -> float | None:
-    """Return the mean that a bot's prediction is compared with, less its raters' effects where the fit has them."""
+    """Return the human mean to compare with, adjusted for raters if available."""
     adjusted: float | None = row.get("adjusted_mean", row["human_mean"])
     return adjusted
 
 
 def _predicted_span(row: Mapping[str, Any], source: str) -> tuple[float, float] | None:
-    """Return the 90 % interval of the bot's true mean about a prediction; None of a fit that states none.
+    """Return the 90 % interval of the bot's true mean; None if the fit has none.
 
-    Those fits state one of the mean prediction itself, which would look like it: of a bot without ratings alone it is
-    shown, and named.
+    Such fits have an interval of the mean prediction instead, which could be mistaken for it; it is shown only for
+    unrated bots, with its name.
     """
     expected = row if source == "predicted" else row.get("selfplay") or {}
     if human_mean(row) is not None and not expected.get("interval95"):
@@ -109,8 +109,8 @@ def _predicted_span(row: Mapping[str, Any], source: str) -> tuple[float, float] 
 
 
 def _human_span(row: Mapping[str, Any]) -> tuple[float, float] | None:
-    """Return the 90 % interval of that mean, from the 95 % interval of its normal distribution in the document."""
-    # Fits of earlier versions have this interval next to the combined mean alone.
+    """Return the 90 % interval of that mean, from the document's 95 % interval."""
+    # Fits of earlier versions have this interval only with the combined mean.
     ends = row.get("adjusted_ci95") or (row.get("combined") or {}).get("ratings_ci95")
     if not ends or row.get("adjusted_mean") is None:
         return _pair(row.get("human_ci90"))
@@ -123,7 +123,7 @@ WEIGHT_UNIT = "Points of the rating per standard deviation of the feature"
 
 
 def weights_of(result: Mapping[str, Any]) -> list[Weight]:
-    """Return the features' weights per standard deviation, largest first, titled by their names."""
+    """Return the features' titled weights per standard deviation, largest first."""
     weights = [
         Weight(name, coefficient["scaled_mean"], *(coefficient.get("scaled_ci90") or (None, None)))
         for name, coefficient in result["coefficients"].items()
@@ -133,14 +133,14 @@ def weights_of(result: Mapping[str, Any]) -> list[Weight]:
 
 
 def predictions_plot(result: Mapping[str, Any], source: str = "conversations") -> Plot:
-    """Draw predicted against human means, a point for each rated bot.
+    """Draw predicted against human means, one point per rated bot.
 
     Args:
         result: the document of a fit.
         source: `conversations` (with people) or `selfplay`.
 
     Raises:
-        ValueError: for another source, or one that the fit has no prediction from.
+        ValueError: if the source is unknown or the fit has no prediction from it.
     """
     if source not in SOURCES:
         raise ValueError(f"source is {quote(source)}; it must be one of {', '.join(SOURCES)}")
@@ -169,7 +169,7 @@ def weights_plot(result: Mapping[str, Any]) -> Plot:
     """Draw the features' weights per standard deviation with their intervals over the folds.
 
     Raises:
-        ValueError: where no feature has a weight.
+        ValueError: if no feature has a weight.
     """
     weights = weights_of(result)
     if not weights:
@@ -206,7 +206,7 @@ STANDINGS = {
 
 
 def summary_of(result: Mapping[str, Any]) -> str:
-    """Return the numbers of a fit, its cautions, its findings and what they support, line by line.
+    """Return a fit's numbers, cautions, findings and conclusions as lines.
 
     Args:
         result: the document of a fit (`HybridResult.to_json`).
@@ -243,7 +243,7 @@ def summary_of(result: Mapping[str, Any]) -> str:
 
 
 def _held_against(result: Mapping[str, Any]) -> list[str]:
-    """Name the ratings that a kept fit is compared with; nothing where they are its own."""
+    """Name the ratings that a stored fit is compared with; empty if its own."""
     if result.get("held_against") != "given":
         return []
     return [
@@ -253,7 +253,10 @@ def _held_against(result: Mapping[str, Any]) -> list[str]:
 
 
 def _levels(result: Mapping[str, Any]) -> list[str]:
-    """Return a line for each correlation; none over few bots, where any order can look like a line."""
+    """Return a line for each correlation.
+
+    With few bots there is none over bots, because any order can look linear.
+    """
     lines = []
     for level, title in LEVELS.items():
         pearson = (result.get(level) or {}).get("pearson") or {}
@@ -266,7 +269,7 @@ def _levels(result: Mapping[str, Any]) -> list[str]:
 
 
 def _values(result: Mapping[str, Any]) -> list[str]:
-    """Return a line for each measure of the accuracy of values, by the intercept of each fold."""
+    """Return a line for each accuracy measure, using each fold's intercept."""
     q2, slope = result["q2"], result["slope"]
     lines = [
         (
@@ -349,13 +352,13 @@ def _bots(bots: Mapping[str, Any]) -> list[str]:
 
 
 def _predicted(row: Mapping[str, Any], source: str) -> str:
-    """Return a predicted value, or the place by it where a fit of another study gives no values."""
+    """Return a predicted value, or a rank for a fit of another study."""
     rank = row.get(RANKS[source])
     return figure(row[source]) if rank is None else f"rank {rank}"
 
 
 def _selfplay(result: Mapping[str, Any]) -> list[str]:
-    """Return lines on the accuracy of self-play predictions and the distance of self-play from people's chats."""
+    """Return lines on self-play: prediction accuracy and distance from human chats."""
     values, lines = result.get("values_selfplay"), []
     if values is not None and values["q2"]["value"] is not None:
         accuracy = f"  from self-play: Q² {share(values['q2']['value'])}, mean absolute error {figure(values['mae'])}"
@@ -374,7 +377,7 @@ def _selfplay(result: Mapping[str, Any]) -> list[str]:
 
 
 def _influence(influence: Mapping[str, Any] | None) -> list[str]:
-    """Return lines on the influence of each bot and of one conversation on a fit by least squares."""
+    """Return lines on the influence of bots and one conversation on a least-squares fit."""
     if not influence:
         return []
     bots = sorted(influence["bots"].items(), key=lambda pair: -(pair[1]["cooks_distance"] or 0.0))
@@ -395,7 +398,7 @@ def _combined(combined: Mapping[str, Any]) -> str:
 
 
 def _combined_note(bots: Mapping[str, Any]) -> list[str]:
-    """Return a warning about means by ratings and prediction together, if there are any."""
+    """Return a warning about combined means, if there are any."""
     if not any(row.get("combined") for row in bots.values()):
         return []
     return [

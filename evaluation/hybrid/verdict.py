@@ -31,13 +31,12 @@ Conclusion = Literal["undefined", "few_bots", "chance", "baseline", "unsettled",
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """Results of one way to predict the bots' ratings.
+    """Results for one source of predictions.
 
     Attributes:
-        level: Pearson's r over bots, with one intercept for all folds.
-        rivals: the fit compared with each rival, by name.
-        influence: by bot, r over the other bots minus r over all.
-        values: accuracy of the predicted values, by the fold's own intercept; None where that is not known.
+        level: Pearson's r over bots, with one intercept for all folds. rivals: comparison with each rival, by name.
+            influence: by bot, r over the other bots minus r over all. values: accuracy of the predicted values with the
+            fold's own intercept; None if unknown.
     """
 
     level: BotLevel
@@ -53,14 +52,14 @@ class Evidence:
 
     @property
     def beats_chance(self) -> bool:
-        """True if r, and Q² where known, exceeds 0 and the value that chance exceeds once in twenty."""
+        """True if r, and Q² if known, exceeds 0 and its 95 % null quantile."""
         null95 = self.level.null95
         passed = self.r is not None and self.r > 0 and (null95 is None or self.r > null95)
         return passed and (self.values is None or self.values.q2 is None or values_count(self.values))
 
     @property
     def strongest(self) -> str | None:
-        """The rival that is hardest to beat, by the upper end of the interval; None without rivals."""
+        """Strongest rival by the upper end of the interval; None without rivals."""
         ends = {
             name: rival.ratio.value if rival.ratio.high is None else rival.ratio.high
             for name, rival in self.rivals.items()
@@ -69,12 +68,12 @@ class Evidence:
 
     @property
     def beats_rivals(self) -> bool | None:
-        """True if the fit is clearly better than every rival, False if clearly worse than one; None: not known."""
+        """True if significantly better than all rivals, False if worse than one, else None."""
         better = {rival.ratio.is_better for rival in self.rivals.values()}
         return False if False in better else True if better == {True} else None
 
     def draw_conclusion(self, n_bots: int) -> Conclusion:
-        """Return the conclusion that r over this many bots supports."""
+        """Return the conclusion supported by r over this number of bots."""
         if self.r is None:
             return "undefined"
         if n_bots < FEW_BOTS:
@@ -86,7 +85,7 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True)
 class FitVerdict:
-    """Verdict that the numbers of a fit support.
+    """Verdict on a fit.
 
     Attributes:
         conclusion: about the prediction from conversations with people.
@@ -124,8 +123,7 @@ def verdict_of(
     Args:
         left_out: bots predicted from their conversations with people, without their own ratings.
         n_bots: rated bots.
-        selfplay: the same bots predicted from their conversations with themselves.
-        n_selfplay: rated bots that have some.
+        selfplay: the same bots predicted from self-play. n_selfplay: number of rated bots with self-play.
     """
     conclusion = left_out.draw_conclusion(n_bots)
     if conclusion in ("undefined", "few_bots"):
@@ -135,7 +133,7 @@ def verdict_of(
     findings += _limits(frame, left_out.r or 0.0)
     if selfplay is None:
         return FitVerdict(conclusion, tuple(findings))
-    # With few bots their number is the reason for a missing correlation, so it is said first.
+    # With few bots their number is the reason for a missing correlation, so it comes first.
     played: Conclusion = "few_bots" if n_selfplay < FEW_BOTS else selfplay.draw_conclusion(n_selfplay)
     findings_selfplay = _correlation_findings(selfplay, n_selfplay)
     if played != "few_bots":
@@ -146,7 +144,7 @@ def verdict_of(
 def _correlation_findings(
     evidence: Evidence, n_bots: int, over_conversations: tuple[float, float] | None = None
 ) -> tuple[Finding, ...]:
-    """Return findings about r: its intervals, chance and rivals, the pairs, and the bot on which most hangs."""
+    """Return findings about r: intervals, chance, rivals, pairs, and influential bots."""
     r, correlation, null95 = evidence.r, evidence.level.correlation, evidence.level.null95
     if n_bots < FEW_BOTS or r is None:
         reason = correlation.reason.to_json() if correlation.reason is not None else None
@@ -198,7 +196,7 @@ def _correlation_findings(
 
 
 def _values(values: PredictionAccuracy | None) -> list[Finding]:
-    """Return a finding on whether more than the order is predicted."""
+    """Return a finding about the accuracy of predicted values."""
     if values is None or values.q2 is None:
         return []
     ends = values.slope_interval
@@ -217,12 +215,12 @@ def _values(values: PredictionAccuracy | None) -> list[Finding]:
 
 
 def values_count(values: PredictionAccuracy) -> bool:
-    """Return True if values are predicted, and not only their order: Q² exceeds 0 and the level of chance."""
+    """Return True if Q² exceeds 0 and chance, so that values are predicted."""
     return values.q2 is not None and values.q2 > max(0.0, values.q2_null95 or 0.0)
 
 
 def _limits(frame: BotLevelDiagnostics, r: float) -> list[Finding]:
-    """Return findings on how good a prediction could be at best, and on what is left within groups of bots."""
+    """Return findings about the reliability ceiling and correlation within groups."""
     findings = []
     if frame.ceiling.best_r is not None:
         findings.append(finding("ceiling", best_r=frame.ceiling.best_r))

@@ -108,7 +108,7 @@ class Scale:
 
 
 def tick_step(low: float, high: float, at_most: int) -> float:
-    """Return a step that gives at most `most` ticks.
+    """Return a step that gives at most `at_most` ticks.
 
     It is 1, 2 or 5 times a power of ten.
     """

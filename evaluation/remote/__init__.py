@@ -1,11 +1,11 @@
-"""A Confab server from a program: `connect(url, token)`.
+"""Python client of a Confab server: `connect(url, token)`.
 
     lab = connect("https://confab.example.org", token)
     study = lab.study("everyday-talk")                    # as `read` returns it
     run = lab.wait(lab.selfplay(["my-bot"], conversations=50, metrics=["words"]))
     fit = lab.fit(lab.wait(lab.hybrid("everyday-talk", run=run.id)).id)
 
-Every call is one of the server's API, which `/api/v1/openapi.json` describes.
+Each method corresponds to an endpoint of the server's API, documented in `/api/v1/openapi.json`.
 """
 
 from __future__ import annotations
@@ -32,17 +32,19 @@ class Studies(Jobs):
         return self._all("/studies")
 
     def study(self, key: str, *, without: Sequence[str] = (), device: str = "cpu", **included: bool) -> Study:
-        """Return a study with its conversations and ratings, the same as `read` returns of its data package.
+        """Return a study with its conversations and ratings.
 
-        Tables that ask for a right that the token lacks are not in it; `left_out` of the study names them.
+        The result equals that of `read` for the study's data package.
+
+        Tables that require a right that the token lacks are omitted; the study's `left_out` lists them.
 
         Args:
-            without: flags; what people with one of them did is left out.
-            device: where the study's metrics compute.
+            without: flags; the data of participants with one of them are excluded. device: device for computing the
+                study's metrics.
             included: `include_synthetic`, `include_failed`, `include_private`.
 
         Raises:
-            ServerError: there is no such study, or the token may not read it.
+            ServerError: if there is no such study, or the token cannot read it.
         """
         params = {**included, "without": ",".join(without)}
         with tempfile.TemporaryDirectory(prefix="confab-") as folder:
@@ -50,7 +52,7 @@ class Studies(Jobs):
             return read(file, device=device)
 
     def study_counts(self, key: str) -> dict[str, Any]:
-        """Return a summary of a study: its protocol, its state, its bots, and the amount of data."""
+        """Return a study's protocol, state, bots and amount of data."""
         return dict(self._get(f"/studies/{key}"))
 
     def package(self, key: str, path: str | Path, **params: Any) -> Path:
@@ -62,13 +64,13 @@ class Studies(Jobs):
         return self._download(f"/studies/{key}/package", Path(path), params)
 
     def table(self, key: str, name: str, path: str | Path, *, format: str = "csv", **included: Any) -> Path:
-        """Write an exported table of a study to a file: the same bytes as the command `export` writes.
+        """Write an exported table of a study to a file.
+
+        The bytes are those that the command `export` writes.
 
         Args:
-            name: of the table, as `tables()` lists them.
-            format: csv, jsonl or parquet.
-            included: `q`, a search line that narrows tables of conversations; `include_synthetic`, `include_failed`,
-                `include_private`, `without`.
+            name: name of the table, see `tables()`. format: csv, jsonl or parquet. included: `q`, a query that filters
+                tables of conversations; `include_synthetic`, `include_failed`, `include_private`, `without`.
         """
         return self._download(f"/studies/{key}/tables/{name}", Path(path), {"format": format, **included})
 
@@ -77,9 +79,11 @@ class Studies(Jobs):
         return list(self._get("/tables"))
 
     def result(self, key: str, part: str, **params: Any) -> dict[str, Any]:
-        """Return a part of a study's analysis, waiting until a worker has made it of the data as they are now.
+        """Return a part of a study's analysis, computed from the current data.
 
-        Its `document` is what `report --json` prints of this part.
+        The call waits until a worker has finished.
+
+        Its `document` equals this part in the output of `report --json`.
 
         Args:
             part: comparisons, dimensions, conditions, answers, items, models, raters, trajectories, correlations or
@@ -88,7 +92,9 @@ class Studies(Jobs):
         return self._wait_for_result(f"/studies/{key}/results/{part}", params)
 
     def leaderboard(self, key: str, **params: Any) -> dict[str, Any]:
-        """Return the leaderboard, ranks as ranges, after waiting until it is made of the current data.
+        """Return the leaderboard with rank ranges, computed from the current data.
+
+        The call waits until a worker has finished.
 
         Args:
             params: `by` a question, `include_failed`, `include_synthetic`, `without`.
@@ -96,7 +102,7 @@ class Studies(Jobs):
         return self._wait_for_result(f"/studies/{key}/leaderboard", params)
 
     def votes(self, key: str, **params: Any) -> dict[str, Any]:
-        """Return the votes on single replies bot by bot, the highest share of votes up first.
+        """Return each bot's votes on single replies, highest share of upvotes first.
 
         Args:
             params: `include_failed`, `include_synthetic`, `without`.
@@ -104,19 +110,19 @@ class Studies(Jobs):
         return dict(self._get(f"/studies/{key}/votes", **params))
 
     def flags(self, key: str) -> dict[str, Any]:
-        """Return the number of participants whose work has flags, by kind."""
+        """Return the number of flagged participants by kind of flag."""
         return dict(self._get(f"/studies/{key}/flags"))
 
     def pairs(self, key: str, **params: Any) -> dict[str, Any]:
-        """Return the pairwise preferences, and one-turn next to interactive evaluation."""
+        """Return pairwise preferences, and their comparison with interactive evaluation."""
         return dict(self._get(f"/studies/{key}/results/pairs", **params))
 
     def overview(self, key: str, **params: Any) -> dict[str, Any]:
-        """Return the state of a study: its stages, the best next step, its bots, and open tasks for a person."""
+        """Return a study's stages, recommended next step, bots and open tasks."""
         return dict(self._get(f"/studies/{key}/overview", **params))
 
     def live(self, key: str, **params: Any) -> dict[str, Any]:
-        """Return the live room of a study that collects."""
+        """Return live data of a study that is collecting."""
         return dict(self._get(f"/studies/{key}/live", **params))
 
     def datasheet(self, key: str) -> dict[str, Any]:
@@ -128,7 +134,7 @@ class Studies(Jobs):
         return self._download(f"/studies/{key}/datasheet.md", Path(path), {})
 
     def report(self, key: str, **params: Any) -> dict[str, Any]:
-        """Return the newest report that was made of a study; `report_make` asks for one.
+        """Return a study's newest report; `report_make` requests a new one.
 
         Args:
             params: `sections` by commas, `like`, `include_synthetic`, `without`.
@@ -136,54 +142,61 @@ class Studies(Jobs):
         return dict(self._get(f"/studies/{key}/report", **params))
 
     def report_file(self, key: str, path: str | Path, **params: Any) -> Path:
-        """Write the newest report of a study to a file, as one page."""
+        """Write a study's newest report to a file as a single page."""
         return self._download(f"/studies/{key}/report.html", Path(path), params)
 
     def report_make(self, key: str, **params: Any) -> RemoteJob:
-        """Let a worker make the report of the data as they are now; returns the job."""
+        """Request a report on the current data; returns the job."""
         return RemoteJob.from_document(self._post(f"/studies/{key}/report", params))
 
     def study_make(self, file: Mapping[str, Any], *, opens: bool = False) -> dict[str, Any]:
-        """Make a study of a study's file, or a new version of the one with its key.
+        """Create a study from a study file, or a new version of an existing one.
+
+        The key in the file identifies the study.
 
         Raises:
-            ServerError: with every mistake, each with its path.
+            ServerError: if the file is invalid; lists all mistakes with their paths.
         """
         return dict(self._post(f"/studies?opens={str(opens).lower()}", file))
 
     def study_file(self, key: str) -> dict[str, Any]:
-        """Return a study as its file has it."""
+        """Return a study in the form of its file."""
         return dict(self._get(f"/studies/{key}/file"))
 
     def bring(
         self, key: str, file: str | Path, *, scale: tuple[float, float] | None = None, language: str = ""
     ) -> RemoteJob:
-        """Import a file of conversations into a study, which is made if there is none; returns the job."""
+        """Import conversations into a study, creating it if necessary; returns the job."""
         form = {"language": language} | ({} if scale is None else {"low": str(scale[0]), "high": str(scale[1])})
         return self._upload(f"/studies/{key}/conversations", Path(file), form)
 
     def analyse(self, study: str, *, selfplay: bool = False) -> RemoteJob:
-        """Compute a study's metrics and fit the hybrid metric, after self-play if requested; returns the first job."""
+        """Compute a study's metrics and fit the hybrid metric.
+
+        If requested, self-play runs first. Returns the first job.
+        """
         return RemoteJob.from_document(self._post(f"/studies/{study}/analysis", {"selfplay": selfplay}))
 
     def rehearse(self, study: str, people: int = 12, *, seed: int = 0) -> RemoteJob:
-        """Send scripted participants through a study; returns the job."""
+        """Run scripted participants through a study; returns the job."""
         return RemoteJob.from_document(self._post(f"/studies/{study}/rehearsals", {"people": people, "seed": seed}))
 
     def items_draw(self, study: str, **params: Any) -> RemoteJob:
         """Draw items for a study from `of_study` or `run`; returns the job.
 
         Args:
-            params: besides `n_contexts`, `n_utterances`, `more_than_tokens`, `bots`, `seed`.
+            params: also `n_contexts`, `n_utterances`, `more_than_tokens`, `bots`, `seed`.
         """
         return RemoteJob.from_document(self._post(f"/studies/{study}/items", params))
 
     def metrics_progress(self, key: str) -> list[dict[str, Any]]:
-        """Return the progress of each metric on a study's finished conversations."""
+        """Return each metric's progress on a study's finished conversations."""
         return list(self._get(f"/studies/{key}/metrics"))
 
     def hybrid(self, study: str, **params: Any) -> RemoteJob:
-        """Fit the hybrid metric to a study's ratings; returns the job, whose id is the fit's.
+        """Fit the hybrid metric to a study's ratings; returns the job.
+
+        The job's id is also the id of the fit.
 
         Args:
             params: `targets`, `preset`, `intercept`, `run`, `features`, `exclude_bots`, `include_synthetic`, `without`,
@@ -192,14 +205,14 @@ class Studies(Jobs):
         return RemoteJob.from_document(self._post(f"/studies/{study}/fits", params))
 
     def fits(self, key: str) -> list[dict[str, Any]]:
-        """Return a study's newest hybrid fits, at most 100, without their documents."""
+        """Return a study's newest hybrid fits, up to 100, without documents."""
         return list(self._get(f"/studies/{key}/fits"))
 
     def fit(self, fit: int) -> dict[str, Any]:
-        """Return the document of a hybrid fit, the one that `fit_hybrid --json` prints.
+        """Return a hybrid fit's document, as printed by `fit_hybrid --json`.
 
         Raises:
-            ValueError: it is not done.
+            ValueError: if the fit is not finished.
         """
         document = self._get(f"/fits/{fit}")
         if document["result"] is None:
@@ -207,21 +220,23 @@ class Studies(Jobs):
         return dict(document["result"])
 
     def fit_file(self, fit: int, path: str | Path) -> Path:
-        """Write a fit alone to a file, as `fit_hybrid --output` does; `fit_hybrid --fit` applies it to other data."""
+        """Write a fit to a file, like `fit_hybrid --output`.
+
+        `fit_hybrid --fit` applies it to other data.
+        """
         return self._download(f"/fits/{fit}/file", Path(path), {})
 
 
 class Server(Studies, ConversationCalls):
-    """The calls of a server, with one token.
+    """Client of a server with an API token.
 
     Args:
-        url: of the server, as a browser has it up to `/dashboard/`.
-        token: made by `api_token make`.
-        transport: of tests, in place of the network.
+        url: base URL of the server, without `/dashboard/`. token: token made by `api_token make`. transport: replaces
+            the network in tests.
     """
 
     def me(self) -> dict[str, Any]:
-        """Return whose token this is, its rights and the server's version."""
+        """Return the token's owner and rights, and the server's version."""
         return dict(self._get("/me"))
 
     def bots(self) -> list[dict[str, Any]]:
@@ -229,15 +244,15 @@ class Server(Studies, ConversationCalls):
         return list(self._get("/bots"))
 
     def bot(self, id: str) -> dict[str, Any]:
-        """Return a bot with its health, its settings and its card."""
+        """Return a bot with its health, settings and card."""
         return dict(self._get(f"/bots/{id}"))
 
     def metrics(self) -> list[dict[str, Any]]:
-        """Return the server's metrics, each with its columns, and why it cannot be computed there where that is so."""
+        """Return the server's metrics with columns and availability."""
         return list(self._get("/metrics"))
 
     def benchmark(self, **params: Any) -> dict[str, Any]:
-        """Return the benchmark: metrics against people's ratings of single replies.
+        """Return the benchmark of metrics against human ratings of single replies.
 
         Args:
             params: `by` spearman, pearson or kendall; `target`, `language`, `sort`.
@@ -245,29 +260,38 @@ class Server(Studies, ConversationCalls):
         return dict(self._get("/benchmark", **params))
 
     def benchmark_ask(self, study: str, metrics: Sequence[str] = ()) -> RemoteJob:
-        """Compare metrics with a study's ratings of single replies (by default the usual ones); returns the job."""
+        """Compare metrics with a study's ratings of single replies; returns the job.
+
+        Without metrics, a default selection is used.
+        """
         return RemoteJob.from_document(self._post("/benchmark", {"study": study, "metrics": list(metrics)}))
 
     def benchmark_file(self, file: str | Path, metrics: Sequence[str] = ()) -> RemoteJob:
-        """Compare metrics with a file of judged replies, as `export --what judged` writes it; returns the job."""
+        """Compare metrics with a file of rated replies; returns the job.
+
+        The format is that of `export --what judged`.
+        """
         return self._upload("/benchmark/files", Path(file), {"metrics": ",".join(metrics)})
 
     def benchmark_again(self, job: int) -> RemoteJob:
-        """Compute a comparison again, of the data and by the metrics as they are now; returns the job.
+        """Repeat a comparison with the current data and metrics; returns the job.
 
-        Where nothing has changed since it is the finished one.
+        If nothing has changed, this is the finished job.
 
         Args:
-            job: of the comparison, as `sets` and `stale` of `benchmark()` name it.
+            job: job of the comparison, from `sets` and `stale` of `benchmark()`.
         """
         return RemoteJob.from_document(self._post(f"/benchmark/{job}/again", {}))
 
     def judges(self) -> list[dict[str, Any]]:
-        """Return the newest comparisons of judges with people."""
+        """Return the newest comparisons of judges with human raters."""
         return list(self._get("/judges"))
 
     def judges_ask(self, study: str, judges: Sequence[str], **params: Any) -> RemoteJob:
-        """Compare judges with a study's people; `params` may name `question`, `expertise`, `most` and `run`."""
+        """Compare judges with a study's raters.
+
+        `params` can contain `question`, `expertise`, `most` and `run`.
+        """
         return RemoteJob.from_document(self._post("/judges", {"study": study, "judges": list(judges), **params}))
 
     def system(self) -> dict[str, Any]:
@@ -279,16 +303,19 @@ class Server(Studies, ConversationCalls):
         return self._all("/runs")
 
     def run(self, run: int) -> dict[str, Any]:
-        """Return a self-play run, pair by pair."""
+        """Return a self-play run with its pairs."""
         return dict(self._get(f"/runs/{run}"))
 
     def runs_compare(
         self, runs: Sequence[int] = (), *, bots: Sequence[str] = (), columns: Sequence[str] = ()
     ) -> dict[str, Any]:
-        """Return self-play runs next to one another: means of metrics, bot by bot, with intervals over conversations.
+        """Return mean metrics of self-play runs by bot.
+
+        Intervals are over conversations.
 
         Args:
-            runs: none named: the newest ones; bots: all of these runs; columns: of metrics, some usual ones.
+            runs: by default the newest ones; bots: by default all bots of these runs; columns: metric columns, by
+                default a selection.
         """
         params = {"runs": ",".join(map(str, runs)), "bots": ",".join(bots)}
         return dict(self._get("/runs/compare", **params, columns=",".join(columns)))
@@ -298,15 +325,17 @@ class Server(Studies, ConversationCalls):
         return list(self._get("/run-tables"))
 
     def run_table(self, run: int, name: str, path: str | Path, *, format: str = "csv", **included: Any) -> Path:
-        """Write a table of a self-play run to a file: the same bytes as `export --run` writes.
+        """Write a table of a self-play run to a file.
+
+        The bytes are those that `export --run` writes.
 
         Args:
-            included: `q`, a search line that narrows tables of conversations; `include_failed`.
+            included: `q`, a query that filters tables of conversations; `include_failed`.
         """
         return self._download(f"/runs/{run}/tables/{name}", Path(path), {"format": format, **included})
 
     def selfplay(self, bots: Sequence[str], **params: Any) -> RemoteJob:
-        """Let bots converse with themselves; returns the job.
+        """Start self-play of bots; returns the job.
 
         Args:
             params: `pairs`, `conversations`, `turns`, `seed`, `openers`, `metrics`, `study`, `name`.
@@ -314,7 +343,7 @@ class Server(Studies, ConversationCalls):
         return RemoteJob.from_document(self._post("/runs", {"bots": list(bots), **params}))
 
     def simulate(self, study: str, participants: Sequence[str] = ("retrieval",), **params: Any) -> RemoteJob:
-        """Let simulated participants chat with a study's bots; returns the job.
+        """Start chats of simulated participants with a study's bots; returns the job.
 
         Args:
             params: `bots`, `conversations`, `exchanges`, `may_leave`, `seed`, `profiles`, `max_cost`, `metrics`,
@@ -325,12 +354,15 @@ class Server(Studies, ConversationCalls):
         )
 
     def realism(self, study: str, run: int, participant: str = "") -> dict[str, Any]:
-        """Fetch the comparison of a run with people; `document` is None until a worker has it."""
+        """Fetch a run's comparison with people; `document` is None until it is ready."""
         comparison: dict[str, Any] = self._get(f"/studies/{study}/results/realism", run=run, participant=participant)
         return comparison
 
     def measure(self, *, study: str = "", run: int | None = None, metrics: Sequence[str] = ()) -> RemoteJob:
-        """Compute metrics of a study's or a run's conversations; none named: the usual ones. Returns the job."""
+        """Compute metrics of a study or run; returns the job.
+
+        Without metrics, the default ones are computed.
+        """
         if bool(study) == (run is not None):
             raise ValueError("measure needs a study or a run, and not both")
         base_path = f"/studies/{study}" if study else f"/runs/{run}"
@@ -338,15 +370,13 @@ class Server(Studies, ConversationCalls):
 
 
 def connect(url: str, token: str) -> Server:
-    """Return the calls of a Confab server.
+    """Connect to a Confab server.
 
     Args:
-        url: of the server, as a browser has it.
-        token: made by `api_token make --user NAME --name WHAT --rights read,run`.
+        url: base URL of the server. token: token made by `api_token make --user NAME --name WHAT --rights read,run`.
 
     Raises:
-        ServerError: the token opens nothing.
-        httpx.TransportError: no server answers there.
+        ServerError: if the token is invalid. httpx.TransportError: if the server cannot be reached.
     """
     server = Server(url, token)
     try:

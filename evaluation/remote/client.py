@@ -1,6 +1,6 @@
 """Client of a Confab server: HTTP calls, jobs and conversations.
 
-Reads are repeated where the server is unavailable; files are sent and read in pieces.
+Reads are retried while the server is unavailable; files are streamed.
 """
 
 from __future__ import annotations
@@ -17,12 +17,10 @@ from chatbots.text import quote
 
 
 class ServerError(RuntimeError):
-    """The server refused a call.
+    """Error response of the server.
 
     Attributes:
-        status: HTTP's.
-        code: the server's short word for it.
-        mistakes: what is wrong with values that were sent: (path, message).
+        status: HTTP status. code: error code of the API. mistakes: validation errors: (path, message).
     """
 
     def __init__(self, status: int, code: str, message: str, mistakes: Sequence[tuple[str, str]] = ()) -> None:
@@ -32,11 +30,11 @@ class ServerError(RuntimeError):
 
 @dataclass(frozen=True, slots=True)
 class RemoteJob:
-    """Work of the server's workers, as it was when it was requested.
+    """Snapshot of a job on the server.
 
     Attributes:
         state: queued, running, done, failed, cancelled or interrupted.
-        result: of a job that has a result of its own, once it is done.
+        result: result of a finished job, for kinds of jobs that have one.
     """
 
     kind: str
@@ -51,15 +49,15 @@ class RemoteJob:
 
     @classmethod
     def from_document(cls, document: Mapping[str, Any]) -> RemoteJob:
-        """Return the job that the server describes."""
+        """Parse a job from the API's document."""
         return cls(**{name: document[name] for name in cls.__slots__})
 
 
 def checked(answer: httpx.Response) -> Any:
-    """Return the content of a response.
+    """Return the content of a successful response.
 
     Raises:
-        ServerError: the request was rejected.
+        ServerError: if the request was rejected.
     """
     if not answer.is_error:
         return answer.json()
@@ -80,12 +78,11 @@ _AGAIN_S = (1.0, 3.0, 9.0)
 
 
 class Calls:
-    """The calls of a server, with one token.
+    """HTTP calls to a server with an API token.
 
     Args:
-        url: of the server, as a browser has it up to `/dashboard/`.
-        token: made by `api_token make`.
-        transport: of tests, in place of the network.
+        url: base URL of the server, without `/dashboard/`. token: token made by `api_token make`. transport: replaces
+            the network in tests.
     """
 
     def __init__(self, url: str, token: str, *, transport: httpx.BaseTransport | None = None) -> None:
@@ -103,7 +100,7 @@ class Calls:
         return f"Server({self.url})"
 
     def _all(self, path: str) -> list[dict[str, Any]]:
-        """Return a list that comes in parts."""
+        """Return all items of a paginated list."""
         items: list[dict[str, Any]] = []
         while True:
             page = self._get(path, limit=1000, offset=len(items))
@@ -115,7 +112,7 @@ class Calls:
         return checked(self._patiently(lambda: self._http.get(path, params=params)))
 
     def _again(self, method: str, path: str, body: Mapping[str, Any] | None = None, **params: Any) -> Any:
-        """Make a call that can be sent twice without doing more than once."""
+        """Send an idempotent request, retrying it if necessary."""
         json = None if body is None else dict(body)
         return checked(self._patiently(lambda: self._http.request(method, path, json=json, params=params)))
 
@@ -123,13 +120,16 @@ class Calls:
         return checked(self._http.post(path, json=dict(body)))
 
     def _upload(self, path: str, file: Path, form: Mapping[str, str]) -> RemoteJob:
-        """Send a file with a form; returns the job that reads it."""
+        """Upload a file with a form; returns the import job."""
         with file.open("rb") as content:
             answer = self._http.post(path, data=dict(form), files={"file": (file.name, content)})
         return RemoteJob.from_document(checked(answer))
 
     def _patiently(self, call: Callable[[], httpx.Response]) -> httpx.Response:
-        """Retry a read if the server was unavailable or rate-limited; requests that change data are never resent."""
+        """Retry a read if the server is unavailable or limits the rate.
+
+        Requests that change data are never resent.
+        """
         for pause_s in _AGAIN_S:
             try:
                 answer = call()
@@ -161,22 +161,22 @@ def _pieces(answer: httpx.Response) -> Iterator[bytes]:
 
 
 class Jobs(Calls):
-    """Jobs of a server's workers."""
+    """Calls for jobs of the server's workers."""
 
     def jobs(self, *, unfinished: bool = False) -> list[RemoteJob]:
-        """Return the newest jobs of every kind, at most 100."""
+        """Return the newest jobs of all kinds, up to 100."""
         return [RemoteJob.from_document(document) for document in self._get("/jobs", unfinished=unfinished)]
 
     def job(self, job: RemoteJob) -> RemoteJob:
-        """Return a job as it is now."""
+        """Return a job's current state."""
         return RemoteJob.from_document(self._get(f"/jobs/{job.kind}/{job.id}"))
 
     def stop(self, job: RemoteJob) -> RemoteJob:
-        """Request a job to stop; its output so far stays."""
+        """Request that a job stop; its output so far is kept."""
         return RemoteJob.from_document(self._post(f"/jobs/{job.kind}/{job.id}/stop", {}))
 
     def go_on(self, job: RemoteJob) -> RemoteJob:
-        """Go on with a job that failed, was stopped or lost its process."""
+        """Resume a job that failed, was stopped or was interrupted."""
         return RemoteJob.from_document(self._post(f"/jobs/{job.kind}/{job.id}/go-on", {}))
 
     def wait(
@@ -190,11 +190,11 @@ class Jobs(Calls):
         """Wait until a job is done and return it.
 
         Args:
-            told: called with the job each time it was looked at.
+            told: called with the job after each poll.
 
         Raises:
-            RuntimeError: it failed or was stopped; with its reason.
-            TimeoutError: it is not over after `timeout_s` seconds; it goes on.
+            RuntimeError: if the job failed or was stopped, with its reason. TimeoutError: if it has not finished after
+                `timeout_s` seconds; the job continues.
         """
         started_at = time.monotonic()
         while True:
@@ -210,7 +210,7 @@ class Jobs(Calls):
         return now
 
     def _wait_for_result(self, path: str, params: Mapping[str, Any]) -> dict[str, Any]:
-        """Return an analysis once it is of the data as they are now."""
+        """Poll an analysis until it covers the current data."""
         while True:
             document = self._get(path, **params)
             if document["job"] is None:
@@ -219,18 +219,20 @@ class Jobs(Calls):
 
 
 class ConversationCalls(Calls):
-    """Conversations in studies and self-play, and the labels and notes that readers leave there.
+    """Calls for conversations, with their tags, notes and stars.
 
-    Each call that leaves something can be sent twice without doing more than once.
+    All calls that change something are idempotent.
     """
 
     def conversations(
         self, key: str = "", q: str = "", *, run: int | None = None, **params: Any
     ) -> Iterator[dict[str, Any]]:
-        """Yield the conversations of a study or of a self-play run that a search line asks for, page by page.
+        """Yield the conversations of a study or run that match a query.
+
+        Pages are fetched on demand.
 
         Args:
-            q: as in the workbench, such as `bot:eliza quality<4 sort:quality limit:20`.
+            q: query as in the conversation browser, such as `bot:eliza quality<4 sort:quality limit:20`.
             params: `columns`, `include_synthetic`, `without`.
         """
         base_path = _searched(key, run, "conversations")
@@ -247,61 +249,60 @@ class ConversationCalls(Calls):
         return dict(self._get(f"/conversations/{id}"))
 
     def star(self, id: str) -> dict[str, Any]:
-        """Star a conversation; returns its star, tags and notes afterwards."""
+        """Star a conversation; returns its updated star, tags and notes."""
         return dict(self._again("PUT", f"/conversations/{id}/star"))
 
     def unstar(self, id: str) -> dict[str, Any]:
-        """Remove the star of a conversation; returns its star, tags and notes afterwards."""
+        """Unstar a conversation; returns its updated star, tags and notes."""
         return dict(self._again("DELETE", f"/conversations/{id}/star"))
 
     def tag(self, id: str, text: str) -> dict[str, Any]:
-        """Tag a conversation; returns its star, tags and notes afterwards.
+        """Tag a conversation; returns its updated star, tags and notes.
 
         Raises:
-            ServerError: it is no tag, with what one is.
+            ServerError: if the tag is invalid; the message gives the valid form.
         """
         return dict(self._again("POST", f"/conversations/{id}/tags", {"text": text}))
 
     def untag(self, id: str, text: str) -> dict[str, Any]:
-        """Remove a tag of a conversation; returns its star, tags and notes afterwards."""
+        """Remove a conversation's tag; returns its updated star, tags and notes."""
         return dict(self._again("DELETE", f"/conversations/{id}/tags", text=text))
 
     def note(self, id: str, text: str) -> dict[str, Any]:
-        """Add a note to a conversation; returns its star, tags and notes afterwards."""
+        """Add a note to a conversation; returns its updated star, tags and notes."""
         return dict(self._again("POST", f"/conversations/{id}/notes", {"text": text}))
 
     def note_remove(self, id: str, note: int) -> dict[str, Any]:
-        """Remove a note of a conversation by the note's own id; returns its star, tags and notes afterwards."""
+        """Remove a note by its id; returns the updated star, tags and notes."""
         return dict(self._again("DELETE", f"/conversations/{id}/notes/{note}"))
 
     def searches(self, key: str = "", *, run: int | None = None) -> list[dict[str, Any]]:
-        """Return the searches of a study or of a self-play run that the token's person keeps."""
+        """Return the saved searches of the token's owner for a study or run."""
         return list(self._get(f"{_searched(key, run, 'searches')}/searches"))
 
     def search_keep(
         self, key: str = "", name: str = "", q: str = "", *, run: int | None = None, columns: Sequence[str] = ()
     ) -> list[dict[str, Any]]:
-        """Keep a search line of a study or run by name, in the place of one of the same name; returns all that are
-        kept.
+        """Save a query by name, replacing an existing one; returns all saved searches.
 
         Args:
-            columns: numbers that the list shows.
+            columns: numeric columns shown in the list.
         """
         body = {"name": name, "q": q, "columns": ",".join(columns)}
         base_path = _searched(key, run, "search_keep")
         return list(self._again("POST", f"{base_path}/searches", body))
 
     def search_forget(self, key: str = "", name: str = "", *, run: int | None = None) -> list[dict[str, Any]]:
-        """Forget a search of a study or run by its name; returns those that are kept."""
+        """Delete a saved search by name; returns the remaining ones."""
         base_path = _searched(key, run, "search_forget")
         return list(self._again("DELETE", f"{base_path}/searches", name=name))
 
 
 def _searched(key: str, run: int | None, call: str) -> str:
-    """Return the path of the study or of the run, whichever is given.
+    """Return the path of the given study or run.
 
     Raises:
-        ValueError: neither is, or both are.
+        ValueError: if neither or both are given.
     """
     if bool(key) == (run is not None):
         raise ValueError(f"{call} needs a study or a run, and not both")
