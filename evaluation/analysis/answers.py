@@ -291,9 +291,9 @@ def approval(chosen: np.ndarray, options: Sequence[str], *, level: float = LEVEL
 def _weight_ends(table: np.ndarray, weights: np.ndarray, level: float) -> tuple[np.ndarray, np.ndarray] | None:
     """Return the ends of each weight's interval; None for a single person.
 
-    log(w / (1 − w)) of a weight is a difference of the option's share and a mean of the others', weighted by their
-    weights. Its ends are recovered from those of the shares (MOVER; Zou and Donner 2008, Statistics in Medicine 27),
-    which lie on their scale though everybody, or nobody, chose an option.
+    log(w / (1 − w)) of a weight is the difference between the option's share and a weighted mean of the others. Its
+    interval is derived from those of the shares (MOVER; Zou and Donner 2008, Statistics in Medicine 27), which stay on
+    their scale even if everybody or nobody chose an option.
 
     Args:
         table: (people, options); weights: (options,).

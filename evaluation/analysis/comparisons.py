@@ -361,7 +361,7 @@ def compare(
         scale = {"low": dimension.low, "high": dimension.high}
         always = pairwise_always(values, names, units, shared, **scale, level=1 - alpha, conditions=conditions)
         pairs = tuple(always)
-        if dimension.inferred:  # the always-valid interval imagines ratings at the ends of the scale
+        if dimension.inferred:  # the always-valid interval adds pseudo-ratings at the ends of the scale
             none: dict[str, Any] = {"low": None, "high": None, "p": None, "p_holm": None, "ordered": False}
             pairs = tuple(replace(pair, **none, reason=pair.reason or NO_SCALE) for pair in pairs)
         means_now = means_of(values, names, units, shared, **scale, conditions=conditions)

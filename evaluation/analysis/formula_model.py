@@ -404,7 +404,7 @@ def _estimates(
         if not cells and not of_means and len(term) == 1:
             cells, rows = [()], [np.eye(design.x.shape[1])[1:][design.terms == i][0]]
         for cell, full_row in zip(cells, rows, strict=True):
-            # Thresholds stand in an ordinal model's place of the intercept.
+            # An ordinal model has thresholds instead of an intercept.
             row = full_row[-len(fit.beta) :]
             here = np.ones(len(design.x), dtype=bool)
             for name, label in zip(term, cell, strict=False):
@@ -455,7 +455,7 @@ def _differences(
 def _components(
     fit: CrossedFit, names: Sequence[str], groups: Sequence[np.ndarray], n: int, level: float
 ) -> list[VarianceComponent]:
-    """Return the standard deviations, with intervals made on their logarithms."""
+    """Return the standard deviations, with intervals on the log scale."""
     from scipy import stats
 
     z = float(stats.norm.ppf(0.5 + level / 2))

@@ -173,7 +173,7 @@ def _ends(
 ) -> tuple[float, float] | tuple[None, None]:
     """Return the ends of the interval of an item's mean, for n raters with one rating each.
 
-    Student's t holds less than it claims near an end of the scale and where few raters all agree: in 77 % of simulated
+    Student's t would have too little coverage near an end of the scale or with few agreeing raters: 77 % for simulated
     items with three raters around 4.7 of 5.
     """
     if n < 2:

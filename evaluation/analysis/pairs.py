@@ -296,7 +296,7 @@ def _outcome(
 
 
 def _find_ambiguous(scores: np.ndarray, items: np.ndarray) -> np.ndarray:
-    """Return (k,) whether the item of each judgement has two answers that are both the most frequent."""
+    """Return a (k,) mask of judgements of items with two most frequent answers."""
     votes: dict[str, Counter[float]] = {}
     for item, score in zip(items.astype(str).tolist(), scores.tolist(), strict=True):
         votes.setdefault(item, Counter())[score] += 1
@@ -312,14 +312,14 @@ def _shares(kinds: np.ndarray, raters: np.ndarray, items: np.ndarray, level: flo
     """Return the means of the columns, with intervals over raters and items.
 
     Args:
-        kinds: (k, 3) whether each judgement is of the kind; raters, items: (k,) whose judgements of what they are.
+        kinds: (k, 3) indicators of each judgement's kind; raters, items: (k,) rater and item of each judgement.
     """
     things = items if len(set(items.astype(str).tolist())) < len(items) else None
     return [mean_interval(column, raters, level, scale=SHARE, things=things) for column in kinds.T]
 
 
 def _shares_always(kinds: np.ndarray, raters: np.ndarray, items: np.ndarray, level: float) -> list[Interval]:
-    """Return the means of the columns, with intervals that hold at all looks together."""
+    """Return the means of the columns, with anytime-valid intervals."""
     if len(kinds) < 2:
         reason = ONE_JUDGEMENT if len(kinds) else NO_VALUE
         means = kinds.mean(axis=0).tolist() if len(kinds) else [None] * kinds.shape[1]

@@ -112,7 +112,7 @@ class PairJudgements:
         """
         raters = [f"unnamed {row}" if is_unknown(rater) else str(rater) for row, rater in enumerate(choices.rater)]
         rows = [
-            # In one order, whichever is better: whether a bot is first says nothing about it.
+            # Use a fixed order, so that the position of a bot carries no information about the outcome.
             (row, *((better, worse, 1.0) if reply[better] < reply[worse] else (worse, better, -1.0)))
             for row, (reply, bot) in enumerate(zip(choices.reply, choices.bot, strict=True))
             for better, worse in IMPLIED
@@ -230,7 +230,7 @@ def style_controls(first: Sequence[Sequence[str]], second: Sequence[Sequence[str
 
 
 def _doublings(first: Sequence[int], second: Sequence[int]) -> np.ndarray:
-    """Return (k,) the logarithm to base 2 of the ratio; one is added to both, for there may be none."""
+    """Return the (k,) log2 ratios; 1 is added to both counts, which can be 0."""
     a, b = np.asarray(first, dtype=float), np.asarray(second, dtype=float)
     return np.asarray(np.log2((1 + a) / (1 + b)))
 

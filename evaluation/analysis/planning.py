@@ -1,8 +1,8 @@
-"""Number of raters that a next study needs for a relevant difference, from the spread of this study's ratings.
+"""Sample size plans for a next study, from the spread of current ratings.
 
-The spread is that of the test which tells bots apart (`evaluation.stats.gls`), pair by pair: between raters, and of
-each bot's ratings around their raters'. Bots differ in how much their ratings spread, so a plan holds for the pair
-that needs most, and reports the number for the pair that needs least.
+The spread of each pair comes from the test of the bots' difference (`evaluation.stats.gls`): between raters, and of
+each bot's ratings within raters. Bots differ in the spread of their ratings, so a plan is for the pair that needs most
+raters; it also reports the number for the pair that needs fewest.
 """
 
 from __future__ import annotations
@@ -32,11 +32,10 @@ class Planned:
     """Raters per bot for one difference.
 
     Attributes:
-        difference: in points; share: of the scale.
-        independent: where each bot has raters of its own; paired: where every rater rates both; of the pair that
-            needs most, with one rating of a bot by each. None where the ratings of no bot vary; no plan is paired where
-            nobody is named, for a conversation has one bot.
-        independent_least, paired_least: of the pair that needs least.
+        difference: in points; share: as a share of the scale. independent: number if each bot has its own raters;
+            paired: number if every rater rates both; for the pair that needs most, with one rating per rater and bot.
+            None if ratings do not vary within bots; there is no paired plan if raters are unnamed, because a
+            conversation has one bot. independent_least, paired_least: numbers for the pair that needs fewest.
     """
 
     difference: float
@@ -49,11 +48,11 @@ class Planned:
 
 @dataclass(frozen=True, slots=True)
 class PairSpread:
-    """Spread of the ratings of two bots.
+    """Spread of two bots' ratings.
 
     Attributes:
-        sd: of a rating around its bot's mean, root mean square of the two, in points.
-        correlation: between one rater's ratings of the two.
+        sd: standard deviation of a rating around its bot's mean, root mean square of the two bots, in points.
+            correlation: correlation between a rater's ratings of the two.
     """
 
     a: str
@@ -72,16 +71,14 @@ class RaterPlan:
     """Plans for several differences.
 
     Attributes:
-        sd: of a rating around its bot's mean, over all bots; None where they do not vary.
-        rater_share: of its square, how much lies between raters.
-        pairs: the spread of every two bots that are no controls and vary, the one that spreads most first.
-        n_comparisons: pairs of bots that share alpha, controls aside.
-        n_fewest: raters of the bot that has the fewest (conversations, where raters are unnamed).
-        detectable: the smallest difference that so many show, of the pair that spreads most.
-        reach: of the scale, in points.
-        units: what is planned: raters, conversations where raters are unnamed, or both.
-        worth: what predictions of further bots save; None where no fit says.
-        smallest: smallest difference of interest, in points; always among the rows. None where none is known.
+        sd: standard deviation of a rating around its bot's mean, over all bots; None if ratings do not vary.
+            rater_share: share of this variance between raters. pairs: spread of every pair of varying bots without
+            controls, largest first. n_comparisons: number of pairs that share alpha, without controls. n_fewest: number
+            of raters of the bot with the fewest (conversations, if raters are unnamed). detectable: smallest difference
+            that this number detects, for the pair with the largest spread. reach: width of the scale, in points. units:
+            planned unit: raters, conversations if raters are unnamed, or both. worth: ratings saved by predictions of
+            further bots; None without a suitable fit. smallest: smallest difference of interest, in points, always
+            among the rows; None if unknown.
     """
 
     rows: tuple[Planned, ...]
@@ -99,11 +96,11 @@ class RaterPlan:
     smallest: float | None = None
 
     def for_differences(self, differences: Sequence[float], *, power: float) -> RaterPlan:
-        """Return a plan for other differences, by the spread that is known."""
+        """Return a plan for other differences with the same spread."""
         return _add_rows(replace(self, power=power), differences)
 
     def for_study(self, n_bots: int, n: int, differences: Sequence[float] = ()) -> RaterPlan:
-        """Return a plan by the same spread for a study of so many bots with n raters each."""
+        """Return a plan with the same spread for other numbers of bots and raters."""
         plan = replace(self, n_comparisons=max(n_pairs(n_bots), 1), n_fewest=n)
         return _add_rows(plan, differences)
 
@@ -140,7 +137,7 @@ class RaterPlan:
         }
 
     def _with_prediction(self, row: Planned) -> dict[str, Any]:
-        """Return the numbers of a further bot whose prediction counts too; none where no fit says."""
+        """Return the numbers for a further bot with a prediction; empty without a fit."""
         if self.worth is None:
             return {}
         needs = {
@@ -200,12 +197,12 @@ def _format_needs(least: RaterNeed | None, greatest: RaterNeed | None, worth: Pr
 def plan_raters(
     ratings: Ratings, differences: Sequence[float] = (), *, power: float = POWER, fit: Mapping[str, Any] | None = None
 ) -> RaterPlan:
-    """Plan for what bots are ranked by.
+    """Plan the number of raters for the question that bots are ranked by.
 
     Args:
-        differences: in points of the scale; by default `SHARES` of it, and the smallest difference of interest.
-        power: chance to show them.
-        fit: the JSON document of a hybrid fit to the same ratings, to count what its predictions save, too.
+        differences: in points of the scale; by default `SHARES` of it, and the smallest difference of interest. power:
+            probability of detecting them. fit: JSON document of a hybrid fit to the same ratings, to include the
+            ratings saved by its predictions.
     """
     leading = ratings.leading
     if leading is None:
@@ -236,7 +233,10 @@ def plan_raters(
 
 @lru_cache(maxsize=64)
 def plan_assumed(sd: float, reach: float, *, power: float = POWER) -> RaterPlan:
-    """Plan without ratings, as if those of every bot spread by `sd` points on a scale of `reach` points."""
+    """Plan without ratings, assuming a standard deviation of `sd` points.
+
+    It applies to every bot, on a scale of `reach` points.
+    """
     return _add_rows(
         RaterPlan(
             rows=(),
@@ -255,7 +255,10 @@ def plan_assumed(sd: float, reach: float, *, power: float = POWER) -> RaterPlan:
 
 
 def _iterate_spreads(tested: TestedPairs, bots: Sequence[str]) -> Iterator[PairSpread]:
-    """Yield the spread of every two bots whose ratings vary; equal ratings of a bot say little of its spread."""
+    """Yield the spread of every two bots with varying ratings.
+
+    Equal ratings contain little information about the spread.
+    """
     for a, b in combinations(bots, 2):
         variances = (tested.own_variance[a], tested.own_variance[b])
         total = tested.rater_variance + sum(variances) / 2
@@ -314,17 +317,20 @@ class PredictionWorth:
     """Number of ratings that the hybrid metric's prediction of a further bot saves.
 
     Attributes:
-        ratings: how many ratings of a bot it is worth: with a prediction whose standard deviation around the bot's true
-            mean is t, and ratings that spread by s, n ratings and the prediction are together as good as n + s² / t²
-            (`evaluation.hybrid.calibration`). The smaller of what its own standard deviation and its errors say.
-        bots: whose ratings it learned from; the plan adds nothing for them and holds for further bots.
+        ratings: number of ratings that a prediction is worth: if its standard deviation around the bot's true mean is t
+            and that of the ratings s, n ratings plus the prediction are worth n + s² / t² ratings
+            (`evaluation.hybrid.calibration`). The smaller value of those from its stated standard deviation and from
+            its errors. bots: bots whose ratings the fit used; predictions save nothing for them, only for further bots.
     """
 
     ratings: float
     bots: tuple[str, ...]
 
     def count_remaining(self, n: int) -> int:
-        """Return the number of ratings that a bot still needs, of n without a prediction; at least two."""
+        """Return the ratings that a bot still needs with a prediction, at least two.
+
+        Without a prediction it would need n.
+        """
         return max(2, int(np.ceil(n - self.ratings)))
 
 
@@ -332,8 +338,8 @@ def prediction_worth(fit: Mapping[str, Any], keys: Collection[str]) -> Predictio
     """Return the ratings saved by a fit's prediction, or None if unknown or no better than chance.
 
     Args:
-        fit: its JSON document.
-        keys: of the questions that bots are ranked by; a fit to other questions does not apply.
+        fit: JSON document of the fit. keys: keys of the questions that bots are ranked by; a fit to other questions
+            does not apply.
     """
     worth = fit.get("ratings_worth")
     if not worth or set(str(fit.get("target", "")).split(",")) != set(keys):
@@ -346,7 +352,7 @@ def prediction_worth(fit: Mapping[str, Any], keys: Collection[str]) -> Predictio
 
 
 def pooled_sd(ratings: Ratings) -> float | None:
-    """Return the standard deviation of the ratings of one bot, over all bots; None where they do not vary."""
+    """Return the pooled standard deviation within bots; None if ratings do not vary."""
     values = ratings.values()
     apart = [values[ratings.bot == bot] - values[ratings.bot == bot].mean() for bot in ratings.bots]
     free = len(values) - len(apart)

@@ -1,4 +1,4 @@
-"""Prediction-powered means of bots: ratings helped by predictions of unrated conversations.
+"""Prediction-powered bot means, from ratings and predictions of unrated conversations.
 
 Prediction-powered inference with a tuned weight. With n rated conversations (rating y, prediction f) and N unrated
 ones (prediction f'),
@@ -7,13 +7,13 @@ ones (prediction f'),
     lambda = cov(y, f) / ((1 + n / N) var(f, f')),
     variance = var(y − lambda f) / n + lambda² var(f') / N
 
-(Angelopoulos, Duchi & Zrnic, 2023, PPI++, arXiv 2311.01453, example 6.1). It has no bias however bad the
-predictions are, as long as rated and unrated conversations are drawn alike; bad ones only save nothing. Predictions
-need not be on the scale of the ratings, for lambda may be any number: a metric will do. Ratings of one rater are
-clustered.
+(Angelopoulos, Duchi & Zrnic, 2023, PPI++, arXiv 2311.01453, example 6.1). The estimate is unbiased even with poor
+predictions, as long as rated and unrated conversations come from the same distribution; poor predictions just save
+nothing. Predictions can be on any scale, because lambda can be any number, so a metric is sufficient. Ratings are
+clustered by rater.
 
-The library `ppi-python` gives the same means (a test holds it); it brings numba and a downloader, and clips lambda
-to 0 … 1.
+The library `ppi-python` gives the same means (a test checks this), but it requires numba, includes a downloader, and
+clips lambda to 0 … 1.
 """
 
 from __future__ import annotations
@@ -42,17 +42,16 @@ CONSTANT = Reason("constant_prediction", "the predictions do not vary")
 
 @dataclass(frozen=True, slots=True)
 class Powered:
-    """A mean with and without predictions.
+    """Mean with and without predictions.
 
     Attributes:
         ratings: mean of the ratings alone; ratings_error: its standard error; ratings_low, ratings_high: by Student's
             t.
-        mean, low, high: with predictions; None with a reason.
-        weight: lambda; 0 where the prediction saves nothing.
-        saved: share by which predictions make the variance smaller; 0 where they would add to it.
-        shift: how far predictions of rated conversations lie above those of unrated ones, in standard errors; far
-            from 0 the two were not drawn alike.
-        n: ratings; n_predicted: those with a prediction; n_unrated: unrated conversations with a prediction.
+        mean, low, high: with predictions; None with a reason. weight: lambda; 0 if predictions save nothing. saved:
+            share of the variance removed by predictions; 0 if they would increase it. shift: mean prediction of rated
+            minus unrated conversations, in standard errors; values far from 0 mean that the two differ in distribution.
+            n: number of ratings; n_predicted: ratings with a prediction; n_unrated: unrated conversations with a
+            prediction.
     """
 
     ratings: float | None
@@ -82,14 +81,13 @@ def powered_mean(
     """Estimate a mean from ratings and predictions.
 
     Args:
-        values, predicted: (n,) of ratings; one without a prediction counts for the mean of the ratings alone.
-        unrated: (N,) predictions of conversations without a rating; undefined ones are left out.
-        raters: (n,) rater of each; None stands for a rater of this one only.
-        level: of the intervals, by Student's t with as many degrees of freedom as raters less one, or with
-            predictions two.
+        values, predicted: (n,) ratings and their predictions; a rating without a prediction only enters the mean of the
+            ratings. unrated: (N,) predictions of unrated conversations; undefined ones are left out. raters: (n,) rater
+            of each; None for a rater with this rating only. level: confidence level of the intervals, by Student's t
+            with the number of raters minus one degrees of freedom, minus two with predictions.
 
     Raises:
-        ValueError: lengths that differ.
+        ValueError: if lengths differ.
     """
     from scipy import stats
 
@@ -131,7 +129,7 @@ def powered_mean(
     saved = 1 - variance / error**2
     apart = _variance(f, people, 1) + rest
     shift = gap / float(np.sqrt(apart)) if apart > 0 else None
-    if saved < 0:  # the weight is estimated, too, which few raters make worse than no prediction
+    if saved < 0:  # the weight is estimated as well; with few raters its error outweighs the gain
         return Powered(*from_ratings, alone, low, high, 0.0, 0.0, shift, *counts)
     return Powered(*from_ratings, mean, mean - half, mean + half, weight, saved, shift, *counts)
 
@@ -139,7 +137,7 @@ def powered_mean(
 def _alone(
     y: np.ndarray, people: np.ndarray, level: float
 ) -> tuple[float | None, float | None, float | None, float | None]:
-    """Return the mean of the ratings alone, its standard error and its interval; None where there is none."""
+    """Return the ratings' mean, standard error and interval; None if undefined."""
     from scipy import stats
 
     if not len(y):
@@ -149,13 +147,13 @@ def _alone(
         return mean, None, None, None
     error = float(np.sqrt(_variance(y, people, 1)))
     if not error > 1e-9 * max(abs(mean), 1e-300):
-        return mean, None, None, None  # equal ratings say nothing of the error
+        return mean, None, None, None  # equal ratings contain no information about the error
     half = float(stats.t.ppf(0.5 + level / 2, n_people - 1)) * error
     return mean, error, mean - half, mean + half
 
 
 def _variance(values: np.ndarray, groups: np.ndarray, n_lost: int) -> float:
-    """Return the variance of a mean whose groups are drawn whole."""
+    """Return the cluster-robust variance of a mean."""
     sums = np.bincount(groups, values - values.mean())
     return float((sums**2).sum() / len(values) ** 2 * len(sums) / (len(sums) - n_lost))
 
@@ -169,13 +167,11 @@ UNLIKE = 2.5
 
 @dataclass(frozen=True, slots=True, repr=False)
 class PoweredMeans:
-    """Every bot's mean with and without predictions.
+    """Means of all bots with and without predictions.
 
     Attributes:
-        dimension: what was rated.
-        by: what predicts, by name.
-        bots: by name.
-        units: within which ratings are not assumed independent: raters, conversations if raters are unnamed, or both.
+        dimension: rated dimension. by: name of the predictor. bots: means by bot name. units: groups of ratings not
+            assumed to be independent: raters, conversations if raters are unnamed, or both.
     """
 
     dimension: str
@@ -186,7 +182,7 @@ class PoweredMeans:
 
     @property
     def saved(self) -> float | None:
-        """Share by which predictions make the bots' variances smaller together; None where no bot has a weight."""
+        """Share of the bots' total variance removed by predictions, or None."""
         savings = [(powered.ratings_error, powered.saved) for powered in self.bots.values()]
         known = [(error**2, saved) for error, saved in savings if error and saved is not None]
         if not known:
@@ -195,18 +191,18 @@ class PoweredMeans:
 
     @property
     def gains(self) -> bool:
-        """True if predictions save enough for a table of them."""
+        """True if predictions save enough to show a table."""
         return self.saved is not None and self.saved >= NOTHING
 
     @property
     def unlike(self) -> list[str]:
-        """Bots whose rated and unrated conversations differ significantly in their predictions."""
+        """Bots with significantly different predictions of rated and unrated conversations."""
         shifts = {bot: powered.shift for bot, powered in self.bots.items()}
         return [bot for bot, shift in shifts.items() if shift is not None and abs(shift) > UNLIKE]
 
     @property
     def sentence(self) -> str:
-        """Summary of the gain by predictions, in words."""
+        """Summary of the gain from predictions as text."""
         if self.saved is None:
             reasons = dict.fromkeys(str(powered.reason) for powered in self.bots.values() if powered.reason)
             return f"Predictions by {self.by} cannot be used: {'; '.join(reasons) or 'no bot is rated'}."
@@ -285,14 +281,12 @@ def powered_means(
     predictor: str,
     level: float = LEVEL,
 ) -> PoweredMeans:
-    """Return the bots' means of what they are ranked by, helped by predictions of unrated conversations.
+    """Return prediction-powered means of all bots for the leading question.
 
     Args:
-        conversations, bots: (c,) all conversations, rated or not, drawn alike; whose each is.
-        predicted: (c,) a number that goes with the ratings, such as a metric; made without the ratings it is held
-            against.
-        predictor: name of the predictor.
-        level: of the intervals.
+        conversations, bots: (c,) all conversations, rated or not, from the same distribution, and their bots.
+            predicted: (c,) predictor correlated with the ratings, such as a metric, computed without these ratings.
+            predictor: name of the predictor. level: confidence level of the intervals.
 
     Raises:
         ValueError: there is no dimension, or lengths differ.
@@ -308,10 +302,10 @@ def powered_by(
     *,
     level: float = LEVEL,
 ) -> dict[str, PoweredMeans]:
-    """Return `powered_means` by each of several predictions.
+    """Return `powered_means` for each of several predictors.
 
     Args:
-        predicted: by name, (c,) each.
+        predicted: (c,) predictions by name.
 
     Raises:
         ValueError: there is no dimension, or lengths differ.
@@ -327,7 +321,7 @@ def powered_by(
             )
     row_of_name = {str(name): place for place, name in enumerate(conversations)}
     values = ratings.values()
-    # Place −1 stands for a conversation that is rated and not among these: it has no prediction.
+    # Index −1 marks a rated conversation without a prediction.
     place = np.array([row_of_name.get(name, -1) for name in ratings.conversation.tolist()], dtype=int)
     is_unrated = np.ones(len(conversations) + 1, dtype=bool)
     is_unrated[place[np.isfinite(values)]] = False

@@ -1,7 +1,7 @@
 """Raters of a study: their agreement, their use of the scale, and signs of inattention.
 
-Nobody is left out of any number of a study for what is found here: the rules of `evaluation.stats.rater_filters` say
-whom they would flag, and what the bots' means would be without them.
+These findings never exclude a rater from a study's results: the rules of `evaluation.stats.rater_filters` only report
+who would be flagged, and the bots' means without them.
 """
 
 from __future__ import annotations
@@ -28,11 +28,10 @@ LEVEL = 0.90
 
 @dataclass(frozen=True, slots=True)
 class ScaledBot:
-    """A bot on the raters' own scales.
+    """Bot mean on the raters' own scales.
 
     Attributes:
-        mean: of its ratings as they are.
-        own: mean z-score with the ends of its interval.
+        mean: mean of its raw ratings. own: mean z-score with the ends of its interval.
     """
 
     bot: str
@@ -42,14 +41,13 @@ class ScaledBot:
 
 @dataclass(frozen=True, slots=True)
 class OwnScales:
-    """Each rating minus its rater's mean, over its rater's standard deviation.
+    """Bot means of ratings standardised within raters.
 
     Attributes:
-        bots: best plain mean first; none where no rater has rated often enough.
-        n_ratings, n_used: given, and by raters with at least `least` of them.
-        n_raters, n_left_out: people used, and people who are not.
-        order: Spearman's ρ of the bots' plain means with those of the z-scores, controls left out.
-        reason: why there are no scores.
+        bots: best plain mean first; empty if no rater has enough ratings. n_ratings, n_used: number of ratings, and of
+            those by raters with at least `least`. n_raters, n_left_out: numbers of included and excluded raters. order:
+            Spearman's ρ of the bots' plain means with mean z-scores, without controls. reason: reason for missing
+            scores.
     """
 
     bots: tuple[ScaledBot, ...]
@@ -64,10 +62,10 @@ class OwnScales:
 
 @dataclass(frozen=True, slots=True)
 class RuleCount:
-    """Number of raters by the result of a rule.
+    """Numbers of raters by the result of a rule.
 
     Attributes:
-        n_undecided: raters it cannot judge; reason: why not, of the first of them.
+        n_undecided: raters that the rule cannot judge; reason: reason for the first of them.
     """
 
     rule: str
@@ -83,9 +81,8 @@ class ScreenedBot:
     """A bot's mean with and without the flagged raters.
 
     Attributes:
-        mean, n: by everybody.
-        kept: by those who are not flagged.
-        flagged, n_flagged: by the others; None where none of them rated it.
+        mean, n: from all raters. kept: from raters without a flag. flagged, n_flagged: from flagged raters; None if
+            none of them rated it.
     """
 
     bot: str
@@ -101,12 +98,9 @@ class Screening:
     """Raters that the rater filters would flag.
 
     Attributes:
-        n_raters: people judged.
-        flagged: verdicts on those who fail a rule.
-        rules: in their order; none where no rater could be judged.
-        bots: best mean first; none where no rater is flagged.
-        least_conversations, least_bots: from which on rules judge.
-        reason: why no rater was judged.
+        n_raters: number of screened raters. flagged: verdicts on raters who fail a rule. rules: counts in the order of
+            the rules; empty if no rater could be screened. bots: best mean first; empty if no rater is flagged.
+            least_conversations, least_bots: minimum numbers for the rules. reason: reason for a missing screening.
     """
 
     n_raters: int
@@ -130,7 +124,7 @@ class RaterAnalysis:
         """Return plain values; undefined is null, with a reason.
 
         Args:
-            names: whether to tell who would be flagged, and why; without, only how many.
+            names: True to include the flagged raters and reasons; otherwise only their number.
         """
         screening = to_plain(self.screening)
         screening["n_flagged"] = len(self.screening.flagged)
@@ -150,21 +144,20 @@ class RaterAnalysis:
 def analyse_raters(
     ratings: Ratings, *, seconds: Mapping[str, float] | None = None, turned: Collection[str] = ()
 ) -> RaterAnalysis:
-    """Return the raters' agreement, the bots on each rater's own scale, and the screening by rater filters.
+    """Return rater agreement, own scales and screening.
 
     Args:
-        seconds: duration of each conversation, where it is known.
-        turned: dimensions that were worded negatively and whose answers came turned round already; reversed ones
-            are known.
+        seconds: duration of each conversation, if known. turned: negatively worded dimensions whose answers were
+            already reversed on import; dimensions marked as reversed are known.
 
     Raises:
-        ValueError: where the ratings answer no question.
+        ValueError: if the ratings have no question.
     """
     return RaterAnalysis(rater_agreement(ratings), own_scales(ratings), screening(ratings, seconds or {}, turned))
 
 
 def own_scales(ratings: Ratings) -> OwnScales:
-    """Return the bots on each rater's own scale, the mean over the dimensions."""
+    """Return bot means on each rater's own scale, averaged over dimensions."""
     scores = rater_zscores(ratings.table(), ratings.rater.tolist(), pooled=_one_scale(ratings))
     named_left_out = [name for name in scores.left_out if name]
     n = (scores.n_ratings, scores.n_used, len(scores.raters), len(named_left_out), MIN_RATINGS)
@@ -196,7 +189,7 @@ def _no_scores(ratings: Ratings) -> Reason:
 
 
 def screening(ratings: Ratings, seconds: Mapping[str, float], turned: Collection[str]) -> Screening:
-    """Return the raters that rater filters would flag, and the bots' changes without them.
+    """Return raters that the filters would flag, and the effect on bot means.
 
     Args:
         seconds, turned: as in `analyse_raters`.
@@ -218,7 +211,7 @@ def screening(ratings: Ratings, seconds: Mapping[str, float], turned: Collection
 
 
 def _verdicts(ratings: Ratings, seconds: Mapping[str, float], turned: Collection[str]) -> list[RaterVerdict]:
-    """Judge every named rater by every rule that fits the data."""
+    """Screen every named rater with all applicable rules."""
     first = ratings.dimensions[0]
     control = ~ratings.ranked
     negative = [d.reversed or d.key in turned for d in ratings.dimensions]
@@ -231,7 +224,7 @@ def _verdicts(ratings: Ratings, seconds: Mapping[str, float], turned: Collection
         control=control.tolist() if control.any() else None,
         seconds=took if seconds else None,
         turned=negative if any(negative) else None,
-        # One question is answered alike in any case.
+        # With one question, answers are trivially the same.
         rules=None if len(ratings.dimensions) > 1 else [rule for rule in RULES if rule != "flat"],
     )
 
@@ -267,12 +260,12 @@ def _screen_bot(ratings: Ratings, bot: str, mean: float, flagged: Collection[str
 
 
 def _things(ratings: Ratings, mask: np.ndarray) -> np.ndarray | None:
-    """Return the labels of the shared items of these ratings, or None where each was rated once."""
+    """Return the labels of shared items, or None if each was rated once."""
     return None if ratings.shared is None else ratings.shared[mask]
 
 
 def _means(ratings: Ratings) -> list[tuple[str, float]]:
-    """Return the bots with their mean of what they are ranked by, best first; those without one are left out."""
+    """Return bots with a mean of the leading question, best first."""
     values = ratings.values()
     known = np.isfinite(values)
     means = [

@@ -1,8 +1,8 @@
-"""Models of the ratings by the factors that they depend on.
+"""Models of the ratings by properties of the bots.
 
-Three models with different assumptions. An analysis of variance by what the bots are made of (ratings count as
-independent), a mixed model with raters as a random effect, and proportional odds, which do not assume equal steps
-between the points of the scale. Controls are left out of all three: they are bad on purpose.
+Three models with different assumptions: an analysis of variance by the bots' factors (ratings count as independent), a
+mixed model with raters as a random effect, and proportional odds, which do not assume equal steps between the points of
+the scale. All three exclude controls, which are deliberately bad.
 """
 
 from __future__ import annotations
@@ -35,14 +35,13 @@ BOT = "bot"
 
 @dataclass(frozen=True, slots=True)
 class FactorialModel:
-    """Analysis of variance by what the bots are made of.
+    """Analysis of variance by the bots' factors.
 
     Attributes:
-        of: the sum of a rating's answers; or what bots are ranked by, where there is one question or several scales.
-        factors: those analysed; none where the bots are compared one by one.
-        max_order: of the interactions in the table; None for all.
-        table: without terms it has a reason.
-        factors_reason: why the factors that are known could not be analysed.
+        of: analysed value: the sum of a rating's answers, or the leading question if there is one question or several
+            scales. factors: analysed factors; empty if individual bots are compared. max_order: highest order of
+            interactions in the table; None for all. table: gives a reason if it has no terms. factors_reason: reason
+            why the known factors could not be analysed.
     """
 
     of: Literal["sum", "headline"]
@@ -59,23 +58,21 @@ class FactorialModel:
 
     @property
     def other_terms(self) -> tuple[str, ...]:
-        """The other terms."""
+        """Terms without a significant effect."""
         return tuple(term.name for term in self.table.terms if term.p is None or term.p >= self.alpha)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class RatingModels:
-    """Three models of the ratings of a study.
+    """Three models of a study's ratings.
 
     Attributes:
-        dimension: what the mixed model and the proportional odds are about: what bots are ranked by.
-        n_questions: that a sum of ratings adds up.
-        unused: why factors take no part: `factor_unknown`, `factor_constant` or `factor_beyond`.
-        factorial, mixed, ordinal: None with fewer than two rated bots.
-        rounded: whether answers were rounded to whole points for the proportional odds.
-        n_raters: people who gave the ratings of the last two models.
-        n_unnamed: conversations that stand for a rater each there, since raters are unnamed.
-        level: of all intervals.
+        dimension: dimension of the mixed model and the proportional odds, by which bots are ranked. n_questions: number
+            of questions in a sum of ratings. unused: reasons for excluded factors: `factor_unknown`, `factor_constant`
+            or `factor_beyond`. factorial, mixed, ordinal: None with fewer than two rated bots. rounded: True if answers
+            were rounded to whole points for the proportional odds. n_raters: number of raters in the last two models.
+            n_unnamed: conversations by unnamed raters, each counted as a separate rater there. level: confidence level
+            of all intervals.
     """
 
     dimension: RatingDimension
@@ -92,14 +89,17 @@ class RatingModels:
 
     @property
     def odds_are_proportional(self) -> bool | None:
-        """True if the data do not contradict proportional odds; None where that cannot be tested."""
+        """True if the data are compatible with proportional odds; None if untestable."""
         if self.ordinal is None or self.ordinal.deviance_p is None:
             return None
         return self.ordinal.deviance_p >= self.alpha
 
     @property
     def above_best(self) -> dict[str, float]:
-        """By bot the chance to be rated above the best one, ties counting half, by the proportional odds."""
+        """Probability of each bot being rated above the best, ties counting half.
+
+        It is computed from the proportional odds model.
+        """
         if self.ordinal is None or not self.ordinal.bots:
             return {}
         best = max(self.ordinal.bots, key=lambda bot: bot.effect).bot
@@ -116,7 +116,7 @@ class RatingModels:
         return document
 
     def summary(self) -> str:
-        """Return the tables of the models for a terminal."""
+        """Return the models' tables for a terminal."""
         parts = []
         if self.factorial is not None:
             parts.append(_anova_summary(self.factorial))
@@ -133,12 +133,11 @@ class RatingModels:
 def rating_models(
     ratings: Ratings, factors: Mapping[str, Mapping[str, str]] | None = None, *, level: float | None = None
 ) -> RatingModels:
-    """Model what bots are ranked by, and the sum of the ratings.
+    """Fit models to the leading question and to the sum of the ratings.
 
     Args:
-        factors: what the bots are made of: name to bot to level. A factor is analysed where it is known of every
-            rated bot and differs between them; up to `MOST_FACTORS` of them.
-        level: of the intervals.
+        factors: properties of the bots: level by name and bot. Up to `MOST_FACTORS` factors are analysed, if known for
+            all rated bots and not constant. level: confidence level of the intervals.
 
     Raises:
         ValueError: where the ratings answer no question.
@@ -173,11 +172,10 @@ def rating_models(
 def chosen_factors(
     ratings: Ratings, factors: Mapping[str, Mapping[str, str]]
 ) -> tuple[dict[str, Mapping[str, str]], tuple[Finding, ...]]:
-    """Return up to `MOST_FACTORS` factors that differ between the rated bots, and why the others do not.
+    """Return up to `MOST_FACTORS` varying factors, and reasons for excluding others.
 
     Args:
-        ratings: without controls.
-        factors: name to bot to level.
+        ratings: ratings without controls. factors: level by name and bot.
     """
     used: dict[str, Mapping[str, str]] = {}
     unused = []
@@ -195,7 +193,7 @@ def chosen_factors(
 
 
 def _factorial(ratings: Ratings, factors: Mapping[str, Mapping[str, str]], level: float) -> FactorialModel:
-    """Analyse the factors with as many interactions as the ratings allow, or else the bots one by one."""
+    """Analyse the factors with all estimable interactions, otherwise individual bots."""
     one_scale = len({(d.low, d.high) for d in ratings.dimensions}) == 1
     outcome: Literal["sum", "headline"] = "sum" if one_scale and len(ratings.dimensions) > 1 else "headline"
     values = sum_of_ratings(ratings.table()) if outcome == "sum" else ratings.values()

@@ -1,9 +1,9 @@
-"""Ratings of replies against a scored reference: Shi et al. (2023).
+"""Ratings of replies relative to a scored reference (Shi et al. 2023).
 
-A rater says first whether the reply is better than, as good as or worse than the reference, then scores it on
-sub-metrics; its overall score is their weighted mean over those that apply to it. The rule shown to raters is that
-a better reply scores above the reference, a worse one below it. How far they kept to it is reported here, and
-nobody is left out for it.
+A rater first states whether the reply is better than, as good as or worse than the reference, then scores it on
+sub-metrics. The overall score is the weighted mean of the applicable ones. Raters are instructed that a better reply
+scores above the reference and a worse one below. Compliance with this rule is reported here and does not exclude any
+rater.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ class ReferencedBot:
     """A model compared with the references.
 
     Attributes:
-        overall: weighted mean of the sub-metrics, with an interval over raters.
-        directions: share of ratings that say worse, same and better, with intervals over raters.
-        above: mean difference of the overall score from the reference's.
+        overall: weighted mean of the sub-metrics, with an interval over raters. directions: shares of the ratings
+            worse, same and better, with intervals over raters. above: mean difference of the overall score from the
+            reference's.
     """
 
     bot: str
@@ -49,12 +49,10 @@ class ReferenceRatings:
     """All models compared with the references, best overall first.
 
     Attributes:
-        weights: of each sub-metric, before those that do not apply to an item are left out; they sum to 1.
-        n_ratings: with a direction and a score of the reference.
-        n_kept_rule, n_contradicting: whose scores stand where their direction says, and on the other side of the
-            reference. The rest is between: "better" with an equal score.
-        n_revised: in which the reference's score was changed.
-        revised_by: mean change of those; None without any.
+        weights: weight of each sub-metric, before non-applicable ones are removed; they sum to 1. n_ratings: ratings
+            with a direction and a reference score. n_kept_rule, n_contradicting: ratings whose scores agree with, and
+            contradict, the direction; the others are in between ("better" with an equal score). n_revised: ratings in
+            which the reference's score was changed. revised_by: mean of these changes; None without any.
     """
 
     weights: dict[str, float]
@@ -89,9 +87,10 @@ class ReferenceRatings:
 
 
 def contradicts(direction: float, overall: float, reference: float) -> bool:
-    """Return True if a reply's score contradicts the direction that the rater gave, relative to the reference.
+    """Return True if a reply's score contradicts the rater's direction.
 
-    "Worse" with a higher score and "better" with a lower one do, and "same" with one more than a point away.
+    Contradictions are "worse" with a score above the reference's, "better" with one below, and "same" with a distance
+    of more than one point.
     """
     if direction == SAME:
         return abs(overall - reference) > MOST_APART
@@ -99,20 +98,22 @@ def contradicts(direction: float, overall: float, reference: float) -> bool:
 
 
 def keeps_rule(direction: float, overall: float, reference: float) -> bool:
-    """Return True if a reply's score agrees with its direction: above, below, or about equal to the reference."""
+    """Return True if a reply's score agrees with the rater's direction."""
     if direction == SAME:
         return abs(overall - reference) <= SAME_WITHIN
     return direction * (overall - reference) > 0
 
 
 def overall_scores(ratings: Ratings, weights: Mapping[str, float] | None = None) -> np.ndarray:
-    """Return the weighted mean of each rating's sub-metrics, over those that were answered: (k,), NaN without any.
+    """Return each rating's weighted mean of answered sub-metrics, (k,).
+
+    NaN without an answer.
 
     Args:
-        weights: by sub-metric; None: all count equally.
+        weights: weight by sub-metric; None: equal weights.
 
     Raises:
-        ValueError: for a sub-metric without a weight.
+        ValueError: if a sub-metric has no weight.
     """
     keys = [dimension.key for dimension in ratings.dimensions]
     if weights is None:
@@ -135,14 +136,12 @@ def reference_ratings(
     known: np.ndarray,
     weights: Mapping[str, float] | None = None,
 ) -> ReferenceRatings:
-    """Return the raters' comparison of models with the references.
+    """Compare models with the references, from the raters' scores.
 
     Args:
-        ratings: on the sub-metrics.
-        direction: (k,) −1 worse, 0 same, 1 better; NaN where none was given.
-        reference: (k,) the reference's score as the rater left it.
-        known: (k,) the score that was shown.
-        weights: by sub-metric; None: equal weights.
+        ratings: ratings on the sub-metrics. direction: (k,) −1 worse, 0 same, 1 better; NaN if missing. reference: (k,)
+            final reference score of the rater. known: (k,) reference score that was shown. weights: weight by
+            sub-metric; None: equal weights.
     """
     overall = overall_scores(ratings, weights)
     is_complete = np.isfinite(direction) & np.isfinite(reference) & np.isfinite(overall)
@@ -172,7 +171,7 @@ def _bot(ratings: Ratings, bot: str, overall: np.ndarray, direction: np.ndarray,
     of_bot = ratings.bot == bot
     unit = ratings.unit[of_bot]
     things = None if ratings.shared is None else ratings.shared[of_bot]
-    # A mean of questions lies between the ends of the widest of their scales.
+    # A mean of questions is within the widest of their scales.
     scale = (
         None
         if any(dimension.inferred for dimension in ratings.dimensions)

@@ -1,8 +1,8 @@
-"""Single-turn against interactive evaluation of the same bots.
+"""Comparison of single-turn and interactive evaluation of the same bots.
 
-Judgements of single replies are compared with ratings of whole chats. Both ways of asking are read as
-`evaluation.analysis.pairs` reads judgements; of chats, the difference of mean ratings takes the place of the share
-of comparisons. While a study collects, its intervals hold at all looks together.
+Judgements of single replies are compared with ratings of whole chats. Both protocols are analysed as in
+`evaluation.analysis.pairs`; for chats, the difference of mean ratings replaces the share of comparisons. While a study
+collects data, its intervals are anytime-valid.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from evaluation.tables import text_table, to_plain
 
 @dataclass(frozen=True, slots=True)
 class ProtocolPair:
-    """Two bots on one question, by single turns and by whole chats.
+    """Results for two bots on one question under both protocols.
 
     Attributes:
-        question, asked: the question of the comparisons and that of the chats.
-        one_turn: share of comparisons won less that of lost ones.
-        difference, low, high: mean rating of a less that of b, with its interval over participants.
-        signs: the significantly better bot by either, as everywhere (`evaluation.analysis.pairwise_preference` and
-            `evaluation.analysis.comparisons`): 1 for a, -1 for b, 0 for nobody. Intervals are not corrected, this is.
+        question, asked: question of the comparisons and of the chats. one_turn: share of comparisons won minus share
+            lost. difference, low, high: mean rating of a minus that of b, with its interval over participants. signs:
+            significantly better bot under each protocol (`evaluation.analysis.pairwise_preference` and
+            `evaluation.analysis.comparisons`): 1 for a, -1 for b, 0 for neither. These tests are corrected for multiple
+            comparisons, the intervals are not.
     """
 
     question: str
@@ -50,7 +50,10 @@ class ProtocolPair:
 
     @property
     def same_direction(self) -> bool | None:
-        """True if both differences favour the same bot, however small; None where one favours neither."""
+        """True if both differences favour the same bot, even if not significant.
+
+        None if one difference is 0 or undefined.
+        """
         if not self.one_turn.mean or not self.difference:
             return None
         return (self.one_turn.mean > 0) == (self.difference > 0)
@@ -58,13 +61,12 @@ class ProtocolPair:
 
 @dataclass(frozen=True, slots=True)
 class ProtocolComparison:
-    """One-turn against interactive evaluation of the same bots.
+    """Results of both protocols for the same bots.
 
     Attributes:
-        rows: every two bots that both have, on every question that both ask.
-        one_turn: kappas of single comparisons.
-        interactive: kappas of what each person's ratings of two bots say of these two.
-        tests: of the comparisons and of the chats.
+        rows: every pair of shared bots on every shared question. one_turn: kappas of single comparisons. interactive:
+            kappas of the preferences implied by each person's ratings of two bots. tests: tests of the comparisons and
+            of the chats.
     """
 
     rows: tuple[ProtocolPair, ...]
@@ -75,7 +77,7 @@ class ProtocolComparison:
 
     @property
     def bots(self) -> tuple[str, ...]:
-        """Those that both protocols have."""
+        """Bots evaluated under both protocols."""
         return tuple(sorted({name for row in self.rows for name in (row.a, row.b)}))
 
     def count(self, question: str | None = None) -> dict[str, int]:
@@ -127,11 +129,9 @@ def compare_protocols(
     """Compare pairwise judgements of single replies with ratings of chats of the same bots.
 
     Args:
-        shared: as `judge_pairs`; of chats, where what is shared is two bots that both rated, it is 2, for nobody
-            meets many.
-        same: the chats' question by the comparisons' one.
-        results: of the judgements, where they are computed already.
-        level: of all intervals.
+        shared: as in `judge_pairs`; 2 for chats, where raters share pairs of bots, because each participant meets few
+            bots. same: chat question by comparison question. results: results of the judgements, if already computed.
+            level: confidence level of all intervals.
     """
     results = results or judge_pairs(judged, level=level, seed=seed, shared=shared)
     rows, kappas = [], []

@@ -1,11 +1,10 @@
-"""Trajectories of conversations: the best against the worst, or bots that differ in one trait.
+"""Trajectories of the best and worst conversations, or of bots by trait.
 
-Figures 3 and 4 of Ghandeharioun et al. (2019): a course of means by exchange for each group and measure
-(`evaluation.stats.trajectories`), and where two groups are compared the difference of their conversations' means. One
-person's conversations resemble each other, and may lie in both groups: errors are clustered by person
-(`evaluation.stats.trajectories`), which is Welch's test where everybody had one and the measure's scale has no end;
-p-values are corrected by Holm (1979) over the measures. Means of the best and the worst are those of conversations
-beyond the scores at which the groups end.
+Figures 3 and 4 of Ghandeharioun et al. (2019): the mean by exchange for each group and measure
+(`evaluation.stats.trajectories`), and for two groups the difference of their conversations' means. One person's
+conversations are correlated and can be in both groups, so errors are clustered by person. With one conversation per
+person and an unbounded measure this is Welch's test. p-values are corrected by Holm (1979) over the measures. The best
+and worst groups are selected by score, so their means describe only the conversations beyond the cut-off scores.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ Direction = Literal["higher", "lower", "none"]
 
 @dataclass(frozen=True, slots=True)
 class TrajectoryGroup:
-    """Conversations that are averaged: `best`, `worst` or a level of a trait."""
+    """Group of conversations to average: `best`, `worst` or a level of a trait."""
 
     name: str
     conversations: tuple[str, ...]
@@ -50,16 +49,14 @@ class TrajectoryGroup:
 
 @dataclass(frozen=True, slots=True)
 class Grouping:
-    """Groups of conversations that are compared.
+    """Groups of conversations to compare.
 
     Attributes:
         kind: the best with the worst, or the levels of a trait.
-        groups: none where nothing can be compared.
-        trait: the factor whose levels are compared.
-        n_drawn: conversations drawn out of more; None where all are taken.
-        lowest_best, highest_worst: scores at which the groups end.
-        n_tied: conversations with these scores, among which the last places were drawn, best and worst.
-        reason: why there are fewer conversations than requested, or no groups.
+        groups: empty if nothing can be compared. trait: factor whose levels are compared. n_drawn: number of sampled
+            conversations; None if all are included. lowest_best, highest_worst: cut-off scores of the groups. n_tied:
+            number of conversations with these scores, from which the last members were drawn, best and worst. reason:
+            reason for fewer conversations than requested, or no groups.
     """
 
     kind: Kind
@@ -73,20 +70,20 @@ class Grouping:
 
     @property
     def conversations(self) -> list[str]:
-        """All that are compared."""
+        """All compared conversations."""
         return [conversation for group in self.groups for conversation in group.conversations]
 
 
 @dataclass(frozen=True, slots=True)
 class GroupContrast:
-    """Difference of two groups in the mean of a conversation.
+    """Difference between two groups' conversation means.
 
     Attributes:
         first, second: means over the conversations; None without one.
         low, high: interval of first − second; None where one group does not vary or has fewer than two people.
-        p, p_holm: of no difference; None where neither group varies.
-        direction: of the first group; `none` where no difference is shown after Holm's correction.
-        n_apart, n_compared: exchanges at which the intervals do not overlap, of those with both.
+        p, p_holm: p-values of no difference; None if neither group varies. direction: direction of the first group;
+            `none` if not significant after Holm's correction. n_apart, n_compared: number of exchanges without
+            overlapping intervals, and of those with both intervals.
     """
 
     first: float | None
@@ -101,7 +98,7 @@ class GroupContrast:
 
     @property
     def difference(self) -> float | None:
-        """First minus second."""
+        """Mean of the first group minus that of the second."""
         return None if self.first is None or self.second is None else self.first - self.second
 
     def to_json(self) -> dict[str, Any]:
@@ -122,12 +119,11 @@ class GroupContrast:
 
 @dataclass(frozen=True, slots=True)
 class TrajectoryMeasure:
-    """One measure by exchange.
+    """Trajectories of one measure by exchange.
 
     Attributes:
-        name: the column, or `votes`.
-        courses: one for each group; none where there are no values.
-        contrast: of two groups.
+        name: name of the column, or `votes`. courses: one per group; empty without values. contrast: difference between
+            two groups.
     """
 
     name: str
@@ -137,10 +133,10 @@ class TrajectoryMeasure:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class TrajectoryResult:
-    """The courses of some measures in some groups of conversations, at one interval level.
+    """Trajectories of measures in groups of conversations.
 
     Attributes:
-        n_people: who had these conversations, everybody unknown another one; None where nothing was compared.
+        n_people: number of participants, counting each unknown one separately; None if nothing was compared.
     """
 
     grouping: Grouping
@@ -174,7 +170,7 @@ class TrajectoryResult:
         }
 
     def summary(self) -> str:
-        """Return the groups and their differences, as lines of text."""
+        """Return the groups and their differences as text."""
         grouping = self.grouping
         title = grouping.kind if not grouping.trait else f"by {grouping.trait}"
         sizes = ", ".join(f"{group.name} {len(group.conversations):,}" for group in grouping.groups)
@@ -196,12 +192,11 @@ class TrajectoryResult:
 
 
 def best_and_worst(per_conversation: pd.DataFrame, headline: str, controls: Sequence[str] = ()) -> Grouping:
-    """Group the conversations rated highest and lowest.
+    """Group the highest and lowest rated conversations.
 
     Args:
         per_conversation: one row each, its id as index: `bot` and the headline.
-        headline: the column of scores.
-        controls: bots made to be bad; their conversations are left out.
+        headline: column of scores. controls: deliberately bad bots, whose conversations are excluded.
     """
     frame = per_conversation[~per_conversation["bot"].isin(list(controls))]
     chosen = extremes(frame[headline].to_numpy(), N_EXTREME, seed=SEED)
@@ -224,12 +219,12 @@ def best_and_worst(per_conversation: pd.DataFrame, headline: str, controls: Sequ
 def by_trait(
     per_conversation: pd.DataFrame, factors: Mapping[str, Mapping[str, str]], traits: Sequence[str]
 ) -> Grouping:
-    """Group rated conversations by what their bots are made of; `plain` stands first.
+    """Group rated conversations by a trait of their bots, `plain` first.
 
     Args:
         per_conversation: as in `best_and_worst`.
-        factors: by name, whatever its case, the level of each bot.
-        traits: factors to look for; the first that the bots carry is taken.
+        factors: level of each bot by name, ignoring case. traits: candidate factors; the first one that the bots have
+            is used.
     """
     trait_by_name = {trait.lower(): trait for trait in traits}
     known = {trait_by_name.get(name.lower(), name): levels for name, levels in factors.items()}
@@ -264,13 +259,12 @@ def trajectories(
     people: Mapping[str, str | None] | None = None,
     scales: Mapping[str, tuple[float, float] | None] | None = None,
 ) -> TrajectoryResult:
-    """Compute the trajectories of every measure in every group, and the differences of two groups.
+    """Compute trajectories of all measures and groups, and differences of two groups.
 
     Args:
-        values: by measure and conversation the values by exchange (`by_exchange`).
-        measures: in the order in which they are told.
-        people: by conversation who took part, None where unknown; without, each had one conversation.
-        scales: by measure the ends that its values cannot leave; one of them may be infinite.
+        values: values by exchange (`by_exchange`), for each measure and conversation. measures: measures in the order
+            of the result. people: participant of each conversation, None if unknown; if omitted, all are different.
+            scales: limits of each measure's values; one of them can be infinite.
     """
     trajectory_measures = [
         _measure(name, grouping, values.get(name, {}), people or {}, (scales or {}).get(name)) for name in measures
@@ -290,7 +284,7 @@ def _measure(
     if not known:
         return TrajectoryMeasure(name, ())
     if scale is not None and not scale[0] <= min(known) <= max(known) <= scale[1]:
-        scale = None  # a metric that leaves the scale that it declares has none to keep to
+        scale = None  # a metric with values outside its declared scale is treated as unbounded
     courses = tuple(
         course(
             [rows.get(pk, []) for pk in group.conversations],
@@ -328,10 +322,10 @@ def _measure(
 def _test_difference(
     means: Sequence[Mapping[str, float]], people: Mapping[str, str | None], scale: tuple[float, float] | None
 ) -> Difference | None:
-    """Return the difference of two groups' means, or None where there cannot be a test.
+    """Test the difference of two groups' means; None if impossible.
 
     Args:
-        means: of each conversation, by group.
+        means: mean of each conversation, by group.
     """
     first, second = (np.array(list(group_means.values())) for group_means in means)
     if min(len(first), len(second)) < 2 or (is_constant(first) and is_constant(second)):
@@ -342,7 +336,7 @@ def _test_difference(
 
 
 def _apply_correction(measure: TrajectoryMeasure, p_holm: float | None) -> TrajectoryMeasure:
-    """Return the measure with its corrected p-value and the direction that follows from it."""
+    """Return the measure with corrected p-value and resulting direction."""
     contrast = measure.contrast
     if contrast is None:
         return measure
@@ -353,12 +347,10 @@ def _apply_correction(measure: TrajectoryMeasure, p_holm: float | None) -> Traje
 
 
 def get_point_values(grouping: Grouping, rows: Rows, group: int, exchange: int) -> dict[str, float]:
-    """Return the conversations that a point is the mean of with their values, highest first.
+    """Return the conversations and values behind a point, highest first.
 
     Args:
-        rows: of the point's measure.
-        group: its place among the groups.
-        exchange: from 1.
+        rows: values of the point's measure. group: index of the group. exchange: from 1.
     """
     if not 0 <= group < len(grouping.groups) or exchange < 1:
         return {}
@@ -371,11 +363,11 @@ def get_point_values(grouping: Grouping, rows: Rows, group: int, exchange: int) 
 
 
 def by_exchange(exchanges: Sequence[int], values: Sequence[float | None]) -> list[float | None]:
-    """Average a conversation's values within each exchange, the first exchange first.
+    """Average a conversation's values within each exchange, in order.
 
     Args:
-        exchanges: of each turn, from 1; 0 for what is said before anybody has written, which belongs to none.
-        values: of each turn, None where undefined.
+        exchanges: exchange of each turn, from 1; 0 for bot turns before the first message, which are ignored. values:
+            value of each turn, None if undefined.
     """
     within: dict[int, list[float]] = {}
     for exchange, value in zip(exchanges, values, strict=False):
