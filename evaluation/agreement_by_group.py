@@ -1,8 +1,8 @@
 """Agreement of a metric with human scores, by data set and dialogue model.
 
 Ceiling: the square root of the reliability of the ratings. The reliability of the mean of k raters is ICC(1,k), because
-it is unknown whether two items had the same raters; its interval comes from the F distribution. A metric that knew each
-reply's true value would correlate with the raters' mean at the square root of that, and exceed it only by chance.
+it is unknown whether two items had the same raters; its interval comes from the F distribution. A metric that equals
+each reply's true value would correlate with the raters' mean at the square root of that, and exceed it only by chance.
 
 Agreement with each rater alone: the maximum over raters, as in PONE's paper, and the mean. The maximum of several
 coefficients exceeds their mean by chance alone, so compare it only with figures obtained in the same way. The paper's

@@ -10,12 +10,12 @@ compared on a data set was learned or selected there. The design was fixed befor
 - ridge regression (Hoerl and Kennard, 1970) without intercept; the penalty maximises the mean Pearson coefficient when
   each of the other data sets is left out in turn.
 
-The interval of the mean gain over S data sets is about what another one would gain: Student's t of their gains with
-the variance times 1 / S + 1 / (S − 1), for what was learned for one set is learned on the others too (Nadeau and
-Bengio 2003, Machine Learning 52). Half its width is the hypotenuse of that and of what the contexts of these sets
-leave open, by the jackknife: by chance in them one metric is taken for the best in all sets at once, of which the
-differences between their gains tell nothing. Where effectively fewer than 2.5 contexts carry a side, as with
-correlations, there is no interval and no claim.
+The interval of the mean gain over S data sets refers to a new data set: Student's t of the gains with the variance
+multiplied by 1 / S + 1 / (S − 1), because the training data of the folds overlap (Nadeau and Bengio 2003, Machine
+Learning 52). Its half width is combined in quadrature with that of a jackknife over contexts. The latter is necessary
+because chance in the contexts can make the same metric the best one in all sets, which differences between their gains
+do not reveal. If effectively fewer than 2.5 contexts carry a side, as with correlations, there is no interval and no
+claim.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ PENALTIES = (0.01, 0.1, 1.0, 10.0)
 FEWEST_SETS = 3
 """Minimum number of data sets: one is left out, and another of the rest to choose the penalty."""
 _LEVEL = 0.95
-_BLOCK = 4_000_000  # numbers held at once
+_BLOCK = 4_000_000  # numbers in memory at once
 _ROUNDING = 1e-9
 """Tolerance within which coefficients count as equal."""
 

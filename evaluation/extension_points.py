@@ -1,4 +1,6 @@
-"""Extension points of `evaluation`: features added by a single new file, found by its decorator.
+"""Extension points of `evaluation`.
+
+A feature is added by a single new file and registered by its decorator.
 
 `docs/extend.md` shows them with examples.
 """

@@ -179,7 +179,7 @@ def _answers(ratings: FileTable | None, target: str) -> Iterator[tuple[int, str,
         return
     if "target" not in ratings.columns:
         ratings.require([target])
-    # The others are answers in words to what was asked besides the scales.
+    # Other rows contain free-text answers to additional questions.
     dimensions = [
         name
         for name in ratings.columns
@@ -331,7 +331,7 @@ def study_of_package(package: Package) -> Study:
     except (KeyError, TypeError) as error:
         raise PackageError(f"{package.name} does not describe its tables: {error}") from None
     cells = {name: FileTable(name, tuple(fields[name]), tuple(package.rows(name))) for name in fields}
-    # Attention checks stay in the table of ratings and are no dimensions.
+    # Attention checks remain in the table of ratings but do not count as dimensions.
     rows = cells["checks"].rows if "checks" in cells else ()
     checks = {row.get("check") for row in rows if row.get("kind") == "after"}
     scales = [
@@ -422,7 +422,7 @@ def _of_records(read: Iterable[Record | Skipped | Note], name: str) -> Study:
         )
         raise ValueError(f"no conversation could be read from {name}{first}")
     skipped += _add_ratings(records, apart)
-    # A bot that stands for itself, too, is no control: what degraded it is left out.
+    # A bot with regular conversations is not a control: its degraded conversations are skipped.
     real = {record.bot for record in records.values() if not record.is_control}
     controls = {record.bot for record in records.values() if record.is_control} - real
     for key, record in list(records.items()):

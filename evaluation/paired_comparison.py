@@ -1,13 +1,16 @@
-"""Paired comparison of two columns' correlations with human scores, with its interval.
+"""Paired comparison of two columns' correlations with human scores.
 
-A cell is a dialogue model of a data set. In each the two columns are compared on the replies where both are
-defined; the gain is the mean over cells of the difference of their coefficients. Its interval of 95 % is that of
-the jackknife over the contexts of each data set, which are left out of both columns at once, so that what makes a
-reply easy for both cancels, and of all models at once, which often answer the same contexts. It reaches as far from
-the gain and from the gain less its bias by the jackknife: Pearson's coefficient of few replies comes out too high
-where scores are skewed. With ranks, they are those among all replies of a cell. Either side may be several columns,
-such as trainings by several seeds: the mean of their coefficients then counts, and the interval is of these very
-trainings. Where effectively fewer than 2.5 contexts carry a side, as with correlations, there is none.
+A cell is a dialogue model of a data set. In each cell the two columns are compared on the replies where both are
+defined; the gain is the difference of their coefficients, averaged over cells.
+
+Its 95 % interval is a jackknife over the contexts of each data set. A context is left out of both columns, so that its
+difficulty cancels, and of all models, which often answer the same contexts. The interval covers the gain and the
+bias-corrected gain, because with few replies and skewed scores Pearson's coefficient is too high. Ranks are those among
+all replies of a cell.
+
+Either side can consist of several columns, such as trainings with several seeds; the mean of their coefficients is then
+used, and the interval refers to these trainings. As with correlations, there is no interval if effectively fewer than
+2.5 contexts carry a side.
 """
 
 from __future__ import annotations
@@ -27,7 +30,7 @@ MEAN = "mean"
 """Average of the two coefficients, as in GRADE's paper."""
 NO_CELL = "no cell has three replies with different scores of both columns and of people"
 _LEVEL = 0.95
-_BLOCK = 4_000_000  # numbers held at once
+_BLOCK = 4_000_000  # numbers in memory at once
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,8 +179,9 @@ def _differences(
     cells: Sequence[np.ndarray],
     methods: Sequence[str],
 ) -> tuple[float, np.ndarray]:
-    """Return the sum over cells of the mean difference of coefficients, with all contexts and, (contexts,), without
-    each.
+    """Return the mean differences of coefficients, summed over cells.
+
+    The values are with all contexts and, (contexts,), without each.
 
     Args:
         ours, theirs: (K, N); cells: the rows of each.

@@ -1,11 +1,10 @@
 """Agreement of metrics' and judges' preferences with people's, including ties.
 
-People say of a pair that the first is better, the second, or that they are the same; so does a judge, and so does a
-metric by its scores. Each answer of a person is one comparison with the chooser. Pairs of one context resemble each
-other, and so do the answers of one person: the largest variance over raters, contexts and both counts, as for every
-mean (`evaluation.stats.means`). Kappa is linear in the answers but for its chance agreement; so its variance is
-that of the mean of its influences (Fleiss, Cohen and Everitt 1969), and its interval is made on Fisher's scale of
-z.
+For each pair, people prefer the first, the second or neither; a judge does so too, and a metric by its scores. Each
+human answer is compared with the choice of the judge or metric. Answers are correlated within contexts and within
+raters, so the largest variance over raters, contexts and both is used, as for all means (`evaluation.stats.means`).
+Kappa is nearly linear in the answers, apart from chance agreement; its variance is that of the mean of its influences
+(Fleiss, Cohen and Everitt 1969), and its interval is computed on Fisher's z scale.
 """
 
 from __future__ import annotations

@@ -1,20 +1,20 @@
 """Agreement of a metric with people on the ranking of systems.
 
-Figures over the systems of one data set, compared pair by pair (`evaluation.stats.systems`): correlation of their
-means; pairwise accuracy, the share of pairs that the metric orders as people do (Kocmi et al. 2021, WMT), pairs that
-people tie left out; soft pairwise accuracy (Thompson et al. 2024, WMT),
+The systems of one data set are compared in pairs (`evaluation.stats.systems`). Measures are the correlation of their
+means; pairwise accuracy, the share of pairs that the metric orders as people do (Kocmi et al. 2021, WMT), without pairs
+that people tie; and soft pairwise accuracy (Thompson et al. 2024, WMT),
 
     1 − mean over pairs of |p_people − p_metric|,
 
-p one-sided by permutation, people and metric by the same permutations. Intervals are of resampled contexts, with
-these very systems; in the resamples, and in the test, p is by the normal limit.
+where p is one-sided, from the same permutations for people and metric. Intervals resample contexts and keep the systems
+fixed; the resamples and the test use the normal limit of p.
 
-The test of two metrics swaps their standardised scores in random cells, as at WMT: how often do soft pairwise
-accuracies then differ as much as observed?
+The test of two metrics swaps their standardised scores in random cells, as at WMT, and counts how often the soft
+pairwise accuracies differ by at least the observed amount.
 
-Ties (Deutsch et al. 2023, "Ties matter", EMNLP): share of pairs of replies that metric and people order, or tie,
-alike, where the metric ties what is no more than ε apart. ε is the best one on these very replies, so the share is
-too good for new ones; compare it among metrics only.
+Ties (Deutsch et al. 2023, "Ties matter", EMNLP): share of reply pairs that metric and people order or tie in the same
+way, where the metric ties scores that differ by at most ε. ε is optimised on the same replies, so the share is too high
+for new ones; use it only to compare metrics.
 """
 
 from __future__ import annotations
@@ -393,7 +393,7 @@ def calibrate_ties(scores: np.ndarray, people: np.ndarray, contexts: np.ndarray,
     order = np.argsort(np.abs(differences), kind="stable")
     size_of, theirs = np.abs(differences)[order], theirs[order]
     ordered = (theirs == np.sign(differences[order])) & (theirs != 0)
-    # After place k: pairs up to it are ties of the metric, the others are ordered.
+    # At index k, pairs up to k are ties of the metric and the others are ordered.
     right = np.concatenate([[0], np.cumsum(theirs == 0)]) + ordered.sum() - np.concatenate([[0], np.cumsum(ordered)])
     n_equal = int((size_of == 0).sum())
     last = np.flatnonzero(np.append(size_of[1:] > size_of[:-1], True)) + 1

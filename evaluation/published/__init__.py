@@ -1,1 +1,4 @@
-"""Published correlations of metrics of single replies with people: two files of facts, and their reader."""
+"""Published correlations of turn-level metrics with human ratings.
+
+Two data files and their reader.
+"""

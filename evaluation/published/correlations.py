@@ -1,8 +1,8 @@
-"""Published correlations, shown next to ours.
+"""Published correlations, for comparison with ours.
 
-The rows of `correlations.csv`, and their caveats from `sets.yaml`. They are of the papers' own runs and of whole
-sets. A row is shown next to a figure of ours where the judged file names the set as its `source`, the dimension is
-the paper's, and the dialogue model is the same or all are taken together.
+The rows of `correlations.csv`, and their caveats from `sets.yaml`. They come from the papers' own runs on complete
+sets. A row is compared with one of our results if the rated file names the set as its `source`, the dimension is the
+paper's, and the dialogue model is the same (or all models are pooled).
 """
 
 from __future__ import annotations
@@ -24,11 +24,10 @@ _FOLDER = Path(__file__).parent
 
 
 class Source(InputModel):
-    """Publication that figures come from.
+    """Publication with correlations.
 
     Attributes:
-        where: reference to the paper.
-        caveats: of all its figures.
+        where: reference to the paper. caveats: caveats for all its results.
     """
 
     title: str
@@ -37,13 +36,12 @@ class Source(InputModel):
 
 
 class PublishedSet(InputModel):
-    """A set of judged replies that figures are published of.
+    """Set of rated replies with published results.
 
     Attributes:
-        dimension: what people judged.
-        whole: how many replies it has; None where the figures are of a part that is not known.
-        ceilings: by dialogue model what a perfect metric could reach (Pearson), by the raters' reliability.
-        caveats: what to mind of all figures of it.
+        dimension: rated dimension. whole: number of replies; None if the results are for an unknown part. ceilings:
+            highest Pearson coefficient of a perfect metric by dialogue model, given the raters' reliability. caveats:
+            caveats for all results on this set.
     """
 
     title: str
@@ -66,19 +64,14 @@ class _Facts(InputModel):
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """Published figures of one metric.
+    """Published correlations of one metric.
 
     Attributes:
-        set: the name of the set of replies, as judged files give it in `source`.
-        system: the dialogue model; empty for all of them together.
-        variant: of the metric, such as its encoder.
-        values: the coefficient by method, of those that were printed.
-        n: replies; None where the paper does not say.
-        source, table: of the figures.
-        ours: columns of Confab that are this metric or the nearest to it.
-        is_same: ours is the same formula.
-        note: peculiarity of this row.
-        dimension: of the human ratings; the set's, unless the table has several.
+        set: name of the set of replies, as in `source` of rated files. system: dialogue model; empty for all models
+            pooled. variant: variant of the metric, such as its encoder. values: published coefficients by method. n:
+            number of replies; None if not reported. source, table: origin of the values. ours: Confab's columns with
+            this metric or the most similar one. is_same: True if our formula is the same. note: remark on this row.
+            dimension: dimension of the human ratings; that of the set, unless the table has several.
     """
 
     set: str
@@ -117,7 +110,10 @@ class Published:
         }
 
     def interval(self, method: Method) -> tuple[float | None, float | None]:
-        """Return Fisher's 95 % interval from r and n, as if replies were independent: papers print none."""
+        """Return Fisher's 95 % interval, which papers do not report.
+
+        It treats replies as independent.
+        """
         r = self.values.get(method)
         if r is None or self.n is None:
             return None, None
@@ -132,7 +128,7 @@ def _facts() -> _Facts:
 
 @cache
 def published_rows() -> tuple[Published, ...]:
-    """Return all published figures, in the order of the file."""
+    """Return all published correlations, in file order."""
     facts = _facts()
     with (_FOLDER / "correlations.csv").open(encoding="utf-8", newline="") as file:
         return tuple(_row(facts, row) for row in csv.DictReader(file))
@@ -160,7 +156,10 @@ def _row(facts: _Facts, row: dict[str, str]) -> Published:
 
 @dataclass(frozen=True, slots=True)
 class Accuracy:
-    """Published accuracy of a classifier: the share of replies whose class is that of people's ratings."""
+    """Published accuracy of a classifier.
+
+    It is the share of replies whose class agrees with the human ratings.
+    """
 
     set: str
     metric: str
@@ -177,7 +176,7 @@ class Accuracy:
 
 @cache
 def published_accuracies() -> tuple[Accuracy, ...]:
-    """Return the published accuracies of three-way classifiers, in the order of the file."""
+    """Return published accuracies of three-way classifiers, in file order."""
     facts = _facts()
     with (_FOLDER / "accuracies.csv").open(encoding="utf-8", newline="") as file:
         return tuple(
@@ -194,23 +193,23 @@ def published_accuracies() -> tuple[Accuracy, ...]:
 
 
 def published_sets() -> dict[str, PublishedSet]:
-    """Return the sets that figures are published of, by name."""
+    """Return the sets with published results, by name."""
     return _facts().sets
 
 
 def published_of(source: str, dimension: str) -> tuple[Published, ...]:
-    """Return the published rows of a set and dimension, by dialogue model and together; none of an unknown set."""
+    """Return the published rows of a set and dimension; empty for an unknown set."""
     return tuple(row for row in published_rows() if row.set == source and row.dimension == dimension)
 
 
 def matching_row(rows: Sequence[Published], column: str, system: str = "") -> Published | None:
-    """Return the row to show next to a column of ours: of the same formula if there is one, else the nearest."""
+    """Return the published row for one of our columns, preferring the same formula."""
     matching_rows = [row for row in rows if column in row.ours and row.system == system]
     return min(matching_rows, key=lambda row: not row.is_same, default=None)
 
 
 def caveats_of(rows: Sequence[Published]) -> list[str]:
-    """Return the caveats of these rows, each once with its subject: of their sources, then of their sets."""
+    """Return the distinct caveats of rows with their subjects, sources before sets."""
     caveats = [f"{row.source.title}: {text}" for row in rows for text in row.source.caveats]
     for name in dict.fromkeys(row.set for row in rows):
         dataset = published_sets()[name]
@@ -219,7 +218,10 @@ def caveats_of(rows: Sequence[Published]) -> list[str]:
 
 
 def cells_of(agreement: Mapping[str, Any]) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
-    """Return (data set, dialogue model, agreement) of a metric's JSON, all together first; names are empty for all."""
+    """Return (data set, dialogue model, agreement) of a metric's JSON, pooled first.
+
+    Names are empty for pooled results.
+    """
     yield "", "", agreement
     for model, cell in agreement.get("models", {}).items():
         yield "", model, cell
@@ -230,19 +232,19 @@ def cells_of(agreement: Mapping[str, Any]) -> Iterator[tuple[str, str, Mapping[s
 
 
 def published_in_cell(agreement: Mapping[str, Any], source: str, model: str) -> Published | None:
-    """Return a paper's figures of a metric's main column in a cell, or None if none are known.
+    """Return the published results of a main column in a cell, or None.
 
     Args:
-        agreement: the metric's JSON; source, model: of the cell, empty for all.
+        agreement: JSON of the metric; source, model: names of the cell, empty if pooled.
     """
     name = source or agreement.get("source", "")
     return matching_row(published_of(name, agreement["target"]), agreement["column"], model)
 
 
 def with_published(agreement: dict[str, Any]) -> dict[str, Any]:
-    """Return a metric's JSON with `published` in every cell that a paper printed, and `caveats` of them all.
+    """Add `published` to a metric's cells with published results, and `caveats`.
 
-    Cells are changed in place. The columns besides the main one have their own rows.
+    Cells are changed in place. Other columns have their own rows.
     """
     rows = []
     for column in (agreement["column"], *agreement.get("columns", {})):

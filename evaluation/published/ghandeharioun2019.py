@@ -1,8 +1,8 @@
-"""The tables of Ghandeharioun et al. (2019), arXiv 1906.09308, first version: twelve bots, and what is published of
-each.
+"""Tables of Ghandeharioun et al. (2019): twelve bots and their published numbers.
 
-A bot is known by its model, corpus and version. Tables 2 (ratings), 3 and 5 (figures of the models; Table 3 is the rows
-`baseline` and `EI` of Table 5) and 8 (ratings per bot); the figures print no numbers.
+The source is arXiv 1906.09308, first version. A bot is identified by model, corpus and version. The data are Tables 2
+(ratings), 3 and 5 (results of the models; Table 3 has the rows `baseline` and `EI` of Table 5) and 8 (ratings per bot);
+the paper's figures contain no numbers.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _PLAIN = {"plain", "baseline", "base", "no", "none", "false", "0", ""}
 
 @dataclass(frozen=True, slots=True, order=True)
 class PaperBot:
-    """A bot of the paper."""
+    """Bot of the paper."""
 
     model: str
     corpus: str
@@ -39,7 +39,7 @@ class PaperBot:
 
 @dataclass(frozen=True, slots=True)
 class PublishedValue:
-    """A published number; `half_width` of its interval where one is printed, None where nothing is."""
+    """Published number, with `half_width` of its interval or None."""
 
     value: float | None
     half_width: float | None = None
@@ -58,12 +58,12 @@ def published() -> Mapping[tuple[str, PaperBot, str], PublishedValue]:
 
 
 def paper_bots(versions: tuple[str, ...] = ("baseline", "EI")) -> list[PaperBot]:
-    """Return the paper's bots of these versions in the order of its tables."""
+    """Return the paper's bots of these versions, in table order."""
     return [PaperBot(m, c, v) for m in MODELS for c in CORPORA for v in versions]
 
 
 def matched(bot: str, factors: Mapping[str, Mapping[str, str]]) -> PaperBot | None:
-    """Return the bot of the paper that a bot of a study is, by its factors or the words of its id; None for none.
+    """Match a study's bot to one of the paper by factors or words of its id, or None.
 
     Args:
         factors: `architecture`, `corpus` and `EI`, each by bot.

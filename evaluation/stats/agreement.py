@@ -1,4 +1,4 @@
-"""Inter-rater agreement: Cohen's and Fleiss' kappa, Krippendorff's alpha and Gwet's AC, with intervals over items.
+"""Inter-rater agreement: Cohen's and Fleiss' kappa, Krippendorff's alpha, Gwet's AC.
 
 Cohen (1960, 1968), Fleiss (1971), Krippendorff (2011, Computing Krippendorff's Alpha-Reliability), Gwet (2008; 2014,
 Handbook of Inter-Rater Reliability). Intervals use `jackknife`; a median of kappas uses percentiles of resampled items.
@@ -29,7 +29,7 @@ from evaluation.stats.resampling import (
 
 FEWEST_RESAMPLED = 20
 """With fewer items, percentiles of a median over resamples were too narrow in simulations."""
-_BLOCK = 4_000_000  # numbers handled at once: 32 MB
+_BLOCK = 4_000_000  # numbers in memory at once: 32 MB
 _TINY = 1e-12
 MOST_PAIRS = 1000
 """Maximum number of rater pairs compared; 4,000 raters would make 8 million pairs."""

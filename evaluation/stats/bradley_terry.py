@@ -160,7 +160,7 @@ def bradley_terry(
     if problem is not None:
         return nothing(problem)
     ties = bool((choice == 2).any())
-    # Equal judgements are summed up: their number does not matter then.
+    # Identical judgements are aggregated, so the cost does not depend on their number.
     rows, which = np.unique(np.column_stack([codes, extra[keep]]), axis=0, return_inverse=True)
     design = _design(rows[:, :2].astype(int), rows[:, 2:], n_bots, ties=ties)
     counts = np.zeros(design.shape[:2])
@@ -332,7 +332,7 @@ def _result(
     centred, around = centring @ strengths, centring @ full_covariance @ centring.T
     df = np.inf if n_raters is None else n_raters - 1
     quantile = float(stats.t.ppf(0.5 + level / 2, df))
-    # Rounding may leave a variance of 0 a little below it.
+    # Rounding can make a variance of 0 slightly negative.
     half = quantile * np.sqrt(np.maximum(np.diag(around), 0.0))
     worth = np.exp(strengths - strengths.max())
     worth /= worth.sum()

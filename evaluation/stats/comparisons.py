@@ -1,12 +1,12 @@
 """Differences of means for every pair of bots, corrected for multiple comparisons.
 
-The one fixed-sample test of Confab. Differences are those of generalised least squares with raters as a random
-effect, and their errors are clustered by rater (`evaluation.stats.gls`, with the equations). Where several people
-rate the same things (replies to one context), the variance of a pair is the largest of three: over raters, over
-things, and over both (Cameron, Gelbach & Miller, 2011, Journal of Business & Economic Statistics 29), with the
-fewer of their degrees of freedom. With few raters or equal ratings on a scale, the interval reaches at least as far as
-the one made of the two means' score intervals (`evaluation.stats.score_differences`).
-p-values are corrected by Holm (1979), Scandinavian Journal of Statistics 6.
+This is Confab's only fixed-sample test. Differences are estimated by generalised least squares with raters as a random
+effect, and their errors are clustered by rater (`evaluation.stats.gls`, with the equations). Where several people rate
+the same things (replies to one context), the variance of a pair is the largest of three: over raters, over things, and
+over both (Cameron, Gelbach & Miller, 2011, Journal of Business & Economic Statistics 29), with the smaller degrees of
+freedom. With few raters or equal ratings on a scale, the interval reaches at least as far as the one made of the two
+means' score intervals (`evaluation.stats.score_differences`). p-values are corrected by Holm (1979), Scandinavian
+Journal of Statistics 6.
 
 A non-significant difference does not make two bots equal; `is_equal` tests equality.
 
@@ -436,7 +436,7 @@ def welch(x: np.ndarray, y: np.ndarray, level: float) -> Welch:
     from scipy import stats
 
     with warnings.catch_warnings():
-        # scipy warns of lost digits where one sample is constant: its variance is exactly 0 and right.
+        # scipy warns of precision loss if one sample is constant, but its variance of 0 is exact.
         warnings.filterwarnings("ignore", "Precision loss", RuntimeWarning)
         test = stats.ttest_ind(x, y, equal_var=False)
         ends = test.confidence_interval(level)

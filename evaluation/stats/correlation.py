@@ -30,7 +30,7 @@ from evaluation.stats.resampling import (
 Method = Literal["pearson", "spearman", "kendall"]
 METHODS: tuple[Method, ...] = ("pearson", "spearman", "kendall")
 
-_BLOCK = 2_000_000  # numbers handled at once
+_BLOCK = 2_000_000  # numbers in memory at once
 MOST_PAIRS_OF_KENDALL = 2_500
 """Above this number of pairs, tau-b has an interval only for independent pairs, because its jackknife needs n² numbers.
 """
@@ -220,12 +220,13 @@ def fisher_interval(
 
     The variance of artanh r is 1 / (n − 3) for Pearson (Fisher 1921), (1 + r² / 2) / (n − 3) for Spearman (Bonett and
     Wright 2000, Psychometrika 65) and .437 / (n − 4) for Kendall (Fieller, Hartley and Pearson 1957, Biometrika 44).
-    Ranks of few pairs take few values, and all in order give 1, about which there would be no interval: its ends are
-    those of the values half a step further out, without ties 6 / (n³ − n) and 2 / (n² − n). Without that, 95 %
-    intervals of eight bots of true r = .9 hold in 87 %.
+    With few pairs, rank correlations take few values, and a perfect order gives 1, for which there would be no
+    interval. The ends are therefore computed for values half a step further out, without ties 6 / (n³ − n) and 2 / (n²
+    − n). Otherwise 95 % intervals for eight bots with true r = .9 would cover only 87 %.
 
-    Errors are multiplied so that Pearson's interval ends at 0 where Student's t says p = 1 − level: at 95 % by the
-    normal quantile but for 1 %, far out by more, where the normal p of few bots is several times too small.
+    Errors are scaled so that Pearson's interval ends at 0 exactly if Student's t gives p = 1 − level. At 95 % this
+    differs from the normal quantile by 1 %; at extreme levels by more, where the normal p of few bots would be several
+    times too small.
 
     Args:
         ties: factor of the variance, from `_tie_factor`.
@@ -246,7 +247,10 @@ def fisher_interval(
 
 
 def fisher_p(r: float, n: int, method: Method = "pearson", *, ties: float = 1.0) -> float | None:
-    """Return the two-sided p-value of no relation: 1 less the level at which `fisher_interval` ends at 0."""
+    """Return the two-sided p-value of no relation.
+
+    It is 1 minus the level at which `fisher_interval` ends at 0.
+    """
     from scipy.special import stdtr
 
     if n <= _get_lost_pairs(method):
@@ -286,10 +290,10 @@ def _fisher_error(r: float, n: int, method: Method, ties: float) -> float:
 
 
 def _tie_factor(x: np.ndarray, y: np.ndarray) -> float:
-    """Return the variance of tau-b with these ties, as a multiple of that without, where nothing is related.
+    """Return the null variance of tau-b with ties, relative to that without.
 
-    By Kendall (1970, Rank Correlation Methods, section 4.3). Of columns that are mostly 0 over 12 bots, 6 to 7 % had
-    p < .05 without it.
+    From Kendall (1970, Rank Correlation Methods, section 4.3). Without this factor, 6 to 7 % of unrelated columns that
+    are mostly 0 over 12 bots had p < .05.
     """
     n = len(x)
     pairs = n * (n - 1)
@@ -375,7 +379,7 @@ def within_groups(
     for code in range(len(labels)):
         xs[codes == code] -= xs[codes == code].mean()
         ys[codes == code] -= ys[codes == code].mean()
-    n_free = len(xs) - len(labels) + 1  # counts as this many independent pairs
+    n_free = len(xs) - len(labels) + 1  # effective number of independent pairs
     reason = undefined_reason(xs, ys)
     if reason is None and n_free < 3:
         text = f"{len(xs)} pairs in {len(labels)} groups are too few for a correlation"
@@ -441,7 +445,10 @@ def ranks(values: np.ndarray) -> np.ndarray:
 
 
 def weighted_correlations(x: np.ndarray, y: np.ndarray, weights: np.ndarray, method: str) -> np.ndarray:
-    """Return (B,) Pearson coefficients of x and y, or of their ranks among all replies, under B rows of weights."""
+    """Return (B,) Pearson coefficients of x and y under B rows of weights.
+
+    Optionally of their ranks among all replies.
+    """
     if len(x) < 3 or is_constant(x):
         return np.zeros(len(weights))
     if method == "spearman":

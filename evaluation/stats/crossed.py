@@ -185,7 +185,7 @@ def fit_linear(y: np.ndarray, x: np.ndarray, groups: Sequence[np.ndarray]) -> Cr
     weighed = np.column_stack([x, apart]) - z @ (scale[:, None] * shrunk)
     vx, variance = weighed[:, :p], float(apart @ weighed[:, p]) / (n - p)
     unit = covariance / variance
-    # Groups estimated as 0 stay in: how uncertain their variance is limits the degrees of freedom all the same.
+    # Keep groups with an estimate of 0: the uncertainty of their variance still limits the degrees of freedom.
     k = len(groups)
     members = [effect_group == g for g in range(k)]
     information, slopes = np.empty((k + 1, k + 1)), []
@@ -205,7 +205,7 @@ def fit_linear(y: np.ndarray, x: np.ndarray, groups: Sequence[np.ndarray]) -> Cr
     sigma = float(np.sqrt(variance))
     with np.errstate(divide="ignore"):
         errors = np.where(theta > 0, spread[:k] / (2 * variance * theta**2), np.nan)
-    # At a variance of 0 the likelihood may fall, but not rise, as the variance grows.
+    # At a variance of 0 the likelihood must not increase with the variance.
     along = np.where(theta > 0, np.abs(2 * theta**2 * gradient), -gradient)
     return CrossedFit(
         beta,
@@ -233,7 +233,7 @@ class _Laplace:
         self.point, self.x = point, x
         self.n_cuts = int(point.max())
         self.z, self.of = _indicators(groups, len(point))
-        # (G, n) of each rating its effects in b.
+        # (G, n) index of each rating's effects in b.
         starts = np.cumsum([0, *(int(codes.max()) + 1 for codes in groups)])
         self.places = [codes + start for codes, start in zip(groups, starts, strict=False)]
         self.b = np.zeros(len(self.of))
@@ -247,7 +247,7 @@ class _Laplace:
         """Return p, and by the upper and the lower threshold f, f′ and f″ over p."""
         ends = np.concatenate([[-np.inf], cuts, [np.inf]])
         s, t = ends[self.point + 1] - eta, ends[self.point] - eta
-        # A difference of two numbers near 1 loses digits: on that side take the upper tails.
+        # Subtracting two numbers near 1 loses precision, so use upper tails on that side.
         p = np.maximum(np.where(s + t > 0, expit(-t) - expit(-s), expit(s) - expit(t)), 1e-300)
         derivatives = []
         for distance in (s, t):

@@ -1,26 +1,26 @@
 """Generalised least squares: bots' means with raters as a random effect.
 
-The rating y that rater g gives to bot b is taken to be mu_b + u_g + e, with Var(u) = tau² and Var(e) = sigma². With
-theta = tau² / sigma² (restricted maximum likelihood), X the bots' columns and W = V⁻¹,
+The model of rater g's rating of bot b is y = mu_b + u_g + e, with Var(u) = tau² and Var(e) = sigma². With theta = tau²
+/ sigma² (restricted maximum likelihood), X the bots' columns and W = V⁻¹,
 
     m = M Xᵀ W y,  M = (Xᵀ W X)⁻¹.
 
-That sets the weights alone. The errors hold whatever the ratings' true covariance within a rater is, and whether
-bots differ in how much their ratings spread: they are cluster-robust of type CR2 (Bell & McCaffrey, 2002, Survey
-Methodology 28; Pustejovsky & Tipton, 2018, Journal of Business & Economic Statistics 36),
+The model determines only the weights. The standard errors are valid for any covariance within raters and for bots with
+different variances: they are cluster-robust of type CR2 (Bell & McCaffrey, 2002, Survey Methodology 28; Pustejovsky &
+Tipton, 2018, Journal of Business & Economic Statistics 36),
 
     Cov(m) = M (sum_g X_gᵀ W_g A_g e_g e_gᵀ A_gᵀ W_g X_g) Mᵀ,
     A_g = D_g (D_g (V_g − X_g M X_gᵀ) D_g)^{+1/2} D_g,  D_g² = V_g,
 
-which has no bias where the working model is right, however few raters a bot has. What the means vary because theta
-is estimated is added (`left_open`); few raters of two bots each say little about it, and without that 90 %
-intervals hold in 88 %. A difference is held against Student's t with Satterthwaite's degrees of freedom, df = 2
-E(v)² / Var(v) of its estimated variance v under normal ratings whose spread may differ from bot to bot. Where every
-rating has a rater of its own this is Welch's test, where everybody rates both bots once the paired t-test: exactly,
-as tests show. statsmodels' clustered covariance has neither (its factor is the same for all pairs, and too small
-for a bot with few raters); the sums below are held against it otherwise.
+which is unbiased if the working model is correct, even for bots with few raters. The variance due to the estimation of
+theta is added (`left_open`): a few raters of two bots each determine theta poorly, and without this term 90 % intervals
+cover 88 %. A difference is tested by Student's t with Satterthwaite's degrees of freedom, df = 2 E(v)² / Var(v) of its
+estimated variance v for normal ratings with a variance per bot. If every rating has a different rater, this is exactly
+Welch's test; if all raters rate both bots once, exactly the paired t-test (checked by tests). statsmodels' clustered
+covariance reproduces neither, because its correction factor is the same for all pairs and too small for a bot with few
+raters; otherwise tests compare the sums below with it.
 
-A rater's ratings of one bot enter by their mean, so nothing here is larger than raters times bots.
+A rater's ratings of a bot enter as their mean, so no array is larger than raters × bots.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class Likelihood:
         """Return the degrees of freedom explained by raters beyond the bots, and the residual ones."""
         from scipy.sparse.csgraph import connected_components
 
-        # Bots with a common rater are joined; each part without a link to others costs the raters one degree.
+        # Each connected component of bots and raters costs the raters one degree of freedom.
         n_parts = int(connected_components(self.counts.T @ self.counts > 0)[0])
         n_raters = len(self.size)
         return n_raters - n_parts, self.n - n_raters - self.n_bots + n_parts
@@ -112,15 +112,15 @@ def most_likely_share(likelihood: Likelihood) -> tuple[float, float]:
 
 
 def left_open(likelihood: Likelihood, means: np.ndarray) -> np.ndarray:
-    """Return the (K, K) covariance that uncertainty about the raters' share of the variance adds to bots' means.
+    """Return the (K, K) covariance due to estimating the raters' share.
 
-    Means by other shares are weighed by the restricted likelihood, all shares being as good beforehand: what Kackar
-    and Harville (1984, Journal of the American Statistical Association 79) add to the variance, without their
-    expansion, which fails where the most likely share is 0. Where every rater rates every bot equally often, no mean
-    depends on the share, and nothing is added.
+    The means under other shares are averaged with the restricted likelihood as weight and a uniform prior. This is the
+    term of Kackar and Harville (1984, Journal of the American Statistical Association 79) without their expansion,
+    which fails if the most likely share is 0. If every rater rates every bot equally often, the means do not depend on
+    the share and the term is 0.
 
     Args:
-        means: (K,) by the share that is used.
+        means: (K,) means under the estimated share.
     """
     log = np.array([likelihood.minus_twice_log(share) for share in _SHARES])
     weights = np.exp((log.min() - log) / 2)
@@ -129,14 +129,15 @@ def left_open(likelihood: Likelihood, means: np.ndarray) -> np.ndarray:
 
 
 def rater_share(likelihood: Likelihood, level: float) -> tuple[float, float, float]:
-    """Return the raters' most likely share of the variance and its interval, which is exact under normal ratings.
+    """Return the raters' most likely share of the variance, with its interval.
+
+    The interval is exact for normal ratings.
 
     Wald (1947, Annals of Mathematical Statistics 18; Seely and El-Bassiouni 1983 with fixed effects): with theta the
-    true ratio of the variances, what raters explain beyond the bots, weighed by theta, and what neither explains are
-    independent, so that their ratio F(theta) has the F distribution, however unequally people rate. All ratios are
-    kept whose F(theta) lies between its quantiles. Where raters differ by less than chance alone would make them,
-    they count as differing by just as much: the test of a ratio by that estimate, which cannot fall below 0. So the
-    interval is never empty.
+    true ratio of the variances, the sum of squares explained by raters beyond bots, weighted by theta, is independent
+    of the residual one, so their ratio F(theta) has the F distribution for any design. The interval contains all ratios
+    whose F(theta) is between its quantiles. If raters differ by less than expected by chance, the estimated ratio is
+    truncated at 0, so the interval is never empty.
     """
     from scipy import optimize, stats
 
@@ -149,7 +150,7 @@ def rater_share(likelihood: Likelihood, level: float) -> tuple[float, float, flo
 
     at_none = f(0.0) if raters else 0.0
     if not at_none:
-        return share, 0.0, 1.0  # nothing tells raters and chance apart
+        return share, 0.0, 1.0  # raters and error cannot be separated
 
     def end(quantile: float, known: float) -> float:
         if known <= quantile:
@@ -158,13 +159,13 @@ def rater_share(likelihood: Likelihood, level: float) -> tuple[float, float, flo
 
     below, above = stats.f.ppf([0.5 - level / 2, 0.5 + level / 2], raters, rest)
     low, high = end(float(above), at_none), end(float(below), max(at_none, 1.0))
-    # The most likely share weighs the ratings otherwise, so that it may lie a little outside.
+    # The most likely share uses other weights, so it can be slightly outside.
     return share, min(low, share), max(high, share)
 
 
 MOST_SHARE = 0.999
 """More than this share of the variance between raters changes no weight, and makes sums lose digits."""
-_BLOCK = 4_000_000  # numbers held at once
+_BLOCK = 4_000_000  # numbers in memory at once
 _NONE = 1e-9
 """Share of a cluster's own variance below which a remainder counts as none."""
 _NO_ERROR = 1e-7
@@ -265,7 +266,7 @@ class RaterGls:
         np.add.at(total, (self.rater, self.bot), self.apart)
         roots = np.sqrt(rows[which])
         reduced = np.divide(total, roots, out=np.zeros_like(total), where=roots > 0)
-        # Sorted by pattern, so that raters alike share one product.
+        # Sorted by pattern, so that raters with the same pattern share one product.
         scores = np.empty_like(reduced)
         order = np.argsort(which, kind="stable")
         ends = np.searchsorted(which[order], np.arange(len(rows) + 1))
@@ -281,7 +282,7 @@ class RaterGls:
 
     @cached_property
     def borrowed(self) -> np.ndarray:
-        """(K,) variance of each mean whose ratings are all equal, by the spread of the others' ratings; else 0.
+        """(K,) borrowed variance of means whose ratings are all equal, otherwise 0.
 
         Equal ratings of a few raters do not make a mean certain: its own estimated variance is 0.
         """
@@ -295,9 +296,9 @@ class RaterGls:
         return np.where(is_constant, squares / max(free, 1) / np.maximum(self.n_raters, 1), 0.0)
 
     def borrow(self, gap: Gap, weights: np.ndarray) -> Gap:
-        """Return a sum of means with the borrowed variance of those in it whose ratings are all equal.
+        """Add the borrowed variance to a sum of means.
 
-        A sum without any estimated variance stays as it is: nothing in it varies, which its caller reports.
+        A sum without any estimated variance is unchanged; the caller reports that nothing varies.
 
         Args:
             gap: the sum; weights: (K,) of the means in it.

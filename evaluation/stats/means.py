@@ -1,36 +1,35 @@
 """Means and shares with intervals that are valid for few, dependent raters.
 
-The mean of k raters' n = Σ n_g ratings is m = Σ s_g / n, s_g the sum of rater g. What rater g adds to its error is
-e_g = s_g − n_g m. Cluster-robust, corrected so that there is no bias where ratings of one rater correlate by rho
-and raters not at all (CR2; Bell and McCaffrey 2002; Pustejovsky and Tipton 2018), with d_g = n_g (1 − rho) + n_g²
-rho and D = Σ d_g in place of the ratings' variances,
+The mean of k raters' n = Σ n_g ratings is m = Σ s_g / n, s_g the sum of rater g. Rater g contributes e_g = s_g − n_g m
+to its error. The cluster-robust variance, corrected to be unbiased if ratings of one rater have correlation rho and
+raters are independent (CR2; Bell and McCaffrey 2002; Pustejovsky and Tipton 2018), with d_g = n_g (1 − rho) + n_g² rho
+and D = Σ d_g in place of the ratings' variances,
 
     v = Σ a_g² e_g² / n²,  a_g² = d_g / (d_g (1 − 2 n_g / n) + D n_g² / n²)
 
-rho is estimated by analysis of variance. v is held against Student's t with Satterthwaite's degrees of freedom,
-which count a few large raters for what they are worth: df = tr(Q)² / tr(Q²), Q the covariance of the a_g e_g under
-that rho (Imbens and Kolesár 2016, Review of Economics and Statistics 98). With equally many ratings each these are
-s² / k and k − 1.
+rho is estimated by analysis of variance. v is used with Student's t and Satterthwaite's degrees of freedom, which
+account for a few raters with many ratings: df = tr(Q)² / tr(Q²), Q the covariance of the a_g e_g under that rho (Imbens
+and Kolesár 2016, Review of Economics and Statistics 98). With equal numbers of ratings these are s² / k and k − 1.
 
 Without a scale the interval is m ± t √v. With one from a to b, it is all mu with
 
     (m − mu)² ≤ t² v (mu − a) (b − mu) / ((m − a) (b − m)),
 
-the score interval of a quasi-likelihood whose variance falls to 0 at the ends of the scale (Wedderburn 1974; Papke
-and Wooldridge 1996). It stays on the scale and is longer towards its middle, as ratings near an end are skewed.
-With one end a alone, as counts and lengths have, it is the limit of that for b far away, t² v (mu − a) / (m − a) on
-the right; what people write is more skewed than that says, so it reaches at least as far as the interval that is
-corrected for the skewness of the units' sums (Hall 1992, Journal of the Royal Statistical Society B 54), with T =
-(m − mu) / √v and κ their standardised third moment over √k:
+the score interval of a quasi-likelihood whose variance falls to 0 at the ends of the scale (Wedderburn 1974; Papke and
+Wooldridge 1996). It stays on the scale and extends further towards the middle, because ratings near an end are skewed.
+With only one end a, as for counts and lengths, it is the limit for b → ∞, with t² v (mu − a) / (m − a) on the right.
+Real texts are more skewed than this implies, so the interval reaches at least as far as the one corrected for the
+skewness of the units' sums (Hall 1992, Journal of the Royal Statistical Society B 54), with T = (m − mu) / √v and κ
+their standardised third moment over √k:
 
     |T + κ T² / 3 + κ² T³ / 27 + κ / 6| ≤ t,
 
-with no more degrees of freedom than the excess of the units' sums leaves their variance (`resampling`): one long
-text carries much of it.
+with degrees of freedom limited by the excess kurtosis of the units' sums (`resampling`), because one long text can
+dominate their variance.
 
-Of zeros and ones it is Wilson's interval with the effective number of ratings m (1 − m) / v of survey statistics
-(Korn and Graubard 1998; Franco, Little, Louis and Slud 2019). Where all raters agree nothing determines v, and it
-takes the most that the scale allows, (m − a) (b − m) / k.
+For zeros and ones it is Wilson's interval with the effective sample size m (1 − m) / v (Korn and Graubard 1998; Franco,
+Little, Louis and Slud 2019). If all raters agree, v cannot be estimated and the maximum that the scale allows is used,
+(m − a) (b − m) / k.
 """
 
 from __future__ import annotations
@@ -146,7 +145,7 @@ def mean_spread(values: np.ndarray, units: np.ndarray, things: np.ndarray | None
         return over_units
     over_things = _spread(values, things)
     if over_things is None:
-        return over_units  # of one thing, for which alone the mean then stands
+        return over_units  # a single thing: the mean then refers only to it
     crossed = units * (int(things.max()) + 1) + things
     cells = _spread(values, np.unique(crossed, return_inverse=True)[1])
     of_cells = MeanSpread(
@@ -154,7 +153,7 @@ def mean_spread(values: np.ndarray, units: np.ndarray, things: np.ndarray | None
         min(over_units.df, over_things.df),
         min(over_units.n_units, over_things.n_units),
     )
-    # Where all agree none varies, and the fewest units tell least.
+    # If no grouping varies, use the one with the fewest units.
     return max(over_units, over_things, of_cells, key=lambda candidate: (candidate.variance, -candidate.n_units))
 
 

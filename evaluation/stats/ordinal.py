@@ -1,21 +1,21 @@
 """Proportional odds model for Likert ratings, with errors clustered by rater.
 
-Errors clustered by rater, right for few raters. The sandwich of the raters' scores S_g (Liang and Zeger 1986) is
-too small where raters are few, for each has pulled the fit towards itself. With M the inverse of the information
-and I_g what rater g adds to it, S_g is (I − I_g M) times what it would be at the truth, so that
+Errors are clustered by rater and valid for few raters. The sandwich of the raters' scores S_g (Liang and Zeger 1986) is
+too small with few raters, because each pulls the fit towards its own ratings. With M the inverse information and I_g
+the information of rater g, S_g is approximately (I − I_g M) times its value at the true parameters, so that
 
     Cov = M Σ_g B_g S_g S_gᵀ B_gᵀ M,  B_g = (I − I_g M)^(−1/2)
 
-has no bias where ratings are independent (Kauermann and Carroll 2001, Journal of the American Statistical
-Association 96; CR2 of Bell and McCaffrey for linear models). A contrast is held against Student's t with
-Satterthwaite's degrees of freedom of its variance, tr(Q)² / tr(Q²) with Q_gh = a_gᵀ (δ_gh I_g − I_g M I_h) a_h and
-a_g = B_gᵀ M times the contrast (Fay and Graubard 2001, Biometrics 57).
+is unbiased for independent ratings (Kauermann and Carroll 2001, Journal of the American Statistical Association 96; CR2
+of Bell and McCaffrey for linear models). A contrast is tested by Student's t with Satterthwaite's degrees of freedom,
+tr(Q)² / tr(Q²) with Q_gh = a_gᵀ (δ_gh I_g − I_g M I_h) a_h and a_g = B_gᵀ M times the contrast (Fay and Graubard 2001,
+Biometrics 57).
 
-Proportional odds for Likert ratings: bots compared without taking the points for equal steps. McCullagh (1980),
-Journal of the Royal Statistical Society B 42: logit P(rating ≤ j | bot b) = κ_j − β_b. A bot's effect β is a log
-odds: e^(β_a − β_b) times the odds of a rating above any point. Fitted by Fisher scoring on the table of counts
-(bots × points), so the number of ratings does not matter. Where raters are given, the errors are clustered by
-rater, right for few of them, with degrees of freedom of their own (`clustered_scores`).
+Proportional odds compare bots without assuming equal steps between points. McCullagh (1980), Journal of the Royal
+Statistical Society B 42: logit P(rating ≤ j | bot b) = κ_j − β_b. A bot's effect β is a log odds: e^(β_a − β_b) times
+the odds of a rating above any point. Fitted by Fisher scoring on the table of counts (bots × points), so the number of
+ratings does not matter. If raters are given, errors are clustered by rater, with their own degrees of freedom
+(`clustered_scores`).
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from evaluation.stats.comparisons import Comparison
 from evaluation.stats.mixed import few_bots, hotelling_test, wald_comparisons
 from evaluation.stats.zscores import rater_codes
 
-_BLOCK = 4_000_000  # numbers held at once
+_BLOCK = 4_000_000  # numbers in memory at once
 _NONE = 1e-9
 """Share below which the rest of a rater's score counts as 0, i.e. the rater alone determined a parameter."""
 
@@ -98,7 +98,7 @@ def clustered_scores(
 _MAX_STEPS = 100
 _ALIKE = 1e-12
 """Share of the largest variance below which a variance counts as 0."""
-_TOLERANCE = 1e-9  # of the gain that another step promises, in log-likelihood
+_TOLERANCE = 1e-9  # tolerance for the expected gain in log-likelihood of another step
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,7 +240,7 @@ def ordinal_model(
     inverse = np.linalg.inv(information)
     centring, pairs = np.eye(n_bots) - 1 / n_bots, list(combinations(range(n_bots), 2))
     differences = np.array([np.eye(n_bots)[i] - np.eye(n_bots)[j] for i, j in pairs])
-    # Directions along which effects are uncorrelated, were ratings independent: for the test of all at once.
+    # Directions with uncorrelated effects under independence, for the joint test.
     along = np.linalg.eigh(inverse[n_points - 1 :, n_points - 1 :])[1]
     contrasts = np.zeros((len(parameters), n_bots + len(pairs) + n_bots - 1))
     contrasts[n_points - 1 :] = np.hstack([centring.T[1:], differences.T[1:], along])
@@ -294,7 +294,7 @@ def _probabilities(parameters: np.ndarray, n_points: int) -> np.ndarray:
     thresholds, effects = _split(parameters, n_points)
     below = expit(thresholds[None] - effects[:, None])
     above = expit(effects[:, None] - thresholds[None])
-    # A difference of two numbers near 1 loses digits: on that side take the upper tails.
+    # Subtracting two numbers near 1 loses precision, so use upper tails on that side.
     edge = np.zeros((len(effects), 1))
     low = np.hstack([edge, below]), np.hstack([below, edge + 1])
     high = np.hstack([edge + 1, above]), np.hstack([above, edge])

@@ -163,7 +163,7 @@ def raters_needed(
     def reached(n: int) -> float:
         return _power(n, abs(difference), rater_sd, level, design, correlation)
 
-    # By the normal distribution, which asks for a little less than the t-test.
+    # Start from the normal approximation, which requires slightly fewer raters than the t-test.
     quantiles = float(stats.norm.ppf(1 - level / 2) + stats.norm.ppf(power))
     variance_factor = 1 - correlation if design == "paired" else 1.0
     n = _find_least_n(reached, power, 2 * variance_factor * (quantiles * rater_sd / difference) ** 2)

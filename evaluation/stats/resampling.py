@@ -1,24 +1,22 @@
 """Resampling intervals: bootstrap percentiles, jackknife, and leave-one-out correlations.
 
-Percentiles of resamples. Resamples of n units spread as little as the standard deviation that divides by n, and
-their percentiles are those of a normal distribution, so that with few units they lie too close together.
-Percentiles further out make up for both: √(n / (n − 1)) times Student's t with n − 1 degrees of freedom, as a
-probability of the normal distribution (Hesterberg, 2015, What Teachers Should Know About the Bootstrap, The
-American Statistician 69, section 5.3). They never leave the range of the statistic. Means need no resamples
-(`means`).
+Percentiles of resamples: resamples of n units have the spread of a standard deviation with divisor n, and their
+percentiles follow a normal distribution, so with few units they are too close together. More extreme percentiles
+correct both: √(n / (n − 1)) times Student's t with n − 1 degrees of freedom, as a probability of the normal
+distribution (Hesterberg, 2015, What Teachers Should Know About the Bootstrap, The American Statistician 69, section
+5.3). They stay in the range of the statistic. Means need no resampling (`means`).
 
-Jackknife, for agreement and correlation coefficients. A coefficient k of m ratings an item lies between −1 / (m −
-1) and 1, and spreads less near both. On Fisher's scale of intraclass correlations, z = ½ log((1 + (m − 1) k) / (1 −
-k)) (Fisher 1925, Statistical Methods for Research Workers, section 39), it spreads alike everywhere, and the
-jackknife there holds without normal ratings (Arvesen and Schmitz 1970, Biometrics 26). With k_(i) without item i of
-n, and k̄ their mean,
+Jackknife, for agreement and correlation coefficients. A coefficient k of m ratings an item lies between −1 / (m − 1)
+and 1, and spreads less near both. On Fisher's scale of intraclass correlations, z = ½ log((1 + (m − 1) k) / (1 − k))
+(Fisher 1925, Statistical Methods for Research Workers, section 39), its variance is stable, and the jackknife on this
+scale does not require normal ratings (Arvesen and Schmitz 1970, Biometrics 26). With k_(i) without item i of n, and k̄
+their mean,
 
     v = (n − 1) / n Σ (k_(i) − k̄)²,   z ± t √v dz/dk,
 
 t of Student's distribution. Its degrees of freedom are those of v, 2n / (g + 2), n − 1 at most, as its relative
-variance is about (g + 2) / n with g the excess of the k_(i) (Fisher's unbiased one): a few items in which raters
-differ widely count for what they are worth. The delta method stands in for z of each k_(i), for without one item
-all raters may agree.
+variance is about (g + 2) / n with g the excess of the k_(i) (Fisher's unbiased one): this accounts for a few items with
+strong disagreement. The delta method replaces z of each k_(i), because without one item all raters may agree.
 
 Correlation coefficients of n pairs without each of G units: participants, contexts, or each pair by itself. The
 jackknife of `correlation` is made of them. Without a unit every pair of a rank correlation has other ranks.

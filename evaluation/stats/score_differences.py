@@ -1,16 +1,16 @@
 """Differences of two means on a scale, from the score intervals of the means.
 
-Student's t takes the spread of a bot's few ratings as it is: of four ratings of 5 it is 0, and of twelve near the end
-of a scale it is small in just those studies whose mean is too high. With [l, u] the score interval of each mean
+Student's t uses the observed spread of a bot's few ratings: for four ratings of 5 it is 0, and for twelve near the end
+of a scale it is small exactly in those studies whose mean is too high. With [l, u] the score interval of each mean
 (`evaluation.stats.means`), the difference has the interval (Newcombe 1998, Statistics in Medicine 17, method 10; Zou
 and Donner 2008, Statistics in Medicine 27)
 
     low  = m_a − m_b − c √((m_a − l_a)² + (u_b − m_b)²)
     high = m_a − m_b + c √((u_a − m_a)² + (m_b − l_b)²),    c² = Var(m_a − m_b) / (Var(m_a) + Var(m_b)),
 
-and never less than Student's. A mean whose raters do not differ has no estimated variance: it takes the most that its
-place on the scale allows, c is 1 or more, and Student's interval does not count. The p-value is 1 less the level of the
-interval that ends at 0.
+and at least Student's interval. A mean whose raters do not differ has no estimated variance: it gets the maximum that
+its position on the scale allows, c is 1 or more, and Student's interval is not used. The p-value is 1 less the level of
+the interval that ends at 0.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class ScaledMean:
         Args:
             t: half width in standard errors; scale: its two ends.
         """
-        # Adjusting for raters may move a mean to the end of its scale or beyond, where nobody's ratings can be.
+        # Adjusting for raters can move a mean to the end of its scale or beyond.
         mean = min(max(self.mean, scale[0]), scale[1])
         max_variance = (mean - scale[0]) * (scale[1] - mean) / max(self.n_units - 1, 1)
         spread = MeanSpread(min(self.variance, max_variance), 0.0, self.n_units)
@@ -92,7 +92,7 @@ class ScoreDifference:
             below, above = self._reach(t)
             return difference - below if difference > 0 else -difference - above
 
-        # Student's interval, where it counts, is never the wider one beyond its own t.
+        # Where it applies, Student's interval is never the wider one beyond its own t.
         t = abs(difference) / self.gap.error if self.has_error else _MOST_T
         if difference == 0:
             t = 0.0

@@ -1,30 +1,32 @@
 """Anytime-valid intervals for means and differences of bots.
 
-A fixed-sample interval of 90 % contains the truth at one look in 90 % of studies; looked at after every rating, it
-leaves it out at some time in far more. The intervals here contain it at all looks together in 90 % of studies: they
-are confidence sequences, by the normal mixture of Robbins (1970), Annals of Mathematical Statistics 41, with the
-variance estimated (asymptotic confidence sequences: Waudby-Smith, Arbour, Sinha, Kennedy & Ramdas, 2024, Annals of
-Statistics 52, theorem 2.2). After n raters with mean m and variance s², the evidence against a mean mu is
+A fixed-sample 90 % interval contains the true value in 90 % of studies if it is computed once; if it is computed after
+every rating, it misses the value at some point in far more than 10 %. The intervals here contain it at all looks
+simultaneously in 90 % of studies: they are confidence sequences, by the normal mixture of Robbins (1970), Annals of
+Mathematical Statistics 41, with the variance estimated (asymptotic confidence sequences: Waudby-Smith, Arbour, Sinha,
+Kennedy & Ramdas, 2024, Annals of Statistics 52, theorem 2.2). After n raters with mean m and variance s², the evidence
+against a mean mu is
 
     log E(mu) = n² r² (m − mu)² / (2 s² (1 + n r²)) − ½ log(1 + n r²),
 
-and the interval holds every mu with E(mu) < 1 / alpha. Of two bots, each has such evidence from raters of its own,
-and the product of the two is evidence too, whoever was given which bot for whatever reason of the past. So a
-difference is left out where the product is at least 1 / alpha for every pair of means with that difference: the
-smallest such product has a closed form. That is why the interval also holds under adaptive assignment.
+and the interval contains every mu with E(mu) < 1 / alpha. Two bots with separate raters each have such evidence, and
+the product of both is also valid evidence, even if past data determined the assignment of raters to bots. A difference
+is excluded if the product is at least 1 / alpha for every pair of means with that difference; the smallest such product
+has a closed form. The interval is therefore valid under adaptive assignment.
 
-Means and their differences are those of every other comparison: generalised least squares with raters as a random
-effect (`evaluation.stats.gls`); without raters who rate several times these are the plain means. Raters, not ratings,
-are counted; what one rater says of several bots enters by the cluster-robust covariance of the means. Three things
-keep it right with few raters on a bounded scale, as simulations in the tests show: the variance of each mean gets
-three imagined raters, each half the scale away from it (a bot that has had only top marks is not certain to get no
-other); n / (n − 1) for raters; and of two bots' numbers of raters the smaller one in the factor before the variance.
-Where one person rates several bots, the smallest product is no longer exact; the simulations hold it there, too.
+Means and differences are the same as in all other comparisons: generalised least squares with raters as a random effect
+(`evaluation.stats.gls`); without raters who rate several times these are the plain means. The sample size is the number
+of raters, not ratings; a rater's ratings of several bots enter through the cluster-robust covariance of the means.
+Three corrections keep the coverage with few raters on a bounded scale, as simulations in the tests show: the variance
+of each mean includes three pseudo-raters, each half the scale away from it (a bot with only top ratings can still get
+lower ones); the factor n / (n − 1) for raters; and the smaller of two bots' numbers of raters in the factor before the
+variance. If one person rates several bots, the smallest product is no longer exact; simulations cover this case as
+well.
 
-Where several people rate the same things (replies to one context), what is said of one thing resembles itself as what
-one person says does. Then the variance is the largest of three: over raters, over things, and over both (Cameron,
-Gelbach & Miller, 2011, Journal of Business & Economic Statistics 29), and what is counted is the fewer of raters and
-things: more people cannot make up for few things. Two bots that answered the same contexts are compared within them.
+Where several people rate the same things (replies to one context), ratings are also correlated within things. The
+variance is then the largest of three: over raters, over things, and over both (Cameron, Gelbach & Miller, 2011, Journal
+of Business & Economic Statistics 29), and the sample size is the smaller of the numbers of raters and things, because
+more people cannot compensate for few things. Two bots that answered the same contexts are compared within them.
 """
 
 from __future__ import annotations

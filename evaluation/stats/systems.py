@@ -5,9 +5,9 @@ are at least half of each one's, otherwise on all cells of both. On shared conte
 permuted, otherwise the systems of the cells. All permutations are used if there are at most `N_PERMUTATIONS`. Permuted
 differences equal to the observed one count half, so that the order of two systems does not matter.
 
-The normal limit has the permutations' variance: of the sum of shared differences d it is Σ d², of the difference of
-two means s² (1/n₁ + 1/n₂), s² the variance of both systems' cells together. It needs sums alone, so many resamples
-cost a few matrix products.
+The normal limit has the permutations' variance: of the sum of shared differences d it is Σ d², of the difference of two
+means s² (1/n₁ + 1/n₂), s² the variance of both systems' cells together. It needs only sums, so many resamples take a
+few matrix products.
 """
 
 from __future__ import annotations

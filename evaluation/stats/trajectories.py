@@ -1,24 +1,21 @@
 """Trajectories over turns, and the difference between two groups' means.
 
-Difference of two groups' means where a person may be in both. Without ends of the scale it is the cluster-robust
-test (CR2) with Satterthwaite's degrees of freedom, which is Welch's where everybody gave one value, and the paired
-one where everybody gave one to each group. With an end, values are skewed towards it, and few people say little
-about that; the ends of each group's interval, which know the scale, then give those of the difference (MOVER; Zou
-and Donner 2008, Statistics in Medicine 27). With the means m, their ends l and u, and the covariance V of the two
-means,
+Difference of two groups' means, where a person can be in both groups. On an unbounded scale it is the cluster-robust
+test (CR2) with Satterthwaite's degrees of freedom, which equals Welch's test with one value per person, and the paired
+test with one value per person and group. On a bounded scale values are skewed, which few people do not reveal; the ends
+of each group's interval, which account for the scale, then give those of the difference (MOVER; Zou and Donner 2008,
+Statistics in Medicine 27). With the means m, their ends l and u, and the covariance V of the two means,
 
     low  = m_1 − m_2 − s √((m_1 − l_1)² + (u_2 − m_2)²),   high = m_1 − m_2 + s √((u_1 − m_1)² + (m_2 − l_2)²)
     s² = (V_11 + V_22 − 2 V_12) / (V_11 + V_22)
 
-so that people who are in both groups count by what they take from the difference's variance. (MOVER's own term for
-them, the product of the two distances, takes away little where one distance is long and the other short: with one
-end of the scale a paired difference would be as uncertain as any.) The p-value is 1 less the level at which the
-interval ends at 0.
+so that people in both groups reduce the variance of the difference. (MOVER's own covariance term, the product of the
+two distances, has little effect if one distance is long and the other short: on a scale with one end, pairing would
+hardly reduce the uncertainty.) The p-value is 1 less the level at which the interval ends at 0.
 
-Trajectories over turns: the best against the worst conversations, or one kind of bot against another. Figures 3 and
-4 of Ghandeharioun et al. (2019): at each turn the mean over the conversations that reach it, with an interval. Few
-conversations reach late turns, and those that do are not like the others, so every point says how many it stands
-for.
+Trajectories over turns: the best against the worst conversations, or one kind of bot against another. Figures 3 and 4
+of Ghandeharioun et al. (2019): at each turn the mean over the conversations that reach it, with an interval. Few
+conversations reach late turns, and these are not representative, so every point includes its number of conversations.
 """
 
 from __future__ import annotations
