@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import uuid
-from typing import ClassVar
 
 from django.conf import settings
 from django.db import models
@@ -195,7 +194,7 @@ class Conversation(TimeStamped):
 
     project_paths = ("study", "selfplay__run")
 
-    objects: ClassVar[ProjectManager[Conversation]] = ProjectManager()
+    objects = ProjectManager()
 
     class Meta:
         indexes = [

@@ -6,8 +6,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from django.conf import settings
 from django.contrib.postgres.indexes import GinIndex
 from django.contrib.postgres.search import SearchVectorField
@@ -132,7 +130,7 @@ class SavedSearch(models.Model):
 
     project_paths = ("study", "run")
 
-    objects: ClassVar[ProjectManager[SavedSearch]] = ProjectManager()
+    objects = ProjectManager()
 
     class Meta:
         ordering = ["pk"]

@@ -24,6 +24,7 @@ from pydantic import ValidationError as WrongValues
 from chatbots.text import quote
 from chatbots.validation import mistakes_of
 from webapp.core.clock import database_now
+from webapp.core.project_scope import active_project
 from webapp.studies.items import question_item_ensure
 from webapp.studies.languages import translate_values
 from webapp.studies.models import Rubric, Study, StudyVersion
@@ -301,7 +302,8 @@ def study_store(*, study: Study, values: StudyValues, rubric: Rubric | None = No
         current = _current(before)
         separate_rubric = _choose_separate_rubric(values, rubric, current)
         study.full_clean(exclude=["version"])
-        if before is None and Study.everywhere.filter(key=study.key).exists():  # in another project
+        is_in_project = before is None and active_project() is not None
+        if is_in_project and Study.everywhere.filter(key=study.key).exists():  # else `full_clean` has seen all projects
             raise ValidationError({"key": f"The key {quote(study.key)} is not available. Choose another one."})
         if errors := study_errors(before=before, study=study, values=values, rubric=separate_rubric):
             raise ValidationError(errors)  # type: ignore[arg-type]

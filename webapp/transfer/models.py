@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from django.conf import settings
 from django.db import models
 from django.utils.translation import gettext_lazy as _
@@ -34,7 +32,7 @@ class SharedReport(TimeStamped):
 
     project_paths = ("study",)
 
-    objects: ClassVar[ProjectManager[SharedReport]] = ProjectManager()
+    objects = ProjectManager()
 
     class Meta:
         ordering = ["-id"]

@@ -185,7 +185,7 @@ def test_pages_tell_what_was_spent_and_which_cap_is_reached(staff: Client, paid:
     assertContains(page, "1 call; 1,200 tokens in, 34 out; tokens of 1 estimated")
     # 2.5 is left, and a reply may cost 5.
     assertContains(page, "limit reached")
-    assertContains(page, "the study&#x27;s cap of 15 is reached: 12.5 is spent")
+    assertContains(page, "the study&#x27;s cost limit of 15 is reached (12.5 spent)")
     assertContains(staff.get(needs), "has reached its cost limit in dear.")
     listed = staff.get(reverse("dashboard:bots"))
     assert "12.50</strong> of 90.00" in flat(listed.content.decode())

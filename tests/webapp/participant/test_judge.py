@@ -520,7 +520,7 @@ def test_the_first_answer_to_a_check_may_be_mended_while_the_task_is_open(browse
     [
         ({"attention_checks": []}, "needs an attention check"),
         ({"n_checks": 0}, "needs an attention check"),
-        ({"attention_checks": [{**CHECK, "expected": {"wit": [1]}}]}, "none of quality"),
+        ({"attention_checks": [{**CHECK, "expected": {"wit": [1]}}]}, "the questions are quality"),
         ({"attention_checks": [{**CHECK, "expected": {"quality": [9]}}]}, "1 to 7"),
     ],
 )

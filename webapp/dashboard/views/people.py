@@ -95,7 +95,7 @@ def _people(request: HttpRequest, form: AccountForm, added: User | None = None) 
     if added is not None:
         acting_user: Any = request.user
         link = request.build_absolute_uri(password_path(actor=acting_user, user=added))
-    roles = list(account_groups())
+    roles: list[Any] = list(account_groups())
     for role in roles:
         role.title = role_name(role)
     return page_of_settings(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from django.db.models import Count, Q, QuerySet, Sum
 from django.utils import timezone
@@ -129,7 +129,7 @@ def job_title(job: JobBase) -> str:
 
 def job_read(job: J) -> J:
     """Reload the job's row."""
-    return type(job)._default_manager.get(pk=job.pk)
+    return cast(J, type(job)._default_manager.get(pk=job.pk))
 
 
 def jobs_unfinished() -> list[JobBase]:

@@ -319,7 +319,7 @@ class Participant(TimeStamped):
 
     project_paths = ("study",)
 
-    objects: ClassVar[ProjectManager[Participant]] = ProjectManager()
+    objects = ProjectManager()
 
     class Meta:
         constraints = [
