@@ -44,7 +44,7 @@ class ProjectForm(forms.Form):
 
 @post_view()
 def choose(request: HttpRequest) -> HttpResponse:
-    """Switch to another project, and go back to the page if it is about the server or about no project."""
+    """Switch to another project, and redirect to the requested page or to Home."""
     try:
         project_choose(request=request, key=request.POST.get("project", ""))
     except Refused as error:
