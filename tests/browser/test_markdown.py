@@ -98,3 +98,37 @@ def test_errors_are_marked_in_a_reply_with_code_on_a_phone(
     accessible(page)
     page.reload()
     expect(page.locator(".span-list li")).to_have_count(1)
+
+
+@pytest.mark.parametrize("width", [360, 1366])
+def test_reading_begins_at_the_first_line_of_a_long_reply(
+    new_page: Callable[..., Any], test_bots_server: ConfabServer, width: int
+) -> None:
+    page = new_page(width, 640)
+    rules = {"format": "markdown", "typing_chars_per_s": 400, "max_message_chars": 5000}
+    begin(page, test_bots_server, study(test_bots_server, f"mdlong{width}", ["test-quick"], **rules))
+    say(page, "\n\n".join(f"Paragraph {n}." for n in range(40)))
+    reply = replies(page)
+    expect(reply.get_by_text("Paragraph 39.", exact=True)).to_be_attached()
+    top = "(node) => node.getBoundingClientRect().top - document.querySelector('#log').getBoundingClientRect().top"
+    assert 0 <= reply.locator("xpath=ancestor::li").evaluate(top) < 40
+    expect(page.locator("#new-reply")).to_be_hidden()
+    # Who reads on stays where they are, and the next message is in sight again.
+    page.locator("#log").evaluate("node => node.scrollTo(0, node.scrollTop + 500)")
+    page.set_viewport_size({"width": width, "height": 600})
+    assert reply.locator("xpath=ancestor::li").evaluate(top) < -400
+    say(page, "A short one")
+    expect(page.locator(".msg-you").last).to_be_in_viewport()
+    expect(replies(page)).to_have_count(2)
+    expect(replies(page).last).to_be_in_viewport()
+
+
+def test_a_wide_table_uses_the_width_of_a_phone(new_page: Callable[..., Any], test_bots_server: ConfabServer) -> None:
+    page = new_page(360, 740)
+    rules = {"format": "markdown", "typing_chars_per_s": 400, "max_message_chars": 5000}
+    begin(page, test_bots_server, study(test_bots_server, "mdwide", ["test-quick"], **rules))
+    say(page, f"columns:\n\n{WIDE}")
+    bubble = replies(page)
+    expect(bubble.locator("table")).to_be_visible()
+    width = "node => node.getBoundingClientRect().width"
+    assert bubble.evaluate(width) > page.locator("#log ol").evaluate(width) - 2

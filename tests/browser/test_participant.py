@@ -749,3 +749,23 @@ def test_a_message_to_the_researchers_leaves_a_half_filled_form_as_it_is(
     expect(page.locator("textarea[name=comments]")).to_have_value("half of it")
     page.get_by_role("dialog").get_by_role("button", name="Close").click()
     expect(page.get_by_role("dialog")).to_be_hidden()
+
+
+def test_a_message_sent_while_the_page_still_loads_arrives(
+    test_bots_server: ConfabServer, new_page: Callable[..., Page]
+) -> None:
+    page = new_page()
+    begin(page, test_bots_server, study(test_bots_server, "early", ["test-quick"]))
+    held: list[Any] = []
+    page.route("**/participant/delivery*.js", lambda route: held.append(route))  # a module that the chat's script imports
+    page.reload(wait_until="commit")
+    box = page.locator("#text")
+    expect(box).to_be_focused()
+    page.keyboard.type("Typed before the script came")
+    page.keyboard.press("Enter")
+    expect(box).to_have_value("Typed before the script came")
+    for route in held:
+        route.continue_()
+    expect(page.locator(".msg-you")).to_have_text(re.compile("Typed before the script came"))
+    expect(replies(page)).to_have_count(1)
+    expect(box).to_have_value("")

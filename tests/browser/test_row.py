@@ -196,3 +196,21 @@ def test_the_scenario_is_open_first_and_at_hand_in_each_chat(
         page.locator("label", has_text="Blue").click()
         page.get_by_role("button", name=re.compile("^Save and")).click()
     assert set(seen) == scenarios
+
+
+def test_the_scenario_is_folded_where_the_window_is_low(
+    test_bots_server: ConfabServer, new_page: Callable[..., Page]
+) -> None:
+    levels = [{"key": "s0", "scenario": "You plan a weekend in Rome."}, {"key": "s1", "scenario": "You are lost."}]
+    factors = [{"key": "scenario", "varies": "within", "levels": levels}]
+    _key, link = make_row(test_bots_server, ["test-quick", "eliza"], factors=factors)
+    page = new_page(683, 425)
+    start(page, link)
+    expect(page.locator("#condition")).to_be_visible()
+    expect(page.locator(".condition-texts dd")).to_be_hidden()
+    log, hint = page.locator("#log").bounding_box(), page.locator(".no-turns").bounding_box()
+    assert log
+    assert hint
+    assert hint["y"] + hint["height"] <= log["y"] + log["height"]
+    page.locator("#condition summary").click()
+    expect(page.locator(".condition-texts dd")).to_be_visible()

@@ -17,7 +17,7 @@ from webapp.core.markdown import page_html
 from webapp.participant.recruitment_links import PLATFORM_NAMES
 from webapp.studies.conditions import condition_texts
 from webapp.studies.models import Study, StudyVersion
-from webapp.studies.privacy import points_agreed_to
+from webapp.studies.privacy import points_agreed_to, shows_only_form
 from webapp.studies.protocols.base import HeaderStep, get_protocol, header_steps, protocols
 from webapp.studies.recruitment.completion import is_paid, pay_text, promises_pay
 from webapp.studies.settings import StudyValues, texts_first
@@ -146,11 +146,13 @@ def consent_texts(version: StudyVersion) -> dict[str, Any]:
     values = version.values
     return {
         "pay_said": pay_text(values),
+        "is_pay_of_all_parts": bool(values.sittings.parts) and not values.texts.payment.strip(),
         "consent_points": _lines(points_agreed_to(values)),
         "typing_points": _lines(values.typing.typing_notice) if values.typing.is_agreed_to else [],
-        "rights_points": describe_rights(values),
+        "rights_points": [] if shows_only_form(values) else describe_rights(values),
         "notice_lines": _lines(values.comfort.content_notice),
         "consent_html": page_html(values.texts.consent_text),
+        "is_form_open": values.texts.consent_layout != "folded",
         "consent_minutes": max(1, round(len(values.texts.consent_text.split()) / _WORDS_READ_PER_MINUTE)),
     }
 

@@ -12,12 +12,14 @@ from webapp.studies.settings import StudyValues
 
 
 def sitting_lines(values: StudyValues) -> list[str]:
-    """Return a line for each part of a study, with its gap and pay; none without parts."""
-    lines, recruitment = list[str](), values.recruitment
-    for part in values.sittings.parts:
-        pay = pay_of_task(values, part.key)
+    """Return a line for each part of a study, with its gap and, where any part is paid, its pay; none without parts."""
+    parts, recruitment = values.sittings.parts, values.recruitment
+    pays = [pay_of_task(values, part.key) for part in parts]
+    lines = list[str]()
+    for part, pay in zip(parts, pays, strict=True):
         when = _gap_said(part.gap.least, part.gap.most) if lines else _("Now")
-        lines.append(f"{when} · {money_text(pay, recruitment.currency)}" if pay else when)
+        amount = money_text(pay, recruitment.currency) if pay else _("no pay for this part")
+        lines.append(f"{when} · {amount}" if any(pays) else when)
     return lines
 
 

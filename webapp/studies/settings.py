@@ -167,7 +167,22 @@ class Texts(InputModel):
         description="Short sentences, one per line.",
     )
     consent_text: LongText = Field(
-        default="", title="Full consent form", description="Markdown, opened from the first page. Optional."
+        default="",
+        title="Full consent form",
+        description="Markdown; the text that your ethics board approved. Optional.",
+    )
+    consent_layout: Literal["folded", "open", "form"] = Field(
+        default="folded",
+        title="What participants agree to",
+        description="“Only the form” shows your board's text and nothing that Confab adds, except notices that you "
+        "switch on elsewhere. Without a form, the points are always shown.",
+        json_schema_extra={
+            "choices": {
+                "folded": "Points, and the full form folded below them",
+                "open": "Points, and the full form below them",
+                "form": "Only the full form",
+            }
+        },
     )
     instructions_text: LongText = Field(
         default=(

@@ -195,6 +195,7 @@ FIELD_STEPS = {
             "organisation",
             "consent_points",
             "consent_text",
+            "consent_layout",
             "parts",
             "pay_for_all",
             "content_notice",

@@ -61,10 +61,16 @@ AGREED_KEYS = (*AGREED_TEXTS, *Rights.model_fields)
 """Names of the values that participants agree to."""
 
 
+def shows_only_form(values: StudyValues) -> bool:
+    """Return True if participants agree to the study's own form, without consent points or Confab's sentences."""
+    return values.texts.consent_layout == "form" and bool(values.texts.consent_text.strip())
+
+
 def points_agreed_to(values: StudyValues) -> str:
     """Return the consent points, including human partners if these are disclosed before consent."""
+    points = "" if shows_only_form(values) else values.texts.consent_points
     notice = values.people.people_notice if values.people.disclosure == "before" else ""
-    return "\n".join(filter(None, [values.texts.consent_points, notice]))
+    return "\n".join(filter(None, [points, notice]))
 
 
 def consent_texts(values: StudyValues) -> dict[str, Any]:

@@ -141,7 +141,10 @@ def study_new(request: HttpRequest) -> HttpResponse:
             has_bots = protocols.get(form_data["protocol"]).gives == "bots"
             bots = tuple(entry.id for entry in bot_entry_list() if has_bots and entry.id == request.GET.get("bot"))
             study_values = {"key": form_data["key"], "name": form_data["name"], "bots": bots, "items": ()}
-            file = study_example(form_data["protocol"], form_data["language"]).model_copy(update=study_values)
+            example = study_example(form_data["protocol"], form_data["language"])
+            # A form that the researcher adds stands alone unless they choose otherwise.
+            texts = example.texts.model_copy(update={"consent_layout": "form"})
+            file = example.model_copy(update={**study_values, "texts": texts})
             imported = study_import(file=file, author=request.user.get_username())
         except ValuesError as error:
             for mistake in error.mistakes:

@@ -401,3 +401,4 @@ update();
 if (composer.byTouch.matches) byId("title").focus();
 else byId("text").focus({ preventScroll: true });
 document.documentElement.classList.add("started"); // watch.js waits for this
+if (document.documentElement.dataset.sends !== undefined) send();

@@ -149,9 +149,9 @@ const handlers = {
       else log.waitingShow(outbox.message, false);
       delivery.start();
     }
+    if (isFirst) log.toBottom();
     if (state.due !== null) log.typing(state.due);
     byId("loading").hidden = true;
-    if (isFirst) log.toBottom();
     // Read aloud only what arrives from now on.
     if (isFirst) setTimeout(() => list.setAttribute("aria-live", "polite"), 300);
   },
@@ -360,3 +360,4 @@ update();
 if (composer.byTouch.matches) byId("title").focus();
 else byId("text").focus({ preventScroll: true });
 document.documentElement.classList.add("started"); // watch.js waits for this
+if (document.documentElement.dataset.sends !== undefined) send();

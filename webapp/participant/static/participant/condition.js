@@ -1,9 +1,12 @@
-// The panel of a chat's condition: open on desktops; on phones until the participant's first message.
+// The panel of a chat's condition: open on desktops; on phones until the participant's first message; folded where
+// the window is too low for the panel and the chat.
 
 const panel = document.getElementById("condition");
 const log = document.getElementById("log");
 
-if (panel && matchMedia("(min-width: 700px)").matches) {
+if (panel && matchMedia("(max-height: 499.98px)").matches) {
+  panel.open = false;
+} else if (panel && matchMedia("(min-width: 700px)").matches) {
   panel.open = true;
 } else if (panel) {
   const begun = new MutationObserver(() => {

@@ -141,6 +141,7 @@ export class Log {
     node.querySelector(".bubble").append(dots);
     node.classList.add("msg-new");
     this.list.append(node);
+    this.follower.stopAt(node);
     this.box.setAttribute("aria-busy", "true");
     const slow = setTimeout(() => {
       dots.classList.add("slow");

@@ -150,6 +150,7 @@ export class Rounds {
     if (round.broken.size) return;
     if (round.held) for (const reply of Object.values(round.replies)) this.dotsShow(reply);
     else if (round.replies[side].text === null) this.dotsShow(round.replies[side]);
+    this.follower.stopAt(round.node.querySelector(".pair"));
     this.follower.follow();
   }
 
