@@ -90,6 +90,7 @@ def test_errors_are_marked_in_a_reply_with_code_on_a_phone(
     page.get_by_role("button", name="Start").last.click()
     page.wait_for_url("**/judge/")
     no_sideways_scroll(page)
+    page.get_by_text("Choose the words from lists instead").click()
     for label, option in (("First word", 1), ("Last word", 2), ("What is wrong", 1), ("How bad it is", 3)):
         page.get_by_role("combobox", name=label).select_option(index=option)
     page.get_by_role("button", name="Add this error").click()

@@ -45,6 +45,36 @@ def test_the_box_is_not_ticked_and_texts_are_the_studys_own(browser: Client) -> 
     assert "It helps." in page
 
 
+FORM = "# Full form\n\nOf the ethics board."
+
+
+@pytest.mark.parametrize(
+    ("layout", "form", "is_open", "has_points"),
+    [
+        ("folded", FORM, False, True),
+        ("open", FORM, True, True),
+        ("form", FORM, True, False),
+        ("form", " ", False, True),  # nothing to agree to but the points
+    ],
+)
+def test_a_study_may_show_its_boards_form_alone(
+    browser: Client, layout: str, form: str, is_open: bool, has_points: bool
+) -> None:
+    study = make_study("s", consent_layout=layout, consent_text=form, disclosure="before", bots=["parrot"])
+    page = browser.get("/s/s/").content.decode()
+    assert ("Of the ethics board." in page) == bool(form.strip())
+    assert ("<details" in page) == (bool(form.strip()) and not is_open)
+    assert ("You can stop at any time." in page) == has_points
+    assert ("you can have your data deleted" in page) == has_points
+    # What the researcher switched on stays.
+    notice = study.values.people.people_notice.splitlines()[0]
+    assert notice in page
+    begin(browser)
+    agreed = ConsentText.objects.get().texts
+    assert ("You can stop at any time." in agreed["consent_points"]) == has_points
+    assert notice in agreed["consent_points"]
+
+
 @pytest.mark.parametrize(
     ("fields", "read"),
     [

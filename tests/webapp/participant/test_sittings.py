@@ -318,6 +318,16 @@ def test_who_did_all_parts_gets_their_bonus_once() -> None:
     assert [(one.n_begun, one.done, one.share) for one in counts] == [(1, 1, None), (1, 1, 1.0)]
 
 
+def test_the_first_page_says_what_each_part_pays() -> None:
+    study = study_of_parts(parts=[{"key": "first"}, {**PARTS[2], "pay": 3}], pay_each=0, currency="GBP")
+    page = Client().get("/s/s/").content.decode()
+    assert "Now · no pay for this part" in page
+    assert "or later · £3.00" in page
+    assert re.search(r">£3\.00</strong>\s*<span>for all parts together<", page)
+    study_edit(study=study, payment="£3 by voucher")
+    assert re.search(r">£3 by voucher</strong>\s*<span>for taking part<", Client().get("/s/s/").content.decode())
+
+
 def test_each_part_pays_its_own_amount() -> None:
     study = study_of_parts(**PANEL)
     person = do_part(Client(), "?pid=p1").participant

@@ -1,4 +1,5 @@
-// Errors in one reply: words are selected, tapped or chosen in two lists; an error is added to a list and drawn in the text.
+// Errors in one reply: words are selected or tapped in the text, or chosen from two lists; an error is added to a list and
+// drawn in the text.
 
 import { byId } from "./page.js";
 
@@ -7,6 +8,7 @@ export function spansWire(form) {
   const [text, list, none, status] = ["text", "list", "none", "status"].map((name) => byId(`span-${name}`));
   const [first, last, category, severity] = ["first", "last", "category", "severity"].map((n) => byId(`span-${n}`));
   const words = [...text.children];
+  const chosen = byId("span-chosen");
   const codes = () => field.value.split(";").filter(Boolean);
   const isInside = ({ dataset }, from, to) => Number(dataset.first) < to && Number(dataset.last) > from;
   const named = (select, value) => [...select.options].find((option) => option.value === value)?.text ?? value;
@@ -19,6 +21,8 @@ export function spansWire(form) {
       word.className = here.map((one) => `span-${one[4]}`).join(" ");
       word.classList.toggle("is-chosen", isInside(word, Number(first.value), Number(last.value)));
     }
+    const quote = [...text.textContent].slice(Number(first.value), Number(last.value)).join("");
+    chosen.textContent = first.value !== "" && quote ? `${chosen.dataset.chosen} “${quote}”` : "";
     const rows = marked.map(([code, from, to, kind, how]) => {
       const row = byId("span-row").content.cloneNode(true);
       row.querySelector("q").textContent = [...text.textContent].slice(from, to).join("");
@@ -53,8 +57,8 @@ export function spansWire(form) {
   document.addEventListener("selectionchange", () => {
     const selection = getSelection();
     if (selection.isCollapsed || !text.contains(selection.anchorNode)) return;
-    const chosen = words.filter((word) => selection.containsNode(word, true));
-    if (chosen.length) choose(chosen[0], chosen[chosen.length - 1]);
+    const selected = words.filter((word) => selection.containsNode(word, true));
+    if (selected.length) choose(selected[0], selected[selected.length - 1]);
   });
   form.addEventListener("change", draw);
   form.addEventListener("click", (event) => {
