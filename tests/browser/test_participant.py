@@ -757,7 +757,7 @@ def test_a_message_sent_while_the_page_still_loads_arrives(
     page = new_page()
     begin(page, test_bots_server, study(test_bots_server, "early", ["test-quick"]))
     held: list[Any] = []
-    page.route("**/participant/delivery*.js", lambda route: held.append(route))  # a module that the chat's script imports
+    page.route("**/participant/delivery*.js", lambda route: held.append(route))  # imported by the chat's
     page.reload(wait_until="commit")
     box = page.locator("#text")
     expect(box).to_be_focused()
