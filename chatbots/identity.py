@@ -1,6 +1,6 @@
-"""Identity of a bot, metric, protocol or fit: name, version and parameters, and a key made of them.
+"""Identity of a bot, metric, protocol or fit: name, version, params and a key.
 
-Every number Confab shows points at identities, so that it is known years later what made it.
+Every number in Confab refers to identities, so that its origin is known years later.
 """
 
 from __future__ import annotations
@@ -13,16 +13,20 @@ from typing import Any
 
 
 def canonical_json(value: Any) -> str:
-    """Write JSON with sorted keys and no blanks, so that equal values give equal text. NaN is refused."""
+    """Return JSON with sorted keys and no spaces; equal values give equal text.
+
+    Raises:
+        ValueError: a number is NaN or infinite.
+    """
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
 
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Name, version and parameters. Raise `version` whenever an output could change.
+    """Name, version and parameters. Raise `version` when an output could change.
 
-    `params` must be JSON-serialisable and hold everything that decides the output: checkpoint digest,
-    decoding settings, encoder. Secrets never belong here.
+    `params` must be JSON-serialisable and hold everything that affects the output: checkpoint digest, decoding
+    settings, encoder. It must not hold secrets.
     """
 
     name: str
@@ -31,12 +35,12 @@ class Identity:
 
     @property
     def key(self) -> str:
-        """16 hexadecimal digits: a SHA-256 digest of the canonical JSON of all three fields."""
+        """First 16 hexadecimal digits of the SHA-256 of all three fields' canonical JSON."""
         text = canonical_json(self.as_dict())
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the three fields as plain JSON values."""
+        """Return the three fields as JSON values."""
         return {"name": self.name, "version": self.version, "params": dict(self.params)}
 
     def __hash__(self) -> int:
@@ -46,7 +50,7 @@ class Identity:
 def derive_seed(seed: int, *path: str | int) -> int:
     """Derive an independent seed (0 … 2^63 − 1) from a seed and a path of labels.
 
-    The same arguments always give the same seed, on every machine and in every batch.
+    Equal arguments give equal seeds on every machine and in every batch.
     """
     text = canonical_json([seed, *path])
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big") >> 1

@@ -1,7 +1,6 @@
-"""Version, commit, installed packages and default data folder of this installation.
+"""Version, commit, package versions and default data folder of this installation.
 
-The version is written in this one place. The data folder is for the server and for notebooks; CONFAB_DATA_DIR
-names another.
+The version is defined only here. CONFAB_DATA_DIR overrides the data folder.
 """
 
 from __future__ import annotations
@@ -13,12 +12,12 @@ from pathlib import Path
 
 VERSION = "0.9.0"
 COMMIT_FILE = "commit.txt"
-"""Beside this module in a wheel or an image, written when that was built."""
+"""Name of a file next to this module, written when a wheel or image is built."""
 
 
 @cache
 def commit() -> str | None:
-    """Return the commit this code was made from, or None where neither a build nor git tells."""
+    """Return the commit of this code, or None if neither build nor git knows it."""
     baked = Path(__file__).with_name(COMMIT_FILE)
     if baked.is_file():
         return baked.read_text(encoding="utf-8").strip() or None
@@ -26,9 +25,9 @@ def commit() -> str | None:
 
 
 def commit_of_checkout(folder: Path) -> str | None:
-    """Return the short commit that git has checked out in `folder`, `-dirty` added where files differ from it.
+    """Return the short commit checked out in `folder`, with `-dirty` if files differ.
 
-    Returns None if the folder is no checkout of its own or there is no git.
+    Returns None if the folder is not the root of a checkout or git is missing.
     """
     if not (folder / ".git").exists():
         return None
@@ -46,16 +45,16 @@ def commit_of_checkout(folder: Path) -> str | None:
 
 
 def release() -> str:
-    """Return the version and, where it is known, the commit: `0.9.0 (commit c268cb4f1a2b)`."""
+    """Return the version and, if known, the commit: `0.9.0 (commit c268cb4f1a2b)`."""
     made_from = commit()
     return f"{VERSION} (commit {made_from})" if made_from else VERSION
 
 
 @cache
 def package_version(name: str) -> str | None:
-    """Return the installed version of a package; None where it is not installed.
+    """Return the installed version of a package, or None.
 
-    It is read once in a process: metrics and encoders ask for it whenever they say who they are.
+    Cached, because identities of metrics and encoders need it often.
     """
     try:
         return metadata.version(name)
@@ -67,9 +66,9 @@ INSTALLATION_ROOT = Path(__file__).resolve().parents[1]
 IS_CHECKOUT = (INSTALLATION_ROOT / "manage.py").is_file()
 
 TEXT_STORE_PATH = Path("cache", "texts.sqlite3")
-"""Below the data folder: what encoders made of texts."""
+"""Path below the data folder of the store of text vectors."""
 
 
 def default_data_folder() -> Path:
-    """Return `var/` of a checkout; of an installed package `confab-data` in the working directory."""
+    """Return `var/` in a checkout, else `confab-data` in the working directory."""
     return INSTALLATION_ROOT / "var" if IS_CHECKOUT else Path.cwd() / "confab-data"

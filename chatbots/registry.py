@@ -1,4 +1,4 @@
-"""Registries that find what they list: one file in a folder, one decorated class in the file.
+"""Registries with discovery: one file in a folder, one decorated class per file.
 
 `Registry` serves bots here, metrics in `evaluation` and protocols, rules and exporters in `webapp`.
 """
@@ -20,18 +20,18 @@ C = TypeVar("C", bound=type)
 
 
 class UnknownName(KeyError):
-    """Error for a name that is not registered; the message offers the nearest ones."""
+    """Error for a name that is not registered; the message suggests the nearest ones."""
 
     def __str__(self) -> str:
         return str(self.args[0])
 
 
 class Registry(Generic[T]):
-    """Names to objects, found by importing every module of a package folder once.
+    """Named objects, discovered by importing every module of a package folder once.
 
     Args:
         noun: the word for one entry in error messages ("bot", "metric").
-        package: dotted name of the folder to look into.
+        package: dotted name of the package to search.
     """
 
     def __init__(self, noun: str, package: str) -> None:
@@ -43,17 +43,17 @@ class Registry(Generic[T]):
         self._refreshing = threading.local()
 
     def look_into(self, package: str) -> None:
-        """Find entries in another folder too: that of an app which comes later."""
+        """Search another package too, such as that of a Django app."""
         if package not in self.packages:
             self.packages.append(package)
             self._searched = False
 
     def register(self, make: Callable[[], T]) -> None:
-        """Add one entry, called under its `name` attribute."""
+        """Create an entry and add it under its `name`."""
         self.add(make())
 
     def add(self, entry: T) -> T:
-        """Add a ready-made entry (a configured bot, say). A name used twice is refused."""
+        """Add an existing entry, such as a configured bot. Names must be unique."""
         name: str = entry.name  # type: ignore[attr-defined]
         if not name:
             raise ValueError(f"a {self.noun} without a name: {quote(entry)}")
@@ -63,40 +63,40 @@ class Registry(Generic[T]):
         return entry
 
     def put(self, entry: T) -> T:
-        """Add a ready-made entry, in place of one of the same name."""
+        """Add an existing entry, replacing any with the same name."""
         self._entries[entry.name] = entry  # type: ignore[attr-defined]
         return entry
 
     def refresh_by(self, refresh: Callable[[str], object]) -> None:
-        """Call a function before every use, which adds new entries.
+        """Call a function before every lookup, so that it can add new entries.
 
         Args:
-            refresh: takes the name that is looked up, empty for all; may use the registry itself.
+            refresh: takes the name to be looked up, empty for all; may use the registry.
         """
         self._refresh = refresh
 
     @property
     def is_refreshed(self) -> bool:
-        """True if a function adds new entries before every use."""
+        """True if a function adds new entries before every lookup."""
         return self._refresh is not None
 
     def discard(self, name: str) -> None:
-        """Take an entry out, if it is there (configuration reloads, tests)."""
+        """Remove an entry if it exists, for reloaded configuration and tests."""
         self._entries.pop(name, None)
 
     def search(self, name: str = "") -> None:
-        """Import every module of the folders, so that their decorators run, and add new entries.
+        """Import every module of the packages once, then add new entries.
 
         Args:
-            name: the entry that is looked up; empty for all.
+            name: the entry to be looked up; empty for all.
         """
         if not self._searched:
             for package_name in self.packages:
                 package = importlib.import_module(package_name)
                 for module in pkgutil.iter_modules(package.__path__):
                     importlib.import_module(f"{package_name}.{module.name}")
-            self._searched = True  # only now: a file that cannot be imported must not go unnoticed
-        if self._refresh is None or getattr(self._refreshing, "is_busy", False):  # the function itself looks names up
+            self._searched = True  # only now, so that a file that fails to import is reported every time
+        if self._refresh is None or getattr(self._refreshing, "is_busy", False):  # called from the function itself
             return
         self._refreshing.is_busy = True
         try:
@@ -120,7 +120,7 @@ class Registry(Generic[T]):
         """Return the entry called `name`.
 
         Raises:
-            UnknownName: there is none; the message names the nearest ones.
+            UnknownName: there is none; the message suggests the nearest names.
         """
         self.search(name)
         try:
@@ -132,7 +132,7 @@ class Registry(Generic[T]):
 
 
 def title_of(registry: Registry[Any], name: str) -> str:
-    """Return the title of the entry called `name`, or the name where it is not registered."""
+    """Return the title of the entry called `name`, or the name if unregistered."""
     return next((entry.title for entry in registry if entry.name == name), name)
 
 
@@ -140,21 +140,21 @@ bots: Registry[Bot] = Registry("bot", "chatbots.bots")
 
 
 def register_bot(cls: C) -> C:
-    """Decorate a class: make one bot of it, without arguments, and list it."""
+    """Register a bot: decorator of a class whose constructor needs no arguments."""
     bots.register(cls)
     return cls
 
 
 def bot_list() -> list[Bot]:
-    """Return every registered bot, by name. Loads nothing."""
+    """Return all registered bots by name, without loading any."""
     return list(bots)
 
 
 def bot_get(name: str) -> Bot:
-    """Return the bot called `name`, not loaded.
+    """Return the bot called `name` without loading it.
 
     Raises:
-        UnknownName: there is none; the message names the nearest ones.
+        UnknownName: there is none; the message suggests the nearest names.
     """
     return bots.get(name)
 
@@ -163,7 +163,7 @@ def bot_load(name: str, device: str = "cpu") -> Bot:
     """Return the bot called `name`, ready to answer.
 
     Raises:
-        UnknownName: there is none; the message names the nearest ones.
+        UnknownName: there is none; the message suggests the nearest names.
         BotError: it cannot be loaded; the message gives the reason.
     """
     from chatbots.bots.base import BotError
@@ -177,17 +177,17 @@ def bot_load(name: str, device: str = "cpu") -> Bot:
 
 
 class PluginError(ImportError):
-    """A module from outside that cannot be imported; the message names it and says why."""
+    """Error in a plug-in module that cannot be imported; names the module and the reason."""
 
 
 def plugins_import(modules: list[str]) -> None:
-    """Import modules from outside, whose decorators register what they add; of a package, its files too.
+    """Import plug-in modules, and every file of plug-in packages.
 
-    Every registry takes from them what its own folder might hold: bots and metrics, and in the web
-    assignment rules, protocols, exporters, file formats and kinds of jobs.
+    Their decorators add entries to all registries: bots and metrics, and in the web app assignment rules, protocols,
+    exporters, file formats and job kinds.
 
     Raises:
-        PluginError: at the first that is missing or broken.
+        PluginError: a module is missing or fails to import.
     """
     for module in filter(None, (name.strip() for name in modules)):
         try:
@@ -208,9 +208,12 @@ def _import_with_files(module: str) -> None:
 
 
 def _locate_error(error: BaseException) -> str:
-    """Return the file and line that raised the error, in brackets; an error of syntax says so itself."""
+    """Return the file and line that raised the error, in brackets.
+
+    Empty for a syntax error, whose message contains both.
+    """
     if isinstance(error, SyntaxError):
-        return ""  # says so itself
+        return ""  # its message contains them
     called = traceback.extract_tb(error.__traceback__)
     frames = [frame for frame in called if not frame.filename.startswith("<")]
     return f" ({frames[-1].filename}, line {frames[-1].lineno})" if frames else ""

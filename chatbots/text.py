@@ -1,8 +1,8 @@
-"""Text as databases, frames, logs and messages take it.
+"""Text sanitising, quoting and name suggestions.
 
-PostgreSQL refuses the character U+0000, and no UTF-8 holds half a surrogate pair, which Python's strings
-and JSON can. Python only escapes such text later, where no caller expects it to fail. Messages quote values
-by `quote`, which cuts them and never raises, and suggest the nearest valid names for a mistyped one.
+PostgreSQL rejects U+0000, and UTF-8 cannot encode a lone surrogate, but Python strings and JSON allow both. The error
+would only surface later, where no caller expects it. Error messages quote values with `quote`, which truncates them and
+never raises, and suggest the nearest valid names for a mistyped one.
 """
 
 from __future__ import annotations
@@ -18,32 +18,33 @@ from typing import Any
 from rapidfuzz import process
 
 CUT_MARK = " […]"
-"""Ends a text that was cut because it was too long."""
+"""End of a truncated text."""
 
 
 class SanitisedStream:
-    """Makes a text that comes in pieces storable; what it gives, joined, is `storable` of the whole.
+    """Incremental `sanitise` for a text that arrives in pieces.
 
-    The last few characters that fit are held back until it is known whether more follow, and so is the
-    first half of a surrogate pair, whose second half may come with the next piece.
+    The joined output equals `sanitise` of the whole text. The last few characters that fit are held back until it is
+    clear
+    whether more follow, and so is the first half of a surrogate pair.
 
     Args:
-        max_chars: the most that it gives, the mark of a cut included; None: no limit.
+        max_chars: maximum length of the output, including the truncation mark; None for no limit.
     """
 
     def __init__(self, max_chars: int | None = None) -> None:
         self.is_full = False
-        """The limit is passed; whatever else comes is dropped."""
+        """True once the limit is exceeded; further text is dropped."""
         self._left = max_chars
         self._held = ""
         self._decoder = codecs.getincrementaldecoder("utf-16-le")("replace")
 
     def take(self, piece: str) -> str:
-        """Add a piece; what of the text can be passed on now."""
+        """Add a piece and return the text that is ready."""
         return self._give(piece, is_last=False)
 
     def end(self) -> str:
-        """Return the rest of the text, which was held back."""
+        """Return the text that was held back."""
         return self._give("", is_last=True)
 
     def _give(self, piece: str, *, is_last: bool) -> str:
@@ -63,21 +64,24 @@ class SanitisedStream:
 
 
 def sanitise(text: str, max_chars: int | None = None) -> str:
-    """Return the text without U+0000, with U+FFFD for half a surrogate pair, and cut if it is too long.
+    """Return the text without U+0000 and lone surrogates, truncated to `max_chars`.
 
-    Two halves that stand together become the character they mean. A second pass changes nothing more.
+    Lone surrogates become U+FFFD; two matching halves become the character that they encode. Idempotent.
     """
     stream = SanitisedStream(max_chars)
     return stream.take(text) + stream.end()
 
 
 def is_sanitised(text: str) -> bool:
-    """Check that `storable` would leave the text as it is, however long."""
+    """Return True if `sanitise` would not change the text, apart from its length."""
     return "\x00" not in text and not _SURROGATE.search(text)
 
 
 def are_sanitised(value: Any) -> bool:
-    """Check every text in nested lists, tuples and mappings, keys included."""
+    """Return True if all texts in nested lists, tuples and mappings are sanitised.
+
+    Keys included.
+    """
     if isinstance(value, str):
         return is_sanitised(value)
     if isinstance(value, dict):
@@ -91,18 +95,21 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def is_blank(text: str) -> bool:
-    """Check whether a reader would see nothing: spaces, control, format and filling characters, U+FFFD."""
+    """Return True if the text has no visible character.
+
+    Spaces, control, format and filler characters and U+FFFD are invisible.
+    """
     return all(_is_unseen(char) for char in text)
 
 
 def sanitise_input(text: str, max_chars: int | None = None) -> str:
-    """Return the storable text without spaces around it; empty if a reader would see nothing."""
+    """Return the sanitised, stripped text; empty if nothing is visible."""
     text = sanitise(text).strip()
     return "" if is_blank(text) else sanitise(text, max_chars)
 
 
 def sanitise_id(text: str) -> str:
-    """Return an id without unseen characters and without spaces around it, so that one id has one spelling."""
+    """Return an id without invisible characters, stripped, so that its spelling is unique."""
     return "".join(char for char in text if char == " " or not _is_unseen(char)).strip()
 
 
@@ -111,7 +118,7 @@ def _is_unseen(char: str) -> bool:
 
 
 _UNSEEN = {"Cc", "Cf", "Zs", "Zl", "Zp"}
-# Unicode's Default_Ignorable_Code_Point outside those categories, the empty Braille pattern and U+FFFD.
+# Unicode's Default_Ignorable_Code_Point outside these categories, the blank Braille pattern and U+FFFD.
 _FILLING = re.compile(
     "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2065\u2800\u3164\ufe00-\ufe0f\uffa0\ufff0-\ufff8\ufffd"
     "\U000e0000-\U000e0fff]"
@@ -119,9 +126,9 @@ _FILLING = re.compile(
 
 
 def quote(value: object, max_chars: int = 80) -> str:
-    """Return a value for a message: as Python writes it, cut, without the password of an address.
+    """Return the truncated `repr` of a value for a message, without a URL's password.
 
-    Never raises, whatever the value: numbers of thousands of digits, deep nesting, a broken `__repr__`.
+    Never raises, not even for numbers with thousands of digits, deep nesting or a broken `__repr__`.
     """
     try:
         text = repr(value[:_QUOTED_CHARS] if isinstance(value, str) else value)
@@ -132,7 +139,7 @@ def quote(value: object, max_chars: int = 80) -> str:
 
 
 class _SafeRepr(reprlib.Repr):
-    """Representation that cuts nesting, and words numbers beyond the limit of digits."""
+    """Repr that truncates nesting and describes numbers beyond Python's digit limit."""
 
     def repr_int(self, x: int, level: int) -> str:
         try:
@@ -147,7 +154,10 @@ _PASSWORD = re.compile(r"//[^/\s]*@")
 
 
 def error_text(error: BaseException, max_chars: int | None = None) -> str:
-    """Return the message of an exception as one line of sanitised text; empty if it has none or fails."""
+    """Return an exception's message as one line of sanitised text.
+
+    Empty if there is no message or it cannot be rendered.
+    """
     try:
         message = str(error)
     except Exception:
@@ -157,14 +167,16 @@ def error_text(error: BaseException, max_chars: int | None = None) -> str:
 
 
 _OF_PYTHON = "; use sys.set_int_max_str_digits() to increase the limit"
-"""What Python advises where a number has thousands of digits, which is nothing for who wrote the number."""
+"""Python's advice about numbers with thousands of digits, which does not help the author of the number."""
 
 
 def nearest_names(name: str, names: Iterable[str], limit: int = 3, *, least: float = 50) -> list[str]:
-    """Return the names most like `name`, best first; those that differ in case alone before all others.
+    """Return the names most similar to `name`, best first.
+
+    If some differ in case only, just these are returned.
 
     Args:
-        least: how like it they must be, from 0 to 100.
+        least: minimum similarity, from 0 to 100.
     """
     names = list(names)
     same = [each for each in names if each.lower() == name.lower()]
@@ -173,6 +185,6 @@ def nearest_names(name: str, names: Iterable[str], limit: int = 3, *, least: flo
 
 
 def did_you_mean(name: str, names: Iterable[str], limit: int = 1) -> str:
-    """Return "did you mean …?" with the nearest names, or nothing where none is near."""
+    """Return "did you mean …?" with the nearest names; empty if none is near."""
     near = nearest_names(name, names, limit)
     return f"did you mean {' or '.join(near)}?" if near else ""

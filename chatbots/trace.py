@@ -1,11 +1,11 @@
-"""Trace of a reply: the bot's reasoning and tool calls, which are stored with the reply and are no part of its text.
+"""Trace of a reply: the bot's reasoning and tool calls.
 
-A bot that reasons or calls tools adds to `current_trace()` while it makes a reply; who asked for the reply listens. The
-log belongs to the task that asked, so replies under way at the same time do not mix. No trace goes into a prompt. The
-log takes the reply's image, too.
+A trace is stored with the reply but is not part of its text, and never enters a prompt. A bot that reasons or calls
+tools adds steps to `current_trace()` while it generates; the caller listens. The log belongs to the caller's task, so
+concurrent replies do not mix. It also takes the reply's image.
 
-Endpoints run their tools themselves; Confab runs none. What they report is untrusted and may be large, so texts are
-cut while they grow, and sanitised before they are passed on.
+Endpoints run their own tools; Confab runs none. Their reports are untrusted and may be large, so texts are truncated
+while they grow, and sanitised before they are passed on.
 """
 
 from __future__ import annotations
@@ -23,22 +23,22 @@ from chatbots.validation import InputModel, values_read
 
 MAX_STEPS = 100
 STEP_MAX_CHARS = 16_000
-"""Longest stored reasoning, arguments or result of one step."""
+"""Maximum length of the stored reasoning, arguments or result of one step."""
 TRACE_MAX_CHARS = 64_000
-"""Longest stored texts of all steps of one reply together."""
+"""Maximum total length of the stored texts of a reply's steps."""
 _NAME_MAX_CHARS = 200
 _CUT = " [… cut: {:,} characters]"
 _MARGIN_CHARS = 1_000
 
 
 class TraceStep(InputModel):
-    """One step before a reply: a stretch of reasoning, or a call of a tool.
+    """Step before a reply: a stretch of reasoning or a tool call.
 
     Attributes:
-        name, arguments: of the call, as the endpoint wrote them; empty for reasoning.
-        text: the reasoning, or the tool's result; None while no result is known.
-        failed: the endpoint says that the call failed.
-        seconds: from the call to its result; None where they came together.
+        name, arguments: of the call, as sent by the endpoint; empty for reasoning.
+        text: the reasoning, or the tool's result (None until it is known).
+        failed: True if the endpoint reports that the call failed.
+        seconds: time from call to result; None if both arrived together.
     """
 
     kind: Literal["reasoning", "tool"]
@@ -50,10 +50,10 @@ class TraceStep(InputModel):
 
 
 def read_trace(stored: Any) -> tuple[TraceStep, ...]:
-    """Return the steps of a trace from outside, sanitised and cut as a new one.
+    """Return the steps of an untrusted trace, sanitised and truncated.
 
     Raises:
-        ValuesError: it is no list of steps; every mistake with its path.
+        ValuesError: it is not a list of steps; lists every mistake with its path.
     """
     steps: Any = Annotated[list[TraceStep], Field(max_length=MAX_STEPS)]
     return _within_limits(values_read(steps, stored, path="trace"))
@@ -61,11 +61,13 @@ def read_trace(stored: Any) -> tuple[TraceStep, ...]:
 
 @dataclass(frozen=True, slots=True)
 class CallDelta:
-    """Part of a tool call in one piece of a stream: its beginning, more of its arguments, or its result.
+    """Part of a tool call in one piece of a stream.
+
+    It may begin the call, extend its arguments or give its result.
 
     Attributes:
-        index: of the call in the reply; None where the endpoint gives only its id.
-        result: None: nothing of it yet.
+        index: of the call in the reply; None if the endpoint gives only its id.
+        result: part of the result; None if there is none.
     """
 
     index: int | None = None
@@ -77,7 +79,7 @@ class CallDelta:
 
 
 class _GrowingField:
-    """Text that comes in pieces, of which little more is kept than can be stored."""
+    """Text that arrives in pieces, buffered only slightly beyond the storage limit."""
 
     def __init__(self) -> None:
         self._kept, self._n_chars = "", 0
@@ -87,12 +89,12 @@ class _GrowingField:
         self._n_chars += len(piece)
 
     def read(self, clean: Callable[[str], str]) -> str:
-        text = clean(self._kept)  # before it is cut: half a secret would not be found
+        text = clean(self._kept)  # clean before cutting: half a secret would not be recognised
         return text if self._n_chars <= STEP_MAX_CHARS else text[:STEP_MAX_CHARS] + _CUT.format(self._n_chars)
 
 
 class _GrowingStep:
-    """A step while it comes in."""
+    """Step that is still arriving."""
 
     def __init__(self, kind: Literal["reasoning", "tool"], delta: CallDelta) -> None:
         self.kind, self.index, self.id, self.name = kind, delta.index, delta.id, delta.name
@@ -115,11 +117,11 @@ class _GrowingStep:
 
 
 class TraceLog:
-    """Steps of one reply while it is made.
+    """Steps of a reply that is being generated.
 
     Args:
-        on_step: called with a step's number, from 0, and the step, whenever something else follows it.
-        takes_image: False: bots leave the images of replies where they are.
+        on_step: called with a step's number, from 0, and the step as soon as the step is complete.
+        takes_image: if False, images of replies are ignored.
     """
 
     def __init__(self, on_step: Callable[[int, TraceStep], None] | None = None, takes_image: bool = False) -> None:
@@ -127,7 +129,11 @@ class TraceLog:
         self.restart()
 
     def restart(self, clean: Callable[[str], str] = str) -> None:
-        """Forget the steps of an attempt that failed; `clean` takes secrets out of the texts of the next one."""
+        """Discard the steps of a failed attempt.
+
+        Args:
+            clean: removes secrets from the texts of the next attempt.
+        """
         self._clean = clean
         self._steps: list[_GrowingStep] = []
         self._touched: _GrowingStep | None = None
@@ -135,12 +141,12 @@ class TraceLog:
         """Address and description of the reply's first image, both untrusted."""
 
     def add_image(self, address: str, description: str = "") -> None:
-        """Keep the first image of the reply, if images are taken."""
+        """Store the reply's first image, if images are wanted."""
         if self.takes_image and self.image is None:
             self.image = address, self._clean(description)
 
     def think(self, text: str) -> None:
-        """Add reasoning; it goes on with the last step if that is reasoning."""
+        """Add reasoning to the last step if that is reasoning, else to a new step."""
         is_going_on = bool(self._steps) and self._steps[-1].kind == "reasoning"
         if not text or not (is_going_on or text.strip()):
             return
@@ -167,7 +173,7 @@ class TraceLog:
                     step.seconds = round(time.monotonic() - step.began_at, 3)
 
     def close(self) -> None:
-        """Tell of the last step: the reply's text follows it, or nothing more."""
+        """Report the last step, because the reply's text or nothing more follows."""
         step, self._touched = self._touched, None
         if step is not None and self._on_step is not None:
             number = self._steps.index(step)
@@ -190,7 +196,10 @@ class TraceLog:
         return self._steps[-1]
 
     def _find(self, delta: CallDelta) -> _GrowingStep | None:
-        """Return the call that a delta belongs to. Some endpoints number every call 0: another id is another call."""
+        """Return the call that a delta belongs to.
+
+        Some endpoints give every call the index 0; a different id then means another call.
+        """
         for step in reversed(self._steps):
             if step.kind == "tool" and (
                 step.id == delta.id if step.id and delta.id else delta.index is not None and delta.index == step.index
@@ -200,7 +209,7 @@ class TraceLog:
 
 
 def _within_limits(steps: Sequence[TraceStep]) -> tuple[TraceStep, ...]:
-    """Return the steps sanitised; a text is cut where it, or all of them together, would be too long."""
+    """Return the steps sanitised and truncated to the limits per text and per reply."""
     chars_left, limited_steps = TRACE_MAX_CHARS, []
     for step in steps:
         values: dict[str, Any] = {"name": sanitise(step.name, _NAME_MAX_CHARS)}
@@ -208,7 +217,7 @@ def _within_limits(steps: Sequence[TraceStep]) -> tuple[TraceStep, ...]:
             text = getattr(step, key)
             if text is not None:
                 limit = max(0, min(chars_left, STEP_MAX_CHARS))
-                if len(text) > limit + len(_CUT) * 2:  # what was cut before has its word
+                if len(text) > limit + len(_CUT) * 2:  # texts cut before already say so
                     text = text[:limit] + _CUT.format(len(text))
                 values[key] = sanitise(text)
                 chars_left -= len(text)
@@ -220,10 +229,10 @@ _current: ContextVar[TraceLog | None] = ContextVar("reply_trace", default=None)
 
 
 def listen_to_trace(log: TraceLog) -> None:
-    """Have bots that this task, and tasks it begins, asks for a reply add their steps to this log."""
+    """Make bots called by this task and its child tasks report steps to this log."""
     _current.set(log)
 
 
 def current_trace() -> TraceLog:
-    """Return the log of the reply under way; one that is not read where no caller listens."""
+    """Return the log of the current reply, or a throw-away log without a listener."""
     return _current.get() or TraceLog()

@@ -21,7 +21,7 @@ from chatbots.corpora.vocabulary import PAD, SOS, UNK
 from chatbots.models.batch import HiddenState, TargetUtterances
 
 _MIN_VARIANCE = 1e-8
-"""Below it softplus rounds to 0, whose logarithm would be −∞."""
+"""Floor of the variance. Softplus can round to 0, whose logarithm is −∞."""
 
 
 def initialise(model: nn.Module) -> None:
@@ -67,7 +67,9 @@ class FeedForward(nn.Sequential):
 
 
 class UtteranceEncoder(nn.Module):
-    """A bidirectional GRU over an utterance's words: h_t = [forward last; backward last].
+    """Bidirectional GRU over the words of an utterance.
+
+    h_t = [last forward state; last backward state].
 
     Args:
         embedding: V × E, shared with the decoder.
@@ -101,7 +103,9 @@ class UtteranceEncoder(nn.Module):
 
 
 def last_states(rnn: nn.GRU, inputs: Tensor, lengths: Tensor) -> Tensor:
-    """Return the last states of a bidirectional GRU, by the true lengths: [forward; backward].
+    """Return a bidirectional GRU's last states: [forward; backward].
+
+    Padding is ignored.
 
     Args:
         inputs: (M, T, ·)
@@ -125,7 +129,7 @@ def one_step(rnn: nn.GRU, inputs: Tensor, hidden: Tensor) -> Tensor:
 
 
 class ContextRNN(nn.Module):
-    """A GRU over encoded utterances; c_t is its output after reading utterance t.
+    """GRU over encoded utterances; c_t is its output after utterance t.
 
     Args:
         width: width of an encoded utterance with its additional inputs.
@@ -139,16 +143,19 @@ class ContextRNN(nn.Module):
     def forward(self, inputs: Tensor, initial: Tensor | None = None) -> Tensor:
         """Return the contexts, (B, N, C), of inputs (B, N, width).
 
-        Args:
-        initial: first state, (B, C); zeros if None.
-
         The RNN is causal, so padding at the end does not affect earlier outputs.
+
+        Args:
+            initial: first state, (B, C); zeros if None.
         """
         outputs, _ = self.rnn(inputs, None if initial is None else initial[None].contiguous())
         return outputs
 
     def last(self, inputs: Tensor, n_utterances: Tensor, initial: Tensor | None = None) -> Tensor:
-        """Return c after the last utterance, (B, C), or the first state without utterances."""
+        """Return the context after the last utterance, (B, C).
+
+        For a conversation without utterances it is the initial state.
+        """
         if initial is None:
             initial = inputs.new_zeros(inputs.shape[0], self.rnn.hidden_size)  # (B, C)
         outputs = torch.cat([initial[:, None], self(inputs, initial)], dim=1)  # (B, 1+N, C)
@@ -158,12 +165,12 @@ class ContextRNN(nn.Module):
 
 @dataclass(frozen=True)
 class WordDrop:
-    """Replace the decoder's input words by `<unk>`, in training (Bowman et al. 2016).
+    """Word dropout on the decoder's inputs in training (Bowman et al. 2016).
 
     Attributes:
-        rate: probability; each word for itself, `<sos>` never.
-        generator: what the coins come from.
-        compat_per_step: as the released code: one coin per step for the whole batch, `<sos>` included.
+        rate: probability with which each word but `<sos>` becomes `<unk>`.
+        generator: source of randomness; required unless `rate` is 0.
+        compat_per_step: reproduce the released code: one draw per step for the whole batch, `<sos>` included.
     """
 
     rate: float = 0.0
@@ -172,12 +179,12 @@ class WordDrop:
 
     def __post_init__(self) -> None:
         if not 0 <= self.rate <= 1:
-            raise ValueError(f"word_drop is {self.rate}; a probability from 0 to 1 is wanted")
+            raise ValueError(f"word_drop is {self.rate}; it must be a probability from 0 to 1")
         if self.rate and self.generator is None:
-            raise ValueError("word drop needs a generator")
+            raise ValueError("word dropout needs a generator")
 
     def __call__(self, inputs: Tensor) -> Tensor:
-        """Replace words by `<unk>` at random: (M, T) ids, the first of each row `<sos>` → (M, T) ids."""
+        """Return (M, T) ids with words replaced by `<unk>` at random."""
         if not self.rate:
             return inputs
         dropped = coins(self.rate, inputs.shape, self.generator, inputs.device)  # (M, T)
@@ -191,20 +198,20 @@ class WordDrop:
 def coins(
     rate: float, shape: tuple[int, ...] | torch.Size, generator: torch.Generator | None, device: torch.device
 ) -> Tensor:
-    """Draw booleans that are true with probability `rate`, on the device of the generator."""
+    """Draw booleans that are true with probability `rate`."""
     if generator is None:
         raise ValueError("random numbers need a generator")
     return (torch.rand(shape, generator=generator, device=generator.device) < rate).to(device)
 
 
 class ReplyDecoder(nn.Module):
-    """A GRU that begins at h_0 = tanh(W [context; latents] + b) and says one word per step.
+    """GRU decoder that starts at h_0 = tanh(W [context; latents] + b).
 
-    Logits are linear in its state, with a bias; the projection is not tied to the embedding.
+    Logits are an affine function of its state; the projection is not tied to the embedding.
 
     Args:
-        embedding: V × E; the encoder's own.
-        width: of what h_0 is made of.
+        embedding: V × E, shared with the encoder.
+        width: total size of context and latents.
     """
 
     def __init__(self, embedding: nn.Embedding, width: int, H_d: int, dropout: float) -> None:
@@ -216,7 +223,7 @@ class ReplyDecoder(nn.Module):
         self.project = nn.Linear(H_d, embedding.num_embeddings)
 
     def nll(self, h_0: Tensor, targets: TargetUtterances, word_drop: WordDrop) -> Tensor:
-        """Compute −log p of each target, teacher forced.
+        """Compute −log p of each target with teacher forcing.
 
         Args:
             h_0: (M, H_d)
@@ -230,17 +237,18 @@ class ReplyDecoder(nn.Module):
         return tokens_nll(lambda mask: self.project(self.dropout(states[mask])), targets)
 
     def step(self, tokens: Tensor, state: HiddenState) -> tuple[Tensor, HiddenState]:
-        """Read one token per row: (R,) → logits (R, V) and the next state. No dropout."""
+        """Read one token per row, (R,); return logits (R, V) and state.
+
+        Without dropout.
+        """
         h = one_step(self.rnn, self.embedding(tokens), state.hidden)  # (R, H_d)
         return self.project(h), HiddenState(h)
 
 
 def shifted(tokens: Tensor, lengths: Tensor) -> Tensor:
-    """Return the decoder's inputs to say `tokens`: `<sos>` and all but the last.
+    """Return the decoder inputs for the targets `tokens`: (M, T) → (M, T).
 
-    (M, T) → (M, T).
-
-    The result holds pads where the target has ended.
+    Each row starts with `<sos>` and omits the last token; positions after the end are padding.
     """
     inputs = torch.full_like(tokens, SOS)
     inputs[:, 1:] = tokens[:, :-1]
@@ -249,10 +257,10 @@ def shifted(tokens: Tensor, lengths: Tensor) -> Tensor:
 
 
 def tokens_nll(logits_at, targets: TargetUtterances) -> Tensor:
-    """Compute the cross-entropy per target, of the positions that hold a token only.
+    """Compute the cross-entropy of each target, ignoring padding.
 
     Args:
-        logits_at: given a mask (M, T), returns the logits of its P true positions, (P, V).
+        logits_at: function from a mask (M, T) to the logits of its P true positions, (P, V).
 
     Returns:
         (M,) nats
@@ -272,11 +280,14 @@ class Gaussian:
     variance: Tensor
 
     def sample(self, noise: Tensor) -> Tensor:
-        """Return z = μ + √var · ε for standard normal ε, (M, Z): Kingma and Welling (2014)."""
+        """Return z = μ + √var · ε, (M, Z), for standard normal ε.
+
+        Reparameterisation of Kingma and Welling (2014).
+        """
         return self.mean + self.variance.sqrt() * noise
 
     def kl(self, prior: Gaussian) -> Tensor:
-        """Compute KL(self ‖ other), summed over Z: (M,) nats.
+        """Compute KL(self ‖ prior), summed over Z: (M,) nats.
 
         ½ Σ (log var_p − log var_q + (var_q + (μ_q − μ_p)²) / var_p − 1)
         """
@@ -285,21 +296,21 @@ class Gaussian:
         return 0.5 * terms.sum(-1)
 
     def log_density(self, z: Tensor) -> Tensor:
-        """Compute the log of the density at z, summed over Z: (M, Z) → (M,)."""
+        """Compute the log density at z, summed over Z: (M, Z) → (M,)."""
         quadratic = (z - self.mean) ** 2 / self.variance
         log_two_pi = 1.8378770664093453
         return -0.5 * (log_two_pi + self.variance.log() + quadratic).sum(-1)
 
     @classmethod
     def standard(cls, like: Tensor) -> Gaussian:
-        """Return N(0, I) of a tensor's shape."""
+        """Return N(0, I) with a tensor's shape."""
         return cls(torch.zeros_like(like), torch.ones_like(like))
 
 
 class GaussianLayer(nn.Module):
-    """A distribution over z from features: g = FF(width→C); μ = W g + b; var = softplus(W' g + b').
+    """Layer that maps features to a diagonal normal distribution of z.
 
-    Softplus gives the variance; its root scales the noise.
+    g = FF(width→C); μ = W g + b; var = softplus(W' g + b'). The noise is scaled by the square root of var.
     """
 
     def __init__(self, width: int, C: int, Z: int, *, n_layers: int) -> None:
@@ -309,7 +320,10 @@ class GaussianLayer(nn.Module):
         self.variance = nn.Linear(C, Z)
 
     def forward(self, *inputs: Tensor) -> Gaussian:
-        """Join tensors (M, ·) in this order and return the distribution of (M, Z), in single precision."""
+        """Concatenate the inputs, (M, ·), and return the distribution of (M, Z).
+
+        Always in single precision.
+        """
         g = self.features(torch.cat(inputs, dim=-1))  # (M, C)
         variance = F.softplus(self.variance(g).float()).clamp_min(_MIN_VARIANCE)  # (M, Z)
         return Gaussian(self.mean(g).float(), variance)

@@ -1,13 +1,13 @@
-"""Networks of published encoders, DeepMoji and InferSent, with their parameter names.
+"""Networks of the published encoders DeepMoji and InferSent.
 
-DeepMoji in torchMoji's layout: a text's word ids in, scores of 64 emoji out. Felbo et al. (2017), "Using millions of
-emoji occurrences to learn any-domain representations for detecting sentiment, emotion and sarcasm", EMNLP; parameter
-names as in Hugging Face's port torchMoji, so that its published weight file loads as it is. The LSTMs' gates use the
-hard sigmoid clip(0.2 x + 0.5, 0, 1) of early Keras; `torch.nn.LSTM` does not reproduce it.
+DeepMoji maps the word ids of a text to scores of 64 emoji. Felbo et al. (2017), "Using millions of emoji occurrences to
+learn any-domain representations for detecting sentiment, emotion and sarcasm", EMNLP. Parameter names follow Hugging
+Face's port torchMoji, so its published weight file loads unchanged. The LSTMs' gates use the hard sigmoid clip(0.2 x +
+0.5, 0, 1) of early Keras; `torch.nn.LSTM` does not reproduce it.
 
-InferSent: a bidirectional LSTM over word vectors and the maximum over time. Conneau et al. (2017), "Supervised
-Learning of Universal Sentence Representations from Natural Language Inference Data", EMNLP; parameter names as in
-Facebook's release, whose weight files load as they are.
+InferSent takes the maximum over time of a bidirectional LSTM over word vectors. Conneau et al. (2017), "Supervised
+Learning of Universal Sentence Representations from Natural Language Inference Data", EMNLP. Parameter names follow
+Facebook's release, so its weight files load unchanged.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def hard_sigmoid(x: Tensor) -> Tensor:
 
 
 class HardSigmoidLSTM(nn.Module):
-    """A bidirectional LSTM layer with hard-sigmoid gates; parameters are named as those of `nn.LSTM`.
+    """Bidirectional LSTM layer with hard-sigmoid gates and `nn.LSTM`'s parameter names.
 
     i, f, o = hard_sigmoid(·), g = tanh(·) of W_ih x_t + b_ih + W_hh h_{t-1} + b_hh, stacked as i, f, g, o;
     c_t = f c_{t-1} + i g; h_t = o tanh(c_t). The backward direction starts at each text's own last word.
@@ -47,7 +47,7 @@ class HardSigmoidLSTM(nn.Module):
 
         Args:
             x: (B, L, D)
-            mask: (B, L) bool, True where there is a word; words come first.
+            mask: (B, L) bool, True at words, which come before the padding.
 
         Returns:
             (B, L, 2H), forward before backward; 0 at padding.
@@ -65,7 +65,7 @@ class HardSigmoidLSTM(nn.Module):
         for t in reversed(steps) if suffix else steps:
             i, f, g, o = (inputs[:, t] + h @ w_hh.T).chunk(4, dim=1)  # (B, H) each
             here = mask[:, t, None]
-            # Padding comes last, so it leaves a state of 0 to the backward direction's first word.
+            # Padding comes last, so the backward direction reaches its first word with a state of 0.
             c = torch.where(here, hard_sigmoid(f) * c + hard_sigmoid(i) * g.tanh(), 0)
             h = torch.where(here, hard_sigmoid(o) * c.tanh(), 0)
             out[:, t] = h
@@ -73,26 +73,26 @@ class HardSigmoidLSTM(nn.Module):
 
 
 class AttentionPooling(nn.Module):
-    """A weighted mean over words: a_t ∝ exp(h_t · v), over the words of the text alone."""
+    """Attention-weighted mean over the words of a text: a_t ∝ exp(h_t · v)."""
 
     def __init__(self, size: int) -> None:
         super().__init__()
         self.attention_vector = nn.Parameter(torch.zeros(size))
 
     def forward(self, h: Tensor, mask: Tensor) -> Tensor:
-        """Average the words of each text by their attention: (B, L, S) and (B, L) bool to (B, S)."""
+        """Average the words of each text: (B, L, S), bool (B, L) → (B, S)."""
         scores = (h @ self.attention_vector).masked_fill(~mask, -torch.inf)
         return (scores.softmax(dim=1).unsqueeze(-1) * h).sum(dim=1)
 
 
 class DeepMoji(nn.Module):
-    """The network; 22,403,392 parameters at its published size.
+    """DeepMoji network; 22,403,392 parameters at its published size.
 
     Args:
         n_words: size of the vocabulary; id 0 is padding.
         E: size of the word embeddings.
         H: hidden units per direction.
-        K: emoji.
+        K: number of emoji.
     """
 
     def __init__(self, n_words: int = 50_000, E: int = 256, H: int = 512, K: int = 64) -> None:
@@ -108,7 +108,7 @@ class DeepMoji(nn.Module):
         """Compute the scores before the softmax.
 
         Args:
-            ids: (B, L) word ids, each text with one word at least, then 0.
+            ids: (B, L) word ids padded with 0; each text has at least one word.
 
         Returns:
             (B, K)
@@ -122,10 +122,10 @@ class DeepMoji(nn.Module):
 
 
 def deepmoji_from_state(state: Mapping[str, Tensor]) -> DeepMoji:
-    """Build the network of a state dict; its sizes are read from the tensors.
+    """Build the network of a state dict, with the sizes of its tensors.
 
     Raises:
-        KeyError, RuntimeError: a tensor is missing, is too many or has another shape.
+        KeyError, RuntimeError: a tensor is missing, unexpected or of the wrong shape.
     """
     n_words, E = state["embed.weight"].shape
     H = state["lstm_0.weight_hh_l0"].shape[1]
@@ -137,13 +137,13 @@ def deepmoji_from_state(state: Mapping[str, Tensor]) -> DeepMoji:
 
 
 class InferSent(nn.Module):
-    """The network; 38,502,400 parameters at its published size, word vectors not counted.
+    """InferSent network; 38,502,400 parameters at its published size, without word vectors.
 
     Args:
         D: size of the word vectors.
         H: hidden units per direction.
-        compat_padding: the padding of shorter sentences takes part in the maximum, as in version 1's code: a
-            sentence's vector then depends on the longest of its batch, for a negative maximum becomes 0.
+        compat_padding: include padding in the maximum, as version 1's code does. A negative maximum then becomes 0 in
+            shorter sentences, so a vector depends on the batch.
     """
 
     def __init__(self, D: int = 300, H: int = 2048, *, compat_padding: bool = False) -> None:
@@ -155,8 +155,8 @@ class InferSent(nn.Module):
         """Encode sentences.
 
         Args:
-            words: (B, L, D) word vectors, then anything.
-            lengths: (B,) words of each sentence, 1 to L, the largest of them L; on any device.
+            words: (B, L, D) word vectors; values at padding are ignored.
+            lengths: (B,) number of words per sentence, from 1 to L; the maximum is L. On any device.
 
         Returns:
             (B, 2H)
@@ -164,7 +164,7 @@ class InferSent(nn.Module):
         packed = nn.utils.rnn.pack_padded_sequence(words, lengths.cpu(), batch_first=True, enforce_sorted=False)
         states, _ = nn.utils.rnn.pad_packed_sequence(self.enc_lstm(packed)[0], batch_first=True)
         if not self.compat_padding:
-            # As if each sentence had been encoded alone, where there is no padding.
+            # Exclude padding, so that a sentence's vector does not depend on the batch.
             places = torch.arange(states.shape[1], device=states.device)
             padding = places >= lengths.to(states.device)[:, None]
             states = states.masked_fill(padding[..., None], -torch.inf)  # (B, L, 2H)
@@ -172,10 +172,10 @@ class InferSent(nn.Module):
 
 
 def infersent_from_state(state: Mapping[str, Tensor], *, compat_padding: bool = False) -> InferSent:
-    """Build the network of a state dict; its sizes are read from the tensors.
+    """Build the network of a state dict, with the sizes of its tensors.
 
     Raises:
-        KeyError, RuntimeError: a tensor is missing, is too many or has another shape.
+        KeyError, RuntimeError: a tensor is missing, unexpected or of the wrong shape.
     """
     D = state["enc_lstm.weight_ih_l0"].shape[1]
     H = state["enc_lstm.weight_hh_l0"].shape[1]

@@ -1,9 +1,8 @@
-"""Seq2Seq with attention: a single-turn baseline that answers the latest utterance alone.
+"""Seq2Seq with attention: a single-turn baseline that sees the latest utterance only.
 
-Sutskever et al. (2014), "Sequence to Sequence Learning with Neural Networks", with the global attention of
-Luong et al. (2015), "Effective Approaches to Attention-based Neural Machine Translation", the `general` score,
-without input feeding (training then runs over all words at once). GRUs instead of their LSTMs, as the other models
-here.
+Sutskever et al. (2014), "Sequence to Sequence Learning with Neural Networks", with the global attention of Luong et al.
+(2015), "Effective Approaches to Attention-based Neural Machine Translation", `general` score. There is no input
+feeding, so training handles all words in parallel. Like our other models it uses GRUs instead of LSTMs.
 
     (1) m_s = [forward state; backward state] of a bi-GRU at word s            memory
     (2) h_0 = tanh(W [forward last; backward last] + b)
@@ -30,11 +29,11 @@ from chatbots.validation import InputModel, Share, Size
 
 
 class Seq2SeqConfig(InputModel):
-    """Sizes of a Seq2Seq.
+    """Sizes of a Seq2Seq model.
 
     Attributes:
-        V: words of the vocabulary, special ones included.
-        E: embedding, shared by both sides.
+        V: vocabulary size, special tokens included.
+        E: embedding size; encoder and decoder share the embedding.
         H_e: encoder's hidden units per direction.
         H_d: decoder's hidden units.
         dropout: probability, on embedded words and before the projection.
@@ -49,16 +48,16 @@ class Seq2SeqConfig(InputModel):
 
 @dataclass(frozen=True, eq=False)
 class AttentionState(DecoderState):
-    """The decoder's state and what it attends to."""
+    """Decoder state with the encoder memory that it attends to."""
 
     hidden: Tensor  # (R, H_d)
     memory: Tensor  # (R, S, 2H_e)
     keys: Tensor  # (R, S, H_d), W_a m_s
-    mask: Tensor  # (R, S), false where the memory is filled up
+    mask: Tensor  # (R, S), False at padding
 
 
 class Seq2Seq(DialogueModel):
-    """Recurrent encoder-decoder with attention, from one utterance to the next."""
+    """Recurrent encoder-decoder with attention from one utterance to the next."""
 
     def __init__(self, config: Seq2SeqConfig) -> None:
         super().__init__()
@@ -101,7 +100,7 @@ class Seq2Seq(DialogueModel):
         return self.project(attended), AttentionState(h, state.memory, state.keys, state.mask)
 
     def _encode(self, tokens: Tensor, lengths: Tensor) -> AttentionState:
-        """Read M utterances, (M, T), of lengths (M,), none of them 0."""
+        """Encode M utterances, (M, T), of lengths (M,), all above 0."""
         words = self.dropout(self.embedding(tokens))  # (M, T, E)
         packed = pack_padded_sequence(words, lengths.cpu(), batch_first=True, enforce_sorted=False)
         outputs, last = self.encoder(packed)
@@ -112,7 +111,7 @@ class Seq2Seq(DialogueModel):
         return AttentionState(hidden, memory, self.score(memory), mask)
 
     def _attend(self, h: Tensor, state: AttentionState) -> Tensor:
-        """Look at the memory from each decoder state: (M, T, H_d) → (M, T, H_d)."""
+        """Attend to the memory from each decoder state: (M, T, H_d) → (M, T, H_d)."""
         scores = h @ state.keys.transpose(1, 2)  # (M, T, S)
         scores = scores.masked_fill(~state.mask[:, None], -torch.inf)
         seen = torch.softmax(scores.float(), dim=-1).to(h.dtype) @ state.memory  # (M, T, 2H_e), (4)

@@ -1,11 +1,10 @@
-"""Transformer encoder-decoder: a single-turn baseline that answers the latest utterance alone.
+"""Transformer encoder-decoder: a single-turn baseline that sees the latest utterance only.
 
-Vaswani et al. (2017), "Attention Is All You Need", from the layers of torch.nn, normalised before each
-part and once more at the end (Xiong et al. 2020: no warm-up is needed). Embedding of both sides and output
-projection are one matrix (their section 3.4).
+Vaswani et al. (2017), "Attention Is All You Need", built from the layers of torch.nn with pre-layer normalisation,
+which needs no warm-up (Xiong et al. 2020). Both embeddings and the output projection share one matrix (section 3.4).
 
-To generate, keys and values of the words so far are kept, so a step costs one word. The cache is filled from the
-weights of torch.nn's own layers; a test holds the two ways together.
+Generation caches keys and values, so each step processes one word only. The cached computation uses the weights of
+torch.nn's layers; a test checks that both give the same results.
 """
 
 from __future__ import annotations
@@ -28,15 +27,15 @@ from chatbots.validation import InputModel, Share, Size
 
 
 class TransformerConfig(InputModel):
-    """Sizes of a Transformer, in the paper's names.
+    """Sizes of a Transformer, named as in the paper.
 
     Attributes:
-        V: words of the vocabulary, special ones included.
-        d_model: width of a position; even, and a multiple of `n_heads`.
+        V: vocabulary size, special tokens included.
+        d_model: model width; even and a multiple of `n_heads`.
         n_heads: h in the paper.
-        n_layers: N in the paper, of encoder and decoder each.
+        n_layers: N in the paper; encoder and decoder have this many layers each.
         d_ff: inner width of the feed-forward part.
-        dropout: P_drop; draws from torch's global generator.
+        dropout: P_drop; drawn from torch's global generator.
     """
 
     V: VocabularySize
@@ -55,18 +54,18 @@ class TransformerConfig(InputModel):
 
 @dataclass(frozen=True, eq=False)
 class CacheState(DecoderState):
-    """Cache of the decoder's computed values; rows may be at different words."""
+    """Key-value cache of the decoder; rows may be at different positions."""
 
     n_said: Tensor  # (R,) words read by the decoder
-    keys: Tensor  # (R, layers, L, d_model), the first n_said of L hold
+    keys: Tensor  # (R, layers, L, d_model), of L positions the first n_said are valid
     values: Tensor  # (R, layers, L, d_model)
     memory_keys: Tensor  # (R, layers, S, d_model)
     memory_values: Tensor  # (R, layers, S, d_model)
-    mask: Tensor  # (R, S), false where the memory is filled up
+    mask: Tensor  # (R, S), False at padding
 
 
 class Transformer(DialogueModel):
-    """Encoder-decoder of attention layers, from one utterance to the next."""
+    """Encoder-decoder of attention layers from one utterance to the next."""
 
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
@@ -92,8 +91,8 @@ class Transformer(DialogueModel):
         )
         for parameter in self.parameters():
             if parameter.dim() > 1:
-                nn.init.xavier_uniform_(parameter)  # torch.nn.TransformerEncoder repeats one draw
-        nn.init.normal_(self.embedding.weight, std=config.d_model**-0.5)  # its scale: section 3.4
+                nn.init.xavier_uniform_(parameter)  # torch.nn.TransformerEncoder copies one layer's weights
+        nn.init.normal_(self.embedding.weight, std=config.d_model**-0.5)  # scaled as in section 3.4
         with torch.no_grad():
             self.embedding.weight[PAD].zero_()
 
@@ -167,7 +166,7 @@ class Transformer(DialogueModel):
         return self._logits(self.decoder.norm(x)), replace(state, n_said=now + 1, keys=keys, values=values)
 
     def _encode(self, tokens: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
-        """Read M utterances, (M, T): memory (M, S, d_model) and where it is one (M, S)."""
+        """Encode M utterances, (M, T): memory (M, S, d_model) and its mask (M, S)."""
         tokens = tokens[:, : int(lengths.max())]  # (M, S)
         positions = torch.arange(tokens.shape[1], device=tokens.device)  # (S,)
         mask = positions < lengths[:, None]  # (M, S)
@@ -175,16 +174,19 @@ class Transformer(DialogueModel):
         return self.encoder(words, src_key_padding_mask=~mask), mask
 
     def _embedded(self, tokens: Tensor, positions: Tensor) -> Tensor:
-        """Embed words and their places: ids of any shape → (…, d_model)."""
+        """Embed words and their positions: ids of any shape → (…, d_model)."""
         d = self.config.d_model
         return self.embedding(tokens) * math.sqrt(d) + sinusoids(positions, d).to(self.embedding.weight.dtype)
 
     def _logits(self, states: Tensor) -> Tensor:
-        """Compute the words' scores before the softmax: (…, d_model) → (…, V)."""
+        """Compute logits over the vocabulary: (…, d_model) → (…, V)."""
         return F.linear(states, self.embedding.weight)
 
     def _attended(self, query: Tensor, keys: Tensor, values: Tensor, mask: Tensor) -> Tensor:
-        """Attend with one query per row, several heads: (R, d_model), (R, L, d_model) ×2, (R, L) → (R, d_model)."""
+        """Compute multi-head attention with one query per row.
+
+        (R, d_model), keys and values (R, L, d_model), mask (R, L) → (R, d_model).
+        """
         n_rows, n_heads = len(query), self.config.n_heads
 
         def split(x: Tensor) -> Tensor:
@@ -197,9 +199,9 @@ class Transformer(DialogueModel):
 
 
 def sinusoids(positions: Tensor, d_model: int) -> Tensor:
-    """Compute the position encoding of section 3.5: any shape → (…, d_model), single precision.
+    """Compute the position encoding of section 3.5: any shape → (…, d_model).
 
-    Even columns are sin(pos / 10000^(2i/d_model)), odd ones the cosine.
+    Even columns are sin(pos / 10000^(2i/d_model)), odd columns the cosine, in single precision.
     """
     exponents = torch.arange(0, d_model, 2, device=positions.device) / d_model  # (d_model / 2,)
     angles = positions[..., None] / 10_000**exponents  # (…, d_model / 2)
@@ -207,7 +209,7 @@ def sinusoids(positions: Tensor, d_model: int) -> Tensor:
 
 
 def _wide(cache: Tensor, n_wide: int) -> Tensor:
-    """Copy (R, layers, L, d_model) to a cache with `n_wide` places, with zeros in the new ones."""
+    """Copy a cache (R, layers, L, d_model) to `n_wide` positions, padded with zeros."""
     if cache.shape[2] >= n_wide:
         return cache[:, :, :n_wide].clone()
     return F.pad(cache, (0, 0, 0, n_wide - cache.shape[2]))

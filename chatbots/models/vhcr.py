@@ -1,4 +1,4 @@
-"""VHCR, VHRED with a latent variable per conversation on top.
+"""VHCR: VHRED plus a latent variable for the whole conversation.
 
 Park, Cho and Kim (2018), "A Hierarchical Latent Structure for Variational Conversation Modeling"; sizes and
 details as in Ghandeharioun et al. (2019), with its EI heads.
@@ -11,9 +11,8 @@ details as in Ghandeharioun et al. (2019), with its EI heads.
     (6) h_0 = tanh(W [c_t; z_t; z_conv] + b)
     (7) loss = −log p(x | z) + KL(z_conv) + Σ_t KL(z_t)
 
-Utterance drop hides utterances from the context RNN behind a learned vector, so that the model
-needs z_conv. Here each utterance has a coin of its own, in training only, and the inference network always sees
-what was said.
+Utterance drop replaces some of the context RNN's inputs by a learned vector, so that the model has to use z_conv. Here
+it is drawn per utterance and in training only, and the inference network always sees the real utterances.
 """
 
 from __future__ import annotations
@@ -49,13 +48,13 @@ class VHCRConfig(HREDConfig):
     """Sizes of a VHCR.
 
     Attributes:
-        Z: each of the two latent variables.
-        infer_z_conv: generate with z_conv inferred from the context (as the corpus evaluation of the
-            released code) instead of drawn from N(0, I). It then changes as the conversation grows; drawn, it
-            is the same at every reply.
-        compat_redraw_z_conv: as the released code in chat and self-play, z_conv anew for every reply.
-        compat_sentence_drop: as the released code, one coin per position for the whole batch, outside
-            training too, and the network that infers z_conv is shown the hole.
+        Z: size of each of the two latent variables.
+        infer_z_conv: for generation, infer z_conv from the context, as the released code does in its corpus evaluation,
+            instead of drawing it from N(0, I). An inferred z_conv changes as the conversation grows; a drawn one stays
+            the same.
+        compat_redraw_z_conv: draw z_conv again for every reply, as the released code does in chat and self-play.
+        compat_sentence_drop: drop utterances as the released code does: one draw per position for the whole batch,
+            outside training too, and the inference network sees the replacement.
     """
 
     Z: Size = 100
@@ -71,7 +70,7 @@ class VHCRConfig(HREDConfig):
 
 
 class VHCR(HierarchicalModel):
-    """Hierarchical encoder-decoder with z_conv for the conversation and z_t for every utterance."""
+    """Hierarchical encoder-decoder with z_conv per conversation and z_t per utterance."""
 
     has_latents = True
     has_sentence_drop = True
@@ -110,7 +109,7 @@ class VHCR(HierarchicalModel):
         inferred = self._infer(seen if self.config.compat_sentence_drop else x, batch.n_utterances)
         z_conv = inferred.sample(noise.conversation)  # (B, Z), (2)
         standard = Gaussian.standard(z_conv)
-        replies = (batch.n_utterances > 1).float()  # (B,), 0: nothing to explain
+        replies = (batch.n_utterances > 1).float()  # (B,), 0 without a reply: it has no KL term
         kl_conv = inferred.kl(standard) * replies
         ratio_conv = (standard.log_density(z_conv) - inferred.log_density(z_conv)) * replies
 
@@ -139,7 +138,7 @@ class VHCR(HierarchicalModel):
     def read_context(self, batch: DialogueBatch, seeds: Sequence[ReplySeeds]) -> HiddenState:
         config, n_utterances = self.config, batch.n_utterances
         x = self.read_utterances(batch)  # (B, N, W)
-        # z_conv's own numbers come from the conversation: the same at each of its replies.
+        # z_conv is seeded by the conversation, so that it is the same for all of its replies.
         redraw = config.compat_redraw_z_conv
         of_conversation = [derive_seed(s.sentence, "z_conv") if redraw else s.conversation for s in seeds]
         z_conv = standard_normal(of_conversation, config.Z, x.device)  # (B, Z)
@@ -152,9 +151,9 @@ class VHCR(HierarchicalModel):
         return HiddenState(self.decoder.start(torch.cat([c, z, z_conv], dim=-1)))  # (B, H_d)
 
     def _sentence_dropped(self, x: Tensor, rate: float, generator: torch.Generator | None) -> Tensor:
-        """Hide utterances from the context RNN at random: (B, N, W) → (B, N, W)."""
+        """Replace utterances at random by the learned vector: (B, N, W) → (B, N, W)."""
         if not 0 <= rate <= 1:
-            raise ValueError(f"sentence_drop is {rate}; a probability from 0 to 1 is wanted")
+            raise ValueError(f"sentence_drop is {rate}; it must be a probability from 0 to 1")
         compat = self.config.compat_sentence_drop
         if not rate or not (self.training or compat):
             return x
@@ -164,7 +163,7 @@ class VHCR(HierarchicalModel):
         return torch.where(dropped[:, :, None], self.dropped_utterance.to(x.dtype), x)
 
     def _infer(self, x: Tensor, n_utterances: Tensor) -> Gaussian:
-        """Return q(z_conv), (B, N, W) → (B, Z), or N(0, I) where nothing was said yet."""
+        """Return q(z_conv), (B, N, W) → (B, Z); N(0, I) without utterances."""
         has_utterances = n_utterances > 0  # (B,)
         last = x.new_zeros(x.shape[0], 2 * self.config.C)  # (B, 2C)
         if bool(has_utterances.any()):
@@ -178,11 +177,12 @@ class VHCR(HierarchicalModel):
         )
 
     def _contexts(self, x: Tensor, z_conv: Tensor, n_utterances: Tensor | None = None) -> Tensor:
-        """Return c_t after each utterance, (B, N, C), or after the last of `n_utterances`, (B, C).
+        """Return c_t after each utterance, (B, N, C), or only after the last, (B, C).
 
         Args:
             x: (B, N, W)
             z_conv: (B, Z)
+            n_utterances: (B,) lengths of the conversations, to get only the last context.
         """
         initial = self.context_start(z_conv)  # (B, C)
         z_repeated = z_conv[:, None].expand(-1, x.shape[1], -1)  # (B, N, Z)

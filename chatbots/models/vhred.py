@@ -1,4 +1,4 @@
-"""VHRED, HRED with a latent variable per utterance.
+"""VHRED: HRED with a latent variable per utterance.
 
 Serban et al. (2017), "A Hierarchical Latent Variable Encoder-Decoder Model for Generating Dialogues"; sizes
 and details as in Ghandeharioun et al. (2019), with its EI heads.
@@ -7,7 +7,7 @@ and details as in Ghandeharioun et al. (2019), with its EI heads.
     (2) p(z_t | past) = N(μ, var) from c_t                                     prior
     (3) q(z_t | past, utterance t+1) = N(μ, var) from [c_t; h_{t+1}]           posterior
     (4) h_0 = tanh(W [c_t; z_t] + b)                                           decoder's first state
-    (5) loss = −log p(utterance t+1 | z_t) + KL(q ‖ p)                         the bound, with its sign turned
+    (5) loss = −log p(utterance t+1 | z_t) + KL(q ‖ p)                         negative ELBO
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ class VHREDConfig(HREDConfig):
     """Sizes of a VHRED.
 
     Attributes:
-        Z: latent variable of an utterance.
-        bow: train z_t to tell the reply's words, too (Zhao et al. 2017).
+        Z: size of an utterance's latent variable.
+        bow: add the bag-of-words loss (Zhao et al. 2017).
     """
 
     Z: Size = 100
@@ -56,7 +56,7 @@ class VHREDConfig(HREDConfig):
 
 
 class VHRED(HierarchicalModel):
-    """Hierarchical encoder-decoder with z_t for every utterance."""
+    """Hierarchical encoder-decoder with z_t per utterance."""
 
     has_latents = True
 
@@ -114,9 +114,10 @@ class VHRED(HierarchicalModel):
 
 
 class BagOfWords(nn.Module):
-    """z must tell which words the reply has, in any order: Zhao et al. (2017).
+    """Bag-of-words loss: z must predict the reply's words in any order.
 
-    Loss: n · KL(the reply's own bag ‖ p), the n words without `<eos>`: 0 if the bag is told exactly.
+    Zhao et al. (2017). The loss is n · KL(bag of the reply ‖ p) for the reply's n words without `<eos>`; it is 0 for a
+    perfect prediction.
     """
 
     def __init__(self, V: int, Z: int, H_d: int) -> None:
@@ -125,10 +126,10 @@ class BagOfWords(nn.Module):
         self.project = nn.Linear(H_d, V)
 
     def forward(self, z: Tensor, targets: TargetUtterances) -> Tensor:
-        """Return the bag-of-words loss, (M, Z) → (M,) nats: the divergence of the predicted words from the target's."""
+        """Return the loss, (M, Z) → (M,) nats."""
         log_p = F.log_softmax(self.project(self.features(z)).float(), dim=-1)  # (M, V)
         words = (targets.tokens != PAD) & (targets.tokens != EOS)  # (M, T)
-        # Each word stands for its share of the bag: its own count over n.
+        # Each occurrence of a word carries the word's share of the bag: its count over n.
         same = (targets.tokens[:, :, None] == targets.tokens[:, None, :]) & words[:, None, :]
         count = same.sum(-1)  # (M, T)
         n = words.sum(-1, keepdim=True).clamp_min(1)  # (M, 1)
