@@ -71,7 +71,7 @@ _TOKENIZER_FILES = ("tokenizer.json", "tokenizer_config.json", "vocab.json", "vo
 _CONFIG_FILES = ("config.json", "generation_config.json", "tokenizer.json", "tokenizer_config.json")
 _DOWNLOADED = ("*.json", "*.safetensors", "*.txt", "*.model", "*.jinja")
 SAFE_LOADING: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False}
-"""How transformers is to read a folder: nothing is downloaded, and no code of a model's own is run."""
+"""Arguments of `from_pretrained`: no download, no code from the model's folder."""
 _N_PROBES = 16
 _PROBE_BYTES = 4096
 
@@ -204,7 +204,10 @@ _LFS_POINTER = b"version https://git-lfs"
 
 
 def lfs_pointer_reason(path: Path) -> str | None:
-    """Explain that a file is only a pointer to its content, as a clone without Git LFS leaves it; else None."""
+    """Explain that a file is a Git LFS pointer, or return None.
+
+    A clone without Git LFS leaves pointers instead of the files.
+    """
     with path.open("rb") as file:
         if file.read(len(_LFS_POINTER)) != _LFS_POINTER:
             return None
@@ -212,15 +215,15 @@ def lfs_pointer_reason(path: Path) -> str | None:
 
 
 def _unusable_reason(folder: Path) -> str | None:
-    """Explain why no further file would make this folder a model that can be loaded; None if one may."""
+    """Explain why this folder can never become a usable model, or return None."""
     for path in sorted(folder.glob("*")):
         if path.is_file() and path.stat().st_size < _PROBE_BYTES and (reason := lfs_pointer_reason(path)):
             return reason
     weights = {path.name for path in folder.glob("*.safetensors")}
     if (folder / "adapter_config.json").is_file() and weights <= {"adapter_model.safetensors"}:
         return (
-            f"{folder} holds an adapter; merge it into its base model (peft: `merge_and_unload`) and name "
-            "the folder of the merged model"
+            f"{folder} holds an adapter; merge it into its base model (peft: `merge_and_unload`) and name the folder "
+            "of the merged model"
         )
     if not weights and (files := sorted(folder.glob("*.gguf"))):
         return f"{folder} holds {files[0].name}; set `kind: gguf` and name that file"
@@ -233,11 +236,11 @@ def _unusable_reason(folder: Path) -> str | None:
     return None
 
 
-NEEDS_CODE = "needs code of its own, which Confab never runs; use a model that transformers knows, or an endpoint"
+NEEDS_CODE = "needs code of its own, which Confab never runs; use a model type of transformers, or an endpoint"
 
 
 def _is_known_type(model_type: str) -> bool:
-    """Return True if transformers has code for models of this type; transformers is not imported for it."""
+    """Return True if transformers has code for this model type, without importing it."""
     spec = find_spec("transformers")
     if spec is None or spec.origin is None:
         return True
@@ -252,20 +255,20 @@ def _incomplete_reason(folder: Path) -> str | None:
         shards = set(json.loads(index.read_text())["weight_map"].values())
         lacking = sorted(name for name in shards if not (folder / name).is_file())
         if lacking:
-            return f"{folder} lacks {len(lacking)} of {len(shards)} weight files, {lacking[0]} first"
+            return f"{folder} lacks {len(lacking)} of {len(shards)} weight files, the first is {lacking[0]}"
     elif not any(folder.glob("*.safetensors")):
         pickled = any(folder.glob("*.bin"))
         return f"{folder} has no .safetensors weights" + (
             "; its .bin files are not loaded, because they can run code: convert them" if pickled else ""
         )
     if not any((folder / name).is_file() for name in _TOKENIZER_FILES):
-        return f"{folder} has no tokenizer (tokenizer.json or the like)"
+        return f"{folder} has no tokenizer file, such as tokenizer.json"
     return None
 
 
 @dataclass(frozen=True, slots=True)
 class LoadedPretrained:
-    """A model of transformers in evaluation mode on its device, and what goes with it."""
+    """Transformers model in evaluation mode on its device, with tokenizer and config."""
 
     model: Any
     tokenizer: Any
@@ -274,14 +277,14 @@ class LoadedPretrained:
 
 
 def load_pretrained(folder: Path, kind: str | None = None, *, device: str, dtype: str = "auto") -> LoadedPretrained:
-    """Load a model from safetensors; nothing is downloaded and nothing of its own code is run.
+    """Load a model from safetensors without downloads or code from its folder.
 
     Args:
-        folder: as `fetch_model` or `find_model` gives it.
-        kind: what of transformers makes it, "AutoModelForSequenceClassification"; None: a language model,
-            with or without an encoder as its configuration says.
-        device: where it computes: "cpu", "cuda", "cuda:1".
-        dtype: "float32", "bfloat16", …, or "auto": as the weights are stored.
+        folder: as returned by `fetch_model` or `find_model`.
+        kind: transformers class, such as "AutoModelForSequenceClassification"; None for a language model, with an
+            encoder if its configuration says so.
+        device: "cpu", "cuda" or "cuda:1".
+        dtype: "float32", "bfloat16", …, or "auto" for the dtype of the stored weights.
     """
     transformers = transformers_module()
     import torch
@@ -297,7 +300,7 @@ def load_pretrained(folder: Path, kind: str | None = None, *, device: str, dtype
 
 
 def n_positions(config: Any) -> int | None:
-    """Return the number of positions that a model knows, or None where its configuration lacks it."""
+    """Return the maximum number of positions of a model, or None if unknown."""
     text_config = config.get_text_config()
     names = ("max_position_embeddings", "n_positions", "n_ctx")
     candidates = (getattr(text_config, name, None) for name in names)

@@ -1,7 +1,7 @@
 """Catalogue of public checkpoints (`remote_models.yaml`).
 
-It lists names and settings. Only an entry that a researcher has added allows a download, and only when the
-bot is loaded.
+The catalogue lists names and settings only. A model is downloaded only when a researcher has added it to `bots.yaml`,
+and then when the bot is loaded.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ REMOTE_MODELS_FILE = Path(__file__).with_name("remote_models.yaml")
 
 
 class RemoteModel(InputModel):
-    """A public checkpoint with the settings it needs.
+    """Public checkpoint with the settings that it needs.
 
     Attributes:
-        id, name: of the bot that is made of it.
+        id, name: of its bot.
         model: hub id.
-        licence: of the weights, by its SPDX name.
-        parameters: how many, in words.
-        download_mb: what is downloaded once, in megabytes.
-        about: one or two sentences.
-        params: of kind transformers, besides `model` and `allow_download`.
+        licence: SPDX id of the licence of the weights.
+        parameters: number of parameters, for display.
+        download_mb: size of the download in megabytes.
+        about: description in one or two sentences.
+        params: params of kind transformers, without `model` and `allow_download`.
     """
 
     id: BotId
@@ -50,7 +50,7 @@ class RemoteModel(InputModel):
 
     @property
     def entry(self) -> dict[str, Any]:
-        """The entry of `bots.yaml` that makes a bot of it."""
+        """Entry of `bots.yaml` that declares its bot."""
         return {
             "id": self.id,
             "kind": "transformers",
@@ -60,7 +60,7 @@ class RemoteModel(InputModel):
 
     @property
     def snippet(self) -> str:
-        """The entry as YAML, to be put into `bots.yaml` by hand."""
+        """The entry as YAML, for pasting into `bots.yaml`."""
         import yaml
 
         return yaml.safe_dump([self.entry], sort_keys=False, allow_unicode=True, width=100)
@@ -68,10 +68,10 @@ class RemoteModel(InputModel):
 
 @cache
 def remote_list() -> tuple[RemoteModel, ...]:
-    """Return the catalogue's models, in its file's order.
+    """Return the models of the catalogue in file order.
 
     Raises:
-        ValuesError: the file was changed into something else; with all mistakes.
+        ValuesError: the file is invalid; lists all mistakes.
     """
     try:
         return values_read(Many[RemoteModel], yaml_read(REMOTE_MODELS_FILE), subject="the catalogue")
@@ -80,14 +80,14 @@ def remote_list() -> tuple[RemoteModel, ...]:
 
 
 def remote_get(model_id: str) -> RemoteModel:
-    """Return the catalogue's model with this id.
+    """Return the model of the catalogue with this id.
 
     Raises:
-        UnknownName: there is none; the message names the nearest ids.
+        UnknownName: there is none; the message suggests the nearest ids.
     """
     for model in remote_list():
         if model.id == model_id:
             return model
     ids = [model.id for model in remote_list()]
     near = nearest_names(model_id, ids) or ids
-    raise UnknownName(f"the catalogue has no {quote(model_id)}; did you mean {' or '.join(near)}?")
+    raise UnknownName(f"the catalogue has no model {quote(model_id)}; did you mean {' or '.join(near)}?")

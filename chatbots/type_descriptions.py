@@ -1,4 +1,4 @@
-"""Descriptions of pydantic's types in words, and locations of errors in a model."""
+"""Descriptions of pydantic types in words, and locations of errors in a model."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from typing_extensions import TypeAliasType
 from chatbots.text import sanitise
 
 Alternative = tuple[Any, tuple[Any, ...]]
-"""A type without `Annotated`, and what was said of it there: bounds, validators."""
+"""A type without its `Annotated`, and the metadata from there, such as bounds and validators."""
 
 _SECRET = re.compile(r"(?:api_?)?key|secret|password|passwd|(?:access_?|auth_?|bearer_?)?token|authorization")
 _KEY_CHARS = 200
-"""Of a key in a path, which may be a text of any length."""
+"""Maximum length of a key in a path; keys are untrusted and may be long."""
 _WORDS = {
     bool: "true or false",
     int: "a whole number",
@@ -45,34 +45,34 @@ _WORDS = {
 
 @dataclass(frozen=True, slots=True)
 class TypeDescription:
-    """Description of a field's values, where its type and bounds do not say it, such as for a pattern.
+    """Description of a field's values that replaces the one derived from its type.
 
-    Slug = Annotated[str, Field(pattern="^[a-z]+$"), Wanted("lower-case letters")]
+    Useful for patterns: Slug = Annotated[str, Field(pattern="^[a-z]+$"), TypeDescription("lower-case letters")]
     """
 
     words: str
 
 
 def is_secret_name(name: str) -> bool:
-    """Return True if a key looks like that of a secret."""
+    """Return True if a key looks like the name of a secret."""
     return bool(_SECRET.fullmatch(name.lower().replace("-", "_")))
 
 
 def describe_type(kind: Any) -> str:
-    """Describe the values that a type allows, for researchers who write YAML."""
+    """Describe the values of a type in words, for researchers who write YAML."""
     return _words(list(alternatives(kind)))
 
 
 @dataclass(frozen=True, slots=True)
 class ErrorLocation:
-    """A place in a model.
+    """Location in a model.
 
     Attributes:
-        path: as people write it, such as "data.corpora[0].path".
-        kinds: what may stand there.
-        siblings: the keys allowed beside the last one.
-        is_alternative: whether it is about one of several types that may stand there.
-        is_secret: whether what stands there must not be shown.
+        path: as researchers write it, such as "data.corpora[0].path".
+        kinds: types allowed there.
+        siblings: keys allowed next to the last one.
+        is_alternative: True if the error is about one of several allowed types.
+        is_secret: True if the value must not be shown.
     """
 
     path: str
@@ -83,10 +83,10 @@ class ErrorLocation:
 
     @classmethod
     def locate(cls, kind: Any, loc: Sequence[int | str], path: str = "") -> ErrorLocation:
-        """Return the place that an error of pydantic names.
+        """Return the location that a pydantic error names.
 
-        Between keys and numbers its `loc` names the alternatives of unions, which no one wrote: what does not
-        fit the types is one of these.
+        Besides keys and indices, `loc` contains names of union members, which are not part of the path. A part that
+        does not fit the types is such a name.
         """
         if tuple(loc[-1:]) == ("[key]",):
             mapping = cls.locate(kind, loc[:-2], path)
@@ -110,32 +110,32 @@ class ErrorLocation:
 
     @property
     def allowed_values(self) -> str:
-        """Description of the values allowed there."""
+        """Description of the allowed values."""
         return _words(self.kinds)
 
     @property
     def is_model(self) -> bool:
-        """True if a model or dataclass is allowed there: its validators look at several fields."""
+        """True if a model or dataclass is allowed; its validators see several fields."""
         return any(_fields(kind) for kind, _ in self.kinds)
 
     @property
     def choices(self) -> list[str]:
-        """The texts that may stand there, where they can be listed."""
+        """The allowed texts, if they can be listed."""
         return [text for kind, _ in self.kinds for text in _choices(kind) if isinstance(text, str)]
 
     def field_named(self, message: str) -> str:
-        """Return the key that a message begins with, or nothing."""
+        """Return the field name that a message begins with; empty if none."""
         word, _, _ = message.partition(" ")
         return word if any(word.split(".")[0] in _fields(kind) for kind, _ in self.kinds) else ""
 
     def tags(self, key: str) -> list[str]:
-        """Return the values of the key that tells the alternatives apart."""
+        """Return the allowed values of a discriminator key."""
         tag_types = [kind for each, _ in self.kinds for kind in _fields(each).get(key, [])]
         return [str(value) for kind, _ in tag_types for value in _choices(kind)]
 
 
 def alternatives(kind: Any, markers: tuple[Any, ...] = ()) -> Iterator[Alternative]:
-    """Yield the types that a type allows: members of unions, without `Annotated`."""
+    """Yield the types that a type allows: union members, without `Annotated`."""
     if isinstance(kind, TypeAliasType):
         yield from alternatives(kind.__value__, markers)
         return
@@ -155,7 +155,7 @@ def alternatives(kind: Any, markers: tuple[Any, ...] = ()) -> Iterator[Alternati
 
 
 def _fields(kind: Any) -> dict[str, list[Alternative]]:
-    """Return the keys of a model or dataclass, and what may stand under each."""
+    """Return the keys of a model or dataclass with the types allowed under each."""
     if not isinstance(kind, type):
         return {}
     if issubclass(kind, BaseModel):
@@ -170,7 +170,7 @@ def _fields(kind: Any) -> dict[str, list[Alternative]]:
 
 
 def _key(name: str, info: FieldInfo) -> str:
-    """Return the key under which a field is read."""
+    """Return the key from which a field is read."""
     return info.validation_alias if isinstance(info.validation_alias, str) else name
 
 
@@ -181,7 +181,7 @@ def _is_hidden(kind: Any, part: int | str) -> bool:
 
 
 def _inside(kinds: Sequence[Alternative], part: int | str) -> list[Alternative] | None:
-    """Return the types allowed under a key or at an index, or None where there is no such place."""
+    """Return the types allowed under a key or index; None if it cannot exist."""
     inner_types: list[Alternative] = []
     has_place = False
     for kind, _ in kinds:
@@ -201,7 +201,7 @@ def _inside(kinds: Sequence[Alternative], part: int | str) -> list[Alternative] 
 
 
 def _chosen(kinds: Sequence[Alternative], tag: int | str) -> list[Alternative]:
-    """Return the alternative that a part of `loc` names, or all of them where it names none of ours."""
+    """Return the alternative that a part of `loc` names; all if it names none."""
     matching = [each for each in kinds if getattr(each[0], "__name__", None) == tag or _has_choice(each[0], tag)]
     return matching or list(kinds)
 
@@ -250,7 +250,7 @@ def _joined(noun: str, adjective: str) -> str:
 
 
 def _bounds(markers: Sequence[Any]) -> str:
-    """Say in words what bounds a number: "above 0 and at most 1"."""
+    """Describe the bounds of a number: "above 0 and at most 1"."""
     limits = {
         name: getattr(each, name)
         for each in markers
@@ -266,7 +266,7 @@ def _bounds(markers: Sequence[Any]) -> str:
 
 
 def _lengths(markers: Sequence[Any], is_text: bool) -> str:
-    """Say in words what bounds a length: "of at most 64 characters"."""
+    """Describe the bounds of a length: "of at most 64 characters"."""
     min_length = next((e.min_length for e in markers if getattr(e, "min_length", None)), 0)
     max_length = next((e.max_length for e in markers if getattr(e, "max_length", None)), 0)
     unit = "character" if is_text else "entry"

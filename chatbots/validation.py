@@ -1,7 +1,6 @@
-"""Validation of untrusted input by pydantic models, with all mistakes reported at once.
+"""Validation of untrusted input by pydantic models that reports all mistakes at once.
 
-Keys and values that a person or a program wrote (a YAML file, a socket frame, a form's JSON, a
-command's argument) are described by a model and read here:
+A model describes keys and values from outside: a YAML file, a socket frame, a form's JSON, a command's argument.
 
     class Optimiser(InputModel):
         lr: Number = Field(1e-4, gt=0)
@@ -10,13 +9,13 @@ command's argument) are described by a model and read here:
 
     values_read(Optimiser, {"lr": "fast", "epoch": 3}, path="optimiser")
     # ValuesError: 2 mistakes: (1) optimiser.lr is 'fast'; it must be a number above 0; (2) optimiser.epoch is
-    # no key here; did you mean epochs? Allowed: lr, epochs, betas
+    # an unknown key; did you mean epochs? Allowed: lr, epochs, betas
 
-Every message names the place, the value that was got, and what would be right. What a type cannot
-express is a validator of the model. One of a field raises `ValueError` with what would be right ("it must be
-the plain name of a folder"); one of the whole model raises a sentence that begins with a field's name. Either may
-raise a `ValuesError` with several mistakes, whose paths begin where the field or the model does. A field declared
-with `Field(repr=False)` may hold a secret: its value is never shown.
+Every message gives the location, the value and the requirement. Requirements that a type cannot express are validators.
+A field's validator raises ValueError with the requirement ("it must be the plain name of a folder"); a model's
+validator raises ValueError with a sentence that begins with a field's name. Both may raise a `ValuesError` with several
+mistakes, with paths relative to the field or model. Declare a field that may hold a secret with `Field(repr=False)`;
+its value is never shown.
 """
 
 from __future__ import annotations
@@ -49,7 +48,10 @@ _COMPARED_CHARS = 200
 
 
 class InputModel(BaseModel):
-    """Base of the models of what comes from outside: frozen, unknown keys refused, nothing converted silently."""
+    """Base class of models of untrusted input.
+
+    Frozen; unknown keys are errors, and no value is converted silently.
+    """
 
     model_config = ConfigDict(
         extra="forbid",
@@ -57,12 +59,12 @@ class InputModel(BaseModel):
         strict=True,
         allow_inf_nan=False,
         validate_default=False,
-        protected_namespaces=(),  # "model" is a word of this field
+        protected_namespaces=(),  # "model" is a common field name here
     )
 
 
 def _number(value: Any) -> Any:
-    """Read a number that YAML took for a text, as it does with 1e-4, which has no point."""
+    """Read a number that YAML parsed as text, such as 1e-4, which has no point."""
     if isinstance(value, str):
         try:
             return float(value)
@@ -72,7 +74,7 @@ def _number(value: Any) -> Any:
 
 
 Number = Annotated[float, BeforeValidator(_number)]
-"""A finite number; whole numbers and texts such as "1e-4" are numbers too."""
+"""A finite number; integers and texts such as "1e-4" are accepted."""
 
 
 def _as_written(value: Any, check: ValidatorFunctionWrapHandler) -> Any:
@@ -81,25 +83,25 @@ def _as_written(value: Any, check: ValidatorFunctionWrapHandler) -> Any:
 
 
 NumberAsWritten = Annotated[float, WrapValidator(_as_written)]
-"""The same where 1 stays 1: identities that hold it as it was written would be others with 1.0."""
+"""A `Number` that keeps integers, because 1 and 1.0 give different identities."""
 
 Size = Annotated[int, Field(ge=1)]
-"""How many of something, at least one."""
+"""A positive integer."""
 
 Share = Annotated[Number, Field(ge=0, lt=1)]
-"""A part of something that is never all of it, such as a dropout."""
+"""A share of at least 0 and below 1, such as a dropout rate."""
 
 Many = Annotated[tuple[T, ...], Strict(False)]
-"""A list from outside, a tuple inside."""
+"""A list in the input, read as a tuple."""
 
 
 @dataclass(frozen=True, slots=True)
 class Mistake:
-    """One thing that is wrong.
+    """Mistake in untrusted values.
 
     Attributes:
-        path: where, such as "data.corpora[0].path"; empty for the whole.
-        message: a sentence that names the path, the value that was got and what would be right.
+        path: location, such as "data.corpora[0].path"; empty for the whole.
+        message: sentence that gives the path, the value and the requirement.
     """
 
     path: str
@@ -110,10 +112,10 @@ class Mistake:
 
 
 class ValuesError(ValueError):
-    """Values from outside that cannot be used, with every mistake in them.
+    """Error with all mistakes in untrusted values.
 
     Args:
-        file: where the values stand, which the message then begins with.
+        file: file with the values; the message begins with it.
     """
 
     def __init__(self, mistakes: Sequence[Mistake] | str, file: Path | str = "") -> None:
@@ -145,19 +147,19 @@ def yaml_read(path: Path) -> Any:
         raise ValuesError(f"{path} cannot be read: {error_text(error)}") from error
     except RecursionError:
         raise ValuesError(f"{path} cannot be read: it is nested too deeply") from None
-    except ValueError as error:  # a number of thousands of digits, a date that is none
+    except ValueError as error:  # a number with thousands of digits, an impossible date
         raise ValuesError(f"{path} cannot be read: {error_text(error)}") from None
 
 
 def values_read(kind: type[T], values: Any, *, path: str = "", subject: str = "it") -> T:
-    """Return `values` as a `kind`, which is a model, a dataclass or any other type that pydantic knows.
+    """Return `values` as a `kind`: a model, dataclass or other type that pydantic supports.
 
     Args:
-        path: where the values stand in what they are part of, such as "params".
-        subject: the word for the whole where no path can be named, such as "the config".
+        path: location of the values in a larger structure, such as "params".
+        subject: name of the whole for messages without a path, such as "the config".
 
     Raises:
-        ValuesError: with all mistakes.
+        ValuesError: lists all mistakes.
     """
     try:
         return _reader(kind).validate_python(values)  # type: ignore[arg-type]
@@ -166,10 +168,12 @@ def values_read(kind: type[T], values: Any, *, path: str = "", subject: str = "i
 
 
 def values_read_json(kind: type[T], text: str | bytes, *, path: str = "", subject: str = "it") -> T:
-    """Return a JSON text as a `kind`; what JSON has no type for (a UUID, a date, a tuple) is read from its text.
+    """Return a JSON text as a `kind`.
+
+    Types that JSON lacks (UUID, date, tuple) are read from text or lists.
 
     Raises:
-        ValuesError: with all mistakes.
+        ValuesError: lists all mistakes.
     """
     try:
         return _reader(kind).validate_json(text)  # type: ignore[arg-type]
@@ -178,7 +182,7 @@ def values_read_json(kind: type[T], text: str | bytes, *, path: str = "", subjec
 
 
 def mistakes_of(error: ValidationError, kind: Any, *, path: str = "", subject: str = "it") -> list[Mistake]:
-    """Return pydantic's errors in the values of a `kind`, in words.
+    """Translate pydantic's errors in the values of a `kind` into mistakes.
 
     Args:
         path, subject: as `values_read`.
@@ -186,8 +190,8 @@ def mistakes_of(error: ValidationError, kind: Any, *, path: str = "", subject: s
     places = [(each, ErrorLocation.locate(kind, each["loc"], path)) for each in error.errors(include_url=False)]
     mistakes: dict[tuple[str, str], Mistake] = {}
     for each, spot in places:
-        # Of a list with a broken entry pydantic says that it is too short, and of an alternative that was not
-        # meant, that the value is none: the mistake is further inside.
+        # If a list entry is invalid, pydantic also reports the list as too short, and it reports every alternative of
+        # a union. Keep only the innermost mistake.
         is_echo = spot.is_alternative or each["type"] == "too_short"
         if is_echo and any(_is_inside(other_spot.path, spot.path) for _, other_spot in places):
             continue
@@ -202,7 +206,7 @@ def _reader(kind: Any) -> TypeAdapter[Any]:
 
 
 def _explain(error: ErrorDetails, spot: ErrorLocation, subject: str) -> list[Mistake]:
-    """Return the mistakes behind one error of pydantic."""
+    """Return the mistakes behind one pydantic error."""
     kind, path = error["type"], spot.path
     if kind == "missing":
         return [Mistake(path, f"{path} is missing; it must be {spot.allowed_values}")]
@@ -222,7 +226,7 @@ def _explain(error: ErrorDetails, spot: ErrorLocation, subject: str) -> list[Mis
 
 
 def _by_validator(error: ErrorDetails, spot: ErrorLocation, subject: str) -> list[Mistake]:
-    """Return the mistakes that a model's validator found: of one field, or of the model as a whole."""
+    """Return the mistakes that a validator reported, of fields or the whole model."""
     raised: Any = error["ctx"]["error"]
     dot = f"{spot.path}." if spot.path else ""
     if isinstance(raised, ValuesError):
@@ -235,7 +239,7 @@ def _by_validator(error: ErrorDetails, spot: ErrorLocation, subject: str) -> lis
 
 
 def _tag_wrong(error: ErrorDetails, spot: ErrorLocation) -> Mistake:
-    """Return that the key which tells the alternatives apart is missing or unknown."""
+    """Return the mistake of a missing or unknown discriminator key."""
     key = error["ctx"]["discriminator"].strip("'")
     path = f"{spot.path}.{key}" if spot.path else key
     tags = spot.tags(key)
@@ -249,7 +253,7 @@ def _tag_wrong(error: ErrorDetails, spot: ErrorLocation) -> Mistake:
 
 
 def _right(value: Any, spot: ErrorLocation) -> str:
-    """Return a description of the values allowed, with the nearest allowed one where there is one."""
+    """Describe the allowed values, with the nearest one as a suggestion if any."""
     near = did_you_mean(value[:_COMPARED_CHARS], spot.choices) if isinstance(value, str) else ""
     return f"{near} It must be {spot.allowed_values}" if near else f"it must be {spot.allowed_values}"
 
@@ -260,16 +264,16 @@ def _got(spot: ErrorLocation, value: Any, subject: str) -> str:
 
 
 def _unknown(path: str, key: str, allowed: Sequence[str]) -> str:
-    # A question has a `key` which is its name; only where secrets may be named is it likely to be one.
+    # The `key` of a question is its name. `key` is likely to be a secret only next to keys for secrets (`…_env`).
     is_name = key == "key" and not any(key_name.endswith("_env") for key_name in allowed)
     if is_secret_name(key) and not is_name:
         return (
-            f"{path}: no secret may stand here; put it into an environment variable and name that variable, with "
-            "a key such as api_key_env"
+            f"{path}: secrets are not allowed here; put the secret into an environment variable and name that "
+            "variable, with a key such as api_key_env"
         )
     near = did_you_mean(key[:_COMPARED_CHARS], allowed)
-    known = f"Allowed: {', '.join(allowed)}" if allowed else "None is allowed"
-    return f"{path} is no key here; {f'{near} ' if near else ''}{known}"
+    known = f"Allowed: {', '.join(allowed)}" if allowed else "No keys are allowed"
+    return f"{path} is an unknown key; {f'{near} ' if near else ''}{known}"
 
 
 def _is_inside(path: str, outer: str) -> bool:

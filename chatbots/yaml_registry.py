@@ -5,12 +5,12 @@
       name: Qwen, small
       params: {model: path/or/hub-id, temperature: 0.7, window: 10}
 
-Each entry makes one bot or metric, or reports what is wrong with it. A kind is a class that takes options; its file
-declares them as a model and registers it (`YamlEntryKind`). One broken entry must not take the others away: it is
-left out, and reported with all its mistakes wherever they are listed.
+Each entry declares one bot or metric. A kind is a class with options, declared as a pydantic model (`YamlEntryKind`).
+An invalid entry does not affect the others: it is skipped, and all its mistakes are reported wherever entries are
+listed.
 
-A kind of bot is a class on `ConfiguredBot` in a file of `chatbots/bots` or of a plug-in, which names the model of
-its options and registers itself. No secret may stand in the file.
+A kind of bot is a subclass of `ConfiguredBot` in a file of `chatbots/bots` or a plug-in. It names the model of its
+options and registers itself. The YAML file must not contain secrets.
 
     class ShoutOptions(InputModel):
         volume: int = Field(1, ge=1, description="how many exclamation marks")
@@ -42,7 +42,7 @@ T = TypeVar("T")
 
 
 class EntriesError(ValueError):
-    """A file that cannot be used; the message names it, the entry and what would be right."""
+    """Error in a YAML file; the message names the file, the entry and the fix."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,9 +50,9 @@ class YamlEntryKind(Generic[T]):
     """Kind of entry: its class and the model of its options.
 
     Attributes:
-        name: what stands under `kind` in a file.
-        make: the class: takes `name` and `title`, and the options by their names.
-        options: the model of what may stand under `params`.
+        name: value of `kind` in a file.
+        make: the class; takes `name`, `title` and the options as keywords.
+        options: model of `params`.
     """
 
     name: str
@@ -62,7 +62,7 @@ class YamlEntryKind(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class BrokenEntry:
-    """An entry that makes nothing. `id` and `kind` are empty where it names none."""
+    """Invalid entry. `id` and `kind` are empty if it has none."""
 
     file: str
     number: int
@@ -77,22 +77,22 @@ class BrokenEntry:
 
 @dataclass(frozen=True, slots=True)
 class Entries(Generic[T]):
-    """Objects made from a file's entries, in their order, and the broken entries."""
+    """Objects declared by a file, in file order, and its invalid entries."""
 
     objects: list[T]
     broken: list[BrokenEntry]
 
 
 class YamlRegistry(Generic[T]):
-    """The things of one sort that a file configures, and those of them that are registered.
+    """Registry of the entries of a YAML file.
 
     Args:
-        registry: where they are registered.
-        kinds: what an entry may be.
-        id_type: what an entry's `id` must be.
-        is_id_needed: whether an entry must have one, which then is its title, too, where it has no `name`; otherwise it
-            goes by the name of its kind.
-        may_replace: whether an entry may take the place of the registered thing that is named as a kind.
+        registry: registry of the objects.
+        kinds: allowed kinds of entries.
+        id_type: type of an entry's `id`.
+        is_id_needed: True if `id` is required. It then is also the default title. Otherwise an entry without `id` is
+            named after its kind.
+        may_replace: True if an entry may replace the built-in object that has the name of its kind.
     """
 
     def __init__(
@@ -119,14 +119,16 @@ class YamlRegistry(Generic[T]):
     def read(
         self, path: Path | str, *, reserved_ids: Collection[str] = (), usual: Mapping[str, Any] | None = None
     ) -> Entries[T]:
-        """Make what a file's entries say, nothing loaded. A file that is not there has none.
+        """Create the objects that a file declares, without loading them.
+
+        A missing file declares none.
 
         Args:
-            reserved_ids: ids that are built in.
-            usual: options that an entry has where it names no other, if its kind knows them.
+            reserved_ids: ids of built-in objects.
+            usual: default options, for kinds that have such options.
 
         Raises:
-            EntriesError: if the file cannot be read, or is no list.
+            EntriesError: the file cannot be read or is not a list.
         """
         entries: Entries[T] = Entries([], [])
         names: set[str] = set()
@@ -138,7 +140,7 @@ class YamlRegistry(Generic[T]):
                     raise ValueError(f"{quote(name)} is a built-in {self.registry.noun}; choose another id")
                 if name in names:
                     raise ValueError(f"a second {self.registry.noun} with the id {quote(name)}; ids must be unique")
-            except Exception as error:  # whatever it is, the other entries have no part in it
+            except Exception as error:  # of any type: other entries must not be affected
                 is_told = isinstance(error, ValueError)
                 message = str(error) if is_told else f"{type(error).__name__}: {error}"
                 entries.broken.append(BrokenEntry(str(path), number, _text(raw, "id"), _text(raw, "kind"), message))
@@ -148,10 +150,10 @@ class YamlRegistry(Generic[T]):
         return entries
 
     def load(self, path: Path | str, **options: Any) -> list[T]:
-        """Make what a file's entries say, as `read`.
+        """Create the objects that a file declares, as `read` does.
 
         Raises:
-            EntriesError: also where an entry is broken.
+            EntriesError: the file or one of its entries is invalid.
         """
         entries = self.read(path, **options)
         if entries.broken:
@@ -159,12 +161,12 @@ class YamlRegistry(Generic[T]):
         return entries.objects
 
     def register(self, path: Path | str, *, usual: Mapping[str, Any] | None = None) -> list[str]:
-        """Register what a file's entries make, in place of what an earlier call registered. Returns their ids.
+        """Register a file's objects, replacing those of an earlier call; returns their ids.
 
-        A broken entry is left out, and stands in `broken`.
+        Invalid entries are skipped and listed in `broken`.
 
         Raises:
-            EntriesError: if the file cannot be read; the registry is unchanged.
+            EntriesError: the file cannot be read; the registry stays unchanged.
         """
         entries = self._read_beside_built_in(path, usual)
         self.file = Path(path)
@@ -176,7 +178,7 @@ class YamlRegistry(Generic[T]):
         return self._add(entries.objects)
 
     def extend(self, path: Path | str) -> list[str]:
-        """Register those whose ids are new; the others stay as they are. Returns the new ids.
+        """Register the objects with new ids only, and return these ids.
 
         Raises:
             EntriesError: as `register`.
@@ -185,16 +187,17 @@ class YamlRegistry(Generic[T]):
         return self._add([each for each in objects if _name(each) not in self._registered])
 
     def follow(self, path: Path, *, usual: Mapping[str, Any] | None = None) -> bool:
-        """Register a file's entries once, and later those that were added to it. Returns True if the file was read.
+        """Register a file's entries, or on later calls its new entries.
 
-        A changed entry stays as it was until the process restarts: conversations may use its bot.
+        Returns True if the file was read. A changed entry takes effect when the process restarts, because conversations
+        may use its bot.
 
         Raises:
             EntriesError: as `register`.
             FileNotFoundError: there is no such file.
         """
         with self._reading:
-            if self._is_reading:  # `register` looks into the registry, which may follow this file
+            if self._is_reading:  # `register` reads the registry, which may follow this file
                 return False
             self._is_reading = True
             try:
@@ -215,10 +218,10 @@ class YamlRegistry(Generic[T]):
         return True
 
     def make(self, entry: Mapping[str, Any]) -> T:
-        """Make the thing of one entry, which is not registered.
+        """Create the object of one entry without registering it.
 
         Raises:
-            ValuesError: with all mistakes of the entry.
+            ValuesError: the entry is invalid; lists all mistakes.
         """
         return self._make(entry, {})
 
@@ -239,22 +242,25 @@ class YamlRegistry(Generic[T]):
         return [_name(each) for each in objects]
 
     def _make(self, raw: Any, usual: Mapping[str, Any]) -> T:
-        """Make the thing of one entry.
+        """Create the object of one entry.
 
         Raises:
-            ValuesError: with all mistakes of the entry.
+            ValuesError: the entry is invalid; lists all mistakes.
         """
         kind_name = raw.get("kind") if isinstance(raw, Mapping) else None
         kind = self.kinds.get(kind_name) if kind_name in self.kinds.names() else None
         entry: Any = values_read(self._model(kind), raw)
-        assert kind is not None, "an entry of no kind is refused"
+        assert kind is not None, "an entry without a kind was rejected"
         options = {key: value for key, value in usual.items() if key in kind.options.model_fields}
         options |= {key: getattr(entry.params, key) for key in entry.params.model_fields_set}
         title = entry.name or (entry.id if self.is_id_needed else "")
         return kind.make(name=entry.id or kind.name, title=title, **options)
 
     def _model(self, kind: YamlEntryKind[T] | None) -> type[InputModel]:
-        """Return the model of an entry of a kind; of one without, the rest of it is checked."""
+        """Return the model of an entry of this kind.
+
+        Without a kind, `params` are not checked.
+        """
         options: Any = kind.options if kind else dict[str, Any]
         return create_model(
             "Entry",
@@ -269,8 +275,8 @@ class YamlRegistry(Generic[T]):
         )
 
 
-Title = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1), TypeDescription("a text for people")]
-"""A name for people."""
+Title = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1), TypeDescription("a display name")]
+"""Display name."""
 
 
 def _nothing_is_empty(value: Any) -> Any:
@@ -278,7 +284,7 @@ def _nothing_is_empty(value: Any) -> Any:
 
 
 def _entries(path: Path, noun: str) -> list[Any]:
-    """Return the entries of a file, none of a file that is not there."""
+    """Return the entries of a file; none if it is missing."""
     if not path.exists():
         return []
     try:
@@ -307,7 +313,7 @@ def _text(entry: Any, key: str) -> str:
 C = TypeVar("C", bound="type[ConfiguredBot]")
 
 bot_kinds: Registry[YamlEntryKind[Bot]] = Registry("kind of bot", "chatbots.bots")
-"""The kinds that `bots.yaml` may name. Their files import nothing heavy."""
+"""Kinds allowed in `bots.yaml`. Their files import no heavy libraries."""
 
 BotId = Annotated[
     str,
@@ -316,16 +322,16 @@ BotId = Annotated[
 ]
 
 configured_bots: YamlRegistry[Bot] = YamlRegistry(bots, bot_kinds, id_type=BotId, is_id_needed=True, may_replace=False)
-"""The bots of `bots.yaml`."""
+"""Bots declared in `bots.yaml`."""
 
 
 def load_bots(path: Path | str) -> list[str]:
-    """Register the bots that a file such as `bots.yaml` declares, and return their ids.
+    """Register the bots that a file such as `bots.yaml` declares; returns their ids.
 
-    They take the place of those that an earlier call registered. Warns of each broken entry, which is left out.
+    They replace the bots of an earlier call. Warns about each invalid entry, which is skipped.
 
     Raises:
-        EntriesError: if the file cannot be read.
+        EntriesError: the file cannot be read.
     """
     names = configured_bots.register(path)
     for broken in configured_bots.broken:
@@ -334,15 +340,15 @@ def load_bots(path: Path | str) -> list[str]:
 
 
 class ConfiguredBot(BotDefaults):
-    """Base of the bots that take options.
+    """Base class of bots with options.
 
     Args:
         name: the bot's id.
-        title: its name for people; the id if empty.
-        options: by the names of the fields of `options_type`.
+        title: display name; the id if empty.
+        options: fields of `options_type`.
 
     Raises:
-        ValuesError: with everything that is wrong with the options.
+        ValuesError: the options are invalid; lists all mistakes.
     """
 
     options_type: ClassVar[type[InputModel]]
@@ -356,7 +362,7 @@ class ConfiguredBot(BotDefaults):
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """One parameter of a kind, for the catalogue. `default` means nothing where `required` is true."""
+    """Parameter of a kind, for the catalogue. `default` is meaningless if `required`."""
 
     name: str
     type: str
@@ -366,7 +372,7 @@ class Parameter:
 
 
 def register_bot_kind(name: str) -> Callable[[C], C]:
-    """Decorate a class whose bots are described by entries of `bots.yaml` that say `kind: name`."""
+    """Register a class for the entries of `bots.yaml` with `kind: name`."""
 
     def register(cls: C) -> C:
         bot_kinds.add(YamlEntryKind(name, cls, cls.options_type))
@@ -376,10 +382,10 @@ def register_bot_kind(name: str) -> Callable[[C], C]:
 
 
 def kind_parameters(kind: str) -> tuple[Parameter, ...]:
-    """Return the parameters that a kind takes, in the order of its model.
+    """Return the parameters of a kind in the order of its model.
 
     Raises:
-        UnknownName: with the nearest names.
+        UnknownName: there is no such kind; the message suggests the nearest names.
     """
     return tuple(
         Parameter(

@@ -37,48 +37,48 @@ from chatbots.identity import Identity
 from chatbots.installation import package_version
 
 VALENCE: dict[str, tuple[float, str]] = {
-    "admiration": (0.8, "praise of somebody or something"),
-    "amusement": (0.7, "enjoyment, though one may also laugh at somebody"),
-    "anger": (-0.9, "strong displeasure, directed at somebody"),
+    "admiration": (0.8, "praise for a person or thing"),
+    "amusement": (0.7, "enjoyment, though sometimes at another's expense"),
+    "anger": (-0.9, "strong displeasure directed at a person"),
     "annoyance": (-0.6, "mild anger"),
-    "approval": (0.5, "a favourable opinion, often no more than agreement"),
-    "caring": (0.5, "kindness, often towards somebody in trouble"),
-    "confusion": (-0.3, "not understanding is slightly unpleasant, and a complaint in a chat"),
+    "approval": (0.5, "a favourable opinion, often mere agreement"),
+    "caring": (0.5, "kindness, often towards a person in trouble"),
+    "confusion": (-0.3, "slightly unpleasant; in a chat, a complaint"),
     "curiosity": (0.2, "interest, slightly pleasant"),
-    "desire": (0.3, "a pleasant thing in mind, but not had"),
-    "disappointment": (-0.7, "a hope that failed"),
-    "disapproval": (-0.6, "an unfavourable opinion; the counterpart of approval, and more heated"),
+    "desire": (0.3, "thinking of something pleasant without having it"),
+    "disappointment": (-0.7, "a failed hope"),
+    "disapproval": (-0.6, "an unfavourable opinion, more heated than approval"),
     "disgust": (-0.9, "revulsion, as strong as anger"),
-    "embarrassment": (-0.5, "unpleasant, yet often told with a smile"),
-    "excitement": (0.8, "joy with high arousal, now and then uneasy"),
+    "embarrassment": (-0.5, "unpleasant, but often recounted with a smile"),
+    "excitement": (0.8, "joy with high arousal, sometimes uneasy"),
     "fear": (-0.8, "strongly unpleasant"),
     "gratitude": (0.9, "thanks for something good"),
     "grief": (-1.0, "the most unpleasant category: a death or a great loss"),
     "joy": (1.0, "pleasure itself"),
-    "love": (1.0, "pleasure in somebody or something"),
+    "love": (1.0, "pleasure in a person or thing"),
     "nervousness": (-0.5, "mild fear"),
-    "optimism": (0.6, "a good thing expected, not yet there"),
-    "pride": (0.7, "pleasure in what one has done"),
+    "optimism": (0.6, "expecting something good that has not happened yet"),
+    "pride": (0.7, "pleasure in one's own achievement"),
     "realization": (0.0, "becoming aware of something, good or bad"),
-    "relief": (0.5, "pleasant, with the trouble it ends still in mind"),
-    "remorse": (-0.6, "regret of one's own deed; an apology mends a little"),
+    "relief": (0.5, "pleasant, but the trouble is still in mind"),
+    "remorse": (-0.6, "regret for one's own actions, softened by apology"),
     "sadness": (-0.8, "unpleasant with low arousal; milder than grief"),
     "surprise": (0.0, "pleasant as often as unpleasant"),
     "neutral": (0.0, "no emotion"),
 }
-"""Category, in the order of the head's outputs, to weight and reason."""
+"""Weight and reason per category, in the order of the head's outputs."""
 
 LABELS: tuple[str, ...] = tuple(VALENCE)
 """The 28 categories in order: alphabetical, neutral last, as GoEmotions numbers them."""
 
 
 def valence_weights() -> np.ndarray:
-    """Return the (28,) float32 weights in [-1, 1], in the order of `LABELS`."""
+    """Return the valence weights, (28,) float32 in [-1, 1], in label order."""
     return np.array([weight for weight, _ in VALENCE.values()], dtype=np.float32)
 
 
 EMOTION_HEAD_FOLDER = Path(__file__).parent / "emotion_head"
-"""The head that is shipped."""
+"""Folder of the shipped head."""
 WEIGHTS_FILE, MANIFEST_FILE = "head.safetensors", "manifest.json"
 
 

@@ -263,7 +263,7 @@ class TrainingConfig(InputModel):
     @classmethod
     def _sizes_fit_the_model(cls, sizes: dict[str, Any], info: ValidationInfo) -> dict[str, Any]:
         mistakes = [
-            Mistake(key, f"{key} is no key here; it follows from {where}")
+            Mistake(key, f"{key} is an unknown key; it follows from {where}")
             for key, where in (("V", "the vocabulary"), ("ei", "the key ei beside sizes"))
             if key in sizes
         ]

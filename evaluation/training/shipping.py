@@ -1,4 +1,4 @@
-"""Distribution of trained metrics in half precision, with a model card.
+"""Export of trained metrics in half precision, with a model card.
 
 Graph triples go to a separate folder because of their licence.
 """
@@ -13,34 +13,33 @@ from evaluation.models.grade_graph import LICENCE_BESIDE, WORDNET_LICENCE, has_w
 from evaluation.training.checkpoint import CONCEPTNET, Checkpoint, MetricManifest, checkpoint_read, checkpoint_write
 
 MAX_BYTES = 16_000_000
-"""Weights and files together; a repository is no place for more."""
+"""Maximum size of weights and files together, to keep the repository small."""
 CARD = "CARD.md"
 DOCS = {
     "grade": "docs/research/grade.md",
     "entailment": "docs/research/entailment.md",
     "": "docs/research/pone_rade.md",
 }
-"""Where figures of agreement with people stand, by metric; the last for all others."""
+"""Document with the agreement figures, by metric; the last entry is for all others."""
 AGREEMENT = {
-    "grade-lite": "mean of Pearson and Spearman on GRADE's judged replies .265 ± .002, mean and standard deviation "
-    "of trainings by the seeds 71, 72 and 73 (.266, .263, .266; the first is the one that is shipped); more: ",
-    "pone-lite-open-full": "mean of Pearson and Spearman on GRADE's judged replies .250 ± .006, mean and standard "
-    "deviation of trainings by the seeds 11, 12 and 13 (.247, .246, .256; the first is the one that is shipped); "
-    "more: ",
-    "entailment-lite": "Pearson of P(entailment), newest five utterances, with people's means on GRADE's judged "
-    "replies .240 ± .014, mean and standard deviation of trainings by the seeds 11, 12 and 13 (.226, .240, .254); "
-    "the weights that are shipped, seed 11, .226 [.16, .30]; accuracy on the test set .785 (.785, .784, .785), of "
-    "the reply alone .751; more: ",
+    "grade-lite": "mean of Pearson and Spearman correlation on GRADE's rated replies .265 ± .002 (mean and standard "
+    "deviation over training seeds 71, 72 and 73: .266, .263, .266; the first is shipped); details: ",
+    "pone-lite-open-full": "mean of Pearson and Spearman correlation on GRADE's rated replies .250 ± .006 (mean and "
+    "standard deviation over training seeds 11, 12 and 13: .247, .246, .256; the first is shipped); details: ",
+    "entailment-lite": "Pearson correlation of P(entailment), latest five utterances, with mean human ratings of "
+    "GRADE's rated replies .240 ± .014 (mean and standard deviation over training seeds 11, 12 and 13: .226, .240, .254); "
+    "shipped weights, seed 11, .226 [.16, .30]; test accuracy .785 (.785, .784, .785), from the reply alone .751; "
+    "details: ",
 }
-"""More than one training, so measured outside of it; by the name of the config."""
+"""Agreement over several training runs, measured separately, by config name."""
 APART = ("graph.tsv.gz",)
-"""Files of ConceptNet, whose licence asks that what is made of them is shared alike."""
+"""Files derived from ConceptNet, which must be shared under its licence."""
 OF_CONCEPTNET = (
-    "- ConceptNet 5 (conceptnet.io), a part of its triples, in the folder `conceptnet` beside this one: CC BY-SA 4.0"
+    "- ConceptNet 5 (conceptnet.io), some of its triples, in the neighbouring folder `conceptnet`: CC BY-SA 4.0"
 )
 OF_WORDNET = (
-    "- WordNet 3.1 (wordnet.princeton.edu), relations between its words, in the same graph: WordNet's licence, in "
-    f"that folder as `{LICENCE_BESIDE}`"
+    "- WordNet 3.1 (wordnet.princeton.edu), word relations, in the same graph: WordNet's licence, in that folder as "
+    f"`{LICENCE_BESIDE}`"
 )
 
 
@@ -49,8 +48,8 @@ def ship(training: Path, folder: Path, command: str) -> MetricManifest:
 
     Args:
         training: folder that `train` wrote.
-        folder: target, replaced if it exists. Triples go to the folder `conceptnet` next to it, with WordNet's
-            licence where some are WordNet's.
+        folder: target; replaced if it exists. Triples go to the folder `conceptnet` next to it, with WordNet's
+            licence if some come from WordNet.
         command: command that repeats the training.
 
     Raises:
@@ -64,14 +63,12 @@ def ship(training: Path, folder: Path, command: str) -> MetricManifest:
         raise CheckpointError(f"{training} is not finished; train it to its end first")
     if not checkpoint.config.data.corpora:
         raise CheckpointError(
-            f"{training} learned from files of its options, of which no licence is stated; only what is trained on "
+            f"{training} was trained on files from its options, whose licences are unknown; only metrics trained on "
             "corpora can be shipped"
         )
     unsaid = [corpus.path for corpus in checkpoint.config.data.corpora if corpus.licence in ("", "not stated")]
     if unsaid:
-        raise CheckpointError(
-            f"the config states no licence of {unsaid[0]}; say under which its text is (data.corpora.licence)"
-        )
+        raise CheckpointError(f"the config gives no licence for {unsaid[0]}; set data.corpora.licence")
     files = {name: checkpoint.file(name) for name in checkpoint.manifest.files if name != WEIGHTS_FILE}
     n_bytes = sum(map(len, files.values())) + checkpoint.manifest.weights_bytes // 2
     if n_bytes > MAX_BYTES:
@@ -99,27 +96,28 @@ def card(checkpoint: Checkpoint, command: str) -> str:
         [
             f"# {manifest.title}",
             "",
-            "Written by `manage.py train_metric --ship`; train it again instead of editing this file.",
+            "Generated by `manage.py train_metric --ship`. Retrain the metric instead of editing this file.",
             "",
-            f"The learned metric `{manifest.metric}` on the encoder {config.backbone.model}, which is not part of it. "
-            "It scores how well an English reply fits what was said before it. On another encoder and other data than "
-            "its paper's it is no reproduction of it, and only ranks and correlations of its scores mean anything.",
+            f"Weights of the learned metric `{manifest.metric}` for the encoder {config.backbone.model}, which is not "
+            "included. The metric scores how well an English reply fits its context. Encoder and training data differ "
+            "from the paper's, so this is not a reproduction of the paper. Only the ranks and correlations of the "
+            "scores are meaningful.",
             "",
-            "## Trained on",
+            "## Training data",
             "",
             *corpora,
             *_edges_told(manifest),
             f"- {sum(manifest.training['n_dialogues'].values())} dialogues; examples: "
             + ", ".join(f"{part} {count:,}" for part, count in n.items()),
-            "- no score that a person gave",
+            "- no human ratings",
             "",
-            "## Held-out figures",
+            "## Results on held-out data",
             "",
             *(f"- {name}: {value:.4g}" for name, value in figures.items()),
             "",
-            f"Agreement with people: {agreement}`{DOCS.get(manifest.metric, DOCS[''])}`.",
+            f"Agreement with human ratings: {agreement}`{DOCS.get(manifest.metric, DOCS[''])}`.",
             "",
-            "## Again",
+            "## Reproduction",
             "",
             f"    {command}",
             "",

@@ -269,7 +269,7 @@ def mistakes(values: Any, **where: str) -> list[tuple[str, str]]:
         (
             {"epoch": 3},
             "epoch",
-            "epoch is no key here; did you mean epochs? Allowed: corpora, lr, epochs, search, stop, "
+            "epoch is an unknown key; did you mean epochs? Allowed: corpora, lr, epochs, search, stop, "
             "limits, name, shuffle, api_key_env, seed",
         ),
         (
@@ -288,8 +288,8 @@ def mistakes(values: Any, **where: str) -> list[tuple[str, str]]:
             "search.width",
             "search.width is 0; it must be a whole number of at least 1",
         ),
-        ({"search": {"kind": "greedy", "width": 0}}, "search.width", "search.width is no key here; Allowed: kind"),
-        ({"search": {"kind": "greedy", "key": "quality"}}, "search.key", "search.key is no key here; Allowed: kind"),
+        ({"search": {"kind": "greedy", "width": 0}}, "search.width", "search.width is an unknown key; Allowed: kind"),
+        ({"search": {"kind": "greedy", "key": "quality"}}, "search.key", "search.key is an unknown key; Allowed: kind"),
         ({"stop": 3}, "stop", "stop is 3; it must be a text, a list or null"),
         ({"stop": ["a"]}, "stop[0]", "stop[0] is 'a'; it must be a whole number"),
         ({"limits": {"n": "a"}}, "limits.n", "limits.n is 'a'; it must be a whole number"),

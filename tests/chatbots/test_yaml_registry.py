@@ -96,12 +96,12 @@ def test_no_file_and_an_empty_file_hold_no_bot(file: Path) -> None:
         ("- {id: a}", "kind is missing; it must be one of checkpoint, endpoint, gguf"),
         ("- {id: a, kind: endpont}", "kind is 'endpont'; did you mean endpoint\\?"),
         ("- {id: a, kind: neuralchat}", "did you mean neural_chat"),
-        ("- {id: a, knd: endpoint}", "knd is no key here; did you mean kind\\?"),
+        ("- {id: a, knd: endpoint}", "knd is an unknown key; did you mean kind\\?"),
         ("- {id: a, kind: endpoint, name: 3}", "name is 3"),
         ("- {id: a, kind: endpoint, params: [1]}", r"params is \[1\]; it must be a mapping"),
         ("- {id: a, kind: endpoint}", "params.model is missing"),
         ("- {id: a, kind: neural_chat}", "params.path is missing; it must be like package.module"),
-        ("- {id: a, kind: endpoint, params: {model: m, temprature: 1}}", "params.temprature is no key here; did you "
+        ("- {id: a, kind: endpoint, params: {model: m, temprature: 1}}", "params.temprature is an unknown key; did you "
             "mean temperature"),
         ("- {id: a, kind: endpoint, params: {model: m, temperature: hot}}", "temperature is 'hot'; it must be a "
             "number"),
@@ -214,9 +214,9 @@ def test_all_mistakes_of_an_entry_are_told_at_once(file: Path, clean_registry: N
         "qwen-small; (2) params.model is missing; it must be a text that is not empty; (3) params.temperature is "
         "'hot'; it must be a number of at least 0 or null; (4) params.stop[0] is 3; it must be a text that is not "
         "empty; "
-        "(5) params.retris is no key here; did you mean retries? Allowed: "
+        "(5) params.retris is an unknown key; did you mean retries? Allowed: "
         f"{', '.join(EndpointOptions.model_fields)}; "
-        "(6) colour is no key here; Allowed: id, kind, name, params"
+        "(6) colour is an unknown key; Allowed: id, kind, name, params"
     )
 
 

@@ -271,10 +271,10 @@ def parts_of(paths: Iterable[str]) -> set[str]:
 def _in_its_section(mistake: Mistake) -> Mistake:
     """Say of a setting that stands outside its section where it belongs."""
     section = SECTION_OF.get(mistake.path)
-    if section is None or " is no key here" not in mistake.message:
+    if section is None or " is an unknown key" not in mistake.message:
         return mistake
     name = mistake.path
-    return Mistake(name, f"{name} is no key here; it belongs in {section}: write {section}.{name}")
+    return Mistake(name, f"{name} is an unknown key; it belongs in {section}: write {section}.{name}")
 
 
 def study_file_of(study: Study, version: StudyVersion | None = None) -> StudyFile:

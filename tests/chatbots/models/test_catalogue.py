@@ -36,7 +36,7 @@ def test_parameter_counts(name, H_e, H_d, C, E, count):
     ("name", "values", "message"),
     [
         ("hrde", {}, "model is 'hrde'; did you mean hred? It must be one of hred, vhred"),
-        ("hred", {"V": 9, "H_E": 4}, "H_E is no key here; did you mean H_e"),
+        ("hred", {"V": 9, "H_E": 4}, "H_E is an unknown key; did you mean H_e"),
         ("hred", {}, "V is missing"),
         ("hred", {"V": "9"}, "V is '9'; it must be a whole number of at least 5"),
         ("hred", {"V": True}, "V is True; it must be a whole number"),
@@ -45,7 +45,7 @@ def test_parameter_counts(name, H_e, H_d, C, E, count):
         ("hred", {"V": 9, "dropout": 1}, "dropout is 1; it must be a number at least 0 and below 1"),
         ("vhred", {"V": 9, "Z": 0}, "Z is 0"),
         ("vhred", {"V": 9, "bow": 1}, "bow is 1; it must be true or false"),
-        ("vhred", {"V": 9, "ei": {"em": 4}}, "ei.em is no key here; did you mean e"),
+        ("vhred", {"V": 9, "ei": {"em": 4}}, "ei.em is an unknown key; did you mean e"),
         ("vhred", {"V": 9, "ei": {"D": 0}}, "ei.D is 0"),
         ("vhred", {"V": 9, "ei": 3}, "ei is 3; it must be a mapping"),
         ("vhcr", {"V": 9, "infer_z_conv": True, "compat_redraw_z_conv": True}, "exclude"),

@@ -32,13 +32,13 @@ GOOD = {"name": "a", "model": "hred", "sizes": SIZES["hred"], "data": DATA}
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"optimizer": {}}, "optimizer is no key here; did you mean optimiser? Allowed: name, model"),
+        ({"optimizer": {}}, "optimizer is an unknown key; did you mean optimiser? Allowed: name, model"),
         ({"model": "hrde"}, "model is 'hrde'; did you mean hred? It must be one of hred, vhred"),
         ({"name": "../a"}, "name is '../a'; it must be the plain name of a folder"),
         ({"sizes": {"E": 0}}, "sizes.E is 0; it must be a whole number of at least 1"),
-        ({"sizes": {"V": 9}}, "sizes.V is no key here; it follows from the vocabulary"),
-        ({"sizes": {"ei": {}}}, "sizes.ei is no key here; it follows from the key ei beside sizes"),
-        ({"sizes": {"Z": 9}}, "sizes.Z is no key here"),
+        ({"sizes": {"V": 9}}, "sizes.V is an unknown key; it follows from the vocabulary"),
+        ({"sizes": {"ei": {}}}, "sizes.ei is an unknown key; it follows from the key ei beside sizes"),
+        ({"sizes": {"Z": 9}}, "sizes.Z is an unknown key"),
         ({"sizes": 3}, "sizes is 3; it must be a mapping"),
         ({"data": {"corpora": []}}, "data.corpora is []; it must be a list that is not empty"),
         ({"data": {"corpora": "talk"}}, "data.corpora is 'talk'; it must be a list that is not empty"),
@@ -74,7 +74,7 @@ GOOD = {"name": "a", "model": "hred", "sizes": SIZES["hred"], "data": DATA}
         ({"start": {"word_vectors": True}}, "start.word_vectors needs sizes.E of 256"),
         ({"held_out": {"beam": 0}}, "held_out.beam is 0; it must be a whole number of at least 1"),
         ({"seed": -1}, "seed is -1; it must be a whole number from 0"),
-        ({"data_folder": "/"}, "data_folder is no key here"),
+        ({"data_folder": "/"}, "data_folder is an unknown key"),
     ],
 )
 def test_mistakes_are_named(tmp_path, changes, message):

@@ -99,7 +99,7 @@ def test_a_model_that_reads_the_papers_encoders_says_which_files_it_wants(folder
     bot.load("cpu")
     contexts = [Conversation.from_texts(["do you like the dog?"], id="1", seed=1)]
     assert reply(bot, contexts)[0].text is not None
-    with pytest.raises(ValuesError, match=r"encoder_files\.deepmoji\.weight is no key here"):
+    with pytest.raises(ValuesError, match=r"encoder_files\.deepmoji\.weight is an unknown key"):
         CheckpointBot(name="b", folder=place, encoder_files={"deepmoji": {"weight": "a"}})
     files["infersent"] |= {"compat_padding": True}
     other = CheckpointBot(name="b", folder=place, encoder_files=files)

@@ -233,5 +233,5 @@ def test_all_mistakes_of_an_entry_are_told_at_once(registry, tmp_path):
     assert configured_metrics.broken[0].reason == (
         "4 mistakes: (1) id is 'Bad Id'; it must be lower-case words joined by underscores; (2) params.model is "
         "missing; it must be a text that is not empty; (3) params.window is -1; it must be a whole number of at "
-        "least 0; (4) params.modl is no key here; did you mean model? Allowed: model, window, device"
+        "least 0; (4) params.modl is an unknown key; did you mean model? Allowed: model, window, device"
     )

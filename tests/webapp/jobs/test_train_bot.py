@@ -92,7 +92,7 @@ def test_mistakes_are_one_line_before_any_work(config_file):
     said = str(caught.value)
     assert said.startswith(f"{config_file}: 3 mistakes: (1) sizes.E is 0; it must be")
     assert "(2) keeping.log_every is 'often'; it must be a whole number" in said
-    assert "(3) optimizer is no key here; did you mean optimiser? Allowed: name, model" in said
+    assert "(3) optimizer is an unknown key; did you mean optimiser? Allowed: name, model" in said
     config_file.write_text(yaml.safe_dump(values))
     with pytest.raises(CommandError, match=r"path is 'small\.jsonl', and there is no .*--data"):
         train(config_file, "--data", str(config_file.parent / "elsewhere"))

@@ -142,7 +142,7 @@ def test_all_that_is_wrong_is_said_at_once_with_its_path() -> None:
         "after[2].labels has the key 'one'",
         "after[3].options must be left out: a scale has points",
         "after[4].reversed must be left out: only a 'scale' has it",
-        "after[5].lables is no key here; did you mean labels?",
+        "after[5].lables is an unknown key; did you mean labels?",
     ):
         assert part in said, said
     assert "asking.after_order is 'random'" in error.value.message_dict["after_order"][0]
