@@ -1,11 +1,11 @@
-"""Checkpoint folders with a manifest, of dialogue models and of learned metrics.
+"""Checkpoint folders with manifests, for dialogue models and learned metrics.
 
 A folder is written atomically, and it is rejected if its files do not match its manifest:
 
     manifest.json        format, model, config, tokeniser, digests, corpus, code version, metrics, training
     vocabulary.txt       the words, in the order of their ids
     model.safetensors    the weights, in single or half precision; no pickled code anywhere
-    ei_pca.safetensors   only of models that read sentence embeddings (EI, input only): what reduces them
+    ei_pca.safetensors   PCA of the sentence embeddings; only for models that read them (EI, input only)
 
     checkpoint_write(folder, model, vocabulary, Manifest(tokeniser="words", corpus="9f…", metrics={"ppl": 41.7}))
     model, vocabulary, manifest = checkpoint_load(folder, "cpu")
@@ -41,18 +41,18 @@ if TYPE_CHECKING:
 
 MANIFEST_FILE, WEIGHTS_FILE = "manifest.json", "model.safetensors"
 TRAINING_LOCK = ".lock"
-"""In the folder of a training, from its beginning on: whoever trains there holds it."""
+"""Lock file in a training folder, held by the process that trains there."""
 
 DTYPES = {"float32": "F32", "float16": "F16"}
-"""Precisions of stored weights, and what safetensors calls them."""
+"""Precisions of stored weights and their safetensors names."""
 
 
 class CheckpointError(Exception):
-    """Error in a checkpoint that cannot be read; the message names it and the reason."""
+    """Error in an unreadable checkpoint; the message names it and the reason."""
 
 
 class Digested(Protocol):
-    """A manifest: a dataclass that knows the digest of what decides."""
+    """Manifest dataclass with a digest of everything that affects the output."""
 
     __dataclass_fields__: ClassVar[dict[str, Any]]
 
@@ -65,11 +65,14 @@ M = TypeVar("M", bound=Digested)
 
 @contextmanager
 def folder_written(folder: Path) -> Iterator[Path]:
-    """Yield an empty folder that atomically replaces `folder` at the end, flushed to disk."""
+    """Yield an empty folder that atomically replaces `folder` at the end.
+
+    Files are flushed to disk first.
+    """
     folder.parent.mkdir(parents=True, exist_ok=True)
     work_folder = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
     try:
-        work_folder.chmod(0o755)  # mkdtemp gives access to the owner alone
+        work_folder.chmod(0o755)  # mkdtemp gives access to the owner only
         yield work_folder
         for path in work_folder.iterdir():
             path.chmod(0o644)
@@ -149,12 +152,12 @@ def _flush(path: Path) -> None:
 
 
 CHECKPOINT_FORMAT = 1
-"""Raised when older code could not read what is written, or newer code not what was."""
+"""Format number; increase it when older code cannot read new checkpoints, or new code older ones."""
 
 VOCABULARY_FILE = "vocabulary.txt"
 
 TRAINING_HEADS = ("ei", "bow")
-"""Parts that only training needs: a model's attributes, None where it has none."""
+"""Training-only parts: attributes of models, None if absent."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -271,7 +274,10 @@ def checkpoint_manifest(folder: Path | str) -> Manifest:
 
 
 def missing_reason(folder: Path | str) -> str | None:
-    """Explain why a checkpoint cannot be loaded, without reading its weights, or return None."""
+    """Explain why a checkpoint cannot be loaded, or return None.
+
+    Does not read the weights.
+    """
     try:
         _check_weights_size(Path(folder), checkpoint_manifest(folder))
     except CheckpointError as error:
@@ -310,7 +316,7 @@ def checkpoint_load(
         raise CheckpointError(f"{folder} cannot be used: {error}") from error
     if len(vocabulary) != config.V:
         raise CheckpointError(f"{folder} has a vocabulary of {len(vocabulary)} words for a model of {config.V}")
-    with torch.device("meta"):  # shapes without memory: the numbers come from the file
+    with torch.device("meta"):  # no memory is allocated: the values come from the file
         model = catalogue.model_class(manifest.model)(config)
     for head in manifest.dropped_heads:
         setattr(model, head, None)
@@ -337,7 +343,7 @@ def _code(source: str) -> str:
         body = getattr(node, "body", None)
         if not isinstance(body, list):
             continue
-        # A string statement has no effect, whether a docstring or a text below a constant.
+        # A bare string has no effect, whether it is a docstring or documents a constant.
         statements = [
             line
             for line in body
@@ -359,7 +365,7 @@ def _manifest(path: Path, mtime_ns: int, size: int) -> Manifest:
     """
     manifest = manifest_read(path, Manifest, CHECKPOINT_FORMAT)
     if not set(manifest.dropped_heads) <= set(TRAINING_HEADS):
-        raise CheckpointError(f"{path}: dropped_heads may hold {', '.join(TRAINING_HEADS)}")
+        raise CheckpointError(f"{path}: dropped_heads may contain only {', '.join(TRAINING_HEADS)}")
     return manifest
 
 
@@ -390,7 +396,7 @@ def _fill(model: DialogueModel, path: Path, device: Any, share: bool) -> None:
         with safe_open(path, framework="pt") as file:
             names = set(file.keys())
             if wrong := sorted(names ^ set(empty)):
-                which = "lacks" if wrong[0] in empty else "has beside the model's"
+                which = "lacks" if wrong[0] in empty else "has the unexpected tensor"
                 raise CheckpointError(f"{path} {which} {wrong[0]}")
             for name, parameter in empty.items():
                 stored = file.get_tensor(name)
@@ -405,7 +411,7 @@ def _fill(model: DialogueModel, path: Path, device: Any, share: bool) -> None:
 
 
 _shared: Any = None
-"""Parameters of loaded models by digest and device, as long as a model holds them; made with torch."""
+"""Weak references to parameters of loaded models, by digest and device; created with torch."""
 
 
 def _parameter(stored: Tensor, device: Any, share: bool) -> Any:

@@ -1,6 +1,6 @@
 """Damage of compressed files (zip, gzip), reported as a single error type.
 
-Their readers raise a dozen kinds of errors for it.
+The readers of these formats raise a dozen types of errors for it.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ DAMAGE_ERRORS = (
     zipfile.BadZipFile,
     zlib.error,
 )
-"""Errors that readers raise for damaged bytes, besides the `OSError` and `RuntimeError` of `damage_as_error`."""
+"""Errors of readers for damaged bytes, besides the `OSError` and `RuntimeError` handled in `damage_as_error`."""
 _OF_BYTES = {None, errno.EINVAL, errno.ENAMETOOLONG, errno.ENOTDIR, errno.EISDIR, errno.EEXIST}
-"""Numbers of an `OSError` that a wrong size, place or name in an archive causes; the others are of the disk."""
+"""`errno` values caused by a wrong size, offset or name in an archive; others come from the disk."""
 _ZIP_MAGICS = (b"PK\x03\x04", b"PK\x05\x06")
 
 
 @contextmanager
 def damage_as_error(name: str, error: type[ValueError], kind: str = "zip") -> Iterator[None]:
-    """Convert all errors of a damaged compressed file to the caller's error type.
+    """Convert errors of a damaged compressed file to the caller's error type.
 
     Args:
         name: the file's name for the message.

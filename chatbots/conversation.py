@@ -21,7 +21,9 @@ Speaker = Literal["human", "bot"]
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """One utterance. In self-play both speakers are the bot: the opener's side is called "human".
+    """One utterance.
+
+    In self-play both speakers are bots; the opening side is called "human".
 
     Attributes:
         image: attached image as a `data:` address, only for bots with `takes_images`.
@@ -43,7 +45,7 @@ class Turn:
 
 @dataclass(frozen=True, slots=True)
 class Conversation:
-    """Turns in order, numbered from 0, and the seed of all the bot's random choices.
+    """Turns in order, numbered from 0, and the seed for the bot.
 
     Attributes:
         offset: number of earlier turns cut off by a window, so that the seed of a reply does not depend on the window.
@@ -65,7 +67,10 @@ class Conversation:
         return replace(self, turns=(*self.turns, Turn(speaker, text, trace=trace)))
 
     def last(self, n_turns: int | None) -> Conversation:
-        """Return a copy with only the last `n_turns` turns (None for all) and equal seeds."""
+        """Return a copy with only the last `n_turns` turns; None for all.
+
+        Reply seeds stay the same.
+        """
         if n_turns is None or n_turns >= len(self.turns):
             return self
         cut = len(self.turns) - n_turns
@@ -92,5 +97,5 @@ class Conversation:
 
     @property
     def reply_seed(self) -> int:
-        """Seed of the next reply, which depends on conversation and turn but not on the batch."""
+        """Seed of the next reply, by conversation and turn and independent of the batch."""
         return derive_seed(self.seed, "turn", self.offset + len(self.turns))

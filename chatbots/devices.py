@@ -16,10 +16,10 @@ from typing import Any
 CPU_ROWS = 16
 MOST_ROWS = 256
 MEMORY_SHARE = 8
-"""One part in so many is for what a batch computes."""
+"""A batch may use one part in this many of the memory."""
 _FLOAT_BYTES = 4
 _WIDTHS = 16
-"""Numbers a layer of a transformer holds for a token at its fullest, in widths of the model."""
+"""Peak number of values that a transformer layer holds per token, in multiples of the model's width."""
 
 
 def batches_made_exact() -> None:
@@ -34,14 +34,16 @@ def batches_made_exact() -> None:
 
 
 def rows_that_fit(device: str, row_bytes: int, *, limit: int = MOST_ROWS) -> int:
-    """Return the batch size, a power of two up to `limit`; at most 16 on a CPU.
+    """Return the batch size, a power of two up to `limit`.
+
+    At most 16 on a CPU.
 
     Args:
         device: "cpu", "cuda", "cuda:1".
         row_bytes: memory needed to compute the longest row.
     """
     if row_bytes < 1:
-        raise ValueError(f"row_bytes is {row_bytes}; a row takes 1 or more")
+        raise ValueError(f"row_bytes is {row_bytes}; it must be at least 1")
     memory = _memory_bytes(device)
     if memory is None:
         return min(CPU_ROWS, limit)
@@ -67,7 +69,7 @@ def transformer_row_bytes(config: Any, n_tokens: int, *, has_logits: bool = Fals
 
 @lru_cache(maxsize=16)
 def _memory_bytes(device: str) -> int | None:
-    """Return the memory of a GPU in bytes; None for a CPU or if unknown."""
+    """Return a GPU's memory in bytes; None for a CPU or if unknown."""
     import torch
 
     if torch.device(device).type != "cuda":

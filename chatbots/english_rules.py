@@ -109,7 +109,7 @@ _SHORTENED = (
 
 
 def swap_pronouns(text: str) -> str:
-    """Swap first and second person: "my dog hates me" becomes "your dog hates you"."""
+    """Swap first and second person: "my dog hates me" → "your dog hates you"."""
     words = _TRAILING.sub("", text.strip()).split()
     out = []
     for i, word in enumerate(words):
@@ -118,7 +118,7 @@ def swap_pronouns(text: str) -> str:
         if (before, lower) in _BE_AFTER:
             out.append(_BE_AFTER[before, lower])
         elif lower == "you":
-            # "you" is both cases: a subject at the beginning and after a conjunction, else an object.
+            # "you" has one form for both cases: it is a subject at the start and after a conjunction, else an object.
             out.append("I" if i < len(words) - 1 and (i == 0 or before in _SUBJECT_BEFORE) else "me")
         elif lower in _REFLECTED:
             out.append(_REFLECTED[lower])
@@ -143,7 +143,7 @@ BOT_ADMISSIONS = (
 )
 
 _MOST_FAREWELLS = 2
-"""In one conversation; where bots talk with each other, goodbyes would never end."""
+"""Maximum number of goodbyes per conversation; two bots would otherwise never stop."""
 
 _CLAUSE = re.compile(r"[.,!?;:\n]+")
 _FILLERS = re.compile(
@@ -181,7 +181,7 @@ _ASKED = re.compile(
 
 
 def takes_leave(text: str) -> bool:
-    """Return True if the text says goodbye, but not if it reports a farewell."""
+    """Return True if the text says goodbye, not if it reports a farewell."""
     for clause in _CLAUSE.split(text.lower().replace("’", "'")):
         words = _FILLERS.sub("", f"{clause.strip()} ", count=1).strip()
         if _BYE.fullmatch(words) or _LEAVING.fullmatch(words):
@@ -190,7 +190,7 @@ def takes_leave(text: str) -> bool:
 
 
 def asks_what_it_is(text: str) -> bool:
-    """Return True if the text asks whether it is talking to a person or a program."""
+    """Return True if the text asks whether it talks to a program."""
     return bool(_ASKED.search(text.replace("’", "'")))
 
 

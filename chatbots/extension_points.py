@@ -1,4 +1,4 @@
-"""Extension points of `chatbots`, to which a new file adds through a decorator.
+"""Extension points of `chatbots`: registries that new files extend by a decorator.
 
 `docs/extend.md` shows them with examples. A corpus format needs no decorator: it is a module of
 `chatbots/corpora/formats` with a function `read`.
@@ -21,9 +21,9 @@ class ExtensionPoint:
     """Registry that a new file extends without changes to other files."""
 
     name: str
-    """The thing with its article, as in `docs/extend.md`."""
+    """Name with article, as in `docs/extend.md`."""
     folder: str
-    """Folder of its file, from the root of the repository."""
+    """Folder for its files, relative to the repository root."""
     decorator: Callable[..., Any]
     """Decorator that registers a class."""
     contract: type

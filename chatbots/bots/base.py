@@ -20,7 +20,7 @@ from chatbots.conversation import Conversation
 from chatbots.identity import Identity
 
 REPLY_MAX_CHARS = 20_000
-"""A longer reply is cut, and its bot stopped: no page, prompt or metric is made for more."""
+"""Longer replies are truncated and the bot is stopped; pages, prompts and metrics expect no more."""
 
 
 class BotError(Exception):
@@ -63,7 +63,7 @@ class FallbackBot:
 
 
 class Bot(Protocol):
-    """Protocol of all bots; `name` is the bot's id in commands, URLs and files."""
+    """Protocol of all bots."""
 
     name: str
     """The bot's id in commands, studies and files."""
@@ -72,11 +72,11 @@ class Bot(Protocol):
     kind: str
     """The family shown in lists: rules, retrieval, control, transformers, endpoint, plug-in, …"""
     is_control: bool
-    """True for a deliberately poor bot, which is drawn hollow and left out of rankings."""
+    """True for a deliberately poor bot, which charts draw hollow and rankings omit."""
     capacity: int
-    """The most replies under way at once."""
+    """Maximum number of concurrent replies."""
     deterministic: bool
-    """Same context and seed, same reply."""
+    """True if equal context and seed give an equal reply."""
 
     @property
     def description(self) -> str:
@@ -109,7 +109,7 @@ class Bot(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """Part of one slot's reply; the joined pieces of a slot are the reply.
+    """Part of one slot's reply; its pieces joined are the reply.
 
     `done` closes the slot. An `error` also closes it, and fails only that reply.
     """
@@ -152,7 +152,7 @@ class StepBot(Bot, Protocol):
 
 @runtime_checkable
 class StreamBot(Bot, Protocol):
-    """Protocol of HTTP bots, which wait on the event loop without a device thread."""
+    """Protocol of HTTP bots, which need no device thread."""
 
     def stream(self, context: Conversation) -> AsyncIterator[str]: ...
 
@@ -177,7 +177,7 @@ class BotDefaults:
     capacity: int = 64
     deterministic: bool = True
     takes_images: bool = False
-    """Sees the images of turns."""
+    """True if the bot reads images attached to turns."""
     version: str = "1"
 
     @property
@@ -187,7 +187,10 @@ class BotDefaults:
 
     @property
     def memory_bytes(self) -> int:
-        """Approximate memory of the loaded bot, for the host's budget; 0 if negligible. Loads nothing."""
+        """Approximate memory of the loaded bot, for the host's budget.
+
+        0 if negligible. Loads nothing.
+        """
         return 0
 
     @property

@@ -1,8 +1,8 @@
 """Bots that run checkpoints of `chatbots/models`, configured or shipped with Confab.
 
-HRED, VHRED, VHCR, Seq2Seq, Transformer. Bots of this kind are configured, one per entry of `bots.yaml`. Decoding as
-in Ghandeharioun et al. (2019) by default: beam search, with the reply drawn from its results. Their known errors can be
-switched on by name (`compat_…`) to reproduce published figures.
+HRED, VHRED, VHCR, Seq2Seq, Transformer. Bots of this kind are configured, one per entry of `bots.yaml`. Default
+decoding follows Ghandeharioun et al. (2019): beam search, with the reply drawn from its results. Options named
+`compat_…` switch on their known errors to reproduce published figures.
 
 Every folder in `chatbots/shipped` is also registered as a bot, with the folder's name as its id. Next to the
 checkpoint it may contain a `bot.yaml` with the display name and decoding settings, written as an entry of
@@ -67,7 +67,7 @@ class CheckpointBot(ConfiguredBot):
 
     @property
     def params(self) -> dict[str, Any]:
-        """The checkpoint's model, digest and training, and the bot's context and decoding options."""
+        """The checkpoint's model, digest and training, and the bot's options."""
         manifest = self._manifest()
         return {
             "model": manifest.model if manifest else None,
@@ -82,7 +82,7 @@ class CheckpointBot(ConfiguredBot):
 
     @property
     def memory_bytes(self) -> int:
-        """Memory of the weights in single precision, none of them shared.
+        """Memory of the weights in single precision, assuming that none are shared.
 
         0 if the checkpoint is missing.
         """
@@ -158,7 +158,7 @@ class CheckpointBot(ConfiguredBot):
         return texts
 
     def with_z_conv(self, config: Any) -> Any:
-        """Return VHCR's config with this bot's source of z_conv, the conversation's latent variable."""
+        """Return VHCR's config with this bot's source of z_conv."""
         return config.model_copy(
             update={
                 "infer_z_conv": self.options.z_conv == "inferred",
@@ -172,7 +172,7 @@ _USED = {
     "sample": ("temperature", "top_k", "top_p"),
     "greedy": (),
 }
-"""Settings that decide the replies of one way of decoding only."""
+"""Options that matter to one decoding method only."""
 _ALWAYS_USED = (
     "no_repeat_ngram_size",
     "forbid_unknown",
@@ -189,7 +189,7 @@ _FIGURES = ("perplexity", "kl", "average", "extrema", "greedy")
 
 
 def _describe_training(manifest: Manifest) -> dict[str, Any]:
-    """Return the checkpoint's corpora, EI heads and metrics, for analyses that group bots by them."""
+    """Return the checkpoint's corpora, EI heads and metrics, for grouping bots."""
     read = [str(c["path"]).partition(".")[0] for c in manifest.training.get("corpora", ())]
     ei = manifest.config.get("ei") or {}
     heads = [name for name in ("emotion", "sentence") if ei.get(name)]
@@ -211,7 +211,10 @@ SHIPPED = Path(__file__).parent.parent / "shipped"
 
 
 def shipped_bots(folder: Path = SHIPPED) -> list[type[CheckpointBot]]:
-    """Return a bot class without constructor arguments for each checkpoint folder in `folder`."""
+    """Return a bot class for each checkpoint folder in `folder`.
+
+    Their constructors need no arguments.
+    """
     return [_class(path) for path in sorted(folder.glob("[!._]*")) if path.is_dir()]
 
 
@@ -240,7 +243,7 @@ def _settings(path: Path) -> dict[str, Any]:
 
 
 def _title(folder: Path) -> str:
-    """Return the checkpoint's title, or one made from its folder's name ("VHRED EI demo")."""
+    """Return the checkpoint's title; by default derived from its folder ("VHRED EI demo")."""
     try:
         title = checkpoint_manifest(folder).title
     except CheckpointError:

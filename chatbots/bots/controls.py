@@ -29,7 +29,7 @@ GENERIC_REPLIES = (
 
 @register_bot
 class GenericBot(BotDefaults):
-    """Draws one of a few empty phrases, whatever was said."""
+    """Control bot that draws one of a few empty phrases."""
 
     name = "generic"
     title = "Generic (control)"
@@ -43,7 +43,7 @@ class GenericBot(BotDefaults):
         return {"replies": list(GENERIC_REPLIES)}
 
     def answer(self, contexts: Sequence[Conversation]) -> list[str]:
-        """Return one of `GENERIC_REPLIES` for each context, chosen by the context's seed alone."""
+        """Draw one of `GENERIC_REPLIES` per context by the context's seed."""
         return [random.Random(context.reply_seed).choice(GENERIC_REPLIES) for context in contexts]
 
 
@@ -62,7 +62,7 @@ class ParrotBot(BotDefaults):
     capacity = 1024
 
     def answer(self, contexts: Sequence[Conversation]) -> list[str]:
-        """Return the participant's last message of each context, or a greeting if there is none."""
+        """Return the participant's last message per context; without one, a greeting."""
         return [_last_human(context) for context in contexts]
 
 

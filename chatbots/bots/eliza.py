@@ -1,4 +1,4 @@
-"""A rule-based bot in the style of ELIZA, with its own script (`eliza.yaml`).
+"""Rule-based bot in the style of ELIZA, with its own script (`eliza.yaml`).
 
 Weizenbaum (1966), "ELIZA: A Computer Program for the Study of Natural Language Communication between Man
 and Machine", CACM 9(1): the keyword with the highest rank wins, its pattern takes the sentence
@@ -27,11 +27,11 @@ from chatbots.registry import register_bot
 SCRIPT = Path(__file__).with_name("eliza.yaml")
 
 _WEAK = 1
-"""Up to this rank a match may give way to something said earlier."""
+"""Matches up to this rank may be replaced by a reply to an earlier message."""
 _LONG = 70
-"""Words from which on a text is "a lot at once"."""
+"""Minimum number of words of a text that counts as "a lot at once"."""
 _MAX_GROUP = 9
-"""Words that may be quoted back; more would sound like an echo."""
+"""Maximum number of words to quote back; more would sound like an echo."""
 
 _SLOT = re.compile(r"\{(\d)\}")
 _GOVERNS_NOUN = re.compile(r"\b(?:about|of|for|with|by|being|As for|favourite|on|your|up)[ ,]*$")
@@ -49,7 +49,7 @@ class _Template:
         return re.compile(".+?".join(re.escape(part) for part in parts), re.IGNORECASE)
 
     def filled(self, groups: Sequence[str | None]) -> str | None:
-        """Return the reply, or None if a group is missing or would read badly."""
+        """Return the reply; None if a group is missing or would read badly."""
         text = self.text
         for slot in _SLOT.finditer(self.text):
             number = int(slot[1])
@@ -155,7 +155,7 @@ _LOVE = set("❤😍🥰😘💕💖💗💙💚💛💜🧡😻💞💓🖤🤍
 
 
 def _special_kind(script: ElizaScript, text: str) -> str | None:
-    """Return the kind of special reply for a text that matches no rule, or None."""
+    """Return the kind of special reply if no rule matches, or None."""
     letters = [char for char in text if char.isalpha()]
     if not letters:
         for kind, signs in (("sad", _SAD), ("love", _LOVE), ("happy", _HAPPY)):
@@ -203,14 +203,14 @@ class ElizaBot(BotDefaults):
 
 
 def reply(script: ElizaScript, context: Conversation) -> str:
-    """Return the script's reply to the participant's messages since the bot's last turn."""
+    """Return a reply to the participant's messages since the last reply."""
     rng = random.Random(context.reply_seed)
     dialogue = _Dialogue.from_context(context)
     for candidates in _candidates(script, dialogue, rng):
         fresh = [text for text in candidates if text and text not in dialogue.texts]
         if fresh:
             return rng.choice(fresh)
-    # Every template has been used: the ones that were used longest ago.
+    # Every template has been used: take the least recently used ones.
     texts = [template.text for template in script.special["none"]]
     last_used = {text: i for i, text in enumerate(dialogue.bot_texts)}
     return min(texts, key=lambda text: last_used.get(text, -1))
@@ -221,9 +221,9 @@ class _Dialogue:
     """A conversation as the rules see it."""
 
     now: str
-    """The participant's messages since the bot's last turn."""
+    """Messages since the bot's last turn."""
     before: tuple[str, ...]
-    """The participant's earlier turns, oldest first."""
+    """Earlier turns of the participant, oldest first."""
     bot_texts: tuple[str, ...]
     texts: tuple[str, ...]
     """All turns of both speakers."""
@@ -294,7 +294,10 @@ def _candidates(script: ElizaScript, dialogue: _Dialogue, rng: random.Random) ->
 
 
 def _memories(script: ElizaScript, dialogue: _Dialogue, unused: Any) -> Iterable[list[str | None]]:
-    """Yield replies that return to earlier turns, the latest first; the turn just answered is left out."""
+    """Yield replies that refer back to earlier turns, latest first.
+
+    The turn just answered is skipped.
+    """
     for text in reversed(dialogue.before[:-1]):
         for match in script.matches(text, after_question=False):
             if match.rule.later:

@@ -1,4 +1,4 @@
-"""A bot behind an OpenAI-compatible chat-completions endpoint: OpenAI's, vLLM's, Ollama's, llama.cpp's.
+"""Bot on an OpenAI-compatible chat-completions endpoint: OpenAI, vLLM, Ollama, llama.cpp.
 
 Replies stream over asynchronous HTTP. A request that fails before its first piece is retried a few times. After that
 a failure is an error, because a new reply could contradict what the participant has already read.
@@ -54,17 +54,17 @@ from chatbots.validation import ValuesError
 from chatbots.yaml_registry import ConfiguredBot, register_bot_kind
 
 _FIRST_WAIT_S = 0.5
-"""Before the second try, where the endpoint asks for no wait; doubled before each further one."""
+"""Default wait before the second attempt, in seconds; doubled before each further one."""
 
 _BYTES_PER_TOKEN = 4
-"""Of English in the usual vocabularies; only where the endpoint does not count."""
+"""Average for English with common vocabularies; used only if the endpoint reports no token counts."""
 _TOKENS_PER_MESSAGE = 16
-"""Room for a chat template's marks around a message, in the bound of what a call can cost."""
+"""Allowance for a chat template's markup per message, in the maximum cost of a call."""
 _TOKENS_PER_IMAGE = 6_000
-"""Of 2048 by 2048 pixels, the largest that are sent, at a token for each 28 by 28: more than known models take."""
+"""Maximum tokens of an image, 2048 × 2048 pixels at most; one token per 28 × 28 exceeds all known models."""
 _MAX_TOKENS_FIELDS = ("max_tokens", "max_completion_tokens")
 _OPTIONAL_FIELDS = {"temperature", "max_tokens", "top_p", "seed", "stream", "stream_options"}
-"""Fields that a request goes without where the model rejects them. Not `stop`: replies would run on past their end."""
+"""Fields omitted if the model rejects them. Not `stop`: replies would run past their end."""
 _COSTS_KEPT = 10_000
 
 
@@ -94,15 +94,15 @@ class EndpointBot(ConfiguredBot):
     version = "4"
 
     key_source: Callable[[str], str] | None = None
-    """Returns the key for `base_url`, in place of the environment; raises `BotError`."""
+    """Returns the key for `base_url` instead of the environment; may raise `BotError`."""
     public_only = False
-    """True: no connection is made to this machine or to a private network."""
+    """If True, connections to this machine and private networks are refused."""
 
     def __init__(self, *, name: str, title: str = "", **options: Any) -> None:
         super().__init__(name=name, title=title, **options)
         if self.options.fallback_bot == name:
             raise ValuesError(f"fallback_bot is {quote(name)}, the bot itself; it must be another bot's id")
-        # Attributes that the host, the meter and the address read from any bot.
+        # Attributes that host, meter and address read from every bot.
         self.capacity = self.concurrency = self.options.concurrency
         self.max_cost = self.options.max_cost
         self.takes_images = self.options.takes_images
@@ -110,7 +110,7 @@ class EndpointBot(ConfiguredBot):
         self._costs: dict[Conversation, ReplyCost] = {}
         self._extras = ExtraFields()
         self._refuse_system: set[str] = set()
-        self._rejected: dict[str, set[str]] = {}  # by address: fields that its model does not take
+        self._rejected: dict[str, set[str]] = {}  # by address: fields that its model rejects
         self._routes: tuple[_Route, ...] = ()
         self._lock = threading.Lock()
 
@@ -121,18 +121,18 @@ class EndpointBot(ConfiguredBot):
 
     @property
     def params(self) -> dict[str, Any]:
-        # Without the cap: raising it during a study must not change the bot's identity. `takes_images` is omitted if
-        # false, so that bots older than this option keep theirs.
+        # Omit the cost limit, because raising it during a study must not change the bot's identity. Omit `takes_images`
+        # if false, so that bots older than this option keep their identity.
         left_out = {"max_cost"} if self.takes_images else {"max_cost", "takes_images"}
         return {name: value for name, value in self.options if name not in left_out}
 
     @property
     def least_bound(self) -> ReplyCost:
-        """Return the maximum cost of the cheapest reply, the one to an empty conversation."""
+        """Return the maximum cost of the cheapest reply, to an empty conversation."""
         return self._bound(self._messages(Conversation(""), system_in_user=False))
 
     def cost_take(self, context: Conversation) -> ReplyCost | None:
-        """Remove and return the cost of the reply to this context, failed attempts included.
+        """Remove and return the cost of this context's reply, including failed attempts.
 
         None if the cost is unknown.
         """
@@ -200,7 +200,7 @@ class EndpointBot(ConfiguredBot):
         self._routes = ()
 
     async def stream(self, context: Conversation) -> AsyncIterator[str]:
-        """Yield the reply in the pieces that the endpoint sends, without reasoning tokens.
+        """Yield the reply as it arrives, without reasoning tokens.
 
         Raises:
             BotError: there is no reply, or it breaks off; the message never contains the key.
@@ -235,7 +235,7 @@ class EndpointBot(ConfiguredBot):
     async def _ask(
         self, route: _Route, context: Conversation, spent: list[ReplyCost], *, is_last: bool
     ) -> AsyncGenerator[str, None]:
-        """Yield the reply of one route, with the retries that the options allow."""
+        """Yield the reply of one route, retrying as the options allow."""
         url = route.address.url
         system = bool(conditioned_prompt(self.options.system_prompt, context)) and url not in self._refuse_system
         n_asked = n_failed = 0
@@ -268,14 +268,14 @@ class EndpointBot(ConfiguredBot):
                 if n_failed >= route.tries or not passes:
                     tries = "once" if n_asked == 1 else f"{n_asked} times"
                     reason = str(error) or type(error).__name__
-                    raise BotError(f"{url} was asked {tries} and gave no reply: {reason}") from None
+                    raise BotError(f"{url} gave no reply in {tries}: {reason}") from None
                 if not isinstance(error, CallFailed) or error.retry_after_s is None:
                     await wait(_FIRST_WAIT_S * 2 ** (n_failed - 1), f"{url} gave no reply: {error}")
             else:
                 return
 
     def _leave_out(self, url: str, rejected: Sequence[str]) -> bool:
-        """Omit the first rejected field from now on; False if all are omitted already.
+        """Omit the first rejected field from now on; False if there is none.
 
         The reply's length limit is not omitted but sent under its other name: without it the cost has no bound.
         """
@@ -355,7 +355,7 @@ class EndpointBot(ConfiguredBot):
                     has_said = True
                     yield piece
                 if not has_said and trace.image is None:
-                    thoughts_note = " beside its thoughts" if reply.has_thought else ""
+                    thoughts_note = " apart from reasoning" if reply.has_thought else ""
                     wants = "; Confab runs no tools, so the endpoint must run them" if finish == "tool_calls" else ""
                     raise CallFailed(f"the model sent no text{thoughts_note} (finish reason {quote(finish)}){wants}")
                 route.address.answered(route.model)
@@ -373,7 +373,7 @@ class EndpointBot(ConfiguredBot):
             finally:
                 cost = cost or self._estimate(messages, n_bytes)
                 spent.append(cost)
-                # Shielded: a caller that stops waiting must not leave the reply's bound reserved.
+                # Shielded, so that the reservation is released even if the caller is cancelled.
                 await asyncio.shield(meter.settle(receipt, cost))
 
     def _body(self, route: _Route, messages: list[dict[str, str]], context: Conversation) -> dict[str, Any]:
@@ -404,7 +404,7 @@ class EndpointBot(ConfiguredBot):
         }
 
     def _messages(self, context: Conversation, *, system_in_user: bool) -> list[dict[str, str]]:
-        """Return the last turns as chat messages, the user's and the assistant's in turn."""
+        """Return the last turns as chat messages with alternating roles."""
         return chat_messages(
             turns_joined(images_marked(context), window=self.options.window, thought_marks=self.options.thought_marks),
             system_prompt=conditioned_prompt(self.options.system_prompt, context),
@@ -428,7 +428,7 @@ class EndpointBot(ConfiguredBot):
         return self._priced(most_in, self.options.max_new_tokens, is_estimated=True)
 
     def _estimate(self, messages: list[dict[str, str]], n_bytes: int) -> ReplyCost:
-        """Estimate from text lengths the cost of a call with a reply of `n_bytes` bytes."""
+        """Estimate the cost of a call with a reply of `n_bytes` bytes."""
         prompt = sum(_about(len(message["content"].encode())) for message in messages)
         return self._priced(prompt + _image_tokens(messages), _about(n_bytes), is_estimated=True)
 
@@ -442,7 +442,7 @@ class EndpointBot(ConfiguredBot):
             self._costs[context] = replace(
                 total, answered_by=answered_by, rejected_params=tuple(sorted(rejected or ()))
             )
-            # The cost of a reply that is never stored is never fetched, so the oldest entries are dropped.
+            # Costs of replies that are never stored are never fetched, so drop the oldest entries.
             while len(self._costs) > _COSTS_KEPT:
                 del self._costs[next(iter(self._costs))]
 
@@ -451,7 +451,7 @@ class EndpointBot(ConfiguredBot):
 
 
 def _key_in(variable: str) -> str | None:
-    """Return the key in an environment variable, or None without a variable name."""
+    """Return the key from an environment variable; None if none is configured."""
     return os.environ[variable].strip() if variable else None
 
 

@@ -1,4 +1,4 @@
-"""A bot that runs a local GGUF file with llama.cpp (`chatbots/generation/llama_server.py`).
+"""Bot that runs a local GGUF file with llama.cpp (`chatbots/generation/llama_server.py`).
 
 Defines the kind `gguf` of `bots.yaml` and the bot `smollm2`, SmolLM2-135M-Instruct (Allal et al. 2025, Apache-2.0).
 requirements-demo.txt installs its file and the runtime; without them both report that they are unavailable.
@@ -37,11 +37,11 @@ from chatbots.validation import NumberAsWritten
 from chatbots.yaml_registry import ConfiguredBot, register_bot_kind
 
 _SEEDS = 2**32 - 1
-"""llama.cpp's seeds are smaller than this, which stands for a random one."""
+"""Exclusive upper bound of llama.cpp's seeds; the value itself means a random seed."""
 _TRIES = 4
-"""A model may end its reply before its first word; another seed is tried so many times in all."""
+"""Maximum number of attempts, with different seeds, if a model ends its reply before the first word."""
 _WORKING_BYTES = 100_000_000
-"""What llama.cpp takes beside weights, slots and cache: about so much for small models."""
+"""Approximate memory of llama.cpp for small models, without weights, slots and cache."""
 
 
 class GgufOptions(ReasoningOptions):
@@ -62,10 +62,12 @@ class GgufOptions(ReasoningOptions):
     window: int = Field(
         0,
         ge=0,
-        description="maximum number of turns given to the model; 0 for all that fit. A moving window makes the "
-        "model read everything again.",
+        description=(
+            "maximum number of turns given to the model; 0 for all that fit. A moving window makes the model read the "
+            "whole prompt again."
+        ),
     )
-    max_new_tokens: int = Field(60, ge=1, description="a reply's longest.")
+    max_new_tokens: int = Field(60, ge=1, description="maximum length of a reply.")
     max_context_tokens: int = Field(
         1024, ge=64, description="maximum number of tokens given to the model; the oldest turns are dropped first."
     )
@@ -79,7 +81,7 @@ class GgufOptions(ReasoningOptions):
 
 @register_bot_kind("gguf")
 class GgufBot(ConfiguredBot):
-    """A language model from a local GGUF file, computed by llama.cpp."""
+    """A language model from a local GGUF file, run by llama.cpp."""
 
     options_type = GgufOptions
     options: GgufOptions
@@ -176,7 +178,7 @@ class GgufBot(ConfiguredBot):
         return None
 
     def load(self, device: str) -> None:
-        """Load the file; the packaged one must have the digest that Confab expects.
+        """Load the file, checking the digest of the packaged model.
 
         Raises:
             BotError: the file is missing, has another digest or cannot be loaded.
@@ -204,7 +206,7 @@ class GgufBot(ConfiguredBot):
                 opening=chat_messages(
                     [], system_prompt=conditioned_prompt(self.options.system_prompt, Conversation(""))
                 ),
-                n_threads=max(1, _n_processors() // 2),  # the rest is for other processes
+                n_threads=max(1, _n_processors() // 2),  # leave the rest to other processes
             )
         except PromptTooLong as error:
             raise BotError(
@@ -294,7 +296,10 @@ class GgufBot(ConfiguredBot):
                 thread.exception()  # raised above if a caller still waits for the reply
 
     def _settings(self, seed: int) -> dict[str, Any]:
-        """Return every llama.cpp setting that affects a token, so that no default of its own applies."""
+        """Return every llama.cpp setting that affects a token.
+
+        Set explicitly, so that llama.cpp's defaults never apply.
+        """
         return {
             "seed": seed % _SEEDS,
             "max_tokens": self.options.max_new_tokens,
@@ -320,7 +325,10 @@ def _n_processors() -> int:
 
 
 def _shortened(turns: list[tuple[str, str]], n_tokens: int, max_tokens: int) -> list[tuple[str, str]]:
-    """Drop the oldest turns, half of them if the prompt is far too long; cut the start of a single turn."""
+    """Drop the oldest turns, or truncate the start of a single turn.
+
+    Half of the turns are dropped if the prompt is far too long.
+    """
     if len(turns) > 1:
         return turns[max(1, len(turns) // 2 if n_tokens > 2 * max_tokens else 1) :]
     if not turns:

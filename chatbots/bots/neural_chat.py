@@ -1,4 +1,4 @@
-"""An adapter for bots written for the 2019 Neural Chat server.
+"""Adapter for bots written for the 2019 Neural Chat server.
 
 There a bot was a class with `handle_messages(messages: list[str]) -> str`, called with the latest messages, oldest
 first, the last one from the participant. Such a class works here unchanged:
@@ -47,7 +47,7 @@ class NeuralChatOptions(InputModel):
 
 @register_bot_kind("neural_chat")
 class NeuralChatBot(ConfiguredBot):
-    """Calls `handle_messages` of a class from outside."""
+    """Bot that calls `handle_messages` of a third-party class."""
 
     options_type = NeuralChatOptions
     options: NeuralChatOptions

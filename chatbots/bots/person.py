@@ -1,4 +1,4 @@
-"""Human partners in place of a bot: another participant, or staff (Wizard of Oz).
+"""Human partners instead of a bot: another participant or staff (Wizard of Oz).
 
 This module writes no replies. The chat server takes them from the person (`webapp/conversations/services/partners.py`);
 any other request for a reply raises an error. Source of the console method: Kelley (1984), "An Iterative
@@ -26,7 +26,7 @@ class PersonOptions(InputModel):
     """Options of a human partner in `bots.yaml`."""
 
     by: Literal["participant", "staff"] = Field(
-        "participant", description="who writes: another participant, or staff at the study's console"
+        "participant", description="human partner: another participant, or staff at the study's console"
     )
     canned: Annotated[Many[CannedReply], Field(max_length=50)] = Field(
         (), description="replies that staff send with one click"

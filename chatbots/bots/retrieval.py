@@ -1,4 +1,4 @@
-"""A retrieval bot, which replies as a speaker did in the most similar corpus situation.
+"""Retrieval bot that replies like a speaker in the most similar corpus situation.
 
 Every pair of neighbouring utterances of the corpus is a situation (up to three utterances) and its
 reply. Situations are ranked by cosine similarity of sentence vectors (Reimers and Gurevych 2019). The last utterance
@@ -40,7 +40,7 @@ log = logging.getLogger(__name__)
 
 N_NEAR = 3
 WEAK = {"sentence_encoder": 0.38, "tfidf": 0.2}
-"""Below this nothing in the corpus fits."""
+"""Minimum similarity of a corpus reply that fits."""
 
 HEARD = {
     "negative": ("I'm sorry to hear that.", "That can't be easy.", "Oh dear.", "That sounds hard."),
@@ -54,7 +54,7 @@ HEARD = {
     "short": ("All right.", "Fair enough.", "Okay then.", "Right."),
     "neutral": ("I hadn't thought of that.", "That's new to me.", "Is that so?", "I see what you mean."),
 }
-"""What the bot says about an utterance that nothing in the corpus fits."""
+"""Remarks on an utterance without a fitting corpus reply."""
 ASK_ON = (
     "What happened, exactly?",
     "How are you coping with it?",
@@ -83,7 +83,7 @@ class RetrievalOptions(InputModel):
 @register_bot
 @register_bot_kind("retrieval")
 class RetrievalBot(ConfiguredBot):
-    """The best-fitting reply of a dialogue corpus."""
+    """Bot that picks the best-fitting reply of a dialogue corpus."""
 
     options_type = RetrievalOptions
     options: RetrievalOptions
@@ -97,7 +97,7 @@ class RetrievalBot(ConfiguredBot):
         self._loaded: _Loaded | None = None
         self._read: Corpus | None = None
         self._lock = threading.RLock()
-        # A separate lock: lists and identities read the corpus while another thread may be loading for seconds.
+        # A separate lock, because lists and identities need the corpus while another thread may be loading for seconds.
         self._read_lock = threading.Lock()
         self._device = "cpu"
         if not title:
@@ -254,7 +254,7 @@ def _change_of_subject(last: str, texts: Sequence[str], opener: str, rng: random
 
 
 def _fresh(phrases: Sequence[str], context_text: str, rng: random.Random) -> str:
-    """Draw one of the phrases, if possible one that is new to the conversation."""
+    """Draw one of the phrases, preferring phrases new to the conversation."""
     return rng.choice([phrase for phrase in phrases if phrase not in context_text] or list(phrases))
 
 
@@ -264,6 +264,6 @@ def _sentence(text: str) -> str:
 
 
 def _unsaid(numbers: np.ndarray, used_numbers: list[int]) -> np.ndarray:
-    """Return the numbers of unused texts, or all numbers if every text has been used."""
+    """Return the numbers of unused texts; all numbers if none is unused."""
     unused_numbers = numbers[~np.isin(numbers, used_numbers)]
     return unused_numbers if len(unused_numbers) else numbers

@@ -1,4 +1,4 @@
-"""A bot that runs a transformers model from a local folder or hub id.
+"""Bot that runs a transformers model from a local folder or hub id.
 
 The model is decoder-only or encoder-decoder. Bots of this kind are configured, one per entry of `bots.yaml`
 (`chatbots/yaml_registry.py`). Many conversations share the model, one token per step
@@ -87,7 +87,9 @@ class TransformersBot(ConfiguredBot):
         return missing_reason(self.options.model, self.options.revision, allow_download=self.options.allow_download)
 
     def load(self, device: str) -> None:
-        """Load weights and tokenizer; downloads a hub id only if `allow_download` is set.
+        """Load weights and tokenizer.
+
+        A hub id is downloaded only if `allow_download` is set.
 
         Raises:
             BotError: the model is missing or cannot be loaded.
@@ -100,7 +102,7 @@ class TransformersBot(ConfiguredBot):
                 self._loaded = load_model(self, device)
             except BotError:
                 raise
-            except Exception as exc:  # transformers raises many kinds
+            except Exception as exc:  # transformers raises many types
                 if "trust_remote_code" in str(exc):
                     raise BotError(f"{self.options.model} {NEEDS_CODE}") from None
                 raise BotError(f"{self.options.model} cannot be loaded: {exc}") from exc
@@ -111,7 +113,7 @@ class TransformersBot(ConfiguredBot):
         return self._loaded is not None and self._loaded.ahead.has_work
 
     def work_idle(self) -> None:
-        """Prefill the known part of one conversation's next prompt while no caller waits."""
+        """Prefill the known part of one conversation's next prompt."""
         if self._loaded is not None:
             self._loaded.ahead.read()
 

@@ -24,7 +24,7 @@ from chatbots.identity import canonical_json
 from chatbots.text import quote
 
 EVERYDAY = Path(__file__).parent / "everyday"
-"""The folder of the everyday corpus: one `.jsonl` file per topic."""
+"""Folder of the everyday corpus, with one `.jsonl` file per topic."""
 
 
 class CorpusError(ValueError):
@@ -104,7 +104,7 @@ class Corpus:
 
     @property
     def n_exchanges(self) -> int:
-        """Number of pairs of an utterance and its reply, each utterance used once."""
+        """Number of utterance-reply pairs, with each utterance used once."""
         return sum(len(dialogue.turns) // 2 for dialogue in self.dialogues)
 
 
@@ -134,7 +134,7 @@ def corpus_read(path: Path = EVERYDAY) -> Corpus:
 
 
 def lines_read(file: Path, encoding: str = "utf-8") -> Iterator[tuple[str, str]]:
-    """Read the lines of a text file, plain or `.gz`, that are not blank.
+    """Read the non-blank lines of a text file, plain or `.gz`.
 
     Yields:
         The location of each line ("name, line 3"), for messages, and the line without its ending.
@@ -144,7 +144,7 @@ def lines_read(file: Path, encoding: str = "utf-8") -> Iterator[tuple[str, str]]
     """
     opener = gzip.open if file.name.endswith(".gz") else open
     try:
-        # Only a line feed ends a line: some corpora have other line separators inside their texts.
+        # Only a line feed ends a line, because some corpora have other line separators in their texts.
         with opener(file, "rt", encoding=encoding, newline="\n") as lines:
             for number, line in enumerate(lines, start=1):
                 if line.strip():
@@ -195,13 +195,13 @@ def _speakers(names: object, n_turns: int, location: str) -> tuple[int, ...] | N
 
 
 def speakers_numbered(names: Sequence[str]) -> tuple[int, ...]:
-    """Return a number for each speaker: 0 for the first to appear, 1 for the second, and so on."""
+    """Return each speaker's number, from 0 in order of appearance."""
     number = {name: i for i, name in enumerate(dict.fromkeys(names))}
     return tuple(number[name] for name in names)
 
 
 _PUBLISHED = {"train": "train", "val": "validation", "dev": "validation", "test": "test"}
-"""What the names of published parts begin with ("valid", "valid_freq", "test_rare")."""
+"""Prefixes of the names of published parts ("valid", "valid_freq", "test_rare")."""
 
 
 @dataclass(frozen=True)
@@ -221,7 +221,7 @@ def dialogues_split(
     Args:
         validation, test: shares of the dialogues that are shuffled, by default those of Ghandeharioun et al.
             (2019), 80/10/10 with seed 0. With three or more dialogues no part is empty.
-            published: keep dialogues in the part that their corpus names, and shuffle only the others.
+        published: keep dialogues in the part that their corpus names, and shuffle only the others.
 
     Raises:
         CorpusError: a share is out of range; with `published`, a part has an unknown name, or none is named.

@@ -1,7 +1,7 @@
-"""Ranking of a corpus's situations by similarity to a conversation, for bots and simulated participants.
+"""Ranking of corpus situations by similarity to a conversation.
 
-Similarity is the cosine of sentence vectors, or of TF-IDF vectors if there is no sentence encoder. The last utterance
-has the largest weight, the two before it smaller ones.
+For retrieval bots and simulated participants. Similarity is the cosine of sentence vectors, or of TF-IDF vectors if
+there is no sentence encoder. The last utterance has the largest weight, the two before it smaller ones.
 """
 
 from __future__ import annotations
@@ -18,29 +18,29 @@ from chatbots.encoders.emotion import vader_scores
 CONTEXT_WEIGHTS = (0.65, 0.15, 0.08)
 """Weights of the last utterance and of the two before it."""
 SHORT_WEIGHTS = (0.4, 0.34, 0.14)
-"""The same where the last utterance has one or two words: "yes" means what was asked before."""
+"""Weights if the last utterance has one or two words: the meaning of "yes" depends on the question."""
 REPLY_WEIGHT = 0.12
-"""Weight of the similarity between the last utterance and the reply itself: keeps to the subject."""
+"""Weight of the similarity between the last utterance and the reply; keeps the bot on topic."""
 MISSING = 0.1
-"""Similarity given where the corpus's dialogue was younger than the conversation; that of two
-unrelated utterances, so that a dialogue's start is neither sought nor shunned."""
+"""Similarity for utterances that the corpus dialogue lacks because it has just begun. It is that of unrelated
+utterances, so that starts of dialogues are neither preferred nor avoided."""
 SECOND_SPEAKER = 0.02
-"""Added to replies of the speaker who did not open the dialogue: who opens, tells; who answers, asks."""
+"""Bonus for replies of a dialogue's second speaker: openers tell, responders ask."""
 OTHER_MOOD = 0.05
-"""Taken off where one utterance asks and the other does not."""
+"""Penalty if only one of the two utterances is a question."""
 OTHER_SENTIMENT = 0.06
-"""Taken off per unit by which the sentiment (VADER, -1 to 1) of the utterance replied to differs: no
-congratulations on bad news."""
+"""Penalty per unit of difference in sentiment (VADER, -1 to 1) of the utterances replied to, to avoid congratulations
+on bad news."""
 GREETING = 0.15
-"""Added to replies to a greeting where the conversation begins with one; taken off once it is under way."""
+"""Bonus for replies to a greeting at the start of a conversation; later a penalty."""
 NEAR = 0.025
-"""Replies that are at most this much worse than the best are as good, and one of them is drawn."""
+"""Replies within this distance of the best score are considered equal; one of them is drawn."""
 RANKING_PARAMS: dict[str, Any] = {
     "weights": [*CONTEXT_WEIGHTS, *SHORT_WEIGHTS, REPLY_WEIGHT],
     "corrections": [SECOND_SPEAKER, OTHER_MOOD, OTHER_SENTIMENT, GREETING, MISSING],
     "near": NEAR,
 }
-"""All of these, for identities."""
+"""All constants above, for identities."""
 
 
 class EncoderSpace:
@@ -56,7 +56,7 @@ class EncoderSpace:
         self._corpus = corpus
 
     def similarity(self, texts: Sequence[str]) -> np.ndarray:
-        """Return the cosines of N texts with the U corpus texts: (N, U)."""
+        """Return cosines of N texts with the U corpus texts, (N, U)."""
         return self._encode(texts) @ self._corpus.T
 
 
@@ -70,12 +70,12 @@ class LexicalSpace:
         self._corpus = self._vectoriser.fit_transform(texts)
 
     def similarity(self, texts: Sequence[str]) -> np.ndarray:
-        """Return the cosines of N texts with the U corpus texts: (N, U)."""
+        """Return cosines of N texts with the U corpus texts, (N, U)."""
         return (self._vectoriser.transform(texts) @ self._corpus.T).toarray()
 
 
 def score_candidates(index: Situations, last: str, similar: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
-    """Score every candidate by the recent utterances, (C,), and by the last one alone, (C,).
+    """Score candidates by the recent utterances and by the last one, each (C,).
 
     Scores are weighted means of similarities. They are rounded, because the last bits of a matrix product depend on
     the batch.
@@ -106,7 +106,7 @@ def score_candidates(index: Situations, last: str, similar: list[np.ndarray]) ->
 
 
 def utterances(context: Conversation) -> list[str]:
-    """Return the turns' texts without blank ones, joining consecutive turns of a speaker."""
+    """Return the non-blank texts, joining consecutive turns of a speaker."""
     out: list[str] = []
     speaker = None
     for turn in context.turns:

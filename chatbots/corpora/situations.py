@@ -19,7 +19,7 @@ _GREETING = re.compile(
 
 @dataclass(frozen=True)
 class Situations:
-    """The corpus as arrays: distinct texts, and candidates that point at them.
+    """Corpus as arrays: distinct texts, and candidates that refer to them.
 
     Attributes:
         texts: the U distinct utterances.
@@ -98,5 +98,5 @@ def greets_alone(text: str) -> bool:
 
 
 def repetition_key(text: str) -> str:
-    """Return the lower-case words of a text, or its symbols if it has no words."""
+    """Return a text's lower-case words, or its symbols if it has none."""
     return re.sub(r"[\W_]+", " ", text).strip().lower() or text.strip()

@@ -32,27 +32,27 @@ from chatbots.text import nearest_names, quote
 from chatbots.type_descriptions import TypeDescription
 
 PAD = 0
-"""Fills rows up; its embedding is fixed at zero."""
+"""Padding; its embedding is fixed at zero."""
 UNK = 1
-"""Any word outside the vocabulary."""
+"""Stands for words outside the vocabulary."""
 SOS = 2
 """The decoder's first input; never part of an input utterance."""
 EOS = 3
-"""Ends every utterance, and counts in its length."""
+"""Ends every utterance and counts towards its length."""
 
 SPECIAL_TOKENS = ("<pad>", "<unk>", "<sos>", "<eos>")
-"""Their texts, in the order of their ids."""
+"""Texts of the special tokens, in the order of their ids."""
 
 VocabularySize = Annotated[
     int,
     Field(ge=len(SPECIAL_TOKENS) + 1),
     TypeDescription("a whole number of at least 5: the 4 special tokens and a word"),
 ]
-"""Words of a vocabulary, special ones included."""
+"""Size of a vocabulary, including special tokens."""
 
 
 UNKNOWN_SHOWN = "<unknown>"
-"""How a reply shows `<unk>` (released code)."""
+"""Text shown for `<unk>` in a reply (as in the released code)."""
 
 _CLITIC = r"(?:n't|'(?:s|ve|re|d|ll|m))(?!\w)"
 _CLITICS = frozenset(("n't", "'s", "'ve", "'re", "'d", "'ll", "'m"))
@@ -78,8 +78,8 @@ class Tokeniser:
 
 _PAPER_BLANKED = re.compile(r"[^A-Za-z0-9,!?'`.]")
 _PAPER_SET_OFF = re.compile(r"(n't|'s|'ve|'re|'d|'ll)")
-# Then the rules of spaCy's English tokeniser for such text: sentence-final periods, quotes, "'m" and a few
-# contractions are split off; periods inside a word or number and some abbreviations stay.
+# Then apply the rules of spaCy's English tokeniser to such text: split off sentence-final periods, quotes, "'m" and a
+# few contractions; keep periods inside words and numbers and in some abbreviations.
 _PAPER_WORD = re.compile(
     rf"""\.{{2,}}
     | {_CLITIC}
@@ -101,7 +101,7 @@ def _paper_detokenise(tokens: Sequence[str]) -> str:
     for token in _displayed_words(tokens):
         if not words:
             words.append(token)
-        elif token in ("t", "s"):  # what was "'t" and "'s"
+        elif token in ("t", "s"):  # originally "'t" and "'s"
             words[-1] += f"'{token}"
         elif token in _CLITICS or token in ("na", "ta") or token[0] in ",.?!":
             words[-1] += token
@@ -112,11 +112,11 @@ def _paper_detokenise(tokens: Sequence[str]) -> str:
 
 # --- words-1 ----------------------------------------------------------------------------------------------
 
-# Removed: marks of writing direction, soft hyphens, byte-order marks, and variation selectors, which would
-# split an emoji into two words.
+# Remove direction marks, soft hyphens, byte-order marks, and variation selectors, which would split an emoji into two
+# words.
 _INVISIBLE = regex.compile(r"[\u00ad\u061c\u200b\u200e\u200f\u202a-\u202e\u2066-\u2069\ufeff\ufe0e\ufe0f]")
 _APOSTROPHES = str.maketrans(dict.fromkeys("’‘ʼ`´", "'"))
-# Scripts written without spaces: each character, with its combining marks, is a word.
+# In scripts without spaces, each character with its combining marks is a word.
 _UNSPACED = r"\p{Han}\p{Hiragana}\p{Katakana}\u30fc\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}"
 _PICTURE = r"\p{Extended_Pictographic}\p{Emoji_Modifier}?"
 _ENDS_SENTENCE = frozenset(".!?؟。।")
@@ -124,7 +124,11 @@ _JOINS_LEFT = frozenset((*",.!?;:%؟،؛。、।", "...", *_CLITICS))
 
 
 def _word_pattern(letter: str, digit: str, run: str, sign: str) -> str:
-    """Return the pattern of a word, given those of a letter, digit, run of both, and single sign."""
+    """Build the pattern of a word from those of its parts.
+
+    Args:
+        letter, digit, run, sign: patterns of a letter, a digit, a run of both, and a single sign.
+    """
     return rf"""
       (?<!\w)[:;][\-']?[()dp](?!\w) | <3(?!\w)          # an emoticon
     | \.\.\.
@@ -139,7 +143,7 @@ def _word_pattern(letter: str, digit: str, run: str, sign: str) -> str:
 _NEGATION = regex.compile(r"(?<=\w)n't(?!\w)")
 _ELLIPSIS = regex.compile(r"\.{2,}")
 _ASCII_WORD = re.compile(_word_pattern("[a-z]", "[0-9]", "[a-z0-9]+", "[,.!?;:%&$]"), re.VERBOSE | re.ASCII)
-"""The same as `_WORD` on ASCII text, in half the time."""
+"""Equivalent to `_WORD` on ASCII text, in half the time."""
 _LETTER = rf"[[\p{{L}}\p{{N}}]--[{_UNSPACED}]]"
 _WORD = regex.compile(
     rf"""(?V1)
@@ -147,7 +151,7 @@ _WORD = regex.compile(
     | {_PICTURE}(?:\u200d{_PICTURE})*[\U000e0020-\U000e007f]*
     | [{_UNSPACED}]\p{{M}}*
     | """
-    # The joiners are those of Persian and Indic scripts.
+    # The joiners occur in Persian and Indic scripts.
     + _word_pattern(r"\p{L}", r"\p{N}", rf"{_LETTER}(?:{_LETTER}|[\p{{M}}\u200c\u200d])*", r"[,.!?;:%&؟،؛。、।\p{Sc}]"),
     regex.VERBOSE,
 )
@@ -168,7 +172,7 @@ def tokenise(text: str) -> list[str]:
 
 
 def detokenise(tokens: Sequence[str]) -> str:
-    """Join words of `words-1` into readable text, with punctuation, clitics and English capitals."""
+    """Join words of `words-1` into text with English punctuation and capitals."""
     text, previous = "", ""
     for word in _displayed_words(tokens):
         if _is_range(previous, word):
@@ -189,18 +193,16 @@ def _joined(first: str, second: str) -> bool:
 
 
 def _is_range(first: str, second: str) -> bool:
-    """Return True if two adjacent numbers came from one hyphenated expression, as "222-0".
+    """Return True if two numbers came from one hyphenated expression, as "222-0".
 
-    The tokeniser drops the hyphen.
-
-    A number is one word with its points and commas, so something stood between two of them. In the corpora that
-    the demo models read this is a hyphen in nine of ten cases, and a blank before "000" in most others.
+    The tokeniser drops the hyphen. A number includes its points and commas, so something must have separated the two.
+    In the corpora of the demo models it is a hyphen in nine of ten cases, and in most others a space before "000".
     """
     return first.isdecimal() and second.isdecimal() and second != "000"
 
 
 def _displayed_words(tokens: Sequence[str]) -> Iterable[str]:
-    """Yield the words to show: no special tokens, and a placeholder for the unknown word."""
+    """Yield the words to display: no special tokens, placeholders for `<unk>`."""
     for token in tokens:
         if token == SPECIAL_TOKENS[UNK]:
             yield UNKNOWN_SHOWN
@@ -240,10 +242,10 @@ class VocabularyError(ValueError):
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """Words by id; the first four are special tokens, and there are no others.
+    """Words by id, of which the first four are special tokens.
 
     Attributes:
-        words: all words, special tokens first, without duplicates, empty words or blanks inside a word.
+        words: all words, special tokens first; no duplicates, empty words or spaces inside words.
     """
 
     words: tuple[str, ...]
@@ -255,7 +257,7 @@ class Vocabulary:
     def build(
         cls, token_lists: Iterable[Sequence[str]], max_size: int = MAX_SIZE, min_count: int = MIN_COUNT
     ) -> Vocabulary:
-        """Build a vocabulary by descending frequency; equally frequent words are in alphabetical order.
+        """Build a vocabulary by descending frequency; ties are in alphabetical order.
 
         Args:
             token_lists: the words of every training utterance, not truncated.
@@ -300,7 +302,7 @@ class Vocabulary:
         return cls(words)
 
     def write(self, path: Path) -> None:
-        """Write one word per line in UTF-8, in the order of the ids."""
+        """Write one word per line in UTF-8, in id order."""
         path.write_bytes(self._text.encode())
 
     def __len__(self) -> int:

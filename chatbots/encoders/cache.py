@@ -32,11 +32,11 @@ from chatbots.compressed_files import DAMAGE_ERRORS
 from chatbots.identity import Identity, canonical_json
 
 if TYPE_CHECKING:
-    import numpy as np  # imported where arrays are read: every command sets the folder, few read arrays
+    import numpy as np  # imported only where arrays are read: every command sets the folder, but few read arrays
 
 log = logging.getLogger(__name__)
 
-# Longer than any computation here takes, so that a hanging process does not block others forever.
+# Longer than any computation takes; without a limit a hanging process would block others forever.
 LOCK_WAIT_S = 300.0
 
 _folder: Path | None = None
@@ -49,12 +49,12 @@ def cache_folder_set(path: Path | str | None) -> None:
 
 
 def cache_folder() -> Path:
-    """Return the folder that was set, or `~/.cache/confab` if none was."""
+    """Return the cache folder, by default `~/.cache/confab`."""
     return _folder if _folder is not None else Path.home() / ".cache" / "confab"
 
 
 def arrays_cached(identity: Identity, make: Callable[[], Mapping[str, np.ndarray]]) -> dict[str, np.ndarray]:
-    """Return the arrays of `make`, from the cache if a process has stored them.
+    """Return the arrays of `make`, from the cache if stored there.
 
     If several processes need them at once, one computes them and the others wait. Readers never see a partial
     file.
@@ -69,14 +69,14 @@ def arrays_cached(identity: Identity, make: Callable[[], Mapping[str, np.ndarray
     if stored is not None:
         return stored
     with build_lock(path):
-        stored = _read_arrays(path)  # another process may have made them while this one waited
+        stored = _read_arrays(path)  # another process may have computed them in the meantime
         if stored is not None:
             return stored
         arrays = dict(make())
         try:
             _store_arrays(path, arrays)
         except OSError as error:
-            log.warning("nothing is cached under %s (%s); the next start computes it again", path, error)
+            log.warning("cannot write to the cache folder %s (%s); the next start recomputes the arrays", path, error)
         return arrays
 
 
@@ -89,7 +89,7 @@ def _read_arrays(path: Path) -> dict[str, np.ndarray] | None:
     except FileNotFoundError:
         return None
     except DAMAGE_ERRORS as error:
-        log.warning("the cached file %s is unreadable and is made again: %s", path, error)
+        log.warning("the cached file %s is unreadable and is rebuilt: %s", path, error)
         return None
 
 
@@ -104,7 +104,7 @@ def build_lock(path: Path) -> Iterator[None]:
         path.parent.mkdir(parents=True, exist_ok=True)
         lock.acquire()
     except (OSError, Timeout) as error:
-        log.info("not waiting for others to make %s: %s", path, error)
+        log.info("no longer waiting for another process to create %s: %s", path, error)
     try:
         yield
     finally:
@@ -126,13 +126,13 @@ def _store_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
 
 
 TEXT_STORE_LIMIT_BYTES = 4 * 1024**3
-"""About 2.6 million MiniLM rows."""
+"""Enough for about 2.6 million MiniLM rows."""
 KEPT_FRACTION = 0.9
-"""Share of the limit that is kept when it is exceeded; the least recently read rows are removed."""
+"""Share of the limit to which the store shrinks when full; the least recently read rows are removed."""
 _DATABASE_WAIT_S = 20.0
 _DAY_S = 24 * 60 * 60
 _MOST_AT_ONCE = 500
-"""Texts named in one query; SQLite takes some thousands of values at most."""
+"""Number of texts per query; SQLite accepts only a few thousand values."""
 
 _TABLES = """
 CREATE TABLE IF NOT EXISTS rows (
@@ -163,7 +163,7 @@ class TextStore:
         self.limit_bytes = limit_bytes
 
     def get(self, encoder: str, texts: Sequence[str]) -> dict[str, np.ndarray]:
-        """Return the stored rows of these texts, each (D,) float32, without missing ones.
+        """Return the stored rows of these texts, each (D,) float32; missing ones are omitted.
 
         Args:
             encoder: key of the encoder's identity.
@@ -233,7 +233,7 @@ class TextStore:
         return n_removed
 
     def keep_only(self, texts: Iterable[str]) -> int:
-        """Remove the rows of all other texts for all encoders; returns their number.
+        """Remove the rows of all other texts; returns the number of rows.
 
         Raises:
             OSError, sqlite3.Error: they may still be there.
@@ -248,11 +248,11 @@ class TextStore:
     @contextmanager
     def _opened(self) -> Iterator[sqlite3.Connection]:
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        # Only for this user: SQLite gives its journals the same permissions.
+        # Readable by this user only; SQLite gives its journals the same permissions.
         self.path.touch(mode=0o600)
         with closing(sqlite3.connect(self.path, timeout=_DATABASE_WAIT_S)) as database:
             database.execute("PRAGMA journal_mode = WAL")
-            # Safe when a process is killed; a power cut may cost the newest rows.
+            # Safe if a process is killed; a power failure may lose the newest rows.
             database.execute("PRAGMA synchronous = NORMAL")
             database.execute("PRAGMA secure_delete = ON")
             database.executescript(_TABLES)
@@ -276,7 +276,7 @@ class TextStore:
         A damaged database file is replaced by a new one.
         """
         damaged = isinstance(error, sqlite3.DatabaseError) and not isinstance(error, sqlite3.OperationalError)
-        if not damaged:  # full, read-only, held by another for too long
+        if not damaged:  # disk full, read-only, or locked for too long
             log.warning("%s cannot be used now (%s); texts are encoded again", self.path, error)
             return
         log.warning("%s is damaged (%s) and is rebuilt", self.path, error)
@@ -285,7 +285,7 @@ class TextStore:
 
 
 def _read_rows(database: sqlite3.Connection, encoder: str, digests: list[bytes]) -> dict[bytes, np.ndarray]:
-    """Return the stored rows by digest and set their last-read day to today."""
+    """Return the stored rows by digest and mark them as read today."""
     today = _today()
     rows: dict[bytes, np.ndarray] = {}
     stale: list[bytes] = []

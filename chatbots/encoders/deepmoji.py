@@ -45,11 +45,11 @@ MASK, UNKNOWN, MENTION, URL, NUMBER, BREAK = (
     "CUSTOM_BREAK",
 )
 DEEPMOJI_SPECIAL_TOKENS = (MASK, UNKNOWN, MENTION, URL, NUMBER, BREAK, *(f"CUSTOM_BLANK_{i}" for i in range(6, 10)))
-"""The first ten words of every vocabulary, in order."""
+"""The first ten words of every vocabulary."""
 MAX_WORDS = 30
 
 _BREAKS = ("\\\\n", "\\n", "\n", "\\\\r", "\\r", "\r", "<br>")
-"""What counts as a line break; written-out ones too, as data sets of tweets have them."""
+"""Line breaks, including escaped ones, which occur in tweet data sets."""
 _VARIATION_SELECTORS = dict.fromkeys(range(0xFE00, 0xFE10))
 _PUNCTUATION = str.maketrans(
     {
@@ -68,7 +68,7 @@ _PUNCTUATION = str.maketrans(
         "؛": ";",
     }
 )
-"""Comes after NFKC, which has already made "..." of "…" and ASCII of full-width signs."""
+"""Applied after NFKC, which has already converted "…" to "..." and full-width signs to ASCII."""
 
 _MENTION = r"@[a-zA-Z0-9_]+"
 _URL = (
@@ -78,9 +78,9 @@ _URL = (
 
 
 def _emoticons() -> str:
-    """Return the pattern of an emoticon: eyes, optional nose, mouths.
+    """Return the pattern of an emoticon: eyes, optional nose and mouth.
 
-    Or nine others.
+    Nine other emoticons are listed.
     """
     faces = ["-_-", "x_x", "^_^", "o.o", "o_o", "(:", "):", ");", "(;"]
     eyes = "|".join(map(re.escape, (">:", ":", "=", ";")))
@@ -89,13 +89,13 @@ def _emoticons() -> str:
 
 
 _RUNS = "|".join(f"{re.escape(sign)}+" for sign in "()<!?.,/'\"-_=\\§|´ˇ°[]>{}~$^&*;:%+€`")
-_KINDS = (  # the most specific first
+_KINDS = (  # most specific first
     _URL,
     r"\b[a-zA-Z0-9_.+-]+@[a-zA-Z0-9-]+\.[a-zA-Z0-9-.]+\b",  # e-mail addresses
     r"[a-zA-Z]+[-_][a-zA-Z]+",  # red-haired, CUSTOM_BREAK
     r"#[a-zA-Z0-9_]+",
     _MENTION,
-    r"(?:<+/?3+)+",  # hearts, broken ones too
+    r"(?:<+/?3+)+",  # hearts, including broken ones
     _emoticons(),
     r"[a-zA-Z]+'[a-zA-Z]+",
     r"mr\.|ms\.|mrs\.|dr\.|prof\.",
@@ -103,11 +103,11 @@ _KINDS = (  # the most specific first
     r"[0-9]+",
     r"[a-zA-Z]+",
     _RUNS,
-    # "##name" is "#" and "#name".
+    # "##name" becomes "#" and "#name".
     r"#+(?=#[a-zA-Z0-9_]+)|@+(?=@[a-zA-Z0-9_]+)|#+|@+",
     r".",
 )
-# Case-insensitive, because the port's pattern for titles switches case off for the whole pattern.
+# Case-insensitive, because the port's flag in the pattern for titles applies to the whole pattern.
 _TOKEN = re.compile(rf"\s+|({'|'.join(_KINDS)})", re.IGNORECASE)
 _HAS_MENTION, _HAS_URL = re.compile(_MENTION), re.compile(_URL)
 
@@ -149,7 +149,9 @@ def word_ids(text: str, vocabulary: Mapping[str, int], max_words: int = MAX_WORD
 
 
 def vocabulary_read(path: Path | str) -> dict[str, int]:
-    """Read torchMoji's `vocabulary.json`, plain or gzip: word to id, the ten special words first.
+    """Read torchMoji's `vocabulary.json`, plain or gzip: word to id.
+
+    The ten special words come first.
 
     Raises:
         DeepMojiVocabularyError: the file is not such a vocabulary.
@@ -159,9 +161,9 @@ def vocabulary_read(path: Path | str) -> dict[str, int]:
     try:
         ids_by_word = json.loads(gzip.decompress(data) if path.suffix == ".gz" else data)
     except DAMAGE_ERRORS as error:
-        raise DeepMojiVocabularyError(f"{path} is no JSON vocabulary: {error}") from error
+        raise DeepMojiVocabularyError(f"{path} is not a JSON vocabulary: {error}") from error
     if not isinstance(ids_by_word, dict) or sorted(ids_by_word.values()) != list(range(len(ids_by_word))):
-        raise DeepMojiVocabularyError(f"{path} does not give each word an id of its own, from 0 without gaps")
+        raise DeepMojiVocabularyError(f"{path} must give each word a distinct id, from 0 without gaps")
     first = sorted(ids_by_word, key=ids_by_word.__getitem__)[: len(DEEPMOJI_SPECIAL_TOKENS)]
     if first[:6] != list(DEEPMOJI_SPECIAL_TOKENS[:6]):
         raise DeepMojiVocabularyError(
@@ -191,8 +193,8 @@ _TABLE = """
 """
 _CELLS = _TABLE.split()
 EMOJI: dict[str, float] = dict(zip(_CELLS[::2], map(float, _CELLS[1::2]), strict=True))
-"""The emoji in the order of the outputs, with the sentiment weights of the 2019 code. The list of names that
-torchMoji ships has other names at 24, 36, 38, 44, 47, 48 and 58; the weights are meant for these."""
+"""Emoji in the order of the outputs, with the sentiment weights of the 2019 code. torchMoji's own list has different
+names at 24, 36, 38, 44, 47, 48 and 58; the weights belong to the emoji listed here."""
 
 
 class DeepMojiEncoder:
@@ -201,7 +203,7 @@ class DeepMojiEncoder:
     Args:
         weights: torchMoji's `pytorch_model.bin`, or the same tensors as `.safetensors`.
         vocabulary: torchMoji's `vocabulary.json`, plain or gzip.
-        device: where it runs.
+        device: device that it runs on.
     """
 
     def __init__(self, weights: Path | str, vocabulary: Path | str, device: str = "cpu") -> None:
@@ -228,8 +230,10 @@ class DeepMojiEncoder:
         return Provenance(
             licence="MIT",
             source="torchMoji (Hugging Face), a port of DeepMoji by Felbo et al. (2017)",
-            fetch="git clone https://github.com/huggingface/torchMoji; model/vocabulary.json is in it, and "
-            "its scripts/download_weights.py says where model/pytorch_model.bin is",
+            fetch=(
+                "git clone https://github.com/huggingface/torchMoji; model/vocabulary.json is included, and "
+                "scripts/download_weights.py gives the address of model/pytorch_model.bin"
+            ),
         )
 
     @property
@@ -244,7 +248,7 @@ class DeepMojiEncoder:
     def unavailable_reason(self) -> str | None:
         for path in (self.weights_path, self.vocabulary_path):
             if not path.is_file():
-                return f"there is no file {path}; to have it: {self.provenance.fetch}"
+                return f"there is no file {path}; to get it: {self.provenance.fetch}"
         return None
 
     def load(self) -> None:
@@ -267,16 +271,16 @@ class DeepMojiEncoder:
                 model: Any = deepmoji_from_state(state)
             except (KeyError, RuntimeError) as error:
                 raise EncoderError(
-                    f"{self.weights_path} does not hold DeepMoji in torchMoji's layout: {error}"
+                    f"{self.weights_path} does not contain DeepMoji in torchMoji's layout: {error}"
                 ) from error
             if len(model.output_layer[0].bias) != len(EMOJI):
                 raise EncoderError(
-                    f"{self.weights_path} tells {len(model.output_layer[0].bias)} classes apart; DeepMoji's "
-                    f"are {len(EMOJI)} emoji"
+                    f"{self.weights_path} has {len(model.output_layer[0].bias)} classes; DeepMoji has {len(EMOJI)} "
+                    "emoji"
                 )
             if model.embed.num_embeddings != len(self._vocabulary):
                 raise EncoderError(
-                    f"{self.weights_path} knows {model.embed.num_embeddings} words, {self.vocabulary_path} "
+                    f"{self.weights_path} has {model.embed.num_embeddings} words, {self.vocabulary_path} has "
                     f"{len(self._vocabulary)}; they belong to different models"
                 )
             self._model = model.to(self.device).eval()
@@ -297,7 +301,7 @@ class DeepMojiEncoder:
             place = {text: i for i, text in enumerate(dict.fromkeys(texts))}
             ids = [word_ids(text, self._vocabulary) for text in place]
             distributions = np.full((len(ids), len(EMOJI)), 1 / len(EMOJI), dtype=np.float32)
-            # Sorted by length, so that little time goes into padding.
+            # Sort by length, to waste little time on padding.
             rows = sorted((i for i, words in enumerate(ids) if words), key=lambda i: len(ids[i]))
             n_rows = rows_that_fit(self.device, self._row_bytes())
             for start in range(0, len(rows), n_rows):

@@ -70,7 +70,7 @@ class InferSentFiles(InputModel):
     @model_validator(mode="after")
     def _has_fault(self) -> InferSentFiles:
         if self.compat_padding and self.version == 2:
-            raise ValueError("compat_padding belongs to version 1; version 2 has no such fault")
+            raise ValueError("compat_padding is only for version 1; version 2 does not have this error")
         return self
 
     def below(self, folder: Path) -> InferSentFiles:
@@ -80,7 +80,7 @@ class InferSentFiles(InputModel):
 
 
 class EncoderFiles(InputModel):
-    """Paths of encoder files that are not shipped and a researcher must provide."""
+    """Paths of encoder files that are not shipped; a researcher provides them."""
 
     deepmoji: DeepMojiFiles | None = None
     infersent: InferSentFiles | None = None
@@ -101,7 +101,7 @@ def emotion_encoder_named(name: str, files: DeepMojiFiles | None = None, device:
     if name != DEEPMOJI:
         raise ValueError(f"the emotion encoder is {quote(name)}; it must be {GOEMOTIONS} or {DEEPMOJI}")
     if files is None:
-        raise ValueError(f"{DEEPMOJI} needs its files named: weights and vocabulary")
+        raise ValueError(f"{DEEPMOJI} needs the paths of its files: weights and vocabulary")
     return _deepmoji(files, device)
 
 
@@ -118,7 +118,7 @@ def sentence_encoder_named(name: str, files: InferSentFiles | None = None, devic
     if name != INFERSENT:
         return encoder_get(name, device)
     if files is None:
-        raise ValueError(f"{INFERSENT} needs its files named: weights and vectors")
+        raise ValueError(f"{INFERSENT} needs the paths of its files: weights and vectors")
     return _infersent(files, device)
 
 
@@ -137,7 +137,7 @@ def _infersent(files: InferSentFiles, device: str) -> InferSentEncoder:
 
 
 N_CACHED_UTTERANCES = 2048
-"""Utterances whose numbers are kept: most of a context was read a turn ago."""
+"""Number of cached utterances; most of a context was already encoded a turn ago."""
 
 
 def reads_encoders(manifest: Manifest) -> bool:
@@ -156,14 +156,14 @@ def encoders_missing(manifest: Manifest, files: EncoderFiles) -> str | None:
     try:
         emotion, sentence = _encoders(manifest, files)
     except ValueError as error:
-        return f"it reads what it heard through {error} (its parameter encoder_files)"
+        return f"{error} (parameter encoder_files), which it needs to read utterances"
     for encoder in (sentence, emotion):
         if reason := encoder.unavailable_reason():
             return reason
     trained: dict[str, Any] = manifest.training.get("encoders") or {}
     for name, encoder in (("emotion", emotion), ("sentence", sentence)):
         if trained.get(name) not in (None, encoder.identity.key):
-            return f"it was trained with another {name} encoder than the one here"
+            return f"it was trained with a different {name} encoder"
     return None
 
 
@@ -201,7 +201,7 @@ class EIInputs:
             raise CheckpointError(str(error)) from error
         n, ei = len(self._pca.components), manifest.config["ei"]
         if ei["sentence"] and n != ei["D"]:
-            raise CheckpointError(f"{folder}: its PCA keeps {n} dimensions, the model reads {ei['D']}")
+            raise CheckpointError(f"{folder}: its PCA has {n} dimensions, but the model needs {ei['D']}")
         self._emotion, self._sentence = _encoders(manifest, files, device)
         self._known: OrderedDict[str, tuple[np.ndarray, np.ndarray]] = OrderedDict()
 

@@ -124,7 +124,7 @@ class EmotionEncoder(Protocol):
         ...
 
     def sentiment(self, p: np.ndarray) -> np.ndarray:
-        """Return Σ_k w_k p_k of each row: (N, K) to (N,) float32 in [-1, 1]."""
+        """Return Σ_k w_k p_k of each row: (N, K) to (N,) in [-1, 1]."""
         ...
 
 
@@ -140,7 +140,7 @@ def sentiment_of(p: np.ndarray, weights: np.ndarray) -> np.ndarray:
 
 
 class EmotionHead:
-    """Emotions by a small network on sentence vectors: 28 of GoEmotions' categories.
+    """Small network on sentence vectors that predicts GoEmotions' 28 categories.
 
     Args:
         folder: folder of the head's weights and manifest; the shipped one by default.
@@ -175,7 +175,7 @@ class EmotionHead:
         return Provenance(
             licence="Apache-2.0 (trained on GoEmotions, Apache-2.0, over all-MiniLM-L6-v2, Apache-2.0)",
             source="this project: chatbots/encoders/emotion_head/CARD.md",
-            fetch="comes with the project",
+            fetch="included in the project",
         )
 
     @property
@@ -188,7 +188,7 @@ class EmotionHead:
 
     @property
     def thresholds(self) -> np.ndarray:
-        """(28,) float32 minimum share of a present emotion, chosen on the valid part."""
+        """(28,) minimum share of a present emotion, chosen on the validation part."""
         return np.array(list(self.manifest["thresholds"].values()), dtype=np.float32)
 
     def unavailable_reason(self) -> str | None:
@@ -199,13 +199,15 @@ class EmotionHead:
         files = identity.params.get("files", {})
         if self.manifest["encoder"]["files"].items() - files.items():
             return (
-                f"the head was trained on {self.manifest['encoder']['model']}, whose files the sentence "
-                f"encoder {identity.params.get('model', identity.name)!r} does not have"
+                f"the head was trained on {self.manifest['encoder']['model']}, but the sentence encoder "
+                f"{identity.params.get('model', identity.name)!r} has other files"
             )
         return self.sentence.unavailable_reason()
 
     def load(self) -> None:
-        """Read the weights; safe to call again. The sentence encoder loads on first use.
+        """Read the weights. Safe to call again.
+
+        The sentence encoder loads on first use.
 
         Raises:
             EncoderError: the weights are missing or do not match the manifest.
@@ -259,7 +261,7 @@ class EmotionHead:
 
 
 def head_forward(x: np.ndarray, w: Mapping[str, np.ndarray]) -> np.ndarray:
-    """Compute the head, softmax(W₂ relu(W₁ x + b₁) + b₂), and return (N, K) float32 probabilities.
+    """Compute softmax(W₂ relu(W₁ x + b₁) + b₂): (N, K) float32 probabilities.
 
     Args:
         x: (N, D) sentence vectors.
@@ -296,7 +298,7 @@ def _analyser() -> Any:
     from vaderSentiment.vaderSentiment import SentimentIntensityAnalyzer
 
     class Analyser(SentimentIntensityAnalyzer):  # type: ignore[misc]
-        """VADER with a faster version of the two rules that lower-case the whole text.
+        """VADER with faster versions of the two rules that lower-case the text.
 
         VADER applies them to the whole text for each word. They use at most three words before and two after it,
         so passing only these gives the same scores, and a text of 10,000 words no longer takes seconds.

@@ -66,11 +66,11 @@ class EmotionTraining(InputModel):
     Attributes:
         hidden: hidden units.
         dropout: share of hidden units, and `input_dropout` of inputs, dropped in training.
-        learning_rate: initial rate of AdamW, which falls to 0 along half a cosine.
-        weight_decay: of AdamW.
+        learning_rate: initial learning rate of AdamW, which decays to 0 along half a cosine.
+        weight_decay: weight decay of AdamW.
         batch_size: comments per step.
-        epochs: passes over the train part; the epoch with the best valid loss is kept.
-        seed: of initial weights, dropout and order.
+        epochs: passes over the training part; the epoch with the lowest validation loss is kept.
+        seed: seed of initial weights, dropout and order.
     """
 
     hidden: Size = 1024
@@ -97,7 +97,7 @@ class Comments:
 
     @property
     def shares(self) -> np.ndarray:
-        """(N, 28) float32 targets: equal shares for a comment's labels, summing to 1."""
+        """(N, 28) float32 targets: equal shares for each label of a comment."""
         return (self.present / self.present.sum(axis=1, keepdims=True)).astype(np.float32)
 
 
@@ -130,7 +130,7 @@ def goemotions_read(path: Path | str) -> dict[str, Comments]:
         texts[record.split].append(record.text)
     empty = [split for split in SPLITS if not texts[split]]
     if empty:
-        raise EmotionDataError(f"{path} has no comment of the part {quote(empty[0])}")
+        raise EmotionDataError(f"{path} has no comments in the part {quote(empty[0])}")
     parts = {}
     for split in SPLITS:
         present = np.zeros((len(rows[split]), len(LABELS)), dtype=bool)
@@ -141,11 +141,11 @@ def goemotions_read(path: Path | str) -> dict[str, Comments]:
 
 
 def sentiment_read(path: Path | str) -> tuple[list[str], np.ndarray]:
-    """Read texts with a polarity, for measuring.
+    """Read texts with a polarity, for evaluation.
 
     Returns:
         N texts and (N,) bool, true for positive texts. Files have the classes 0 and 1, or 0 to 2, where 1 is neutral
-        and left out.
+        and excluded.
     """
     records = [(record.text, record.label) for record in _records(_Polar, Path(path))]
     top = max(label for _, label in records)
@@ -195,7 +195,7 @@ def vectors_of(texts: tuple[str, ...], encoder: SentenceEncoder) -> np.ndarray:
 def head_train(
     vectors: Mapping[str, np.ndarray], parts: Mapping[str, Comments], config: EmotionTraining
 ) -> tuple[dict[str, np.ndarray], list[float]]:
-    """Train the head on the train part, choosing the epoch on the valid part.
+    """Train the head, selecting the epoch on the validation part.
 
     Args:
         vectors: the parts' sentence vectors, (N, D) each.
@@ -205,10 +205,10 @@ def head_train(
     """
     import torch
 
-    with torch.random.fork_rng(devices=[]):  # dropout draws from torch's own generator
+    with torch.random.fork_rng(devices=[]):  # dropout draws from torch's global generator
         torch.manual_seed(config.seed)
         best, losses = _fit(vectors, parts, config)
-    # Half precision halves the file and changes the shares only in the fourth digit.
+    # Half precision halves the file and changes only the fourth digit of the shares.
     return {name: array.astype(np.float16) for name, array in best.items()}, losses
 
 

@@ -24,7 +24,7 @@ from chatbots.text import quote
 
 COMPAT_BATCH = 64
 COMPAT_ROWS = 100_000
-"""Sentences per batch, and rows of the word vectors, of the 2019 code."""
+"""Batch size, and number of word vectors, of the 2019 code."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ class InferSentEncoder:
         if version not in _VERSIONS:
             raise ValueError(f"InferSent's version is {quote(version)}; it must be 1 or 2")
         if compat and version == 2:
-            raise ValueError("version 2 leaves padding out of the maximum; compat belongs to version 1")
+            raise ValueError("compat is only for version 1; version 2 excludes padding from the maximum")
         self.version, self.rows = version, rows
         self.normalise, self.compat = normalise, compat
         self.weights_path = Path(weights)
@@ -96,13 +96,13 @@ class InferSentEncoder:
         return Provenance(
             licence="CC-BY-NC-4.0 (weights and code); word vectors: " + self._vectors.provenance.licence,
             source="https://github.com/facebookresearch/InferSent",
-            fetch=f"its README names the address of infersent{self.version}.pkl; word vectors: "
+            fetch=f"its README gives the address of infersent{self.version}.pkl; word vectors: "
             + self._vectors.provenance.fetch,
         )
 
     def unavailable_reason(self) -> str | None:
         if not self.weights_path.is_file():
-            return f"there is no file {self.weights_path}; to have it: {self.provenance.fetch}"
+            return f"there is no file {self.weights_path}; to get it: {self.provenance.fetch}"
         return self._vectors.unavailable_reason()
 
     def load(self) -> None:
@@ -124,7 +124,7 @@ class InferSentEncoder:
                 model = infersent_from_state(state, compat_padding=self.compat)
             except (KeyError, RuntimeError) as error:
                 raise EncoderError(
-                    f"{self.weights_path} does not hold InferSent in its published layout: {error}"
+                    f"{self.weights_path} does not contain InferSent in its published layout: {error}"
                 ) from error
             self._model = model.to(self.device).eval()
 
@@ -145,7 +145,7 @@ class InferSentEncoder:
     def encode(self, texts: Sequence[str]) -> np.ndarray:
         """Encode texts; equal texts are encoded once, except with `compat`.
 
-        Words without a vector are left out; if none are left, only the end marker is encoded.
+        Words without a vector are skipped; if no word is left, only the end marker is encoded.
 
         Returns:
             (N, 4096) float32, with rows of length 1 if `normalise` is set.
@@ -157,7 +157,7 @@ class InferSentEncoder:
 
         with self._lock:
             self.load()
-            # In the 2019 code padding changes the vectors, so its batches must include repeated texts.
+            # In the 2019 code padding changes the vectors, so batches must include repeated texts.
             distinct = list(texts) if self.compat else list(dict.fromkeys(texts))
             place = {text: i for i, text in enumerate(distinct)}
             table = self._table(tokens := [self.words(text) for text in distinct])
@@ -205,6 +205,6 @@ class InferSentEncoder:
     def _end_of(self, table: VectorTable) -> str:
         if self._is.end not in table:
             raise EncoderError(
-                f"{self._vectors.path} has no vector of {self._is.end}, which stands for a text without any known word"
+                f"{self._vectors.path} has no vector for {self._is.end}, which stands for a text without known words"
             )
         return self._is.end

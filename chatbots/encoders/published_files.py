@@ -61,11 +61,11 @@ def weights_read(path: Path) -> dict[str, Tensor]:
         import torch
 
         tensors = torch.load(path, map_location="cpu", weights_only=True)
-    except Exception as error:  # damaged archives fail in as many ways as there are bytes
-        kind = "holds more than tensors and was not run" if isinstance(error, pickle.UnpicklingError) else "is damaged"
+    except Exception as error:  # damaged archives raise errors of any type
+        kind = "contains other objects than tensors" if isinstance(error, pickle.UnpicklingError) else "is damaged"
         raise EncoderError(f"{path} {kind}: {str(error).splitlines()[0]}") from error
     if not isinstance(tensors, dict) or not all(hasattr(tensor, "shape") for tensor in tensors.values()):
-        raise EncoderError(f"{path} holds no tensors by name, but {type(tensors).__name__}")
+        raise EncoderError(f"{path} contains no mapping of tensors but {type(tensors).__name__}")
     return dict(tensors)
 
 
@@ -91,7 +91,7 @@ VectorFormat = Literal["word2vec", "glove", "fasttext"]
 
 VECTOR_PROVENANCE: dict[VectorFormat, Provenance] = {
     "word2vec": Provenance(
-        "Apache-2.0 (code); the vectors as Google published them, no terms stated",
+        "Apache-2.0 (code); Google published the vectors without stating terms",
         "Google News vectors, https://code.google.com/archive/p/word2vec/",
         "download GoogleNews-vectors-negative300.bin.gz from that page and unpack it",
     ),
@@ -111,7 +111,7 @@ log = logging.getLogger(__name__)
 
 _VECTORS, _WORDS = "vectors.f32", "words.json"
 _READ = 1 << 20
-_MAX_WORD = 10_000  # bytes; a "word" beyond is a sign of another kind of file
+_MAX_WORD = 10_000  # bytes; a longer "word" indicates another kind of file
 
 
 class VectorFileError(EncoderError, ValueError):
@@ -128,7 +128,7 @@ class VectorTable:
         identity, provenance: those of the file and its format.
         words: V words.
         vectors: (V, D) float32.
-        asked: all words that were looked for, found or not; None where a part of the file was taken.
+        asked: all requested words, including missing ones; None if the first rows of the file were read.
     """
 
     def __init__(
@@ -159,7 +159,7 @@ class VectorTable:
         if row is not None:
             return np.asarray(self._vectors[row])
         if self._asked is not None and token not in self._asked:
-            raise KeyError(f"this table was not made for {quote(token)}; ask for it in `table(words=…)`")
+            raise KeyError(f"this table was created without {quote(token)}; request it in `table(words=…)`")
         return None
 
     def vectors(self, tokens: Sequence[str]) -> list[np.ndarray | None]:
@@ -172,7 +172,7 @@ class VectorTable:
         return np.stack(known) if known else np.zeros((0, self.dimension), dtype=np.float32)
 
     def unavailable_reason(self) -> str | None:
-        """Return None, because a table is only made from an existing file."""
+        """Return None: a table exists only if its file did."""
         return None
 
     def load(self) -> None:
@@ -190,8 +190,8 @@ class FileVectors:
 
     Args:
         path: the file, unpacked.
-        format: its form; by its name where left out (`.bin`: word2vec, `.vec`: fastText, `.txt`: GloVe).
-        dimension: numbers per word, for GloVe, whose file does not say: some of its words hold blanks.
+        format: file format; by default from its name (`.bin`: word2vec, `.vec`: fastText, `.txt`: GloVe).
+        dimension: numbers per word; required for GloVe, where some words contain spaces.
     """
 
     def __init__(self, path: Path | str, format: VectorFormat | None = None, dimension: int = 300) -> None:
@@ -201,7 +201,10 @@ class FileVectors:
 
     @property
     def identity(self) -> Identity:
-        """Identity from the file's size, beginning and end, because hashing gigabytes takes minutes."""
+        """Identity from the file's size, beginning and end.
+
+        Hashing gigabytes would take minutes.
+        """
         return Identity("word_vector_file", "1", {"format": self.format, "file": _fingerprint(self.path)})
 
     @property
@@ -211,10 +214,10 @@ class FileVectors:
     def unavailable_reason(self) -> str | None:
         if self.path.is_file():
             return None
-        return f"there is no file {self.path}; to have it: {self.provenance.fetch}"
+        return f"there is no file {self.path}; to get it: {self.provenance.fetch}"
 
     def table(self, words: Collection[str] | None = None, first: int | None = None) -> VectorTable:
-        """Make a table of the given words and of the file's first rows.
+        """Create a table of the given words and the file's first rows.
 
         Args:
             words: words as spelled in the file; the table reports missing ones as words without a vector.
@@ -228,7 +231,7 @@ class FileVectors:
             ValueError: neither argument is given.
         """
         if words is None and first is None:
-            raise ValueError("say which words, or how many of the first rows")
+            raise ValueError("pass `words`, or `first` for the number of rows")
         reason = self.unavailable_reason()
         if reason is not None:
             raise VectorFileError(reason)
@@ -248,14 +251,14 @@ class FileVectors:
         return VectorTable(source, self.provenance, *stored)
 
     def _make(self, folder: Path, choice: _Choice) -> tuple[list[str], np.ndarray]:
-        """Read the file once, into the cache folder if possible, otherwise into memory."""
+        """Read the file once, into the cache folder or, failing that, memory."""
         width = self._width()
         words: list[str] = []
         try:
             folder.parent.mkdir(parents=True, exist_ok=True)
             part = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f"{folder.name}.part-"))
         except OSError as error:
-            log.warning("no word vectors are cached under %s (%s)", folder, error)
+            log.warning("cannot cache word vectors in %s (%s)", folder, error)
             rows = []
             for word, vector in self._rows(choice):
                 words.append(word)
@@ -273,7 +276,7 @@ class FileVectors:
             raise
         stored = _stored(folder)
         if stored is None:
-            raise VectorFileError(f"{folder} vanished while it was made")
+            raise VectorFileError(f"{folder} vanished while it was being created")
         return stored
 
     def _width(self) -> int:
@@ -304,7 +307,7 @@ class _Choice:
         self.first = first
         self.words = frozenset(word.encode() for word in words)
         self.heads = frozenset(word.partition(b" ")[0] for word in self.words)
-        """What the wanted words begin with: rows that begin otherwise need not be taken apart."""
+        """First characters of the requested words; rows with other first characters need no parsing."""
         self.missing = set(self.words)
 
     def done(self, row: int) -> bool:
@@ -313,7 +316,10 @@ class _Choice:
 
 
 def _binary_rows(path: Path, choice: _Choice) -> Iterator[tuple[bytes, np.ndarray]]:
-    """Read word2vec's binary file: a line "count dimension", then per word its bytes, a blank and float32 numbers."""
+    """Read word2vec's binary format.
+
+    A line "count dimension", then for each word its bytes, a space and float32 numbers.
+    """
     with path.open("rb") as file:
         n, width = _header(file, path)
         position = file.tell()
@@ -324,15 +330,18 @@ def _binary_rows(path: Path, choice: _Choice) -> Iterator[tuple[bytes, np.ndarra
                 blank = data.find(b" ", position, position + _MAX_WORD)
                 numbers, end = blank + 1, blank + 1 + 4 * width
                 if blank < 0 or end > len(data):
-                    raise VectorFileError(f"{path} is cut off, or no word2vec file, at word {row + 1} of {n}")
-                # Some writers end each word's numbers with a line break.
+                    raise VectorFileError(f"{path} is truncated or not a word2vec file, at word {row + 1} of {n}")
+                # Some writers put a line break after each word's numbers.
                 word, position = data[position:blank].lstrip(b"\n"), end
                 if row < choice.first or word in choice.words:
                     yield (word, _finite(np.frombuffer(data[numbers:end], dtype="<f4"), f"{path}, word {row + 1}"))
 
 
 def _text_rows(path: Path, choice: _Choice, format: VectorFormat, dimension: int) -> Iterator[tuple[bytes, np.ndarray]]:
-    """Read a text file with a line for each word and its numbers; fastText has a line "count dimension" before."""
+    """Read a text file with one line per word: the word and its numbers.
+
+    In fastText's files a line "count dimension" comes first.
+    """
     with path.open("rb") as file:
         n, width = _header(file, path) if format == "fasttext" else (None, dimension)
         row = -1
@@ -340,14 +349,14 @@ def _text_rows(path: Path, choice: _Choice, format: VectorFormat, dimension: int
             if choice.done(row):
                 return
             if not line.endswith(b"\n"):
-                raise VectorFileError(f"{path} is cut off in its last line, of word {row + 1}")
+                raise VectorFileError(f"{path} is truncated in its last line, at word {row + 1}")
             if row >= choice.first and line.partition(b" ")[0] not in choice.heads:
                 continue
-            word, *numbers = line.rstrip().rsplit(b" ", width)  # words of GloVe may hold blanks
+            word, *numbers = line.rstrip().rsplit(b" ", width)  # GloVe's words may contain spaces
             if row < choice.first or word in choice.words:
                 yield word, _parsed(numbers, width, f"{path}, word {row + 1} ({quote(word)})")
         if n is not None and row + 1 < n:
-            raise VectorFileError(f"{path} is cut off: {row + 1} of {n} words")
+            raise VectorFileError(f"{path} is truncated: {row + 1} of {n} words")
 
 
 def _parsed(numbers: list[bytes], width: int, location: str) -> np.ndarray:
@@ -356,7 +365,7 @@ def _parsed(numbers: list[bytes], width: int, location: str) -> np.ndarray:
     except ValueError as error:
         raise VectorFileError(f"{location}: {error}") from error
     if len(vector) != width:
-        raise VectorFileError(f"{location}: {len(vector)} numbers; {width} are wanted")
+        raise VectorFileError(f"{location}: {len(vector)} numbers; there must be {width}")
     return _finite(vector, location)
 
 
@@ -366,7 +375,8 @@ def _header(file: BinaryIO, path: Path) -> tuple[int, int]:
         n, width = map(int, line.split())
     except ValueError:
         raise VectorFileError(
-            f"{path} begins with {quote(line)}; a line with the number of words and of dimensions is wanted"
+            f"{path} begins with {quote(line)}; it must begin with a line that gives the numbers of words and "
+            "dimensions"
         ) from None
     return n, width
 
@@ -391,7 +401,7 @@ def _stored(folder: Path) -> tuple[list[str], np.ndarray] | None:
     except (FileNotFoundError, NotADirectoryError):
         return None
     except (OSError, ValueError) as error:
-        log.warning("the cached word vectors %s are unreadable and made again: %s", folder, error)
+        log.warning("the cached word vectors %s are unreadable and are rebuilt: %s", folder, error)
         shutil.rmtree(folder, ignore_errors=True)
         return None
 
@@ -400,8 +410,8 @@ def _format_of(path: Path) -> VectorFormat:
     formats: dict[str, VectorFormat] = {".bin": "word2vec", ".vec": "fasttext", ".txt": "glove"}
     if path.suffix not in formats:
         raise VectorFileError(
-            f"{path}: its name does not say its format; give one of {', '.join(VECTOR_PROVENANCE)} "
-            "(packed files have to be unpacked)"
+            f"{path}: the format is unclear from its name; give one of {', '.join(VECTOR_PROVENANCE)} (unpack "
+            "archives first)"
         )
     return formats[path.suffix]
 

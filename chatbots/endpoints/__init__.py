@@ -1,1 +1,1 @@
-"""Shared parts of endpoint bots: addresses, one call, validation of settings, and the cost of replies."""
+"""Shared parts of endpoint bots: addresses, calls, settings and costs."""

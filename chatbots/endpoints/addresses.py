@@ -34,19 +34,19 @@ if TYPE_CHECKING:
     import httpx2
 
 FAILURES_BEFORE_REST = 5
-"""An address, or a model at one, that fails so often in a row is left alone."""
+"""Number of consecutive failures that opens the circuit breaker of an address or model."""
 REST_S = 15.0
-"""For so long; then one request tries it."""
+"""Time in seconds until a single request tests it again."""
 LONGEST_PAUSE_S = 120.0
-"""An address that asks for more patience is asked again after this."""
+"""Maximum pause, even if the server requests a longer one."""
 CONNECT_S = 5.0
-"""A server that takes no connection in this time cannot be reached."""
+"""Timeout for connecting to a server."""
 JITTER = 0.25
-"""Waits are longer by up to this share, so that not everybody comes back at once."""
+"""Maximum random increase of a wait, so that clients do not all return at once."""
 
 
 class AddressRests(BotError):
-    """Request not sent: the address is down, or its pause exceeds the deadline."""
+    """Request not sent: the address is down or paused beyond the deadline."""
 
 
 class Customer(Protocol):
@@ -57,7 +57,7 @@ class Customer(Protocol):
 
 @dataclass(slots=True)
 class _Breaker:
-    """Number of consecutive failures, and the time until which no request is sent."""
+    """Circuit breaker: number of consecutive failures and end of the pause."""
 
     n_failed: int = 0
     reason: str = ""
@@ -66,7 +66,7 @@ class _Breaker:
 
 @dataclass(frozen=True, slots=True)
 class _Pause:
-    """Pause requested by an address or model: its end, and the server's message."""
+    """Pause requested by an address or model, with the server's message."""
 
     until: float
     reason: str
@@ -84,7 +84,7 @@ class Address:
         self.customers: weakref.WeakSet[Customer] = weakref.WeakSet()
         self._lock = threading.Lock()
         self._pauses: dict[str | None, _Pause] = {}  # as `_breakers`
-        self._breakers: dict[str | None, _Breaker] = {}  # None: of the address, whichever model
+        self._breakers: dict[str | None, _Breaker] = {}  # None: for all models of the address
         self._of_loops: dict[asyncio.AbstractEventLoop, tuple[httpx2.AsyncClient, anyio.CapacityLimiter]] = {}
 
     @asynccontextmanager
@@ -112,7 +112,7 @@ class Address:
             limiter.release_on_behalf_of(place)
 
     def answered(self, model: str) -> None:
-        """Record any response of the model: it and the address can be reached."""
+        """Record a response of the model, which shows that both can be reached."""
         with self._lock:
             self._breakers.pop(None, None)
             self._breakers.pop(model, None)
@@ -139,7 +139,7 @@ class Address:
         """
         until = monotonic() + min(seconds, LONGEST_PAUSE_S)
         name = self.url if model is None else f"the model {model} at {self.url}"
-        reason = f"{name} asks for patience ({reason})"
+        reason = f"{name} asks clients to wait ({reason})"
         with self._lock:
             if model not in self._pauses or until > self._pauses[model].until:
                 self._pauses[model] = _Pause(until, reason)
@@ -152,7 +152,7 @@ class Address:
                 if breaker is None or breaker.n_failed < FAILURES_BEFORE_REST:
                     continue
                 if now >= breaker.rests_until:
-                    breaker.rests_until = now + REST_S  # only this request tries it
+                    breaker.rests_until = now + REST_S  # only this request tests it
                     continue
                 target = self.url if key is None else f"the model {model} at {self.url}"
                 raise AddressRests(
@@ -173,7 +173,7 @@ class Address:
             for closed_loop in [known_loop for known_loop in self._of_loops if known_loop.is_closed()]:
                 del self._of_loops[closed_loop]
             if loop not in self._of_loops:
-                # The limiter is the only queue; the client's own limit would add a second one.
+                # The limiter is the only queue; the client's own limit would add another.
                 limits = httpx2.Limits(max_connections=None, keepalive_expiry=30)
                 client = httpx2.AsyncClient(limits=limits, follow_redirects=False)
                 if self.public_only:
@@ -188,20 +188,20 @@ _NEVER_PUBLIC = tuple(
     for network in (
         "168.63.129.16/32",  # Azure's WireServer
         "192.0.0.0/24",  # protocol assignments, among them Oracle's older metadata service
-        "64:ff9b:1::/48",  # NAT64 of a local network
-        "::/96",  # IPv4 inside IPv6, in two old forms
+        "64:ff9b:1::/48",  # local-use NAT64
+        "::/96",  # two obsolete forms of IPv4 in IPv6
         "::ffff:0:0/96",
         "::ffff:0:0:0/96",  # SIIT
         "fec0::/10",  # site-local
     )
 )
-"""Networks that `ipaddress` calls global, and that lead into a private one."""
+"""Networks that `ipaddress` considers global but that lead into private ones."""
 
 
 def is_public(ip: str) -> bool:
     """Return True if an IP address belongs to the public internet."""
     address: IPv4Address | IPv6Address = ip_address(ip.partition("%")[0])
-    if address in _NAT64:  # check the embedded address: IPv6-only networks reach all IPv4 hosts through it
+    if address in _NAT64:  # check the embedded address, through which IPv6-only networks reach all IPv4 hosts
         address = IPv4Address(int(address) & 0xFFFFFFFF)
     inner = getattr(address, "sixtofour", None) or address
     if any(inner in network or address in network for network in _NEVER_PUBLIC):
@@ -219,8 +219,8 @@ def private_refusal(host: str, ips: Iterable[str]) -> str:
         return ""
     ip_note = "" if host == private else f" ({private})"
     return (
-        f"{host}{ip_note} is an address of this machine or of a private network; ask your administrator "
-        "to allow these with CONFAB_PRIVATE_ADDRESSES"
+        f"{host}{ip_note} belongs to this machine or a private network; ask your administrator to allow it with "
+        "CONFAB_PRIVATE_ADDRESSES"
     )
 
 

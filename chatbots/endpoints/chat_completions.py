@@ -31,23 +31,23 @@ if TYPE_CHECKING:
     import httpx2
 
 _MOST_WHOLE_BYTES = 12_000_000
-"""Of a whole answer or one event: results of tools are long."""
+"""Maximum size of a whole response or one event; tool results can be long."""
 _END_S = 1.0
-"""How long token counts and the end of the connection, to use it again, are waited for after the end of the reply."""
+"""Maximum wait after the reply for token counts and the end of the stream, so that the connection can be reused."""
 _HEARTBEAT = re.compile(r":.*|\W?(?:ping|heart[-_ ]?beat|keep[-_ ]?alive)\W?", re.IGNORECASE | re.DOTALL)
-"""Data of an event that only keeps the connection open."""
+"""Data of heartbeat events."""
 _GOOD_ENDS = {
     *("stop", "length", "eos", "eos_token", "end_turn", "stop_sequence", "stop_token", "max_tokens", "model_length"),
     *("end", "done", "complete", "completed", "finished", "normal"),
 }
-"""Finish reasons of a whole reply, and of one that is cut at its longest length (`LENGTH_ENDS`)."""
+"""Finish reasons of complete replies and of replies at their maximum length (`LENGTH_ENDS`)."""
 LENGTH_ENDS = {"length", "max_tokens", "model_length"}
 _TOOL_ENDS = {"tool_calls", "function_call", "tool_use"}
-"""The model waits for a tool; endpoints that run it themselves go on in the same stream."""
+"""The model waits for a tool. Endpoints that run tools continue in the same stream."""
 _CONTENT_ENDS = {"content_filter", "safety", "recitation", "blocklist", "prohibited_content", "spii", "refusal"}
 
 LikelyTokens = tuple[str, tuple[tuple[str, float], ...]]
-"""A token of a reply, and the likeliest tokens in its place with their log-probabilities."""
+"""A token of a reply, and its likeliest alternatives with log-probabilities."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +111,7 @@ async def call(
             stream = aiter(_events(head, data, response.request))
             while True:
                 try:
-                    # After the reply come token counts and the end of the stream, or only heartbeats.
+                    # The reply is followed by token counts and the end of the stream, or by heartbeats only.
                     async with asyncio.timeout_at(end_by):
                         event = await anext(stream, None)
                 except TimeoutError:
@@ -143,7 +143,7 @@ async def call(
     except httpx2.ConnectError as error:
         raise CallFailed(f"no connection ({error})", is_free=True, is_down=True, is_of_address=True) from error
     except httpx2.TransportError as error:
-        if finish is not None:  # The model had ended its reply, so it is complete.
+        if finish is not None:  # The model has ended its reply, so it is complete.
             return
         if isinstance(error, httpx2.SSEError):
             raise CallFailed(f"it sent an invalid event stream: {error}") from error
@@ -171,7 +171,7 @@ def read_bad_end(finish: str, reason: str) -> CallFailed:
             f"a content filter ended the reply (finish reason {quote(finish)})", passes=False, is_content=True
         )
     reason_note = f", {reason}" if reason else ""
-    return CallFailed(f"the endpoint broke the reply off (finish reason {quote(finish)}{reason_note})")
+    return CallFailed(f"the endpoint broke off the reply (finish reason {quote(finish)}{reason_note})")
 
 
 async def _head(data: AsyncIterator[bytes]) -> bytes:
@@ -200,14 +200,14 @@ def _events(head: bytes, data: AsyncIterator[bytes], request: httpx2.Request) ->
 
 
 async def _read_completion(head: bytes, data: AsyncIterator[bytes]) -> Chunk:
-    """Read a completion, or an error, from an endpoint that does not stream."""
+    """Read a completion or an error from an endpoint without streaming."""
     body = bytearray(head)
     async for part in data:
         body += part
         if len(body) > _MOST_WHOLE_BYTES:
             raise CallFailed(f"it sent a response of more than {_MOST_WHOLE_BYTES:,} bytes")
     chunk = _chunk(body.decode("utf-8", "replace"), is_whole=True)
-    # Without a finish reason the reply is taken as complete.
+    # Without a finish reason, assume that the reply is complete.
     return replace(chunk, finish=chunk.finish or "stop")
 
 

@@ -17,7 +17,7 @@ from chatbots.bots.base import BotError
 from chatbots.endpoints.addresses import LONGEST_PAUSE_S, format_wait
 
 _AGAIN = {408, 409, 425, 429}
-"""Statuses besides 5xx that pass by themselves."""
+"""Temporary statuses besides 5xx."""
 _STATUS_WORDS = {
     401: "the key was refused",
     403: "the key may not use this model",
@@ -27,8 +27,8 @@ _STATUS_WORDS = {
 _TOO_LONG = re.compile(
     r"context[ _](?:length|size|window)|context_length_exceeded|must be <= \d+\. Given", re.IGNORECASE
 )
-"""How OpenAI's, vLLM's, llama.cpp's and TGI's servers say that a conversation is longer than their context."""
-_SHORTER = " A lower `window` in bots.yaml sends fewer turns; or let the server have more context."
+"""Messages of OpenAI, vLLM, llama.cpp and TGI about a conversation that exceeds the context length."""
+_SHORTER = " Lower `window` in bots.yaml to send fewer turns, or increase the server's context length."
 _UNKNOWN_FIELD = re.compile(
     r"un(?:supported|known|recogni[sz]ed|expected)"
     r"|not (?:\w+ )?(?:support|permit|allow|recogni[sz]e|available|compatible)"
@@ -37,39 +37,39 @@ _UNKNOWN_FIELD = re.compile(
     r"|verified to stream",
     re.IGNORECASE,
 )
-"""How endpoints refuse a field of a request that they or the model do not take."""
+"""Messages about request fields that the endpoint or model does not support."""
 _UNNAMED_FIELD = re.compile(r"^[^\x22'`]*(?:parameter|field|argument)[^\x22'`]*$", re.IGNORECASE)
 _FIELDS = re.compile(
     r"\b(temperature|top_p|seed|max_tokens|max_completion_tokens|stream_options|top_logprobs|logprobs)\b"
     r"|\b(stream)(?:ing\b|(?=['\"`]| this model))",
     re.IGNORECASE,
 )
-"""Fields that Confab adds to a request, as errors name them."""
+"""Request fields added by Confab, as errors name them."""
 _OPTIONS = {
     "max_tokens": "set max_tokens_field in bots.yaml to max_completion_tokens, or back to max_tokens",
     "seed": "set send_seed: false in bots.yaml",
     "temperature": "set temperature: null in bots.yaml",
 }
-"""Options for a field that an endpoint does not take."""
+"""Options to set for a field that an endpoint does not support."""
 _CONTENT = re.compile(
     r"content[ _-]?(?:filter|polic|management policy|exists risk|safety|moderation)|responsible_?ai|data_inspection"
     r"|moderation|flagged|inappropriate content|invalid_prompt|prohibited[ _]content|usage polic|guardrail"
     r"|safety (?:system|filter|setting|reason)|(?:input|output) new_sensitive|sensitive content|敏感",
     re.IGNORECASE,
 )
-"""How endpoints refuse a conversation because of what it says."""
+"""Messages of content filters."""
 _OF_ACCOUNT = re.compile(
     r"\b(?:account|api[ _-]?key|your key|ip(?: address)?|all models|insufficient_quota|billing|credits?)\b",
     re.IGNORECASE,
 )
-"""How endpoints say that a limit is not the model's alone."""
+"""Messages about limits that affect more than one model."""
 _NO_QUOTA = re.compile(r"insufficient_quota|billing")
 _PERMANENT = re.compile(r"insufficient_quota|billing|invalid|authentication|permission|not_found|unsupported")
-_NO_WORDS = "it says nothing"
+_NO_WORDS = "no message"
 _ERROR_WORDS = ("error", "message", "detail", "details", "msg")
-"""Fields that hold an error's words, from the outer to the inner."""
+"""Fields with an error's message, from the outermost to the innermost."""
 _NO_SYSTEM = re.compile(r"system role|roles must alternate|only user\b.* roles? (?:is|are) supported", re.IGNORECASE)
-"""How the templates of Gemma, Mistral and Llama refuse a system message."""
+"""Messages of the templates of Gemma, Mistral and Llama that reject a system message."""
 MOST_ERROR_BYTES = 20_000
 MOST_ERROR_CHARS = 300
 
@@ -142,7 +142,7 @@ def read_refusal(status: int, headers: Mapping[str, str], content: bytes, base_u
 
 
 def read_broken_off(body: dict[str, Any], data: str, *, is_free: bool) -> CallFailed:
-    """Return the error in a stream or a whole response, with the endpoint's message.
+    """Return the error in a stream or a whole response.
 
     Args:
         body: the error's JSON; data: its text.
@@ -167,8 +167,8 @@ def redirect_refused(status: int, target: str) -> CallFailed:
     Following it would send the conversation, and perhaps the key, to an address that no researcher chose.
     """
     return CallFailed(
-        f"HTTP {status}, it redirects to {target[:MOST_ERROR_CHARS]}, which is not followed; base_url in bots.yaml "
-        "must be the address itself",
+        f"HTTP {status}, it redirects to {target[:MOST_ERROR_CHARS]}. Confab does not follow redirects; set base_url "
+        "in bots.yaml to the final address",
         passes=False,
         is_free=True,
     )
@@ -274,4 +274,4 @@ def _advice(status: Any, message: str) -> str:
     options = [advice for field, advice in _OPTIONS.items() if field in fields]
     if not options and (is_silent or _UNNAMED_FIELD.search(message)):
         options = list(_OPTIONS.values())
-    return f". If it takes no such field, {' and '.join(options)}" if options else ""
+    return f". If it does not support this field, {' and '.join(options)}" if options else ""

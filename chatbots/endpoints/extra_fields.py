@@ -9,7 +9,7 @@ from chatbots.conversation import Conversation
 from chatbots.endpoints.chat_completions import LikelyTokens
 
 _MOST_LIKELY = 20
-"""Tokens with their log-probabilities; OpenAI and vLLM give no more."""
+"""Number of alternatives per token; the maximum of OpenAI and vLLM."""
 _MOST_KEPT = 10_000
 
 

@@ -60,11 +60,11 @@ class PaidBot(Protocol):
 
     name: str
     max_cost: float | None
-    """The most it may cost in all, in the currency of its prices; None: no cap."""
+    """Maximum total cost, in the currency of the bot's prices; None for no limit."""
 
     @property
     def least_bound(self) -> ReplyCost:
-        """Return the maximum cost of the cheapest reply, the one to an empty conversation."""
+        """Return the maximum cost of the cheapest reply, to an empty conversation."""
         ...
 
     def cost_take(self, context: Conversation) -> ReplyCost | None:
@@ -102,8 +102,8 @@ class MemoryMeter:
             spent = self.spent.get(bot.name, 0.0)
             if bot.max_cost is not None and spent + amount > bot.max_cost:
                 raise CapReached(
-                    f"its cap of {bot.max_cost:g} is reached: {spent:g} is spent, and this reply "
-                    f"may cost {amount:g}; max_cost in bots.yaml is the cap"
+                    f"its limit of {bot.max_cost:g} is reached: {spent:g} is spent, and this reply may cost "
+                    f"{amount:g}; raise max_cost in bots.yaml"
                 )
             self.spent[bot.name] = spent + amount
         return bot.name, amount

@@ -22,11 +22,11 @@ from chatbots.validation import Mistake, NumberAsWritten, ValuesError
 _INSTEAD = "[key]"
 _LIKE_KEYS = re.compile(r"\b(?:sk-|Bearer )[\w*.-]{8,}")
 _LEAST_CHARS = 8
-"""A shorter key is a placeholder of a server without keys, such as `EMPTY`, and may be an honest word of a reply."""
+"""Minimum length of a real key. Shorter ones, such as `EMPTY`, are placeholders and may occur as words in a reply."""
 
 
 def redact_keys(message: str, keys: Iterable[str | None]) -> str:
-    """Mask these keys, and any text that looks like a key, in a message."""
+    """Mask these keys and anything that looks like a key."""
     for key in keys:
         message = message.replace(key, _INSTEAD) if key else message
     return _LIKE_KEYS.sub(_INSTEAD, message)
@@ -63,7 +63,7 @@ _OURS = {
     *("model", "messages", "stream", "stream_options", "n", "seed", "temperature", "top_p", "stop"),
     *("max_tokens", "max_completion_tokens"),
 }
-"""Fields of a request that the bot sets, or cannot do with."""
+"""Request fields that the bot sets itself or that would break it."""
 _SECRET = re.compile(r"api_?key|secret|password|authorization", re.IGNORECASE)
 
 _Variable = Annotated[
@@ -73,8 +73,7 @@ _Variable = Annotated[
 ]
 _ADDRESS = r"(?i:https?)://[^/\s?#@]+[^\s?#@]*"
 _ADDRESS_WANTED = TypeDescription(
-    "an address that begins with http:// or https:// and holds no password and no question mark, such as "
-    "https://api.openai.com/v1"
+    "an http:// or https:// address without password or question mark, such as https://api.openai.com/v1"
 )
 _Price = Annotated[NumberAsWritten, Field(ge=0)]
 
@@ -102,8 +101,9 @@ class EndpointOptions(ReasoningOptions):
         None,
         gt=0,
         le=1,
-        description="sample only from the smallest set of tokens with this share of the probability; None for the "
-        "endpoint's default.",
+        description=(
+            "sample only from the smallest set of tokens with this total probability; None for the endpoint's default."
+        ),
     )
     stop: list[Annotated[str, Field(min_length=1)]] = Field(
         default_factory=list, description="texts at which a reply ends."
@@ -122,7 +122,7 @@ class EndpointOptions(ReasoningOptions):
         "max_tokens", description="`max_tokens`, or `max_completion_tokens` if the endpoint requires it."
     )
     takes_images: bool = Field(False, description="send the images of participants' messages to the model.")
-    send_seed: bool = Field(True, description="send the reply's seed (31 bits of it); some endpoints refuse the field.")
+    send_seed: bool = Field(True, description="send the reply's seed (31 bits); some endpoints reject this field.")
     price_in: _Price | None = Field(None, description="price of a million prompt tokens; None if unknown.")
     price_out: _Price | None = Field(None, description="price of a million reply tokens; None if unknown.")
     max_cost: _Price | None = Field(
@@ -159,7 +159,7 @@ class EndpointOptions(ReasoningOptions):
     def _wrong_fallback(self) -> Iterator[Mistake]:
         for name in ("fallback_api_key_env", "fallback_model"):
             if getattr(self, name) and not self.fallback_url:
-                yield Mistake(name, f"{name} is set, but fallback_url, the address it belongs to, is not")
+                yield Mistake(name, f"{name} is set, but fallback_url, the address that it belongs to, is not")
 
     def _wrong_costs(self) -> Iterator[Mistake]:
         if self.max_cost is not None and self.max_new_tokens is None:
@@ -181,8 +181,8 @@ class EndpointOptions(ReasoningOptions):
             if name in _OURS:
                 yield Mistake(
                     "extra_body",
-                    f"extra_body holds {quote(name)}, which the bot sets itself or cannot do with; it may hold other "
-                    "fields that the endpoint knows, such as top_k",
+                    f"extra_body contains {quote(name)}, which the bot sets itself or does not support; remove it. "
+                    "Other fields of the endpoint, such as top_k, are allowed",
                 )
             if _SECRET.search(name):
                 yield Mistake(

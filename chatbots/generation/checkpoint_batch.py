@@ -79,11 +79,11 @@ def quantise_projection(model: nn.Module) -> None:
         if owner is not None and isinstance(linear, nn.Linear):
             owner.project = Int8Linear(linear)
             return
-    raise ValueError("projection is int8; this model's projection is its embedding, so leave it at float32")
+    raise ValueError("projection is int8, but this model's projection is its embedding; leave projection at float32")
 
 
 N_REMEMBERED = 2048
-"""Encoded utterances kept per bot: those of some 300 conversations at once."""
+"""Number of cached utterances per bot, enough for about 300 concurrent conversations."""
 
 
 class CheckpointSpeaker(Protocol):
@@ -103,10 +103,12 @@ class CheckpointSpeaker(Protocol):
 
 
 class RememberedUtterances(nn.Module):
-    """Utterance encoder with a cache, because most of a context was encoded a turn ago.
+    """Utterance encoder with a cache.
+
+    Most of a context was already encoded a turn ago.
 
     Args:
-        encoder: in evaluation mode; its weights must not change any more.
+        encoder: in evaluation mode; its weights must not change afterwards.
         n: maximum number of cached utterances.
     """
 
@@ -117,7 +119,7 @@ class RememberedUtterances(nn.Module):
         self._known: OrderedDict[tuple[int, ...], Tensor] = OrderedDict()  # ids → (2H_e,)
 
     def forward(self, utterances: Tensor, lengths: Tensor) -> Tensor:
-        """Encode utterances as the encoder itself does: (B, N, T), (B, N) → (B, N, 2H_e)."""
+        """Encode utterances like the encoder: (B, N, T), (B, N) → (B, N, 2H_e)."""
         is_utterance = lengths > 0  # (B, N)
         ids = utterances[is_utterance].tolist()
         keys = [tuple(row[:n]) for row, n in zip(ids, lengths[is_utterance].tolist(), strict=True)]
@@ -125,7 +127,7 @@ class RememberedUtterances(nn.Module):
         fresh = [row for key, row in first.items() if key not in self._known]
         states = {key: self._known[key] for key in first if key in self._known}
         if fresh:
-            # Cut to the longest new utterance, so that a long cached one costs nothing.
+            # Truncate to the longest new utterance, so that a long cached one costs nothing.
             n_tokens = max(len(keys[row]) for row in fresh)
             new = utterances[is_utterance][fresh, :n_tokens][:, None]  # (M, 1, T')
             encoded = self.encoder(new, lengths[is_utterance][fresh][:, None])[:, 0]  # (M, 2H_e)
@@ -155,7 +157,7 @@ class LoadedCheckpoint:
             self.model.encoder = RememberedUtterances(encoder)
         if bot.options.projection == "int8":
             if self.model.device.type != "cpu":
-                raise ValueError(f"projection is int8 and the device {device}; it is for processors")
+                raise ValueError(f"projection is int8, which is for CPUs only, but the device is {device}")
             quantise_projection(self.model)
         z_conv = bot.options.z_conv
         if z_conv is not None and hasattr(self.model.config, "infer_z_conv"):
@@ -187,7 +189,9 @@ class LoadedCheckpoint:
 
 
 class SampleGeneration:
-    """Batch of greedy or sampled replies, one word per step; row i is slot i.
+    """Batch of greedy or sampled replies, one word per step.
+
+    Row i is slot i.
 
     Implements `chatbots.bots.base.Generation`.
     """
@@ -242,7 +246,7 @@ class SampleGeneration:
             top_p=bot.options.top_p,
         )  # (R,)
         value = logits.gather(-1, chosen[:, None])[:, 0]  # (R,)
-        chosen = chosen.where(~value.isneginf(), EOS)  # every token is forbidden, so the reply is cut here
+        chosen = chosen.where(~value.isneginf(), EOS)  # every token is forbidden, so end the reply here
         chosen = chosen.where(~broken, -1)
         pieces: list[Piece] = []
         running = []
@@ -280,7 +284,9 @@ class SampleGeneration:
 
 
 class BeamGeneration:
-    """Batch of beam searches; slot i has rows i·beam … i·beam + beam − 1.
+    """Batch of beam searches.
+
+    Slot i has the rows i·beam … i·beam + beam − 1.
 
     Implements `chatbots.bots.base.Generation`.
     """

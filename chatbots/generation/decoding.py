@@ -26,13 +26,13 @@ from chatbots.generation.output_filter import OutputFilter
 from chatbots.generation.streamed_text import GrowingText
 
 _FIRST_LOOK = 512
-"""So many of the likeliest tokens usually hold the nucleus; else the whole vocabulary is sorted."""
+"""Number of likeliest tokens that usually contain the nucleus; otherwise the whole vocabulary is sorted."""
 
 
 def uniform_numbers(seed: int, n: int) -> list[float]:
-    """Draw the uniform numbers in [0, 1) of a reply, one per token.
+    """Draw the uniform numbers in [0, 1) for a reply's tokens.
 
-    They are drawn on the CPU for any device, so that a seed gives the same numbers everywhere.
+    Always drawn on the CPU, so that a seed gives the same numbers on every device.
 
     Args:
         seed: the reply's seed (`Conversation.reply_seed`), 0 … 2^63 − 1.
@@ -50,7 +50,7 @@ def choose(
     Args:
         logits: (B, V), any float type; −inf forbids a token. A row must have a finite entry.
         uniforms: one number in [0, 1) per row; ignored if `temperature` is 0.
-        temperature: 0 is greedy (the likeliest token, the first one of equals).
+        temperature: 0 for greedy decoding (the likeliest token; the first of equally likely ones).
         top_k: keep only the k likeliest tokens; 0 for all.
         top_p: keep only the smallest set of tokens with this probability mass; 1 for all.
 
@@ -81,7 +81,7 @@ def _nucleus_of_sorted(values: Tensor, log_total: Tensor, top_p: float) -> Tenso
     if top_p >= 1:
         return values
     probabilities = (values - log_total[:, None]).exp()  # (B, K)
-    before = probabilities.cumsum(-1) - probabilities  # mass of the likelier ones
+    before = probabilities.cumsum(-1) - probabilities  # mass of the likelier tokens
     outside = before >= top_p
     outside[:, 0] = False
     return values.masked_fill(outside, -torch.inf)
@@ -101,17 +101,17 @@ def _nucleus(scaled: Tensor, top_p: float) -> Tensor:
 
 
 def _draw(scaled: Tensor, uniforms: Sequence[float]) -> Tensor:
-    """Invert the cumulative distribution at one number per row: (B, K) → (B, 1)."""
+    """Sample by inverting the cumulative distribution: (B, K) → (B, 1)."""
     probabilities = torch.softmax(scaled, dim=-1).double()
     reached = probabilities.cumsum(-1)  # (B, K)
     numbers = torch.tensor(uniforms, dtype=torch.float64, device=scaled.device)[:, None]
     target = numbers * reached[:, -1:]
-    # The first entry whose cumulative sum exceeds the target, so never one with probability 0.
+    # Take the first entry whose cumulative sum exceeds the target; its probability is never 0.
     return torch.searchsorted(reached, target, right=True).clamp_(max=scaled.shape[-1] - 1)
 
 
 def penalise_repetition(logits: Tensor, seen: Tensor, penalty: float) -> Tensor:
-    """Penalise tokens that have occurred: Keskar et al. (2019), CTRL, section 4.1.
+    """Penalise tokens that have occurred (Keskar et al. 2019, CTRL, section 4.1).
 
     Args:
         logits: (B, V).
@@ -125,11 +125,11 @@ def penalise_repetition(logits: Tensor, seen: Tensor, penalty: float) -> Tensor:
 
 
 class NgramBan:
-    """Tokens that would repeat an n-gram of the same reply: Paulus et al. (2018), section 2.5."""
+    """Ban of repeated n-grams in a reply (Paulus et al. 2018, section 2.5)."""
 
     def __init__(self, n: int) -> None:
         if n < 1:
-            raise ValueError(f"n is {n}; an n-gram has 1 token or more")
+            raise ValueError(f"n is {n}; it must be at least 1")
         self._n = n
         self._tokens: list[int] = []
         self._followers: dict[tuple[int, ...], set[int]] = {}
@@ -199,7 +199,7 @@ def sample(
         The tokens of each reply, without the end token.
     """
     if len(seeds) != state.n_rows:
-        raise ValueError(f"{len(seeds)} seeds for {state.n_rows} rows; one for each is wanted")
+        raise ValueError(f"{len(seeds)} seeds for {state.n_rows} rows; there must be one per row")
     replies: list[list[int]] = [[] for _ in range(state.n_rows)]
     uniforms = [uniform_numbers(seed, max_tokens) for seed in seeds]
     bans = [NgramBan(no_repeat_ngram) if no_repeat_ngram else None for _ in replies]
@@ -235,7 +235,7 @@ def forbid(logits: Tensor, everywhere: Sequence[int], by_row: Iterable[Iterable[
         logits[rows, tokens] = -torch.inf
 
 
-NO_NUMBERS = "the model computed no numbers (NaN)"
+NO_NUMBERS = "the model computed NaN"
 
 
 class ReplyRow:
@@ -266,12 +266,12 @@ class ReplyRow:
         self.context = context
         self.prompt = list(prompt)
         self.said = ""
-        """What was shown of the reply."""
+        """Text shown so far."""
         self.place = (context.id, context.turns[-1].speaker if context.turns else "")
-        """Conversation and who spoke last in it: in self-play a bot has two places in one conversation."""
+        """Conversation and last speaker; in self-play a bot has two places in one conversation."""
         self.tokens: list[int] = []
         self.gone = False
-        """Finished or cancelled; its row is dropped with the next ones."""
+        """True if finished or cancelled; the row is removed with the next change of the batch."""
         self._uniforms = uniform_numbers(context.reply_seed, max_tokens)
         self._ban = NgramBan(no_repeat_ngram_size) if no_repeat_ngram_size else None
         self._text = GrowingText(stops, make_filter=make_filter)

@@ -17,15 +17,15 @@ from transformers.cache_utils import Cache, DynamicLayer, EncoderDecoderCache
 from chatbots.generation.prefix_cache import CachedPrefix, CachedRow
 
 SPARE_COLUMNS = 64
-"""A cache buffer grows by so many columns, so that most steps write in place."""
+"""Number of columns by which a buffer grows, so that most steps write in place."""
 
 
 Pad = Callable[[Tensor, int, int], Tensor]
-"""Tensor, wanted size, dimension → tensor with zeros added."""
+"""Function that pads a tensor with zeros to a size along a dimension."""
 
 
 class GrowingLayer(DynamicLayer):
-    """Keys and values of one layer, (B, H, L, D), in a buffer with spare columns.
+    """Keys and values of a layer, (B, H, L, D), with spare columns.
 
     transformers' own layer copies the whole cache at every step; this one writes one column.
     """
@@ -51,7 +51,7 @@ class GrowingLayer(DynamicLayer):
         return self.keys, self.values
 
     def replace(self, keys: Tensor, values: Tensor, spare: int) -> None:
-        """Set all keys and values, copying them into a new buffer with spare columns."""
+        """Replace all keys and values, with spare columns for growth."""
         n = keys.shape[-2]
         shape = (*keys.shape[:-2], n + spare, keys.shape[-1])
         self._key_buffer = keys.new_empty(shape)
@@ -62,7 +62,10 @@ class GrowingLayer(DynamicLayer):
         self.values = self._value_buffer[..., :n, :]
 
     def reserve(self, keys: Tensor, values: Tensor, n_rows: int, n: int, spare: int) -> None:
-        """Allocate `n` columns and spare ones for rows like these keys and values, (H, L, D)."""
+        """Allocate `n` and `spare` columns for `n_rows` rows.
+
+        Shapes and types are those of `keys` and `values`, (H, L, D).
+        """
         n_heads = keys.shape[0]
         self._key_buffer = keys.new_empty((n_rows, n_heads, n + spare, keys.shape[-1]))
         self._value_buffer = values.new_empty((n_rows, n_heads, n + spare, values.shape[-1]))
@@ -72,7 +75,7 @@ class GrowingLayer(DynamicLayer):
 
 @dataclass
 class CacheRows:
-    """Cached state of several conversations; row i of every tensor is conversation i.
+    """Cached state of several conversations, one per row.
 
     Attributes:
         lengths: number of decoder tokens of each row.
@@ -123,7 +126,7 @@ def _pad_zeros(tensor: Tensor, n: int, dim: int, *, at_left: bool) -> Tensor:
 
 
 def join_layers(a: list[GrowingLayer], b: list[GrowingLayer], pad: Pad, n: int, spare: int) -> Cache:
-    """Join the rows of two caches, padded by `pad` to `n` columns."""
+    """Concatenate the rows of two caches, padded by `pad` to `n` columns."""
     layers: list[Any] = []
     for first, second in zip(a, b, strict=True):
         layer = GrowingLayer()
@@ -136,7 +139,7 @@ def join_layers(a: list[GrowingLayer], b: list[GrowingLayer], pad: Pad, n: int, 
 
 
 def copy_row(rows: CacheRows, i: int, tokens: Sequence[int]) -> CachedRow:
-    """Copy the keys and values of row `i`, with these tokens, out of its batch."""
+    """Copy the keys and values of row `i`, whose tokens are given."""
     n = rows.lengths[i]
     return CachedRow(
         tokens=np.asarray(tokens[:n], dtype=np.int32),
@@ -160,7 +163,7 @@ def cache_from_prefixes(known: Sequence[CachedPrefix | None], starts: Sequence[i
         layer.lazy_initialization(keys, values)
         layer.reserve(keys, values, len(known), n, spare)
         for row, (prefix, start) in enumerate(zip(known, starts, strict=True)):
-            # Empty columns are masked, but must be numbers: zero times NaN is NaN.
+            # Empty columns are masked but must be finite, because zero times NaN is NaN.
             layer.keys[row, :, : n - start] = 0
             layer.values[row, :, : n - start] = 0
             if prefix is not None and start:

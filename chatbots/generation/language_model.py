@@ -45,10 +45,10 @@ from chatbots.generation.kv_cache import (
 from chatbots.generation.prefix_cache import CachedPrefix
 
 PREFILL_TOKENS = 8192
-"""Newcomers' prompts are computed in batches of at most so many tokens, padding counted."""
+"""Maximum number of tokens per prefill batch of admitted requests, including padding."""
 
 MAX_LENGTH_DIFFERENCE = 32
-"""Prompts whose unread tokens differ by no more are read as one batch, however short the shorter one is."""
+"""Prompts whose numbers of unread tokens differ by at most this form one batch, however short they are."""
 
 
 @dataclass
@@ -86,7 +86,7 @@ class _PositionsPerRow:
         module.register_forward_hook(self._after, with_kwargs=True)
 
     def _before(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        # The cache may have more columns than the module has positions, so request position 0.
+        # The cache may have more columns than the module has positions, so ask for position 0.
         return None if self.positions is None else _arguments_at(0, args, kwargs)
 
     def _after(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Tensor) -> Tensor:
@@ -102,7 +102,10 @@ class _PositionsPerRow:
 def _arguments_at(
     position: int, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Return the arguments of `embed_positions(ids or shape, past length, position_ids=…)` for one position."""
+    """Return the arguments of `embed_positions` for one position.
+
+    Signature: `embed_positions(ids or shape, past length, position_ids=…)`.
+    """
     args = (args[0], position, *args[2:])
     if isinstance(kwargs.get("position_ids"), Tensor):
         kwargs = {**kwargs, "position_ids": kwargs["position_ids"].new_tensor([position])}
@@ -128,9 +131,9 @@ class LanguageModel:
         self.device = next(model.parameters()).device
         self.has_encoder = bool(model.config.is_encoder_decoder)
         self.mergeable = True
-        """Whether rows of different lengths may share a batch."""
+        """True if rows of different lengths may share a batch."""
         self.resumable = not self.has_encoder
-        """Whether prompts may be read in parts."""
+        """True if prompts may be prefilled in parts."""
         accepted = inspect.signature(model.forward).parameters
         self._takes_positions = "position_ids" in accepted and not self.has_encoder
         self._options = {"logits_to_keep": 1} if "logits_to_keep" in accepted else {}
@@ -157,7 +160,7 @@ class LanguageModel:
         return reading.rows, logits
 
     def begin(self, prompts: Sequence[Sequence[int]], known: Sequence[CachedPrefix | None] = ()) -> PromptPrefill:
-        """Start the prefill of prompts as one batch, for a model without an encoder.
+        """Start the prefill of a batch of prompts, for models without encoder.
 
         Args:
             prompts: token ids; none may be empty.
@@ -222,7 +225,7 @@ class LanguageModel:
         return groups
 
     def step(self, rows: CacheRows, tokens: Sequence[int]) -> Tensor:
-        """Feed every row its next token and return the following logits, (B, V)."""
+        """Feed every row its next token; return the following logits, (B, V)."""
         ids = torch.tensor(tokens, device=self.device)[:, None]
         rows.mask = torch.cat([rows.mask, rows.mask.new_ones(len(rows), 1)], dim=1)
         positions_of_rows = rows.lengths
@@ -253,7 +256,7 @@ class LanguageModel:
         return merged
 
     def keep(self, rows: CacheRows, indices: Sequence[int]) -> CacheRows:
-        """Keep these rows in this order, without columns empty in all of them."""
+        """Keep these rows in this order, and drop columns empty in all."""
         index = torch.tensor(indices, device=self.device)
         lengths = [rows.lengths[i] for i in indices]
         first = rows.mask.shape[1] - max(lengths)
@@ -338,7 +341,7 @@ class LanguageModel:
         return rows, self.step(rows, [self.start_token] * len(prompts))
 
     def _decode(self, rows: CacheRows, ids: Tensor, positions: Tensor, per_row: list[int] | None = None) -> Tensor:
-        """Run the decoder on (B, T) new tokens and return the last logits, (B, V)."""
+        """Run the decoder on (B, T) tokens; return the last logits, (B, V)."""
         if rows.encoded is None:
             inputs: dict[str, Any] = {"input_ids": ids, "attention_mask": rows.mask}
             if self._takes_positions:
@@ -362,7 +365,7 @@ class LanguageModel:
 
     @staticmethod
     def _gaps(rows: CacheRows) -> bool:
-        """Return True if the cache has more columns than the rows have tokens."""
+        """Return True if the cache has more columns than tokens."""
         return rows.mask.shape[1] - 1 != rows.lengths[0]
 
 

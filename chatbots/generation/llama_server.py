@@ -18,13 +18,13 @@ from typing import Any
 from chatbots.bots.base import BotError
 
 PROMPT_CACHE_MB = 64
-"""Memory for what was read of conversations that have no slot at the moment."""
+"""Memory for prompt caches of conversations that have lost their slot."""
 _BATCH_TOKENS = 256
-"""Tokens of prompts computed at once: more take more memory and let the others' replies wait longer."""
+"""Prompt tokens per batch. More need more memory and delay the other replies."""
 
 
 class PromptTooLong(Exception):
-    """Error for a prompt of `n_tokens` tokens, more than a slot can read."""
+    """Error for a prompt that exceeds a slot's limit."""
 
     def __init__(self, n_tokens: int) -> None:
         super().__init__(f"the prompt has {n_tokens} tokens")
@@ -66,17 +66,17 @@ class LlamaServer:
         params.model.path = str(file)
         params.n_parallel = n_slots
         params.n_ctx = n_slots * (max_prompt + max_reply)
-        params.kv_unified = False  # each conversation attends to its own slot alone
+        params.kv_unified = False  # each conversation attends to its own slot only
         params.n_batch = params.n_ubatch = _BATCH_TOKENS
         params.cache_ram_mib = PROMPT_CACHE_MB
-        params.fit_params = False  # the sizes are ours; llama.cpp must not change them
+        params.fit_params = False  # prevents llama.cpp from changing our sizes
         params.n_gpu_layers = 0 if device == "cpu" else 999
         if ":" in device:
             params.main_gpu = int(device.partition(":")[2])
             params.split_mode = xllamacpp.llama_split_mode.LLAMA_SPLIT_MODE_NONE
         for threads in (params.cpuparams, params.cpuparams_batch):
             threads.n_threads = n_threads
-            threads.poll = 0  # waiting threads sleep: the web server runs at the same time
+            threads.poll = 0  # waiting threads sleep, because the web server runs at the same time
         params.offline = True
         params.ui = False
         params.verbosity = -1
@@ -86,14 +86,14 @@ class LlamaServer:
                 self._server = xllamacpp.Server(params)
             except Exception as error:  # the binding raises RuntimeError without a reason
                 raise BotError(
-                    f"llama.cpp cannot load {file.name}: it is damaged, of a kind this version of xllamacpp "
-                    f"does not know, or the memory does not suffice ({error})"
+                    f"llama.cpp cannot load {file.name}: it is damaged, unsupported by this version of xllamacpp, or "
+                    f"too large for the memory ({error})"
                 ) from error
-        # A server stopped before its loop has started would never end; a reply shows that the loop runs.
+        # A server stopped before its loop has started would never exit; a reply shows that the loop runs.
         self.chat(opening, {"max_tokens": 1}, lambda piece: False)
 
     def chat(self, messages: list[dict[str, str]], settings: Mapping[str, Any], on_piece: Callable[[str], bool]) -> str:
-        """Generate one reply in the calling thread; several threads may call at once.
+        """Generate one reply in the calling thread. Thread-safe.
 
         Args:
             settings: settings of llama.cpp's chat completions.
@@ -116,7 +116,7 @@ class LlamaServer:
 
 
 class _Reply:
-    """Reader of one reply's chunks, called from C++, so it must not raise."""
+    """Reader of a reply's chunks. Must not raise, because C++ calls it."""
 
     def __init__(self, max_prompt: int, on_piece: Callable[[str], bool]) -> None:
         self._max_prompt = max_prompt
@@ -137,7 +137,7 @@ class _Reply:
             error = chunk["error"]
             if error.get("type") == "exceed_context_size_error":
                 raise PromptTooLong(error["n_prompt_tokens"])
-            raise BotError(f"llama.cpp refuses the request: {error.get('message', error)}")
+            raise BotError(f"llama.cpp rejected the request: {error.get('message', error)}")
         timings = chunk.get("timings", {})
         n_prompt = timings.get("prompt_n", 0) + timings.get("cache_n", 0)
         if n_prompt > self._max_prompt:

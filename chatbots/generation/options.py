@@ -12,15 +12,14 @@ from chatbots.validation import InputModel, Many, NumberAsWritten
 
 SystemPrompt = Annotated[str, Field(description="system prompt of the model.")]
 Temperature = Annotated[
-    NumberAsWritten, Field(ge=0, le=10, description="0 for the likeliest token. Below 1 is safer, above 1 wilder.")
+    NumberAsWritten,
+    Field(ge=0, le=10, description="sampling temperature; 0 for the likeliest token, below 1 safer, above 1 wilder."),
 ]
 TopK = Annotated[int, Field(ge=0, description="sample only from the k likeliest tokens; 0 for all.")]
 TopP = Annotated[
     NumberAsWritten,
     Field(
-        gt=0,
-        le=1,
-        description="sample only from the smallest set of tokens with this share of the probability; 1 for all.",
+        gt=0, le=1, description="sample only from the smallest set of tokens with this total probability; 1 for all."
     ),
 ]
 
@@ -32,8 +31,10 @@ class ReasoningOptions(InputModel):
 
     starts_thinking: bool = Field(
         False,
-        description="replies begin inside reasoning without an opening marker (the chat template has written it); "
-        "nothing is shown before the closing marker, such as `</think>`.",
+        description=(
+            "replies begin inside reasoning, because the chat template has already written the opening marker; "
+            "nothing is shown before the closing marker, such as `</think>`."
+        ),
     )
     thought_marks: dict[_Mark, _Mark] = Field(
         default_factory=dict,
@@ -61,7 +62,7 @@ class TransformersOptions(ReasoningOptions):
         0, ge=0, description="forbids repeating any sequence of this many tokens in a reply; 0 turns it off."
     )
     window: int = Field(10, ge=0, description="maximum number of turns given to the model; 0 for all.")
-    max_new_tokens: int = Field(60, ge=1, description="a reply's longest.")
+    max_new_tokens: int = Field(60, ge=1, description="maximum length of a reply.")
     min_new_tokens: int = Field(
         1, ge=0, description="number of tokens before which the reply cannot end; 1 prevents empty replies."
     )
@@ -74,8 +75,8 @@ class TransformersOptions(ReasoningOptions):
     stop: Many[str] = Field((), description="texts at which a reply ends.")
     dtype: Literal["float32", "bfloat16", "float16", "auto"] = Field(
         "float32",
-        description='"float32", "bfloat16", "float16", or "auto" (as the weights are stored); bfloat16 is refused on '
-        "a processor that does not compute it itself.",
+        description='"float32", "bfloat16", "float16", or "auto" (that of the stored weights); bfloat16 is rejected '
+        "on CPUs without hardware support for it.",
     )
     revision: str | None = Field(None, description="branch, tag or commit of a hub id.")
     allow_download: bool = Field(
@@ -98,13 +99,14 @@ class CheckpointOptions(InputModel):
         min_length=1, description="folder of the checkpoint: manifest.json, vocabulary.txt, model.safetensors."
     )
     decoding: Literal["beam", "sample", "greedy"] = Field(
-        "beam", description='"beam", "sample" or "greedy"; a beam\'s reply comes in one piece, the others word by word.'
+        "beam",
+        description='"beam", "sample" or "greedy"; beam search returns replies in one piece, the others word by word.',
     )
     beam: int = Field(5, ge=1, description="number of hypotheses of beam search.")
     reply_choice: Literal["best", "priority", "length"] = Field(
         "priority",
-        description='among a beam\'s results: "best"; or drawn as in the paper, by rank ("priority") or by length '
-        '("length").',
+        description='choice among the results of beam search: "best", or drawn as in the paper, by rank ("priority") or '
+        'by length ("length").',
     )
     length_penalty: NumberAsWritten = Field(
         0.0,
@@ -119,7 +121,7 @@ class CheckpointOptions(InputModel):
         1.0,
         gt=0,
         le=1,
-        description="sample only from the smallest set of words with this share of the probability; 1 for all.",
+        description="sample only from the smallest set of words with this total probability; 1 for all.",
     )
     no_repeat_ngram_size: int = Field(
         0, ge=0, description="forbids repeating any sequence of this many words in a reply; 0 turns it off."
@@ -130,29 +132,30 @@ class CheckpointOptions(InputModel):
     min_tokens: int = Field(1, ge=1, description="minimum length of a reply; 1 prevents empty replies.")
     projection: Literal["float32", "int8"] = Field(
         "float32",
-        description='"int8" computes the projection onto the vocabulary in whole numbers: faster on a processor, and '
-        "other "
-        "replies now and then; not for Transformers, and not on a GPU.",
+        description='"int8" computes the projection onto the vocabulary in integers, which is faster on CPUs but '
+        "occasionally changes a reply; not for Transformers or GPUs.",
     )
     z_conv: Literal["drawn", "inferred", "redrawn"] | None = Field(
         None,
-        description='VHCR\'s variable of the conversation: "drawn" once, "inferred" from the context, or "redrawn" '
-        "at every reply as the released code did; none: as the checkpoint's config says.",
+        description='VHCR\'s latent variable of the conversation: "drawn" once, "inferred" from the context, or "redrawn" '
+        "at every reply as in the released code; none for the checkpoint's setting.",
     )
     compat_beam_states: bool = Field(
         False,
-        description="as the released code, beam search reads the state of an older message: the latest is ignored "
-        "at 3 turns and from 5 on (with a beam of 5).",
+        description=(
+            "reproduce the released code, whose beam search reads the state of an older message: with a beam of 5, "
+            "the latest is ignored at 3 turns and from 5 on."
+        ),
     )
     compat_full_stop: bool = Field(
-        False, description="as there, a full stop is put after utterances without an end sign."
+        False, description="reproduce the released code: add a full stop to utterances without an end mark."
     )
     compat_empty_first: bool = Field(
-        False, description="as in its self-play, an empty utterance stands before the conversation."
+        False, description="reproduce the released code's self-play: begin the conversation with an empty utterance."
     )
     encoder_files: EncoderFiles | None = Field(
         None,
-        description="where DeepMoji and InferSent are, for a model that was trained as input_only with them: "
+        description="paths of DeepMoji and InferSent, for a model trained as input_only with them: "
         "{deepmoji: {weights, vocabulary}, infersent: {weights, vectors}}.",
     )
     capacity: int = Field(64, ge=1, description="maximum number of concurrent replies.")

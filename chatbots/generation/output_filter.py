@@ -33,11 +33,11 @@ _PAIRS = (
 )
 _HARMONY = (
     (rf"{_HEADER}(?!final\b)\w++{_HEADER_END}", rf"<\|end\|>|<\|call\|>|{_FINAL}"),
-    (r"(?<![\s\S])analysis(?=[A-Z])", "assistantfinal"),  # where special tokens were left out
+    (r"(?<![\s\S])analysis(?=[A-Z])", "assistantfinal"),  # if special tokens were omitted
 )
-"""All channels of gpt-oss but the final one."""
+"""All channels of gpt-oss except the final one."""
 _MOST_HELD = 4_096
-"""More characters than this are no mark."""
+"""Maximum length of a mark."""
 _QUOTES = {"`": "`", '"': '"', "'": "'", "“": "”", "‘": "’", "«": "»", "„": "“"}
 
 
@@ -81,28 +81,28 @@ class ReasoningFilter:
         self._closing = closing if is_inside else None
         self.has_thought = is_inside
         self.thought = ""
-        """Reasoning that was taken out since this was last emptied."""
+        """Reasoning removed since this was last emptied."""
         self._said = ""
         self._has_said = False
         self._held = ""
-        self._before = ""  # the last character before what is held: it may be a quotation mark
+        self._before = ""  # last character before the held-back text; may be a quotation mark
 
     def take(self, piece: str) -> str:
-        """Add a piece; return what can be passed on now.
+        """Add a piece and return the text that can be passed on.
 
         Raises:
-            BotError: at the end of a thought that had no beginning: what was passed on was a thought.
+            BotError: a thought ends that had no opening mark, so reasoning has been passed on.
         """
         return self._read(piece, is_last=False)
 
     def end(self) -> str:
-        """Return the text that was held back and turned out to be no mark."""
+        """Return the held-back text, which contained no mark after all."""
         return self._read("", is_last=True)
 
     def _read(self, piece: str, *, is_last: bool) -> str:
         text = self._before + self._held + piece
         n_before, passed = len(self._before), len(self._said)
-        start = position = n_before  # of what is not passed on yet, and of the search
+        start = position = n_before  # starts of the held-back text and of the search
         while True:
             pattern = self._closing or self._any
             match = pattern.search(text, position, partial=not is_last)
@@ -113,7 +113,7 @@ class ReasoningFilter:
             closing_quote = _QUOTES.get(text[held_from - 1]) if held_from else None
             if match.partial or (closing_quote and position == len(text) and not is_last):
                 break
-            # Within a thought only backticks quote a mark: a thought may end with a quotation.
+            # Within a thought only backticks quote a mark, because a thought may end with a quotation.
             if text[position : position + 1] == closing_quote and (not self._closing or closing_quote == "`"):
                 continue
             if self._closing is not None:
@@ -140,7 +140,7 @@ class ReasoningFilter:
 
     def _say(self, text: str) -> None:
         if not self._has_said:
-            if self.has_thought:  # the empty lines between a thought and the answer
+            if self.has_thought:  # blank lines between a thought and the reply
                 text = text.lstrip()
             self._has_said = bool(text.strip())
         self._said += text
@@ -156,8 +156,8 @@ class ReasoningFilter:
         if self._said.count("```") % 2 or line.count("`") % 2:
             return True
         raise BotError(
-            f"it ended a thought ({mark}) that it had not begun, so what it said before was the thought; "
-            "`starts_thinking: true` in bots.yaml holds everything back until the thought ends"
+            f"it closed a thought ({mark}) that it had not opened, so the text before it was reasoning; set "
+            "`starts_thinking: true` in bots.yaml to hold everything back until the thought ends"
         )
 
 
@@ -178,7 +178,7 @@ _END = (
 )
 _ROLES = "(?i:user|human|assistant|model|chatbot|bot|ai|system|tool)"
 _NAMED = r"(?:<\|(?:im_start|start|start_header_id|header_start|start_of_role)\|>|<start_of_turn>|<\|turn>)\s*+"
-"""Marks with the name of a role behind them."""
+"""Marks followed by the name of a role."""
 _ROLE = rf"(?:{_NAMED}{_ROLES}\b|<[|｜](?i:user|human|assistant|system|observation|start_of_turn_token)[|｜]>|\[INST\])"
 _NAME_END = r"(?:\s*+(?:<\|(?:end_header_id|header_end|end_of_role|message)\|>)|\s*+:|[^\S\n]*+\n)"
 _LABEL = rf"(?:\#\#\#\s*+)?{_ROLES}\s*?(?::|\n)"
@@ -190,21 +190,21 @@ _BEGINNING = regex.compile(
     r"|(?:assistant|model)[^\S\n]*+\n|(?i:assistant):\s"
     r"|\#\#\#[^\S\n]*+(?i:assistant|response|answer)[^\S\n]*+:?[^\S\n]*+\n"
 )
-"""What stands before a reply where a model writes its own turn's beginning, or a tag around its answer."""
+"""Text before a reply if a model writes the start of its own turn or a tag around the reply."""
 _LATER_TURN = regex.compile(
     rf"(?<!\s)\s*+(?:{_END}\s*+){{1,8}}+(?:{_ROLE}|{_LABEL})"
     rf"|(?<!\s)[^\S\n]*+\n\s*+{_ROLE}"
     rf"|(?<![\s`\"'“‘])\s*+{_NAMED}{_ROLES}\b{_NAME_END}"
     r"|(?<=\p{Sentence_Terminal})(?:assistant|user|model)\n\n"
 )
-"""The beginning of another turn, which the model has made up."""
+"""Start of another turn that the model has invented."""
 _LAST = regex.compile(rf"(?<!\s)\s*+(?:{_END}\s*+){{1,8}}+(?:(?:\#\#\#\s*+)?{_ROLES})?\Z|(?<!\s)\s++\Z")
-"""What may end a reply and is no part of it."""
+"""Marks at the end of a reply that are not part of it."""
 
 
 @lru_cache
 def _closing_tag(name: str) -> regex.Pattern[str]:
-    """Return the pattern of the end of a reply that starts with this tag."""
+    """Return the pattern of this tag's closing tag at a reply's end."""
     return regex.compile(rf"(?<!\s)\s*+</(?i:{name})>|{_LATER_TURN.pattern}")
 
 
@@ -216,14 +216,14 @@ class _TemplateFilter:
 
     def __init__(self) -> None:
         self.is_over = False
-        """Whether another turn has begun: nothing more will be passed on."""
+        """True if another turn has begun, so nothing more is passed on."""
         self._has_said = False
         self._later_turn = _LATER_TURN
         self._held = ""
         self._before = ""
 
     def take(self, piece: str) -> str:
-        """Add a piece; return what can be passed on now."""
+        """Add a piece and return the text that can be passed on."""
         return self._read(piece, is_last=False)
 
     def end(self) -> str:
@@ -288,7 +288,7 @@ class OutputFilter:
 
     @property
     def is_over(self) -> bool:
-        """True if another turn has begun, so that no more text is passed on."""
+        """True if another turn has begun, so nothing more is passed on."""
         return self._template.is_over
 
     def take(self, piece: str) -> str:
@@ -318,9 +318,9 @@ class MarkdownImageFilter:
         self._held, self._is_inside = [""], False
 
     def take(self, piece: str) -> str:
-        """Add a piece; return what can be passed on now."""
+        """Add a piece and return the text that can be passed on."""
         self._held.append(piece)
-        if self._is_inside and ")" not in piece:  # addresses are long, so the held text is not scanned again
+        if self._is_inside and ")" not in piece:  # addresses are long, so do not scan the held-back text again
             return ""
         text = _IMAGE.sub(self._take_out, "".join(self._held))
         match = _IMAGE.search(text, partial=True)

@@ -28,13 +28,13 @@ from chatbots.generation.prefix_cache import PREFIX_CACHE, CachedPrefix
 from chatbots.generation.prompts import Prompts
 
 CPU_PREFILL_TOKENS = 64
-"""Read between two steps of running replies by a processor: about as many as it reads without loss."""
+"""Tokens that a CPU prefills between two steps of running replies, with almost no loss of speed."""
 
 GPU_PREFILL_TOKENS = 1024
-"""By an accelerator, which computes so many in about the time of a step; not measured."""
+"""Tokens that an accelerator prefills in about the time of a step (not measured)."""
 
 PrefilledRows = tuple[list[ReplyRow], CacheRows, Tensor]
-"""Slots whose prompts are read, what the model remembers of them, and the logits of their next tokens."""
+"""Slots with complete prompts, their cached rows, and the logits of their next tokens."""
 
 
 @dataclass(eq=False)
@@ -147,13 +147,13 @@ class PrefillQueue:
 
 
 EAGER_PREFILL_TOKENS = 32
-"""Read at once: whoever asks meanwhile waits for no more."""
+"""Tokens per eager prefill; a request that arrives meanwhile waits no longer than this."""
 
 _MIN_UNREAD_TOKENS = 16
-"""Fewer unread tokens are left to the next turn."""
+"""Minimum number of unread tokens for an eager prefill."""
 
 _MAX_CONVERSATIONS = 64
-"""Conversations remembered; those that were answered longest ago are forgotten."""
+"""Maximum number of waiting conversations; the least recently answered are dropped."""
 
 
 class EagerPrefill:
@@ -197,7 +197,7 @@ class EagerPrefill:
         tokens = self._certain.get(place)
         if tokens is None:
             tokens = self._certain[place] = self._tokens(self._replied[place])
-        # One more token than is known, because the last one is never looked up.
+        # Add one token to the known ones, because the last one is never looked up.
         known = PREFIX_CACHE.longest(self._owner, [*tokens, -1])
         n_known = known.n_tokens if known else 0
         if len(tokens) - n_known < _MIN_UNREAD_TOKENS:
@@ -213,11 +213,11 @@ class EagerPrefill:
             self.forget(place)
             raise
         after = PREFIX_CACHE.longest(self._owner, [*tokens, -1])
-        if after is None or after.n_tokens <= n_known:  # the cache has no room for it
+        if after is None or after.n_tokens <= n_known:  # it does not fit into the cache
             self.forget(place)
 
     def _tokens(self, context: Conversation) -> list[int]:
-        """Return the beginning of the next prompt that does not depend on the next message."""
+        """Return the part of the next prompt that is already known."""
         speaker = _next_speaker(context)
         first, second = (self._prompts.encode(context.with_turn(speaker, letter)) for letter in "ab")
         n = next((i for i, (a, b) in enumerate(zip(first, second, strict=False)) if a != b), len(first) - 1)

@@ -44,7 +44,7 @@ class CachedRow:
 
     def n_shared(self, tokens: np.ndarray) -> int:
         """Return the length of the common prefix."""
-        import numpy as np  # imported late: a bot host imports this module early
+        import numpy as np  # imported late, because bot hosts import this module at startup
 
         n = min(len(tokens), len(self.tokens))
         differing = np.flatnonzero(self.tokens[:n] != tokens[:n])
@@ -60,7 +60,7 @@ class CachedPrefix:
 
 
 class PrefixCache:
-    """Thread-safe cache of rows by owner and place, for all models of a process.
+    """Thread-safe cache of rows by owner and place, shared by all models.
 
     Args:
         limit_bytes: maximum size; 0 for no caching.
@@ -69,7 +69,7 @@ class PrefixCache:
     def __init__(self, limit_bytes: int = DEFAULT_LIMIT_BYTES) -> None:
         self._limit_bytes = limit_bytes
         self._rows: OrderedDict[tuple[int, Hashable], CachedRow] = OrderedDict()
-        # Re-entrant: garbage collection of an owner drops its rows, possibly while the lock is held.
+        # Re-entrant, because garbage collection of an owner drops its rows, possibly while the lock is held.
         self._lock = threading.RLock()
         self._numbers = itertools.count()
 
@@ -87,7 +87,7 @@ class PrefixCache:
             self._shrink()
 
     def owner(self) -> int:
-        """Return a new owner number for a loaded model, which sees only its own rows."""
+        """Return a new owner number; an owner sees only its own rows."""
         return next(self._numbers)
 
     def n_bytes(self, owner: int | None = None) -> int:
@@ -104,7 +104,7 @@ class PrefixCache:
                 self._shrink()
 
     def longest(self, owner: int, tokens: Sequence[int]) -> CachedPrefix | None:
-        """Return the longest cached prefix of a prompt, without the prompt's last token."""
+        """Return the longest cached prefix of a prompt, excluding its last token."""
         import numpy as np
 
         sought = np.asarray(tokens[:-1], dtype=np.int32)
@@ -132,4 +132,4 @@ class PrefixCache:
 
 
 PREFIX_CACHE = PrefixCache()
-"""That of this process."""
+"""The cache of this process."""

@@ -1,4 +1,4 @@
-"""Prompts of language models, built with a chat template or in plain format.
+"""Prompts of language models, from a chat template or in plain format.
 
 The next speaker is the assistant and the other one the user: in a live chat the bot and the participant, in self-play
 the bot whose turn it is and its partner. Blank turns are dropped, consecutive turns of a speaker are joined.
@@ -26,15 +26,15 @@ from chatbots.generation.output_filter import strip_reasoning
 CONDITION = "{condition}"
 """Placeholder in a system prompt for the prompt of a study's condition."""
 IMAGE_MARK = "\x00"
-"""Stands in no stored text."""
+"""Character that occurs in no stored text."""
 OPENING = "Hello!"
-"""What the user is made to say when nobody has said anything, for chat templates."""
+"""User message for chat templates if the conversation is empty."""
 
 
 def marks_pattern(marks: Iterable[str]) -> re.Pattern[str] | None:
-    """Return a pattern for a model's special tokens, or None if it has none.
+    """Return a pattern for a model's special tokens; None if it has none.
 
-    Typed text must not end or begin a turn for the model.
+    They are removed from typed text, which must not begin or end a turn for the model.
     """
     texts = [re.escape(text) for text in marks if text]
     return re.compile("|".join(texts)) if texts else None
@@ -53,7 +53,7 @@ def turns_joined(
     for turn in turns:
         role = "user" if turn.speaker == context.turns[-1].speaker else "assistant"
         text = marks.sub(" ", turn.text) if marks else turn.text
-        if role == "assistant":  # marks first: a model's own may look like the beginning of a thought
+        if role == "assistant":  # marks first, because a model's own may look like the start of a thought
             text = strip_reasoning(text, thought_marks)
         text = text.strip()
         if not text:
@@ -80,7 +80,7 @@ def image_parts(content: str, context: Conversation) -> str | list[dict[str, Any
 
     Without marks return its text.
     """
-    pieces = content.split(IMAGE_MARK)  # text and number of a turn by turns
+    pieces = content.split(IMAGE_MARK)  # text and turn number alternate
     if len(pieces) == 1:
         return content
     images = {str(n): turn.image for n, turn in enumerate(context.turns)}
@@ -113,7 +113,9 @@ def chat_messages(
     opening: str = OPENING,
     is_opened: bool = False,
 ) -> list[dict[str, str]]:
-    """Return the messages for a chat template, at least one, starting with the user.
+    """Return the messages for a chat template, starting with the user.
+
+    There is at least one.
 
     Args:
         turns: role and text of each turn, oldest first.
@@ -181,11 +183,11 @@ class Prompts:
             ids = self._make_ids(turns, system_prompt, is_opened=context.is_opened)
             if len(ids) <= self._max_tokens or len(turns) <= 1:
                 break
-            # Halve prompts that are far too long, which speeds up very long conversations.
+            # Halve prompts that are far too long, to speed up very long conversations.
             turns = turns[max(1, len(turns) // 2 if len(ids) > 2 * self._max_tokens else 1) :]
         if not ids:
             ids = [self._fallback_token()]
-        if len(ids) > self._max_tokens:  # a single turn is too long, so keep its end
+        if len(ids) > self._max_tokens:  # a single turn is too long: keep its end
             ids = ids[-self._max_tokens :]
         return ids
 
@@ -212,7 +214,7 @@ class Prompts:
             user = [{"role": "user", "content": "a"}]
             with_system = self._apply([{"role": "system", "content": "b"}, *user])
             return with_system != self._apply(user)
-        except Exception:  # templates may raise anything
+        except Exception:  # templates may raise any error
             return False
 
     def _plain(self, turns: Sequence[tuple[str, str]], system_prompt: str) -> list[int]:
@@ -224,7 +226,7 @@ class Prompts:
         text = self._separator.join([*texts, ""]) or self._separator
         ids = list(self._tokenizer(text)["input_ids"])
         end = self._tokenizer.eos_token_id
-        if end is not None and ids[-2:] == [end, end]:  # the tokenizer added its own end token
+        if end is not None and ids[-2:] == [end, end]:  # remove the end token that the tokenizer added
             ids.pop()
         return ids
 

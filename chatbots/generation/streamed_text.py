@@ -11,10 +11,10 @@ if TYPE_CHECKING:
     from chatbots.generation.output_filter import OutputFilter
 
 _BROKEN = "\ufffd"
-"""What tokenizers decode an incomplete UTF-8 sequence to."""
+"""Tokenizers decode an incomplete UTF-8 sequence to this."""
 
 _UNSPACED = ((0x2E80, 0x9FFF), (0xAC00, 0xD7A3), (0xF900, 0xFAFF), (0xFF01, 0xFFEF), (0x20000, 0x3FFFF))
-"""Chinese, Japanese and Korean blocks: every character may end a piece."""
+"""Chinese, Japanese and Korean blocks, where every character may end a piece."""
 
 
 _SENTENCE_END = regex.compile(
@@ -22,10 +22,10 @@ _SENTENCE_END = regex.compile(
     (?P<emoji>\s*[\u2600-\u27bf\ufe0f\u200d\U0001f000-\U0001faff]+(?=\s|$))?""",
     regex.VERBOSE,
 )
-"""End marks of all scripts; Greek asks with a semicolon."""
+"""End marks of all scripts; the Greek question mark looks like a semicolon."""
 _OPENING = "\"'“‘«(["
 _NO_END = frozenset(("mr", "mrs", "ms", "dr", "prof", "st", "vs", "e.g", "i.e", "a.m", "p.m"))
-"""Abbreviations after which a sentence goes on."""
+"""Abbreviations that do not end a sentence."""
 
 
 def complete_length(text: str) -> int:
@@ -40,11 +40,11 @@ def complete_length(text: str) -> int:
 
 
 class _Units:
-    """Incremental search for the last complete line or sentence of a growing text."""
+    """Incremental search for the last complete line or sentence of a text."""
 
     def __init__(self) -> None:
         self._end = 0
-        self._mark = 0  # where the end mark of the last sentence begins; an emoji may follow it
+        self._mark = 0  # position of the last sentence's end mark; an emoji may follow
 
     def complete_length(self, text: str, *, growing: bool = False) -> int:
         """Return the same length as the function `complete_length`.
@@ -70,7 +70,7 @@ class _Units:
 
 
 def _ends_with_dot(text: str, end: int, mark: str) -> bool:
-    """Return True if the dots that end at position `end` end a sentence."""
+    """Return True if the dots before position `end` end a sentence."""
     parts = text[:end].split()
     if mark != "." or not parts or text[end - 1].isspace():
         return False
@@ -101,7 +101,7 @@ class GrowingText:
         self._shown = ""
         self._units = _Units()
         self.thought = ""
-        """Reasoning that the filter has taken out."""
+        """Reasoning that the filter has removed."""
 
     def grow(self, decoded: str) -> tuple[str, bool]:
         """Update the text with the decoded tokens so far.
@@ -123,7 +123,7 @@ class GrowingText:
         """Return the last piece of the text, after the last token.
 
         Args:
-            cut: the longest length was reached before the text came to its end.
+            cut: True if the text reached its maximum length before its end.
         """
         text, stopped = self._clean(decoded, is_last=True)
         text = text.rstrip()
@@ -134,7 +134,7 @@ class GrowingText:
     def _clean(self, decoded: str, *, is_last: bool) -> tuple[str, bool]:
         text = decoded.replace(_BROKEN, "").lstrip() if _BROKEN in decoded else decoded.lstrip()
         if self._make_filter is not None:
-            reply = self._make_filter()  # from the start: later tokens may change the end of the text
+            reply = self._make_filter()  # from the start, because later tokens may change the end of the text
             text = reply.take(text) + (reply.end() if is_last else "")
             self.thought = reply.take_thought()
             if reply.is_over:
@@ -168,7 +168,7 @@ class SentencePieces:
         """Return the text that was held back and belongs to the reply.
 
         Args:
-            cut: the longest length was reached before the text came to its end.
+            cut: True if the text reached its maximum length before its end.
         """
         return self._show(self._units.complete_length(self._text) if cut else len(self._text))
 
@@ -181,7 +181,7 @@ class SentencePieces:
 def _end_of_words(text: str, stops: Sequence[str]) -> int:
     """Return the length of the prefix that later tokens cannot change."""
     limit = len(text)
-    for stop in stops:  # the text may end in the beginning of a stop
+    for stop in stops:  # the text may end with the start of a stop text
         for n in range(min(len(stop) - 1, len(text)), 0, -1):
             if text.endswith(stop[:n]):
                 limit = min(limit, len(text) - n)
@@ -190,7 +190,7 @@ def _end_of_words(text: str, stops: Sequence[str]) -> int:
         limit += 1
     head = text[:limit]
     if head.isascii():
-        parts = f"{head}.".rsplit(None, 1)  # the dot makes a blank at the end count
+        parts = f"{head}.".rsplit(None, 1)  # the dot makes a trailing blank count
         return len(parts[0]) if len(parts) == 2 else 0
     for i in range(limit - 1, -1, -1):
         if text[i].isspace():

@@ -27,7 +27,7 @@ AGREEMENT = {
     "pone-lite-open-full": "mean of Pearson and Spearman correlation on GRADE's rated replies .250 ± .006 (mean and "
     "standard deviation over training seeds 11, 12 and 13: .247, .246, .256; the first is shipped); details: ",
     "entailment-lite": "Pearson correlation of P(entailment), latest five utterances, with mean human ratings of "
-    "GRADE's rated replies .240 ± .014 (mean and standard deviation over training seeds 11, 12 and 13: .226, .240, .254); "
+    "GRADE's rated replies .240 ± .014 (mean and standard deviation over seeds 11, 12 and 13: .226, .240, .254); "
     "shipped weights, seed 11, .226 [.16, .30]; test accuracy .785 (.785, .784, .785), from the reply alone .751; "
     "details: ",
 }

@@ -14,7 +14,7 @@ from chatbots.registry import UnknownName
 from chatbots.text import nearest_names, quote
 
 FORMATS: tuple[str, ...] = tuple(sorted(m.name for m in pkgutil.iter_modules(__path__)))
-"""The names of all formats."""
+"""Names of all formats."""
 
 
 def corpus_read(format: str, path: Path) -> Corpus:

@@ -20,7 +20,7 @@ _IDS = re.compile(r"\[\s*'[^']+'(?:\s*,\s*'[^']+')*\s*\]")
 
 
 def read(path: Path) -> Iterator[Dialogue]:
-    """Yield the conversations of a folder with both files, in the order of `movie_conversations.txt`."""
+    """Yield the conversations of a folder, in the order of `movie_conversations.txt`."""
     for name in (LINES, CONVERSATIONS):
         if not (path / name).is_file():
             raise CorpusError(f"{path} must be a folder with {LINES} and {CONVERSATIONS}; {name} is missing")
@@ -42,7 +42,7 @@ def read(path: Path) -> Iterator[Dialogue]:
 
 
 def _fields(line: str, n: int, location: str) -> list[str]:
-    # A line without text may have lost its trailing blank.
+    # A line without text may lack its trailing space.
     fields = f"{line} ".split(_SEPARATOR, n - 1)
     if len(fields) != n:
         raise CorpusError(f"{location}: {len(fields)} fields between{_SEPARATOR}; there must be {n}")

@@ -1,4 +1,4 @@
-"""DailyDialog (Li et al. 2017): one dialogue per line, `__eou__` after each utterance.
+"""DailyDialog (Li et al. 2017): dialogues by line, `__eou__` after each utterance.
 
 Reads `dialogues_text.txt`, or the folder of the published archive: its unpacked `train`, `validation` and `test`
 parts if they exist, otherwise `dialogues_text.txt`.
@@ -20,7 +20,7 @@ _SPACED_APOSTROPHE = re.compile(r"(?<=\w)\s*’\s*(?=(?:s|t|m|d|re|ve|ll)\b)")
 
 
 def read(path: Path) -> Iterator[Dialogue]:
-    """Yield the dialogues, without the blanks around apostrophes: "don ’ t" becomes "don't"."""
+    """Yield the dialogues, with apostrophes rejoined: "don ’ t" becomes "don't"."""
     for file, split in _files(path):
         for location, line in lines_read(file):
             *turns, rest = line.split(END)

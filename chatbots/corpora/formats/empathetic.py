@@ -1,7 +1,7 @@
 """EmpatheticDialogues (Rashkin et al. 2019): `train.csv`, `valid.csv`, `test.csv`, or one of them.
 
-Columns `conv_id, utterance_idx, context, prompt, speaker_idx, utterance, …`. Fields are not quoted: commas
-in texts are written `_comma_`, and quotation marks mean nothing. A dialogue's topic is its emotion label.
+Columns `conv_id, utterance_idx, context, prompt, speaker_idx, utterance, …`. Fields are not quoted: commas in texts are
+written `_comma_`, and quotation marks have no special meaning. A dialogue's topic is its emotion label.
 """
 
 from __future__ import annotations

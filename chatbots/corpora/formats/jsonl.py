@@ -1,6 +1,6 @@
-"""Our own format: `{"turns": ["…", …]}` per line, in one `.jsonl` or `.jsonl.gz` file or a folder of them.
+"""Our own format: `{"turns": ["…", …]}` per line of a `.jsonl` or `.jsonl.gz` file.
 
-A line may also have `id`, `topic`, `split` and `speakers` (one name per turn).
+Reads one file or a folder of them. A line may also have `id`, `topic`, `split` and `speakers` (one name per turn).
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""PersonaChat as published for ConvAI2 in ParlAI's text format (Zhang et al. 2018; Dinan et al. 2019).
+"""PersonaChat as published for ConvAI2, in ParlAI's text format.
 
-Lines are numbered, from 1 in each dialogue: `1 your persona: …`, `5 partner's text<TAB>own reply<TAB><TAB>
-candidate|candidate|…`. Candidates and personas are left out. Reads a file, or a folder with one file each whose
-name begins with `train`, `valid` and (optionally) `test`.
+Zhang et al. (2018), Dinan et al. (2019). Lines are numbered, from 1 in each dialogue: `1 your persona: …`, `5 partner's
+text<TAB>own reply<TAB><TAB>candidate|candidate|…`. Candidates and personas are ignored. Reads a file, or a folder with
+one file per split; file names begin with `train`, `valid` and (optionally) `test`.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from pathlib import Path
 from chatbots.corpora.dialogues import CorpusError, Dialogue, lines_read
 
 SILENCE = "__SILENCE__"
-"""What the partner "says" where the other one begins."""
+"""Placeholder text of the partner if the other speaker begins."""
 _NUMBERED = re.compile(r"(\d+) (.*)", re.DOTALL)
 _PERSONA = re.compile(r"(?:your|partner's) persona:")
 
 
 def read(path: Path) -> Iterator[Dialogue]:
-    """Yield the dialogues; speaker 0 is the partner, speaker 1 the one with the persona."""
+    """Yield the dialogues; speaker 1 is the one with the persona."""
     for file, split in _files(path):
         yield from _dialogues(file, split)
 

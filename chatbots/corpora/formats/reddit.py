@@ -1,7 +1,7 @@
-"""Reddit casual conversations as released by Ghandeharioun et al. (2019), one utterance per speaker turn.
+"""Reddit casual conversations as released by Ghandeharioun et al. (2019).
 
-A JSON list of `{"lines": [{"text": "…", "character": 0|1}]}`. Consecutive lines of a speaker form one utterance.
-Text after an edit marker ("edit:", "edit 2:", "*edit"), web addresses, "[removed]" and "[deleted]" are removed.
+A JSON list of `{"lines": [{"text": "…", "character": 0|1}]}`. Consecutive lines of a speaker form one utterance. Text
+after an edit marker ("edit:", "edit 2:", "*edit"), web addresses, "[removed]" and "[deleted]" are removed.
 `reddit_2019` reads the same files as the released code did.
 """
 
@@ -25,7 +25,10 @@ _GONE = re.compile(r"\[(?:removed|deleted)\]")
 
 
 def read(path: Path) -> Iterator[Dialogue]:
-    """Yield the conversations of a plain or `.gz` file, one turn per run of lines."""
+    """Yield the conversations of a plain or `.gz` file.
+
+    Consecutive lines of a speaker form one turn.
+    """
     for location, lines in conversations_read(path):
         turns = [
             (character, text_clean(" ".join(text for _, text in group)))
@@ -36,13 +39,13 @@ def read(path: Path) -> Iterator[Dialogue]:
 
 
 def text_clean(text: str) -> str:
-    """Remove notes on edits, addresses and marks of removed text."""
+    """Remove edit notes, web addresses and "[removed]" marks."""
     text = _LINK.sub(r"\1", _EDIT.sub("", text))
     return " ".join(_GONE.sub(" ", _URL.sub(" ", text)).split())
 
 
 def conversations_read(path: Path) -> Iterator[tuple[str, list[tuple[str, str]]]]:
-    """Yield each conversation's location, for messages, and its lines as (character, text).
+    """Yield each conversation's location and its (character, text) lines.
 
     Raises:
         CorpusError: the file is unreadable, or a conversation is malformed (numbers and lines count from 1).

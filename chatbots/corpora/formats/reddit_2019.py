@@ -1,4 +1,4 @@
-"""Reddit casual conversations, read as the code released by Ghandeharioun et al. (2019) did.
+"""Reddit casual conversations, read like the code of Ghandeharioun et al. (2019).
 
 Each sentence is an utterance, so one speaker often has several in a row. Everything after the letters "edit" is lost,
 even inside "credit", and so is the rest of a line after a web address. Use `reddit` for training and this module to
@@ -21,7 +21,7 @@ _SENTENCE_END = re.compile(r"(?<=[.!?])\s+")
 
 
 def read(path: Path) -> Iterator[Dialogue]:
-    """Yield the conversations, one turn per sentence, without those of a single sentence."""
+    """Yield the conversations of several sentences, one turn per sentence."""
     for location, lines in conversations_read(path):
         sentences = [(character, sentence) for character, text in lines for sentence in _sentences(text)]
         if len(sentences) >= 2:

@@ -257,7 +257,7 @@ def test_the_base_names_what_a_bot_wants_too() -> None:
 
 def test_files_that_are_not_there_are_named_with_how_to_have_them(data: Path) -> None:
     (data / "infersent" / "infersent1.pkl").unlink()
-    with pytest.raises(ValuesError, match=r"infersent1\.pkl; to have it"):
+    with pytest.raises(ValuesError, match=r"infersent1\.pkl; to get it"):
         config_load(CONFIGS_FOLDER / "table9" / "cornell-hred-ei.yaml", data, "compat-2019")
 
 
