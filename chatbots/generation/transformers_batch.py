@@ -26,14 +26,14 @@ from chatbots.huggingface import SAFE_LOADING, fetch_model, load_pretrained, n_p
 log = logging.getLogger(__name__)
 
 _UNKNOWN_LENGTH = 1024
-"""Context tokens for models that name no limit, or a larger one."""
+"""Maximum context in tokens for models with a larger limit or none."""
 
 _CLEAN_UP_STEPS = 8
-"""Rows that are gone are dropped after so many steps at the latest."""
+"""Maximum number of steps before finished rows are removed."""
 
 
 class ModelSpeaker(Protocol):
-    """Protocol of a bot with a transformers model: name, for the log, and options."""
+    """Protocol of a bot with a transformers model: log name and options."""
 
     name: str
     options: TransformersOptions
@@ -52,7 +52,7 @@ class LoadedModel:
     ) -> None:
         self.language_model = language_model
         self.owner = PREFIX_CACHE.owner()
-        """Whose what is kept between turns is; it is forgotten with this model."""
+        """Owner of the cached rows, which are forgotten together with this model."""
         weakref.finalize(self, PREFIX_CACHE.drop, self.owner)
         self.tokenizer = tokenizer
         self.stop_tokens = stop_tokens
@@ -93,9 +93,9 @@ def _refuse_slow_dtype(bot: ModelSpeaker, folder: Path, device: str) -> None:
     is_stored = bot.options.dtype == "auto"
     dtype = AutoConfig.from_pretrained(folder, **SAFE_LOADING).dtype if is_stored else bot.options.dtype
     if str(dtype) in ("bfloat16", "torch.bfloat16") and device == "cpu" and not bfloat16_is_native():
-        stored = " (as its weights are stored)" if is_stored else ""
+        stored = " (that of its stored weights)" if is_stored else ""
         raise BotError(
-            f"dtype is {bot.options.dtype}{stored}, and this processor does not compute bfloat16 itself: reading a "
+            f"dtype is {bot.options.dtype}{stored}, which this CPU does not support in hardware: reading a "
             "conversation would take four to six times as long; set `dtype: float32`"
         )
 
@@ -117,7 +117,7 @@ def load_model(bot: ModelSpeaker, device: str) -> LoadedModel:
     if tokenizer.eos_token_id is not None:
         stop_tokens.add(tokenizer.eos_token_id)
     template = tokenizer.chat_template
-    if isinstance(template, str):  # marks of a new turn end a reply too
+    if isinstance(template, str):  # a mark of a new turn also ends a reply
         marks = zip(tokenizer.all_special_tokens, tokenizer.all_special_ids, strict=True)
         stop_tokens |= {token for text, token in marks if text and text in template}
     start_token = settings.decoder_start_token_id
@@ -133,8 +133,8 @@ def load_model(bot: ModelSpeaker, device: str) -> LoadedModel:
     with torch.inference_mode():
         if not language_model.check():
             log.warning(
-                "%s: rows of different lengths influence each other in %s, so its conversations are "
-                "computed one by one",
+                "%s: rows of different lengths influence each other in %s, so its conversations are computed one at a "
+                "time",
                 bot.name,
                 type(model).__name__,
             )
@@ -142,7 +142,7 @@ def load_model(bot: ModelSpeaker, device: str) -> LoadedModel:
 
 
 def _context_limit(bot: ModelSpeaker, config: Any) -> int:
-    """Return the maximum context, limited by the model's room beside the reply."""
+    """Return the maximum context that leaves room for the reply."""
     holds = n_positions(config)
     requested = bot.options.max_context_tokens or _UNKNOWN_LENGTH
     if holds is None:
@@ -150,8 +150,8 @@ def _context_limit(bot: ModelSpeaker, config: Any) -> int:
     room = holds if config.is_encoder_decoder else holds - bot.options.max_new_tokens
     if room < 1 or bot.options.max_new_tokens >= holds:
         raise BotError(
-            f"max_new_tokens is {bot.options.max_new_tokens}; {bot.options.model} holds {holds} tokens in all, "
-            "context included"
+            f"max_new_tokens is {bot.options.max_new_tokens}; {bot.options.model} has room for {holds} tokens, "
+            "including the context"
         )
     return min(requested, room)
 
@@ -213,7 +213,7 @@ class SlotGeneration:
             self._slots.pop(slot).gone = True
 
     def step(self) -> list[Piece]:
-        """Add a token to every reply, start admitted ones, and return the pieces."""
+        """Add a token to every reply, start admitted ones and return pieces."""
         with torch.inference_mode():
             pieces: list[Piece] = []
             for batch in self._advance():
@@ -270,7 +270,7 @@ class SlotGeneration:
         chosen = choose(
             logits, uniforms, temperature=bot.options.temperature, top_k=bot.options.top_k, top_p=bot.options.top_p
         )
-        # One copy to the host per step; −1 marks a row of NaN.
+        # Copy to the host once per step; −1 marks a row of NaN.
         tokens = torch.where(finite, chosen, -1).tolist()
         if batch.seen is not None:
             batch.seen[torch.arange(len(slots), device=chosen.device), chosen] = True
@@ -308,7 +308,7 @@ class SlotGeneration:
         return logits
 
     def _pieces(self, slots: list[ReplyRow]) -> list[Piece]:
-        """Return the pieces of text that the newest token of every slot completes."""
+        """Return the text completed by the newest token of every slot."""
         ready, pieces = self._ready, []
         ended = [slot.tokens[-1] in ready.stop_tokens for slot in slots]
         for slot, at_end in zip(slots, ended, strict=True):
@@ -334,5 +334,5 @@ class SlotGeneration:
     def _finish(self, slot: ReplyRow) -> None:
         slot.gone = True
         if not slot.tokens or slot.tokens[-1] < 0:
-            slot.tokens[-1:] = [self._model.pad_token]  # its row may run on for a few steps
+            slot.tokens[-1:] = [self._model.pad_token]  # its row may continue for a few steps
         self._slots.pop(slot.number, None)

@@ -28,7 +28,7 @@ from chatbots.corpora.vocabulary import EOS, PAD
 from chatbots.identity import derive_seed
 
 MAX_TOKENS = 30
-"""Longest row of an utterance, `<eos>` included (Ghandeharioun et al. 2019, released code)."""
+"""Maximum length of an utterance, including `<eos>` (Ghandeharioun et al. 2019, released code)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,8 +37,8 @@ class DialogueBatch:
 
     Attributes:
         utterances: (B, N, T) ids: tokens, `<eos>`, then `<pad>`; no `<sos>`.
-        lengths: (B, N) tokens of each, `<eos>` included; 0 without an utterance. The utterances of
-            a conversation come first, without a gap.
+        lengths: (B, N) number of tokens, including `<eos>`; 0 without an utterance. The utterances of a conversation
+            come first, without a gap.
         emotion: (B, N, K) emotion distribution of each utterance, or None.
         sentence: (B, N, D) sentence embedding of each utterance, or None.
     """
@@ -50,7 +50,7 @@ class DialogueBatch:
 
     def __post_init__(self) -> None:
         if self.utterances.dim() != 3:
-            raise ValueError(f"utterances have shape {tuple(self.utterances.shape)}; (B, N, T) is wanted")
+            raise ValueError(f"utterances have shape {tuple(self.utterances.shape)}; it must be (B, N, T)")
         shape = self.utterances.shape[:2]
         for name in ("lengths", "emotion", "sentence"):
             value = getattr(self, name)
@@ -59,8 +59,8 @@ class DialogueBatch:
             n_dims = 2 if name == "lengths" else 3
             if value.dim() != n_dims or value.shape[:2] != shape:
                 raise ValueError(
-                    f"{name} has shape {tuple(value.shape)}; it must begin with {tuple(shape)}, "
-                    f"as the utterances do, and have {n_dims} dimensions"
+                    f"{name} has shape {tuple(value.shape)}; it must begin with {tuple(shape)}, like the utterances, "
+                    f"and have {n_dims} dimensions"
                 )
 
     @classmethod
@@ -81,7 +81,7 @@ class DialogueBatch:
             sentence: (n, D) for each.
         """
         if not conversations:
-            raise ValueError("there is no conversation; a batch has at least one")
+            raise ValueError("there is no conversation; a batch needs at least one")
         rows = [[[*u[: max_tokens - 1], EOS] for u in utterances] for utterances in conversations]
         n_most = max(1, *(len(r) for r in rows))
         t_most = max((len(u) for r in rows for u in r), default=1)
@@ -105,7 +105,7 @@ class DialogueBatch:
 
     @property
     def n_utterances(self) -> Tensor:
-        """(B,) utterances of each conversation."""
+        """(B,) number of utterances of each conversation."""
         return self.mask.sum(1)
 
     def to(self, device: torch.device | str) -> DialogueBatch:
@@ -127,8 +127,8 @@ class DialogueBatch:
         mask = self.mask[:, 1:]  # (B, N-1): utterances t and t+1 exist
         if not bool(mask.any()):
             raise ValueError(
-                "no conversation of the batch has two utterances, so there is no reply to learn; "
-                "leave such conversations out"
+                "no conversation of the batch has two utterances, so there is no reply to learn; remove such "
+                "conversations"
             )
         lengths = self.lengths[:, 1:][mask]  # (M,)
         tokens = self.utterances[:, 1:][mask][:, : int(lengths.max())]  # (M, T')
@@ -136,9 +136,9 @@ class DialogueBatch:
 
     @property
     def latest(self) -> tuple[Tensor, Tensor]:
-        """Return the last utterance of each conversation, (B, T), and its length, (B,).
+        """Return the last utterances, (B, T), and their lengths, (B,).
 
-        An empty conversation gives an empty utterance, `<eos>` alone.
+        For an empty conversation this is an empty utterance, only `<eos>`.
         """
         n = self.n_utterances  # (B,)
         rows = torch.arange(len(n), device=n.device)
@@ -150,7 +150,7 @@ class DialogueBatch:
 
 
 def _stacked(values: Sequence[Tensor] | None, n_most: int) -> Tensor | None:
-    """Stack values of shape (n, D) to (B, N, D), padded with zeros."""
+    """Stack values of shape (n, D), padded with zeros, to (B, N, D)."""
     if values is None:
         return None
     stacked = torch.zeros(len(values), n_most, values[0].shape[-1])
@@ -202,7 +202,7 @@ class LatentNoise:
         ValueError: there is no generator.
         """
         if generator is None:
-            raise ValueError("a variational model needs a generator (or the noise itself) to learn")
+            raise ValueError("training a variational model needs a generator (or the noise itself)")
         n_rows, n_utterances = batch.lengths.shape
         conversation = torch.randn(n_rows, Z, generator=generator, device=generator.device)
         sentence = torch.randn(n_rows, n_utterances - 1, Z, generator=generator, device=generator.device)
@@ -312,7 +312,7 @@ class DecoderState:
         return type(self)(**{f.name: getattr(self, f.name).index_select(0, index) for f in fields(self)})
 
     def repeat(self, n: int) -> Self:
-        """Repeat each row n times in place: r_0, r_0, …, r_1, r_1, …
+        """Repeat each row n times: r_0, r_0, …, r_1, r_1, …
 
         Beam search relies on this order.
         """
@@ -350,9 +350,9 @@ class ReplySeeds:
     """The seeds of one reply's latents, each 0 … 2^63 − 1."""
 
     conversation: int
-    """of z_conv"""
+    """Seed of z_conv."""
     sentence: int
-    """of z_t; not the reply's own seed, which its choices of words are drawn from"""
+    """Seed of z_t; different from the reply's seed, which determines its words."""
 
     @classmethod
     def from_conversation(cls, conversation: Conversation) -> ReplySeeds:

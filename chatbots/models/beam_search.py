@@ -63,9 +63,9 @@ class BeamSettings:
     def __post_init__(self) -> None:
         for name, least in (("beam", 1), ("max_tokens", 1), ("length_penalty", 0)):
             if getattr(self, name) < least:
-                raise ValueError(f"{name} is {getattr(self, name)}; it must be {least} or more")
+                raise ValueError(f"{name} is {getattr(self, name)}; it must be at least {least}")
         if self.end in self.forbidden:
-            raise ValueError(f"forbidden holds {self.end}, the token that ends a reply")
+            raise ValueError(f"forbidden contains {self.end}, the token that ends a reply; remove it")
 
     def penalty(self, length: int) -> float:
         """Return the length penalty ((5 + length) / 6)^α."""
@@ -146,15 +146,15 @@ class BeamSearch:
         settings, beam = self._settings, self._settings.beam
         if len(logits) != len(self._slots) * beam:
             raise ValueError(
-                f"{len(logits)} rows for {len(self._slots)} slots of {beam}; select the rows that the last step named"
+                f"{len(logits)} rows for {len(self._slots)} slots of {beam}; select the rows returned by the last step"
             )
         if not self._slots:
             return Advance([], [], {})
-        # Normalised before tokens are forbidden, so that the other probabilities stay unchanged.
+        # Normalise before forbidding tokens, so that the other probabilities stay unchanged.
         log_p_next = logits.log_softmax(-1)  # (R, V)
         by_row = (self._banned(slot, j) for slot in self._slots for j in range(beam))
         forbid(log_p_next, settings.forbidden, by_row)
-        # One extension more than hypotheses, because one may be the end token.
+        # Take one more extension than hypotheses, because one may be the end token.
         values, tokens = log_p_next.topk(min(beam + 1, logits.shape[-1]), dim=-1)  # (R, K)
         so_far = torch.tensor(
             [log_p for slot in self._slots for log_p in self._log_probabilities(slot)], dtype=torch.float64
@@ -232,13 +232,13 @@ class BeamSearch:
             return True
         if len(slot.ended) < settings.beam:
             return False
-        # More tokens only lower the log-probability, and the longest reply has the largest divisor.
+        # Further tokens only lower the log-probability, and the longest reply has the largest divisor.
         reachable = slot.alive[0][1] / settings.penalty(settings.max_tokens)
         return slot.ended[-1].score >= reachable
 
     def _ranked(self, slot: _Slot, before: list[tuple[tuple[int, ...], float]]) -> list[Hypothesis]:
         """Return up to `beam` hypotheses: ended ones, best first, then cut ones."""
-        unfinished = slot.alive or ([] if slot.ended else before)  # every token was forbidden, so the reply is cut
+        unfinished = slot.alive or ([] if slot.ended else before)  # every token was forbidden, so the reply ends here
         cut = [self._settings.hypothesis(words, False, log_p) for words, log_p in unfinished]
         cut.sort(key=lambda h: -h.score)
         return [*slot.ended, *cut][: self._settings.beam]

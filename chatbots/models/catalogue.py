@@ -26,7 +26,7 @@ MODELS = {
     "seq2seq": "chatbots.models.seq2seq:Seq2Seq",
     "transformer": "chatbots.models.transformer:Transformer",
 }
-"""Name to module and class; the config is the class's name and "Config"."""
+"""Module and class by name; the config class is named after the class, with the suffix "Config"."""
 
 
 def config_read(name: str, values: Mapping[str, Any]) -> Any:
@@ -59,7 +59,7 @@ def model_name(config: Any) -> str:
     for name, place in MODELS.items():
         if type(config).__name__ == place.partition(":")[2] + "Config":
             return name
-    raise ValueError(f"{type(config).__name__} is the config of no model here")
+    raise ValueError(f"{type(config).__name__} is not the config of any model")
 
 
 def model_build(config: Any, seed: int) -> DialogueModel:

@@ -1,4 +1,4 @@
-"""Interface of dialogue models: a loss for training and a stateless, stepwise decoder.
+"""Interface of dialogue models: a training loss and a stateless stepwise decoder.
 
 state = model.encode_context(batch, seeds)      # rows: the conversations
 logits, state = model.step(tokens, state)       # first tokens: <sos>
@@ -32,11 +32,11 @@ class DialogueModel(nn.Module, ABC):
     """Network that predicts an utterance from the previous ones."""
 
     compat_word_drop_per_step = False
-    """Word drop as in the released code; a config may switch it on."""
+    """True for word dropout as in the released code; configs may enable it."""
     has_latents = False
-    """Whether a reply depends on variables that are drawn by the seeds of its conversation."""
+    """True if a reply depends on latent variables drawn with the conversation's seeds."""
     has_sentence_drop = False
-    """Whether utterances can be hidden from its context in training."""
+    """True if the model supports utterance drop in training."""
 
     @abstractmethod
     def terms(
@@ -72,13 +72,13 @@ class DialogueModel(nn.Module, ABC):
             seeds: one per conversation; used only by models with latent variables.
 
         Raises:
-            RuntimeError: the model is in training mode, in which dropout would only make the bot worse.
+            RuntimeError: the model is in training mode, where dropout would degrade replies.
             ValueError: a model with latent variables does not have one seed per conversation.
         """
         if self.training:
-            raise RuntimeError("the model is in training mode; call eval() before it generates")
+            raise RuntimeError("the model is in training mode; call eval() before generating")
         if self.has_latents and len(seeds) != batch.n_conversations:
-            raise ValueError(f"{len(seeds)} seeds for {batch.n_conversations} conversations")
+            raise ValueError(f"{len(seeds)} seeds for {batch.n_conversations} conversations; there must be one each")
         return self.read_context(batch, seeds)
 
     def loss(
@@ -106,7 +106,7 @@ class DialogueModel(nn.Module, ABC):
         """
         if sentence_drop and not self.has_sentence_drop:
             name = type(self).__name__
-            raise ValueError(f"sentence_drop is {sentence_drop}; {name} has none, give 0")
+            raise ValueError(f"sentence_drop is {sentence_drop}; {name} does not support it, so set it to 0")
         return LossParts.from_terms(
             self.terms(
                 batch,
@@ -155,7 +155,10 @@ class HierarchicalConfig(Protocol):
 
 
 class HierarchicalModel(DialogueModel):
-    """Base class of HRED, VHRED and VHCR, with utterance encoder and recurrent decoder."""
+    """Base class of HRED, VHRED and VHCR.
+
+    It has an utterance encoder and a recurrent decoder.
+    """
 
     encoder: UtteranceEncoder
     decoder: ReplyDecoder

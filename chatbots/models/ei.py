@@ -51,7 +51,7 @@ class EIConfig(InputModel):
     @model_validator(mode="after")
     def _has_a_head(self) -> EIConfig:
         if not (self.emotion or self.sentence):
-            raise ValueError("emotion and sentence are both false; one head at least is wanted")
+            raise ValueError("emotion and sentence are both false; enable at least one head")
         return self
 
     @property
@@ -102,7 +102,10 @@ def _targets(batch: DialogueBatch, name: str, width: int) -> Tensor:
 
 @dataclass(frozen=True, eq=False)
 class EILosses:
-    """Losses of the heads, each (): means over the input utterances, and the weighted sum."""
+    """Losses of the heads, means over input utterances, and their weighted sum.
+
+    Each has shape ().
+    """
 
     emotion: Tensor
     sentence: Tensor

@@ -58,7 +58,7 @@ class HREDConfig(InputModel):
 
     @property
     def W(self) -> int:
-        """Width of an encoded utterance with its additional inputs: 2H_e, input-only 2H_e + K + D."""
+        """Width of an encoded utterance: 2H_e; input-only 2H_e + K + D."""
         return 2 * self.H_e + input_width(self.ei)
 
 

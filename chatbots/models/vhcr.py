@@ -159,7 +159,7 @@ class VHCR(HierarchicalModel):
             return x
         n_rows, n_utterances, _ = x.shape
         dropped = coins(rate, (1 if compat else n_rows, n_utterances), generator, x.device)
-        dropped[:, -1] = False  # the batch's last position is read by the inference network only
+        dropped[:, -1] = False  # only the inference network reads the batch's last position
         return torch.where(dropped[:, :, None], self.dropped_utterance.to(x.dtype), x)
 
     def _infer(self, x: Tensor, n_utterances: Tensor) -> Gaussian:

@@ -1,4 +1,4 @@
-"""Interface of simulated participants, who take the human side in conversations with bots.
+"""Interface of simulated participants, who play the human in chats with bots.
 
 A participant keeps no memory of a chat: it needs only a `ParticipantTurn`, so chats can be batched and resumed freely.
 A kind is a class in a file of this folder, decorated with `register_participant`.
@@ -28,9 +28,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ParticipantProfile:
-    """Character of a participant: who it is, what it wants of the chat, how it feels. Empty: nothing is given."""
+    """Character of a participant: identity, goal of the chat, mood.
 
-    __pydantic_config__ = ConfigDict(extra="forbid")  # profile files are validated with it
+    Empty fields are unspecified.
+    """
+
+    __pydantic_config__ = ConfigDict(extra="forbid")  # used to validate profile files
 
     persona: str = ""
     goal: str = ""
@@ -72,7 +75,7 @@ class ParticipantTurn:
 
     @property
     def seed(self) -> int:
-        """Seed of this move, which depends on chat and turn but not on the batch."""
+        """Seed of this move, by chat and turn and independent of the batch."""
         return derive_seed(self.chat_seed, "move", len(self.conversation.turns))
 
 
@@ -134,7 +137,10 @@ class SimulatedParticipant(ABC):
 
     @property
     def params(self) -> dict[str, Any]:
-        """All settings that affect the moves, without human chats or secrets, for the identity."""
+        """All settings that affect the moves, for the identity.
+
+        Without human chats and secrets.
+        """
         return {}
 
     @property
@@ -157,7 +163,7 @@ class SimulatedParticipant(ABC):
             BotError: the participant cannot be loaded, with the reason.
         """
         if self.needs_people and not people:
-            raise BotError(f"{self.name} learns from chats of people, and there are none")
+            raise BotError(f"{self.name} learns from human chats, but there are none")
         self.people = people
 
     def unload(self) -> None:
@@ -197,15 +203,18 @@ def participant_get(name: str) -> SimulatedParticipant:
     kind, _, bot = name.partition(":")
     entry = participants.get(kind)
     if entry.speaks_by_bot != bool(bot):
-        advice = f"write {kind}:BOT with the id of a bot" if entry.speaks_by_bot else f"write {kind} alone"
-        raise BotError(f"{quote(name)} is no participant; {advice}")
+        advice = f"use {kind}:BOT with the id of a bot" if entry.speaks_by_bot else f"use {kind} without a bot"
+        raise BotError(f"{quote(name)} is not a participant; {advice}")
     return type(entry)(bot)
 
 
 def participant_load(
     name: str, device: str = "cpu", people: HumanChats | None = None, store: TextStore | None = None
 ) -> SimulatedParticipant:
-    """Return a loaded participant; raises the errors of `participant_get` and `load`."""
+    """Return a loaded participant.
+
+    Raises the errors of `participant_get` and `load`.
+    """
     participant = participant_get(name)
     reason = participant.unavailable_reason()
     if reason is not None:

@@ -11,7 +11,7 @@ from chatbots.corpora.situations import repetition_key
 from chatbots.identity import derive_seed
 
 SHORT_WORDS = 3
-"""Texts of so many words, such as greetings, are nobody's own: they may occur in chats with any bot."""
+"""Maximum words of texts such as greetings, which may occur in chats with any bot and identify nobody."""
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class HumanChat:
 
     @cached_property
     def turns(self) -> tuple[Turn, ...]:
-        """Non-blank turns, with consecutive turns of a speaker joined under the last vote."""
+        """Non-blank turns, joined by speaker; a joined turn has the last vote."""
         joined: list[Turn] = []
         for turn in self.conversation.turns:
             text = turn.text.strip()
@@ -56,7 +56,10 @@ class HumanChat:
         return bool(self.turns) and self.turns[0].speaker == "bot"
 
     def vote_before(self, number: int) -> int | None:
-        """Return the vote on the reply before message `number` (from 0), or None."""
+        """Return the vote on the reply before message `number`, or None.
+
+        Messages are counted from 0.
+        """
         places = [i for i, turn in enumerate(self.turns) if turn.speaker == "human"]
         place = places[number] if number < len(places) else len(self.turns)
         before = self.turns[place - 1] if place else None
@@ -65,7 +68,7 @@ class HumanChat:
 
 @dataclass(frozen=True)
 class HumanChats:
-    """Collection of human chats, without chats that lack a human message.
+    """Collection of human chats with at least one human message.
 
     Attributes:
         chats: in any order, which affects the draws.
@@ -93,7 +96,9 @@ class HumanChats:
     def draw(
         self, seed: int, bot: str, person: str = "", *, least: int = 1, unlike: HumanChat | None = None
     ) -> HumanChat | None:
-        """Draw a chat of another person and bot, as model for opening and length.
+        """Draw another person's chat with another bot, as model for a simulation.
+
+        It provides opening and length.
 
         Chats that the person opened with a message never sent to this bot are preferred.
 

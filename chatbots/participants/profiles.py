@@ -34,5 +34,5 @@ def profiles_read(path: Path | str) -> list[ParticipantProfile]:
         except ValuesError as error:
             raise ValuesError(error.mistakes, location) from error
     if not profiles:
-        raise ValuesError(f"{file} has no profile")
+        raise ValuesError(f"{file} contains no profile")
     return profiles

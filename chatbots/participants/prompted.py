@@ -35,7 +35,7 @@ TASK = (
 PROFILE = {"persona": "You: {}", "goal": "Your goal: {}", "mood": "Your mood: {}"}
 LEAVING = "To end the chat, write [leaves]."
 TIMEOUT_S = 300.0
-"""Longest wait for a message, in seconds."""
+"""Maximum wait for a message, in seconds."""
 _LEAVE = (
     r"(?:leav(?:es?|ing)|left|exit(?:s|ed|ing)?|quit(?:s|ting)?|end(?:s|ed|ing)?|clos(?:es?|ed|ing)|stop(?:s|ped)?|"
     r"disconnect(?:s|ed|ing)?|log(?:s|ged|ging)?[\s-]?(?:off|out)|sign(?:s|ed|ing)?[\s-]?(?:off|out)|"
@@ -53,7 +53,7 @@ _LEAVES = re.compile(
     rf"|^\s*(?:/(?:leave|quit|exit|bye|end)|(?:{_LEAVE}{_CHAT}|leaves))\s*[.!]?\s*$",
     re.IGNORECASE | re.MULTILINE,
 )
-"""`[leaves]` and stage directions of the same meaning, such as `*waves and leaves the chat*` or `/quit`."""
+"""`[leaves]` and stage directions that mean the same, such as `*waves and leaves the chat*` or `/quit`."""
 _LABEL = re.compile(r"^[*_]*(?:me|you|user|human|person|participant|assistant|chatbot|bot|ai)[*_]*:[*_]*\s*", re.I)
 _QUOTES = ('""', "''", "“”", "‘’", "«»", "„“")
 
@@ -65,7 +65,7 @@ def prompt_for(profile: ParticipantProfile, *, may_leave: bool) -> str:
 
 
 def clean_message(text: str) -> tuple[str, bool]:
-    """Return a model's message without labels and quotation marks, and True if it leaves.
+    """Return a model's message without labels and quotes; True if it leaves.
 
     The message is cut where the model continues with the chatbot's lines.
     """
@@ -82,7 +82,7 @@ class BotDrivenParticipant(SimulatedParticipant):
     """Base class of participants whose messages a bot writes, with reversed roles."""
 
     speaks_by_bot = True
-    capacity = 1024  # the bot's serving forms its own batches
+    capacity = 1024  # bot serving forms its own batches
 
     def prompt_of(self, turn: ParticipantTurn) -> str | None:
         """Return the replacement of the bot's system prompt; None to keep it."""
@@ -130,7 +130,7 @@ class BotDrivenParticipant(SimulatedParticipant):
         places = [place for place, move in enumerate(moves) if move is None]
         contexts = [self.reversed(turns[place]) for place in places]
         bot = self._bot
-        bot.load(self._device)  # the other side may have unloaded the same bot
+        bot.load(self._device)  # the other side may have unloaded this bot
         for place, context, answer in zip(places, contexts, reply(bot, contexts, timeout_s=TIMEOUT_S), strict=True):
             cost = bot.cost_take(context) if isinstance(bot, PaidBot) else None
             text, leaves = clean_message(answer.text or "")
@@ -156,11 +156,11 @@ class BotDrivenParticipant(SimulatedParticipant):
 
 @register_participant
 class PromptedParticipant(BotDrivenParticipant):
-    """A chat model with the prompt of a person."""
+    """Chat model prompted to play a person."""
 
     name = "prompted"
     title = "Prompted"
-    description = "A chat model that is told to write as a person, by persona, goal and mood."
+    description = "A chat model prompted to write as a person with a persona, a goal and a mood."
 
     @property
     def params(self) -> dict[str, Any]:
@@ -172,4 +172,4 @@ class PromptedParticipant(BotDrivenParticipant):
     def refusal(self, bot: Bot) -> str | None:
         if hasattr(getattr(bot, "options", None), "system_prompt"):
             return None
-        return f"{bot.name} reads no prompt; choose a chat model (transformers, gguf or an endpoint)"
+        return f"{bot.name} does not use prompts; choose a chat model (transformers, gguf or an endpoint)"

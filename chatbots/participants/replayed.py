@@ -1,4 +1,4 @@
-"""A replayed participant, the trivial baseline: messages from another chat, without reactions."""
+"""Replayed participant, the trivial baseline: replays another chat's messages without reacting."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from chatbots.participants.base import Move, ParticipantTurn, SimulatedParticipa
 
 @register_participant
 class ReplayedParticipant(SimulatedParticipant):
-    """One person's messages and votes in a chat with another bot, in their order."""
+    """Participant that replays a person's messages and votes in order."""
 
     name = "replayed"
     title = "Replayed"
-    description = "Repeats one person's messages of a chat with another bot, whatever the bot replies."
+    description = "Repeats a person's messages from a chat with another bot, regardless of the replies."
     capacity = 4096
     needs_people = True
     votes = True
@@ -25,7 +25,7 @@ class ReplayedParticipant(SimulatedParticipant):
     def _move(self, turn: ParticipantTurn) -> Move:
         chat, number = turn.sampled_chat, turn.number
         if chat is None:
-            return Move(error=f"no person has chatted with another bot than {turn.bot}")
+            return Move(error=f"there is no human chat with a bot other than {turn.bot}")
         vote = chat.vote_before(number)
         if number >= len(chat.messages):
             return Move(vote=vote)

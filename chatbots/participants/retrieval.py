@@ -1,8 +1,8 @@
-"""A retrieval participant, which reuses human messages from similar situations with other bots.
+"""Retrieval participant, which reuses human messages from similar situations.
 
-Ranking is that of the retrieval bot (`chatbots/corpora/ranking.py`). To prevent leaks, chats with the same bot or of
-the same person are excluded, and so are longer messages written to that bot by any person. Erasure also clears the
-vector store.
+The situations come from chats with other bots and are ranked as by the retrieval bot (`chatbots/corpora/ranking.py`).
+To prevent leaks, chats with the same bot or of the same person are excluded, and so are longer messages written to that
+bot by any person. Erasure also clears the vector store.
 """
 
 from __future__ import annotations
@@ -35,16 +35,16 @@ if TYPE_CHECKING:
     from chatbots.encoders.cache import TextStore
 
 LEAVES = ""
-"""Stands as a message after the last reply of a chat that its person did not answer."""
+"""Placeholder message after the last reply of a chat, to which the person did not respond."""
 N_NEAR = 3
-"""Number of the best situations of which one is drawn."""
+"""Number of best situations to draw from."""
 KNOWN_SHARE = 0.2
 LEAST_KNOWN = 100
-"""Share of people's chats that one simulated person draws from, and their least number."""
+"""Share of the chats that one simulated person draws from, and their minimum number."""
 
 
 class _PeopleSituations:
-    """Situations of human chats, as arrays over C candidates for the next message.
+    """Situations of human chats: arrays over C candidate messages.
 
     Attributes:
         index: situations whose replies are human messages or `LEAVES`.
@@ -81,11 +81,11 @@ class _PeopleSituations:
             self.space = LexicalSpace(self.index.texts)
 
     def similarity(self, texts: Sequence[str]) -> np.ndarray:
-        """Return the similarities of N texts with those of the index, (N, U)."""
+        """Return similarities of N texts with those of the index, (N, U)."""
         if not texts:
             return np.zeros((0, len(self.index.texts)))
         similarity = self.space.similarity(texts)
-        if self.leaves >= 0:  # not a text, so its similarity is undefined
+        if self.leaves >= 0:  # not a text, so it has no similarity
             similarity[:, self.leaves] = MISSING
         return similarity
 
@@ -98,7 +98,10 @@ class _PeopleSituations:
         return np.random.default_rng(seed).random(n) < max(KNOWN_SHARE, LEAST_KNOWN / n)
 
     def allowed(self, turn: ParticipantTurn) -> np.ndarray:
-        """Return the mask of allowed candidates, (C,): other bots and persons, unused messages."""
+        """Return the mask of allowed candidates, (C,).
+
+        Allowed are unused messages of other persons to other bots.
+        """
         if turn.bot not in self._allowed:
             allowed = self.bots != turn.bot
             for key in self._people.keys_by_bot.get(turn.bot, frozenset()) & self._by_key.keys():
@@ -117,11 +120,11 @@ class _PeopleSituations:
 
 @register_participant
 class RetrievalParticipant(SimulatedParticipant):
-    """The next message of a person in the most similar situation with another bot."""
+    """Participant that reuses a human message from the most similar situation."""
 
     name = "retrieval"
     title = "Retrieval"
-    description = "Writes what a person wrote in the most similar situation of a chat with another bot."
+    description = "Writes a person's message from the most similar situation in a chat with another bot."
     needs_people = True
     votes = True
 
@@ -165,7 +168,10 @@ class RetrievalParticipant(SimulatedParticipant):
 
 
 def _next(loaded: _PeopleSituations, turn: ParticipantTurn, similar: list[np.ndarray]) -> Move:
-    """Draw one of the best candidates; ties keep the order of the chats."""
+    """Draw one of the best candidates.
+
+    Ties keep the order of the chats.
+    """
     index = loaded.index
     scores, _ = score_candidates(index, utterances(turn.conversation)[-1], similar)
     scores[~loaded.allowed(turn)] = -np.inf
@@ -188,11 +194,11 @@ def _dialogue(chat: HumanChat) -> Dialogue:
 
 
 def _nothing_left(turn: ParticipantTurn) -> Move:
-    return Move(error=f"nothing is left that a person has written to another bot than {turn.bot}")
+    return Move(error=f"no unused human message to a bot other than {turn.bot} is left")
 
 
 def _encode(encoder: SentenceEncoder, store: TextStore | None, texts: Sequence[str]) -> np.ndarray:
-    """Return the vectors of texts, (N, D), and add them to the store."""
+    """Return vectors of texts, (N, D), and store them."""
     key = encoder.identity.key
     rows = store.get(key, texts) if store is not None else {}
     new = list(dict.fromkeys(text for text in texts if text not in rows))

@@ -20,12 +20,12 @@ LENIENCY_SD = 0.14
 NOISE_SD = 0.18
 """Standard deviations of participants and of single answers, as fractions of the scale.
 
-Together 1.4 on seven points, as in people's ratings of one bot.
+Together 1.4 on seven points, as in human ratings of one bot.
 """
 _LOWEST, _RANGE = 0.12, 0.6
-"""Not the whole scale: only leniency and chance take ratings of the worst or best chat to its ends."""
+"""Range of mean opinions. Only leniency and chance move ratings to the ends of the scale."""
 _WORDS = 12.0
-"""Longer replies count for more, each word for less: at so many a reply has 63 % of all that length can give."""
+"""Number of words at which a reply has 63 % of the maximum credit for its length."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ class Impression:
         return 0.5 * self.new * self.listening + 0.5 * self.length
 
     def about(self, question: str) -> float:
-        """Return the mean opinion on a scale from 0 to 1, never at its ends.
+        """Return the mean opinion from 0 to 1, never at the ends.
 
         Args:
             question: key of a question of the default rubric; any other gives the overall opinion.
@@ -77,7 +77,9 @@ class Impression:
 
 
 class ScriptedCharacter:
-    """Messages and opinions of one scripted participant; all choices are drawn from `seed`.
+    """Messages and opinions of one scripted participant.
+
+    All choices are drawn from `seed`.
 
     Args:
         lines: conversations to take messages from, each a list of one speaker's messages.
@@ -113,7 +115,7 @@ class ScriptedCharacter:
 
 @cache
 def everyday_messages() -> tuple[tuple[str, ...], ...]:
-    """Return the first speaker's messages of each conversation of the everyday corpus."""
+    """Return the first speaker's messages of each everyday conversation."""
     return tuple(dialogue.turns[::2] for dialogue in corpus_read().dialogues)
 
 
@@ -123,7 +125,7 @@ class EverydayParticipant(SimulatedParticipant):
 
     name = "scripted"
     title = "Scripted"
-    description = "Writes one speaker's messages of the everyday corpus, as rehearsals do, whatever the bot replies."
+    description = "Writes one speaker's messages from the everyday corpus, as in rehearsals, regardless of the replies."
     capacity = 4096
     votes = True
 

@@ -18,13 +18,16 @@ class TrainedParticipant(BotDrivenParticipant):
 
     name = "trained"
     title = "Trained"
-    description = "A network trained on what people write in conversations."
+    description = "A network trained to predict human messages in conversations."
 
     def refusal(self, bot: Bot) -> str | None:
-        return None if bot.kind == "checkpoint" else f"{bot.name} is no checkpoint that was trained with `train_bot`"
+        return None if bot.kind == "checkpoint" else f"{bot.name} is not a checkpoint trained with `train_bot`"
 
     def opening(self, turn: ParticipantTurn) -> Move | None:
-        """Open with the everyday corpus if no chat was sampled: the model only learned replies."""
+        """Return the first message of the sampled chat or the everyday corpus.
+
+        The model has only learned to reply.
+        """
         if turn.conversation.turns or turn.sampled_chat is not None:
             return super().opening(turn)
         return Move(everyday_messages()[turn.seed % len(everyday_messages())][0])

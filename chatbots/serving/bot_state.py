@@ -21,7 +21,7 @@ from chatbots.serving.drivers import Driver
 from chatbots.serving.workers import StreamRunner, Worker, WorkerShift, in_daemon_thread
 
 LoadingState = Literal["not loaded", "loading", "ready", "unloaded", "unavailable"]
-"""`unloaded`: made room for others, and is loaded again when it is asked for."""
+"""`unloaded`: removed from memory for others and reloaded on the next request."""
 
 
 @dataclass(eq=False)
@@ -32,7 +32,7 @@ class HostedBot:
     state: LoadingState = "not loaded"
     reason: str | None = None
     failed_at: float | None = None
-    """When loading failed; None for a bot that is unavailable because it hangs."""
+    """Time at which loading failed; None if the bot is unavailable because it hangs."""
     loading: asyncio.Task[None] | None = None
     unloading: asyncio.Task[None] | None = None
     driver: Driver | None = None
@@ -40,9 +40,9 @@ class HostedBot:
     worker: Worker | None = None
     hung: list[WorkerShift] = field(default_factory=list)
     memory_bytes: int = 0
-    """What it has been granted."""
+    """Reserved memory in bytes."""
     used_at: float = 0.0
-    """When it was loaded or last asked, on the monotonic clock."""
+    """Time of loading or of the last request, on the monotonic clock."""
     n_open: int = 0
     n_replies: int = 0
     n_failures: int = 0
@@ -103,7 +103,9 @@ LOOK_AGAIN_S = 0.25
 
 
 class MemoryBudget:
-    """Memory budget from which bots reserve before loading, used only on the event loop.
+    """Memory budget from which bots reserve before loading.
+
+    Used only on the event loop.
 
     Args:
         limit_bytes: maximum total memory of loaded bots; None for no limit.
@@ -126,7 +128,7 @@ class MemoryBudget:
         return sum(lane.memory_bytes for lane in self._lanes())
 
     async def take(self, lane: HostedBot) -> None:
-        """Reserve the memory of a bot, waiting while all others are in use.
+        """Reserve a bot's memory, waiting while all other bots are busy.
 
         Raises:
             BotError: the bot needs more than the limit.
@@ -134,7 +136,9 @@ class MemoryBudget:
         needed = getattr(lane.bot, "memory_bytes", 0)
         limit = self.limit_bytes
         if limit is not None and needed > limit:
-            raise BotError(f"it takes {needed / MB:.0f} MB of memory; all bots together may take {limit / MB:.0f} MB")
+            raise BotError(
+                f"it needs {needed / MB:.0f} MB of memory, but the limit for all bots is {limit / MB:.0f} MB"
+            )
         while limit is not None and needed and self.used_bytes + needed > limit:
             idle = [bot for bot in self._lanes() if bot.is_idle and bot.memory_bytes]
             if idle:
@@ -149,7 +153,7 @@ class MemoryBudget:
         self._changed.set()
 
     def look_again(self) -> None:
-        """Check for room again after a reply has ended and its bot may be idle."""
+        """Check for free memory after a reply, when a bot may be idle."""
         self._changed.set()
 
     def close(self) -> None:
@@ -164,7 +168,7 @@ class MemoryBudget:
             BotError: the budget was closed.
         """
         self._changed.clear()
-        # An abandoned reply ends without a message, hence the timeout.
+        # The timeout is needed because abandoned replies end without a signal.
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(LOOK_AGAIN_S):
                 await self._changed.wait()
@@ -189,7 +193,7 @@ class MemoryBudget:
 
 
 def resident_bytes() -> int | None:
-    """Return the resident memory of this process in bytes, or None if unknown."""
+    """Return this process's resident memory in bytes, or None if unknown."""
     try:
         pages = int(Path("/proc/self/statm").read_text().split()[1])
     except (OSError, ValueError, IndexError):

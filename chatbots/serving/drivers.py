@@ -19,7 +19,7 @@ from chatbots.serving.request import ReplyEvent, ReplyRequest, describe_error
 log = logging.getLogger(__name__)
 
 Guard = Callable[[], AbstractContextManager[None]]
-"""Put around every call of a bot, so that one that never returns is noticed (`workers.py`)."""
+"""Context manager around every call of a bot, which detects hanging calls (`workers.py`)."""
 
 
 class Abandoned(BaseException):
@@ -46,7 +46,7 @@ class _Queues:
 
     def __init__(self, capacity: int) -> None:
         if capacity < 1:
-            raise BotError(f"has a capacity of {capacity}; it must be 1 or more")
+            raise BotError(f"has a capacity of {capacity}; it must be at least 1")
         self.capacity = capacity
         self.n_running = 0
         self._lock = threading.Lock()
@@ -72,7 +72,7 @@ class _Queues:
         return False
 
     def _wait_left(self, now: float, batch_wait_s: float) -> float | None:
-        """Return the seconds until the first batch should start; None without requests."""
+        """Return the seconds until the first batch starts; None without requests."""
         if self._alone or len(self._waiting) >= self.capacity:
             return 0.0
         if not self._waiting:
@@ -118,10 +118,10 @@ class _Batch:
 
 
 class StepDriver(_Queues):
-    """Driver of a `StepBot`: requests are admitted between steps, up to its capacity.
+    """Driver of a `StepBot`, which admits requests between steps.
 
-    There is one running batch, and at most one additional conversation that is retried alone after its batch raised.
-    An error in `admit` affects only the new requests; the running batch continues.
+    Up to its capacity there is one running batch, and at most one more conversation that is retried alone after its
+    batch raised. An error in `admit` affects only the new requests; the running batch continues.
     """
 
     def __init__(self, bot: StepBot) -> None:
@@ -134,14 +134,14 @@ class StepDriver(_Queues):
         self._news: list[ReplyEvent] = []
 
     def cancel(self, request: ReplyRequest) -> None:
-        """Drop a waiting request, or free a running one's slot before the next step."""
+        """Drop a waiting request, or free its slot before the next step."""
         request.closed = True
         with self._lock:
             if not self._forget(request):
                 self._gone.append(request)
 
     def due_in(self, now: float, batch_wait_s: float) -> float | None:
-        """Return the seconds until `turn` has something to do, or None if nothing is in sight."""
+        """Return the seconds until `turn` has work; None if none is in sight."""
         if self._main or self._solo or self._gone:
             return 0.0
         with self._lock:
@@ -149,7 +149,7 @@ class StepDriver(_Queues):
 
     def turn(self, guard: Guard = nullcontext) -> list[ReplyEvent]:
         """Free slots, admit requests, advance every batch by one step."""
-        # Events are stored on the driver, so that a hung call does not lose those of other requests.
+        # Store events on the driver, so that a hung call does not lose events of other requests.
         self._news = self._free_gone(guard)
         self._news += self._admit_alone(guard)
         self._news += self._admit_waiting(guard)
@@ -172,7 +172,7 @@ class StepDriver(_Queues):
             with guard():
                 self.bot.work_idle()  # type: ignore[attr-defined]
         except Exception:
-            log.exception("%s failed at what nobody waits for", self.bot.name)
+            log.exception("%s failed during background work", self.bot.name)
 
     def drop_running(self, reason: str) -> list[ReplyEvent]:
         """Abandon the running batches of a hung bot."""
@@ -185,7 +185,7 @@ class StepDriver(_Queues):
         return news + [ReplyEvent(request, error=reason) for request in concerned]
 
     def drop_all(self, reason: str) -> list[ReplyEvent]:
-        """Give up the waiting ones too."""
+        """Abandon running and waiting requests."""
         return self.drop_running(reason) + self._drop_queues(reason)
 
     def _count(self) -> None:
@@ -239,7 +239,7 @@ class StepDriver(_Queues):
                     batch.generation = self.bot.start()
                 slots = batch.generation.admit([request.context for request in newcomers])
             if len(slots) != len(newcomers):
-                raise BotError(f"gave {len(slots)} slots to {len(newcomers)} conversations")
+                raise BotError(f"returned {len(slots)} slots for {len(newcomers)} conversations")
         except Abandoned:
             raise
         except BaseException as exc:
@@ -268,7 +268,7 @@ class StepDriver(_Queues):
     def _piece(self, batch: _Batch, piece: Piece, guard: Guard) -> list[ReplyEvent]:
         ends = piece.done or piece.error is not None
         request = batch.slots.get(piece.slot)
-        if request is None:  # left over from an `admit` that raised; it has no request
+        if request is None:  # left over from an `admit` that raised; no request belongs to it
             if not ends:
                 with guard():
                     batch.generation.cancel(piece.slot)
@@ -289,7 +289,7 @@ class StepDriver(_Queues):
 
     @staticmethod
     def _end(batch: _Batch, piece: Piece, guard: Guard) -> None:
-        """Close a slot, and cancel it if the bot has not ended it."""
+        """Close a slot, cancelling it if the bot has not ended it."""
         del batch.slots[piece.slot]
         if not piece.done and piece.error is None:
             with guard():
@@ -330,7 +330,7 @@ class WholeDriver(_Queues):
             self._forget(request)
 
     def due_in(self, now: float, batch_wait_s: float) -> float | None:
-        """Return the seconds until `turn` has something to do, or None if nothing is in sight."""
+        """Return the seconds until `turn` has work; None if none is in sight."""
         with self._lock:
             return self._wait_left(now, batch_wait_s)
 
@@ -351,7 +351,7 @@ class WholeDriver(_Queues):
         except BaseException as exc:
             return self._again(batch, exc)
         finally:
-            # An abandoned thread must not overwrite what its successor has written.
+            # An abandoned thread must not overwrite its successor's results.
             if self._running is batch:
                 self._running = []
                 self.n_running = 0
@@ -363,20 +363,20 @@ class WholeDriver(_Queues):
         return [ReplyEvent(request, error=reason) for request in batch]
 
     def drop_all(self, reason: str) -> list[ReplyEvent]:
-        """Give up the waiting ones too."""
+        """Abandon running and waiting requests."""
         return self.drop_running(reason) + self._drop_queues(reason)
 
     @staticmethod
     def _check(texts: Sequence[str], n: int) -> None:
         if isinstance(texts, str) or len(texts) != n:
             got = "a text" if isinstance(texts, str) else f"{len(texts)} replies"
-            raise BotError(f"gave {got} to {n} conversations; it must be a list of {n}")
+            raise BotError(f"returned {got} for {n} conversations; it must be a list of {n}")
 
     @staticmethod
     def _event(request: ReplyRequest, text: object) -> ReplyEvent:
         try:
             if not isinstance(text, str):
-                raise BotError(f"gave a reply of type {type(text).__name__}; it must be text")
+                raise BotError(f"returned a reply of type {type(text).__name__}; it must be text")
             fresh = request.take(text) + request.finish()
         except BotError as exc:
             return ReplyEvent(request, error=describe_error(exc))

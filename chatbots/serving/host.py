@@ -28,18 +28,18 @@ from chatbots.trace import current_trace
 log = logging.getLogger(__name__)
 
 MOST_HUNG_THREADS = 3
-"""A bot that has left so many threads hanging is declared unavailable."""
+"""Number of hung threads after which a bot is declared unavailable."""
 
 RETRY_LOAD_S = 30.0
-"""A bot that could not be loaded is tried again by `stream` after this time; by `load` at once."""
+"""Time until `stream` retries a failed load; `load` retries at once."""
 
 FIRST_SHARE = 0.6
-"""Of the time that a reply may take, a bot with a `fallback_bot` has so much until its first piece."""
+"""Share of the time limit within which a bot with a `fallback_bot` must send its first piece."""
 
 STAND_INS_KEPT = 10_000
 
 CLOSE_WAIT_S = 5.0
-"""`close` waits so long for the calls under way."""
+"""Maximum time that `close` waits for running calls."""
 
 
 class BotHost:
@@ -128,18 +128,18 @@ class BotHost:
             failure = str(error)
         else:
             return
-        log.warning("%s answers in the place of %s: %s", fallback, bot_id, failure)
+        log.warning("%s replies instead of %s: %s", fallback, bot_id, failure)
         current_trace().restart()
         try:
             fallback_lane, left_s = self._lane(fallback), self.reply_timeout_s
-            if request.deadline is not None:  # it was loaded, so part of the time has passed
+            if request.deadline is not None:  # loading is over, so part of the time has passed
                 left_s = max(0.0, left_s + request.deadline - first_s - time.monotonic())
             async with aclosing(self._stream(fallback_lane, ReplyRequest(context), left_s, left_s)) as pieces:
                 async for text in pieces:
                     self._note_stand_in(context, FallbackBot(fallback, failure))
                     yield text
         except BotError as error:
-            raise BotError(f"{failure}; in its place {error}") from None
+            raise BotError(f"{failure}; its fallback: {error}") from None
 
     def stand_in_take(self, context: Conversation) -> FallbackBot | None:
         """Remove and return the fallback bot that replied to this context.
@@ -165,7 +165,7 @@ class BotHost:
         bot_id = lane.bot.name
         if lane.n_waiting >= self.queue_limit:
             lane.n_refused += 1
-            raise BotBusy(f"{bot_id} is busy: {lane.n_waiting} others are waiting for it")
+            raise BotBusy(f"{bot_id} is busy: {lane.n_waiting} other requests are waiting")
         lane.n_open += 1
         allowed_s = self.load_timeout_s
         try:
@@ -213,7 +213,10 @@ class BotHost:
         return {bot_id: lane.numbers(self.queue_limit) for bot_id, lane in sorted(self._lanes.items())}
 
     def totals(self) -> dict[str, Any]:
-        """Return the sums over all bots, with the process's memory (None if unknown)."""
+        """Return the sums over all bots and the process's memory.
+
+        The memory is None if unknown.
+        """
         lanes = list(self._lanes.values())
         return {
             "loaded": sum(lane.state == "ready" for lane in lanes),
@@ -236,7 +239,7 @@ class BotHost:
         closing = "the bot host is closing"
         self._deliver([ReplyEvent(r, error=closing, cause=BotBusy()) for r in self._inboxes])
         lanes = list(self._lanes.values())
-        # The device's worker may have no lane left if all bots have been unloaded.
+        # If all bots have been unloaded, the device's worker belongs to no lane.
         all_workers = (self._device_worker, *(lane.worker for lane in lanes))
         workers = {worker for worker in all_workers if worker is not None}
         for worker in workers:
@@ -426,7 +429,7 @@ class BotHost:
 
     @staticmethod
     def _gather(event: ReplyEvent, inbox: asyncio.Queue[ReplyEvent]) -> tuple[str, bool]:
-        """Join all queued events; returns their text and True if the reply is complete.
+        """Join all queued events; return text and True if complete.
 
         Raises:
             BotError: the reply failed.
@@ -442,7 +445,7 @@ class BotHost:
 
 
 def _hanging(n_hung: int) -> str:
-    return f"it hangs: {n_hung} of its calls have not come back"
+    return f"it hangs: {n_hung} of its calls have not returned"
 
 
 def _quietly(call: Callable[[], None]) -> None:

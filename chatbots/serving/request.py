@@ -11,7 +11,7 @@ from chatbots.text import SanitisedStream, error_text, is_blank, sanitise
 from chatbots.trace import current_trace
 
 REASON_MAX_CHARS = 400
-"""Of what an exception says."""
+"""Maximum length of an exception's message."""
 
 
 class ReplyRequest:
@@ -27,13 +27,13 @@ class ReplyRequest:
     def __init__(self, context: Conversation, deadline: float | None = None) -> None:
         self.context = context
         self.deadline = deadline
-        """When it is of no use any more, by `time.monotonic`; None: nobody has said."""
+        """Deadline by `time.monotonic`; None for none."""
         self.queued_at = time.monotonic()
         self.tries = 1
         self.closed = False
-        """Ended, or nobody waits for it any more."""
+        """True if ended or abandoned."""
         self.sent = ""
-        """What the asker has been given."""
+        """Text passed on to the caller."""
         self._text = ""
         self._storable = SanitisedStream(REPLY_MAX_CHARS)
 
@@ -46,13 +46,13 @@ class ReplyRequest:
         return self._storable.is_full
 
     def take(self, text: object) -> str:
-        """Add a piece and return the text that is new to the caller.
+        """Add a piece and return the new text for the caller.
 
         Raises:
             BotError: the piece is not a string, or a retry differs from the first attempt.
         """
         if not isinstance(text, str):
-            raise BotError(f"gave a piece of type {type(text).__name__}; it must be text")
+            raise BotError(f"returned a piece of type {type(text).__name__}; it must be text")
         return self._add(self._storable.take(text))
 
     def _add(self, text: str) -> str:
@@ -63,7 +63,7 @@ class ReplyRequest:
         self._text += text
         n_both = min(len(self._text), len(self.sent))
         if self._text[:n_both] != self.sent[:n_both]:
-            raise BotError("failed in mid-reply, and its second try began differently")
+            raise BotError("failed in mid-reply, and its retry began differently")
         fresh = self._text[len(self.sent) :]
         self.sent += fresh
         return fresh
@@ -75,24 +75,25 @@ class ReplyRequest:
         self._storable = SanitisedStream(REPLY_MAX_CHARS)
 
     def finish(self) -> str:
-        """Validate the whole reply and return the rest that is new to the caller.
+        """Validate the whole reply and return the remaining text.
 
         Raises:
             BotError: the reply is blank and has no image, or a retry is shorter than the text already passed on.
         """
         last = self._add(self._storable.end())
         if len(self._text) < len(self.sent):
-            raise BotError("failed in mid-reply, and its second try ended earlier")
+            raise BotError("failed in mid-reply, and its retry ended earlier")
         if is_blank(self.sent) and current_trace().image is None:
-            raise BotError("gave an empty reply")
+            raise BotError("returned an empty reply")
         return last
 
 
 @dataclass(frozen=True, slots=True)
 class ReplyEvent:
-    """Event of a request: more text, its end, or its failure (also an end).
+    """Event of a request: more text, its end or its failure.
 
-    `cause` is the error itself if it carries flags about the bot or the conversation, see `BotError`.
+    A failure is also an end. `cause` is the error itself if it carries flags about the bot or the conversation, see
+    `BotError`.
     """
 
     request: ReplyRequest

@@ -19,7 +19,7 @@ from chatbots.serving.workers import StreamRunner
 from chatbots.trace import TraceLog, TraceStep, listen_to_trace
 
 _GRACE_S = 1.0
-"""A stream that is told to stop may take so long to let go before its thread is given up."""
+"""Maximum time for a cancelled stream to stop before its thread is abandoned."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class Reply:
 
 
 def driver_for(bot: Bot) -> Driver | None:
-    """Return the driver of a step or whole-reply bot; None for a stream bot.
+    """Return a driver for a bot, or None for a stream bot.
 
     Raises:
         BotError: the bot implements none of the protocols.
@@ -43,7 +43,7 @@ def driver_for(bot: Bot) -> Driver | None:
         return None
     if hasattr(bot, "answer"):
         return WholeDriver(cast(WholeBot, bot))
-    raise BotError(f"{bot.name} has no `start`, `stream` or `answer`, so it is no kind of bot")
+    raise BotError(f"{bot.name} has no method `start`, `stream` or `answer`; a bot needs one of them")
 
 
 def reply(bot: Bot, contexts: Sequence[Conversation], *, timeout_s: float | None = None) -> list[Reply]:
@@ -71,7 +71,7 @@ def reply(bot: Bot, contexts: Sequence[Conversation], *, timeout_s: float | None
     elif driver is not None:
         work.apart(bot.name, partial(work.drive, driver))
     else:
-        # In a separate thread, because the caller may be inside an event loop (as in a notebook).
+        # Use a separate thread, because the caller may be inside an event loop, as in a notebook.
         work.apart(bot.name, partial(work.stream, cast(StreamBot, bot)))
     return [
         Reply(None, work.errors[request])
@@ -93,14 +93,14 @@ class _Work:
         self._heard_at = time.monotonic()
 
     def drive(self, driver: Driver) -> None:
-        """Make the replies of a step or whole bot."""
+        """Generate the replies of a step or whole-reply bot."""
         for request in self.requests:
             driver.submit(request)
         while driver.due_in(0.0, 0.0) is not None:
             self._deliver(driver.turn(self._guard))
 
     def stream(self, bot: StreamBot) -> None:
-        """Make the replies of a stream bot."""
+        """Generate the replies of a stream bot."""
 
         async def run_request(pump: StreamRunner, request: ReplyRequest) -> None:
             listen_to_trace(self.traces.setdefault(request, TraceLog()))
@@ -116,7 +116,7 @@ class _Work:
         asyncio.run(run())
 
     def apart(self, name: str, make: Callable[[], None]) -> None:
-        """Make the replies in a daemon thread, abandoning it after a timeout.
+        """Generate the replies in a daemon thread, abandoned after a timeout.
 
         Python cannot stop a thread.
         """
@@ -144,7 +144,7 @@ class _Work:
             raise failures[0]
 
     def _patience_s(self, began: float) -> float | None:
-        """Return the seconds left for the thread without news.
+        """Return the seconds that the thread may still stay silent.
 
         None without a timeout.
         """

@@ -33,7 +33,7 @@ class WorkerShift:
     def __init__(self) -> None:
         self.abandoned = False
         self.call: tuple[Driver, float] | None = None
-        """The driver whose bot is being called, and since when."""
+        """Driver whose bot is being called, and start of the call."""
         self.thread: threading.Thread | None = None
 
     @property
@@ -120,7 +120,7 @@ class Worker:
         self._shift = shift
         shift.thread.start()
 
-    # In the thread.
+    # Methods called in the thread.
 
     def _run(self, shift: WorkerShift) -> None:
         while True:
@@ -179,7 +179,7 @@ class Worker:
             return False
         return True
 
-    # On the event loop.
+    # Methods called on the event loop.
 
     def _look(self) -> None:
         """Abandon the thread if its bot hangs, and schedule the next check."""
@@ -276,7 +276,7 @@ class StreamRunner:
             await asyncio.wait(tasks, timeout=timeout_s)
 
     async def _run(self, request: ReplyRequest) -> None:
-        set_deadline(request.deadline)  # the task is the request's own, and so is its context
+        set_deadline(request.deadline)  # each request has its own task and context
         async with self._places:
             self.n_running += 1
             try:

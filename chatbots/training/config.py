@@ -36,11 +36,11 @@ from chatbots.type_descriptions import TypeDescription
 from chatbots.validation import InputModel, Many, Mistake, Number, Share, Size, ValuesError, values_read, yaml_read
 
 CONFIGS_FOLDER = Path(__file__).parent / "configs"
-"""Where a base without a folder in its name is looked for, beside the config's own folder."""
+"""Where bases without a folder in their name are searched, besides the config's folder."""
 
 
 def base_find(name: str, config_folder: Path) -> Path:
-    """Find the file of a base, by relative path or by name among Confab's configs.
+    """Find the file of a base by relative path or name.
 
     Raises:
         ValuesError: there is no such base; the message lists the existing ones.
@@ -51,7 +51,7 @@ def base_find(name: str, config_folder: Path) -> Path:
         if (folder / file).is_file():
             return folder / file
     names = ", ".join(sorted(path.stem for path in CONFIGS_FOLDER.glob("*.yaml")))
-    raise ValuesError(f"base is {name!r}, and there is no such file in {config_folder}; there is {names}")
+    raise ValuesError(f"base is {name!r}, but there is no such file in {config_folder}; available bases: {names}")
 
 
 def base_applied(values: Mapping[str, Any], base: Path) -> dict[str, Any]:
@@ -82,7 +82,7 @@ def merge_values(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str
 
 
 EVERYDAY = "everyday"
-"""The `path` that stands for the corpus written for this project; it needs no file of the user's."""
+"""`path` of the shipped corpus, which needs no file."""
 
 WITH_EI = ("hred", "vhred", "vhcr")
 WITH_LATENTS = ("vhred", "vhcr")
@@ -101,7 +101,7 @@ class CorpusConfig(InputModel):
         path: file or folder, relative to the data folder; "everyday" is the shipped corpus.
         format: file format (`chatbots.corpora.formats`).
         repeat: repetitions of its training dialogues per epoch, to balance a small corpus with a large one.
-        licence: of the data, for the model card.
+        licence: licence of the data, for the model card.
     """
 
     path: str
@@ -144,7 +144,7 @@ class OptimiserConfig(InputModel):
     """Settings of the optimiser (Adam) and of the length of training.
 
     Attributes:
-        batch_size: windows.
+        batch_size: number of windows.
         lr: learning rate.
         schedule: "constant", or "linear" for a decay to 0 over all planned batches.
         warmup: number of batches over which the learning rate first rises to `lr`.
@@ -264,7 +264,7 @@ class TrainingConfig(InputModel):
     def _sizes_fit_the_model(cls, sizes: dict[str, Any], info: ValidationInfo) -> dict[str, Any]:
         mistakes = [
             Mistake(key, f"{key} is an unknown key; it follows from {where}")
-            for key, where in (("V", "the vocabulary"), ("ei", "the key ei beside sizes"))
+            for key, where in (("V", "the vocabulary"), ("ei", "the key ei next to sizes"))
             if key in sizes
         ]
         model_sizes = {key: value for key, value in sizes.items() if key not in ("V", "ei")}
@@ -283,7 +283,7 @@ class TrainingConfig(InputModel):
     def _ei_has_a_context(cls, ei: EITraining | None, info: ValidationInfo) -> EITraining | None:
         model = info.data.get("model", WITH_EI[0])
         if ei is not None and model not in WITH_EI:
-            raise ValueError(f"it must be left out: {model} has no context to teach; only {', '.join(WITH_EI)} have")
+            raise ValueError(f"remove it: {model} has no context RNN to regularise; only {', '.join(WITH_EI)} have one")
         return ei
 
     @field_validator("regularisation")
@@ -292,7 +292,7 @@ class TrainingConfig(InputModel):
         cls, regularisation: RegularisationConfig, info: ValidationInfo
     ) -> RegularisationConfig:
         if regularisation.sentence_drop and info.data.get("model", "vhcr") != "vhcr":
-            raise ValueError(f"sentence_drop is {regularisation.sentence_drop}; only vhcr has it")
+            raise ValueError(f"sentence_drop is {regularisation.sentence_drop}; only vhcr supports it")
         return regularisation
 
     @field_validator("start")
@@ -323,12 +323,12 @@ class TrainingConfig(InputModel):
         values["keeping"] = {"validate_every": self.keeping.validate_every}
         for corpus in values["data"]["corpora"]:
             del corpus["licence"]
-        # A run that stopped at `max_skipped` may be resumed with a higher value. Encoders are identified by their
-        # files' contents, not by their paths.
+        # A run that stopped at `max_skipped` may be resumed with a higher value. Encoders are identified by file
+        # contents, not by paths.
         del values["optimiser"]["max_skipped"]
         if ei := values["ei"]:
             del ei["deepmoji"], ei["infersent"]
-            if ei["emotion_encoder"] == GOEMOTIONS:  # was the only one before the option existed
+            if ei["emotion_encoder"] == GOEMOTIONS:  # the only value before the option existed
                 del ei["emotion_encoder"]
         return values
 
@@ -352,14 +352,16 @@ class TrainingConfig(InputModel):
 
 
 def config_load(path: Path | str, data: Path | str | None = None, base: str = "") -> TrainingConfig:
-    """Read and validate a config file, including the existence of corpora and encoders.
+    """Read and validate a config file.
+
+    Corpora and encoders must exist.
 
     Args:
         data: folder of the corpora; None for the config's folder.
         base: base config to merge with; the run's name then includes it, so that the run has its own folder.
 
     Raises:
-        ValuesError: with the file and all its mistakes.
+        ValuesError: the config is invalid; lists all mistakes.
     """
     path = Path(path)
     values = yaml_read(path)
@@ -377,7 +379,9 @@ def config_load(path: Path | str, data: Path | str | None = None, base: str = ""
 
 
 def config_before(path: Path | str, config: TrainingConfig) -> TrainingConfig | None:
-    """Find the config, next to `path`, of the run whose weights `config` copies.
+    """Find the config of the run whose weights `config` copies.
+
+    It is next to `path`.
 
     Raises:
         ValuesError: that config is invalid.
@@ -392,7 +396,7 @@ def config_before(path: Path | str, config: TrainingConfig) -> TrainingConfig | 
 
 
 def corpora_missing(corpora: Sequence[CorpusConfig], folder: Path) -> list[Mistake]:
-    """Return a mistake for each of the user's corpora that does not exist.
+    """Return a mistake for each missing corpus.
 
     Args:
         folder: base of relative paths.
@@ -400,8 +404,8 @@ def corpora_missing(corpora: Sequence[CorpusConfig], folder: Path) -> list[Mista
     return [
         Mistake(
             f"data.corpora[{i}].path",
-            f"data.corpora[{i}].path is {corpus.path!r}, and there is no {place}; give the folder that holds the "
-            "corpora with --data",
+            f"data.corpora[{i}].path is {corpus.path!r}, but there is no {place}; give the folder of the corpora with "
+            "--data",
         )
         for i, corpus in enumerate(corpora)
         if corpus.path != EVERYDAY and not (place := folder / Path(corpus.path).expanduser()).exists()

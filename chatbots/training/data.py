@@ -32,11 +32,11 @@ if TYPE_CHECKING:
 
 WindowMode = Literal["first", "slide"]
 NO_UTTERANCE = -1
-"""Utterance number where a window has no utterance."""
+"""Utterance number that pads windows."""
 
 
 class TargetRows(Protocol):
-    """Protocol of EI targets by text; `row` maps a text to its row.
+    """Protocol of EI targets by text.
 
     Attributes:
         row: row number by text, for all of `Windows.texts`.
@@ -94,7 +94,7 @@ class Windows:
         return 1 - n_unknown / n_words if n_words else float("nan")
 
     def n_batches(self, batch_size: int) -> int:
-        """Return the number of batches in an epoch; the last of them may be smaller."""
+        """Return the number of batches per epoch; the last may be smaller."""
         return -(-len(self) // batch_size)
 
     def batches(
@@ -135,7 +135,7 @@ class Windows:
     def order(self, batch_size: int, seed: int, epoch: int) -> list[np.ndarray]:
         """Return an epoch's batches as arrays of window numbers."""
         if batch_size < 1:
-            raise ValueError(f"batch_size is {batch_size}; it must be 1 or more")
+            raise ValueError(f"batch_size is {batch_size}; it must be at least 1")
         draws = np.random.default_rng([seed, epoch])
         mask = self.utterances != NO_UTTERANCE
         longest = np.where(mask, self.lengths[self.utterances], 0).max(1, initial=0)
@@ -169,9 +169,9 @@ def windows_make(
         ValueError: an argument is out of range.
     """
     if n_utterances < 2:
-        raise ValueError(f"n_utterances is {n_utterances}; it must be 2 or more")
+        raise ValueError(f"n_utterances is {n_utterances}; it must be at least 2")
     if max_tokens < 2:
-        raise ValueError(f"max_tokens is {max_tokens}; it must be 2 or more")
+        raise ValueError(f"max_tokens is {max_tokens}; it must be at least 2")
     if mode not in ("first", "slide"):
         raise ValueError(f"mode is {quote(mode)}; it must be 'first' or 'slide'")
     words: dict[str, list[int]] = {}
@@ -199,7 +199,7 @@ def windows_make(
 def _cut_windows(turns: tuple[str, ...], n: int, mode: WindowMode) -> Iterator[tuple[str, ...]]:
     """Yield windows of 2 to `n` consecutive turns.
 
-    Only one in mode "first".
+    In mode "first" there is only one.
     """
     starts = range(0, len(turns) - 1, n - 1)
     for start in starts[:1] if mode == "first" else starts:
@@ -244,12 +244,15 @@ class TrainingData:
     n_dialogues: dict[str, int]
 
     def first_exchanges(self, limit: int = 0) -> list[tuple[str, str]]:
-        """Return the first two utterances of up to `limit` test dialogues (0 for all)."""
+        """Return the first two utterances of up to `limit` test dialogues.
+
+        0 for all.
+        """
         pairs = [(d.turns[0], d.turns[1]) for d in self.test_dialogues if len(d.turns) > 1]
         return pairs[:limit] if limit else pairs
 
     def contexts(self, conversations: Sequence[Sequence[str]]) -> DialogueBatch:
-        """Build a batch for generation, with EI targets if the model reads them."""
+        """Build a batch for generation, with EI targets if the model needs them."""
         ids = [[self.vocabulary.ids(self.tokeniser.tokenise(text)) for text in texts] for texts in conversations]
         batch = partial(DialogueBatch.from_ids, ids, max_tokens=self.config.max_tokens)
         if not self.reads_targets or self.targets is None:
@@ -322,7 +325,7 @@ def _read(config: TrainingConfig, corpus: CorpusConfig) -> Corpus:
     path = EVERYDAY_FOLDER if corpus.path == EVERYDAY else config.corpus_path(corpus)
     dialogue_corpus = corpus_read(corpus.format, path)
     if not dialogue_corpus.dialogues:
-        raise CorpusError(f"the corpus {corpus.path!r} is empty: {path} holds no dialogue")
+        raise CorpusError(f"the corpus {corpus.path!r} is empty: {path} contains no dialogue")
     return dialogue_corpus
 
 
@@ -334,14 +337,14 @@ def _windows(
     )
     if not windows.n_targets:
         raise CorpusError(
-            f"the {split} split of {len(dialogues)} dialogues has no reply to learn; give more dialogues of "
-            "two utterances or more"
+            f"the {split} split of {len(dialogues)} dialogues has no reply to learn; add dialogues of at least two "
+            "utterances"
         )
     return windows
 
 
 def _cut_sentences(dialogue: Dialogue, data: DataConfig, tokeniser: Tokeniser) -> Dialogue:
-    """Cut utterances after the last sentence that fits, if the config says so."""
+    """Cut utterances after the last sentence that fits, if configured."""
     if not data.whole_sentences:
         return dialogue
     turns = (sentences_fit(turn, data.max_tokens - 1, tokeniser) for turn in dialogue.turns)
@@ -349,7 +352,7 @@ def _cut_sentences(dialogue: Dialogue, data: DataConfig, tokeniser: Tokeniser) -
 
 
 def sentences_fit(text: str, n_tokens: int, tokeniser: Tokeniser) -> str:
-    """Return the first sentences with at most `n_tokens` words, at least one sentence."""
+    """Return the first sentences with up to `n_tokens` words, at least one."""
     sentences: list[str] = []
     n = 0
     for sentence in _SENTENCE_END.split(text):

@@ -113,11 +113,11 @@ def _cached(name: str, encoder: SentenceEncoder | EmotionEncoder, texts: Sequenc
 log = logging.getLogger(__name__)
 
 PAPER_WEIGHTS = (25_000.0, 100_000.0)
-"""The smallest and the largest w_inf of the paper's Table 9."""
+"""Smallest and largest w_inf in the paper's Table 9."""
 MINILM_VARIANCE = 0.0037
-"""Of an element of MiniLM's reduced vectors, over the everyday corpus: 1,610 texts, 224 components."""
+"""Variance of an element of MiniLM's reduced vectors over the everyday corpus (1,610 texts, 224 components)."""
 TOLERANCE = 3.0
-"""How far from the paper's weights on MiniLM a weight may be before it is worth a warning."""
+"""Factor by which a weight may differ from the paper's range on MiniLM without a warning."""
 
 
 class EITraining(InputModel):
@@ -157,12 +157,12 @@ class EITraining(InputModel):
             chosen, files = getattr(self, key) == name, getattr(self, name)
             if chosen and files is None:
                 keys = "weights, vocabulary" if name == DEEPMOJI else "weights, vectors"
-                advice = f"{key} is {name}; name its files: {name}: {{{keys}}}"
+                advice = f"{key} is {name}; give the paths of its files: {name}: {{{keys}}}"
                 mistakes.append(Mistake(key, advice))
             if files is not None and not chosen:
                 advice = (
-                    f"{name} names files, and {key} is {getattr(self, key)!r}, which does not read them; set "
-                    f"{key} to {name}, or leave {name} out"
+                    f"{name} has files, but {key} is {getattr(self, key)!r}, which does not use them; set {key} to "
+                    f"{name}, or remove {name}"
                 )
                 mistakes.append(Mistake(name, advice))
         if mistakes:
@@ -200,7 +200,7 @@ class EITraining(InputModel):
 
 
 def check_ei_weights(ei: EITraining, variance: float, words_nats: float) -> float:
-    """Check the weight of the sentence loss for the scale of the embeddings.
+    """Check that the sentence loss suits the scale of the embeddings.
 
     The loss is a mean over the embedding's elements, so its initial value is about their variance, and the weighted
     loss is w_inf · variance nats per batch. The paper chose its weights for InferSent's vectors and did not publish
@@ -222,20 +222,20 @@ def check_ei_weights(ei: EITraining, variance: float, words_nats: float) -> floa
     nats = ei.w_inf * variance
     summary = (
         f"w_inf is {_rounded(ei.w_inf)} and the reduced embeddings of {ei.sentence_encoder} have a variance of "
-        f"{_rounded(variance)} an element: before anything is learnt the sentence loss weighs {_rounded(nats)} nats a "
-        f"batch, the words {_rounded(words_nats)}"
+        f"{_rounded(variance)} per element: at the start of training the sentence loss is {_rounded(nats)} nats per "
+        f"batch, that of the words {_rounded(words_nats)}"
     )
     if ei.sentence_encoder == INFERSENT or not ei.w_inf:
-        log.info("%s", summary)  # the paper's own encoder: its weights are for it
+        log.info("%s", summary)  # the paper's encoder, for which its weights were chosen
         return nats
     lowest, highest = (weight * MINILM_VARIANCE for weight in PAPER_WEIGHTS)
     advice = (
-        f"The paper's weights, {_rounded(PAPER_WEIGHTS[0])} to {_rounded(PAPER_WEIGHTS[1])}, weigh "
-        f"{_rounded(lowest)} to {_rounded(highest)} nats with {MINILM}; here w_inf from "
-        f"{_rounded(lowest / variance)} to {_rounded(highest / variance)} does"
+        f"The paper's weights, {_rounded(PAPER_WEIGHTS[0])} to {_rounded(PAPER_WEIGHTS[1])}, give {_rounded(lowest)} "
+        f"to {_rounded(highest)} nats with {MINILM}; use w_inf from {_rounded(lowest / variance)} to "
+        f"{_rounded(highest / variance)} here"
     )
     if nats > words_nats:
-        raise ValuesError(f"ei.{summary}; the model would learn to tell sentences and not to speak. {advice}")
+        raise ValuesError(f"ei.{summary}; the model would learn sentence embeddings instead of replies. {advice}")
     if not lowest / TOLERANCE <= nats <= highest * TOLERANCE:
         log.warning("ei.%s. %s", summary, advice)
     else:

@@ -33,11 +33,11 @@ from chatbots.training.run_folder import MetricsLog, TrainingProgress, state_rea
 B = TypeVar("B")
 
 AHEAD = 4
-"""Batches made ready while one is learnt from."""
+"""Number of batches prepared in advance."""
 
 
 def kl_weight(step: int, kl_batches: int) -> float:
-    """Return β of the KL term, which rises from 0 to 1 over `kl_batches`."""
+    """Return the KL weight β, which rises from 0 to 1 over `kl_batches`."""
     return min(1.0, step / kl_batches) if kl_batches else 1.0
 
 
@@ -79,7 +79,7 @@ def timed(batches: Iterator[B]) -> Iterator[tuple[B, float]]:
 log = logging.getLogger(__name__)
 
 BEST_FOLDER = "best"
-"""The folder of the checkpoint with the lowest validation loss."""
+"""Folder of the checkpoint with the lowest validation loss."""
 
 
 class TrainingError(Exception):
@@ -173,12 +173,12 @@ class TrainingLoop(ABC, Generic[B, L]):
         saved_progress = state_read(output, model, adam, fingerprint, self.recall)
         self.progress = saved_progress or TrainingProgress()
         if saved_progress:
-            log.info("%s goes on after batch %d", name, saved_progress.step)
+            log.info("%s resumes after batch %d", name, saved_progress.step)
         planned = optimiser.epochs * per_epoch
         self.n_planned = min(planned, optimiser.max_batches or planned)
         self.progress.planned = self.n_planned
 
-    # What a training says of itself.
+    # Hooks for subclasses.
 
     @abstractmethod
     def batches(self, epoch: int, start: int) -> Iterator[B]:
@@ -190,7 +190,7 @@ class TrainingLoop(ABC, Generic[B, L]):
 
     @abstractmethod
     def learnt(self, parts: L) -> tuple[float, int]:
-        """Return a batch's loss for display, and its number of tokens or examples."""
+        """Return a batch's loss for display and its number of tokens or examples."""
 
     @abstractmethod
     def window(self) -> LossTotals:
@@ -220,7 +220,7 @@ class TrainingLoop(ABC, Generic[B, L]):
 
     @property
     def is_settled(self) -> bool:
-        """True if `begin_epoch` found nothing left to learn, so that the epoch is skipped."""
+        """True if `begin_epoch` found nothing to learn; skips the epoch."""
         return False
 
     def remember(self) -> dict[str, Tensor]:
@@ -230,7 +230,7 @@ class TrainingLoop(ABC, Generic[B, L]):
     def recall(self, state: dict[str, Tensor]) -> None:
         """Restore the tensors of `remember`."""
 
-    # The loop.
+    # Training loop.
 
     def run(self) -> None:
         """Train to the end."""
@@ -272,7 +272,7 @@ class TrainingLoop(ABC, Generic[B, L]):
             progress.seconds += seconds + waited
             progress.waited += waited
             bar.update()
-            # A log line never spans a saved state, so that a resumed run writes the same lines.
+            # No log line spans a saved state, so that a resumed run writes the same lines.
             if self._ends_epoch or self._due("log_every") or self._due("save_every"):
                 self._log(metrics, window, bar)
                 window = self.window()
@@ -287,14 +287,14 @@ class TrainingLoop(ABC, Generic[B, L]):
     def _settle(self, metrics: MetricsLog) -> None:
         """End the run before the next epoch."""
         progress = self.progress
-        log.info("%s, batch %d: settled, no further epoch is begun", self.name, progress.step)
+        log.info("%s, batch %d: nothing left to learn; stopping before the next epoch", self.name, progress.step)
         if not progress.best_step:
             self._validate(metrics)
         progress.epoch, progress.finished = progress.epoch - 1, True
         state_write(self.output, self.model, self.adam, progress, self.fingerprint, self.remember())
 
     def _learn(self, batch: B) -> tuple[L, Tensor]:
-        """Take an optimiser step; return the loss and the gradient norm before clipping.
+        """Take an optimiser step; return loss and unclipped gradient norm.
 
         If the norm is not finite, no step is taken, and weights and Adam's moments stay unchanged.
 
@@ -324,7 +324,7 @@ class TrainingLoop(ABC, Generic[B, L]):
         progress, optimiser = self.progress, self.optimiser
         progress.skipped += 1
         log.warning(
-            "%s: the gradient of batch %d is not finite (loss %.3g); the batch is left out (%d of at most %d)",
+            "%s: the gradient of batch %d is not finite (loss %.3g); the batch is skipped (%d of at most %d)",
             self.name,
             progress.step,
             loss,
@@ -334,7 +334,7 @@ class TrainingLoop(ABC, Generic[B, L]):
         if progress.skipped > optimiser.max_skipped:
             raise TrainingError(
                 f"the gradient is not finite at batch {progress.step} (loss {loss:.3g}), and "
-                f"{optimiser.max_skipped} such batches were left out before (optimiser.max_skipped); lower "
+                f"{optimiser.max_skipped} such batches were skipped before (optimiser.max_skipped); lower "
                 f"optimiser.lr, {optimiser.lr}, or use precision float32"
             )
 

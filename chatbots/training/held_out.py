@@ -58,7 +58,7 @@ def validation_loss(
 def held_out_measure(
     model: DialogueModel, data: TrainingData, config: TrainingConfig, device: torch.device
 ) -> dict[str, float]:
-    """Return the `perplexity` and `embedding_metrics` of a finished model on the test text."""
+    """Return `perplexity` and `embedding_metrics` of a model on the test text."""
     model.eval()
     windows = config.held_out.max_windows
     batches = data.test.batches(_BATCH, 0, 0, targets=data.targets)
@@ -99,8 +99,8 @@ def perplexity(model: DialogueModel, batches: Iterable[DialogueBatch], n_samples
 def embedding_metrics(model: DialogueModel, data: TrainingData, config: TrainingConfig) -> dict[str, float]:
     """Compute the similarity of generated and true second utterances.
 
-    The model reads only the first utterance of each test dialogue and generates the likeliest reply
-    (`held_out.beam`). Pairs with a side without known words are left out; NaN if no pair is left.
+    The model reads only the first utterance of each test dialogue and generates the likeliest reply (`held_out.beam`).
+    Pairs with a side without known words are skipped; NaN if no pair is left.
 
     Returns:
         The means `average`, `extrema`, `greedy` (both directions) and `greedy_ref` (only true to generated, as in
@@ -109,7 +109,7 @@ def embedding_metrics(model: DialogueModel, data: TrainingData, config: Training
     pairs = data.first_exchanges(config.held_out.max_replies)
     words = tokeniser_get(config.data.tokeniser)
     replies = first_replies(model, data, config, [first for first, _ in pairs])
-    words_by_reply = {" ".join(reply): reply for reply in replies}  # a reply's words are cut already
+    words_by_reply = {" ".join(reply): reply for reply in replies}  # the reply is already truncated
     values = pair_similarities(
         [(truth, " ".join(reply)) for (_, truth), reply in zip(pairs, replies, strict=True)],
         word_vectors(),
@@ -123,7 +123,10 @@ def embedding_metrics(model: DialogueModel, data: TrainingData, config: Training
 def first_replies(
     model: DialogueModel, data: TrainingData, config: TrainingConfig, texts: Sequence[str]
 ) -> list[list[str]]:
-    """Return the likeliest reply to each text as a first message, without `<unk>`."""
+    """Return the likeliest reply to each text, without `<unk>`.
+
+    Each text is the first message of a conversation.
+    """
     replies: list[list[str]] = []
     for start in range(0, len(texts), _BATCH):
         chunk = texts[start : start + _BATCH]
@@ -154,7 +157,7 @@ def first_replies(
 
 
 def table_3(rows: Sequence[tuple[str, str, Mapping[str, float]]]) -> str:
-    """Format results as plain text in the layout of the paper's Table 3.
+    """Format results as plain text like Table 3 of the paper.
 
     Args:
         rows: model, version and results; the column Grd is `greedy_ref`, as in the released code.
@@ -182,7 +185,10 @@ def _cells(model: str, version: str, figures: Mapping[str, float]) -> tuple[str,
 
 
 def version_name(config: TrainingConfig) -> str:
-    """Return the paper's name for a variant: baseline, EI, EI_emo, EI_inf or input only."""
+    """Return the paper's name for a variant.
+
+    baseline, EI, EI_emo, EI_inf or input only.
+    """
     if config.ei is None:
         return "baseline"
     if config.ei.input_only:

@@ -70,7 +70,7 @@ def initialise_model(config: TrainingConfig, data: TrainingData, output: Path) -
 
 
 def _listen(model: DialogueModel) -> None:
-    """Open the context RNNs' update gates and scale up the decoder's initial projection.
+    """Open the context's update gates and scale up the decoder's initial projection.
 
     With a gate bias of 2 a new utterance changes the context by an eighth, and the first states of different contexts
     then differ by a hundredth of the state's later size during decoding.
@@ -86,7 +86,10 @@ def _listen(model: DialogueModel) -> None:
 
 
 def _count_words(data: TrainingData) -> np.ndarray:
-    """Count the target words of the training text, (V,), with `<eos>` but without `<pad>`."""
+    """Count the target words of the training text, (V,).
+
+    Includes `<eos>`, excludes `<pad>`.
+    """
     targets = data.train.utterances[:, 1:]
     ids = data.train.ids[targets[targets != NO_UTTERANCE]]  # (n, T)
     counts = np.bincount(ids.ravel(), minlength=len(data.vocabulary))
@@ -125,7 +128,7 @@ def embed_words(embedding: nn.Embedding, vocabulary: Vocabulary) -> int:
     if not vectors:
         return 0
     rows = np.stack(list(vectors.values()))  # (n, E)
-    # Frequent words have short vectors, but a network learns better from vectors of equal length.
+    # Frequent words have short vectors, but networks learn better from vectors of equal length.
     rows = rows / np.linalg.norm(rows, axis=1, keepdims=True).clip(1e-6) * rows.shape[1] ** 0.5
     with torch.no_grad():
         spread = embedding.weight[len(SPECIAL_TOKENS) :].std()
@@ -134,18 +137,18 @@ def embed_words(embedding: nn.Embedding, vocabulary: Vocabulary) -> int:
 
 
 def _take_over(model: DialogueModel, vocabulary: Vocabulary, folder: Path) -> None:
-    """Copy a checkpoint's weights, into the first rows and columns of larger matrices.
+    """Copy a checkpoint's weights into the first rows and columns.
 
     In the inputs of VHRED's and VHCR's layers the latents come after the context, so the columns match.
     """
     try:
         source_model, words, _ = checkpoint_load(folder)
     except CheckpointError as error:
-        raise ValuesError(f"start.weights: {error}; train that one first") from error
+        raise ValuesError(f"start.weights: {error}; train that run first") from error
     if words.digest != vocabulary.digest:
         raise ValuesError(
-            f"start.weights: {folder} has another vocabulary ({len(words)} words, here {len(vocabulary)}); "
-            "give both trainings the same data"
+            f"start.weights: {folder} has another vocabulary ({len(words)} words, here {len(vocabulary)}); use the "
+            "same data for both runs"
         )
     theirs = dict(source_model.named_parameters())
     with torch.no_grad():
@@ -157,7 +160,7 @@ def _take_over(model: DialogueModel, vocabulary: Vocabulary, folder: Path) -> No
             if not fits:
                 raise ValuesError(
                     f"start.weights: {name} has shape {tuple(block.shape)} in {folder} and "
-                    f"{tuple(ours.shape)} here; give both trainings the same sizes"
+                    f"{tuple(ours.shape)} here; use the same sizes for both runs"
                 )
             ours[tuple(slice(0, n) for n in block.shape)] = block
 
@@ -203,7 +206,9 @@ def train(
     restart: bool = False,
     watch: Callable[[TrainingProgress], None] | None = None,
 ) -> TrainingResult:
-    """Train a model, or resume a stopped run; a finished run is only reported.
+    """Train a model or resume a stopped run.
+
+    A finished run is only reported.
 
     Args:
         output: folder of this run, created if missing.

@@ -138,33 +138,33 @@ def state_read(
                         if f"adam.{key}.{name}" in names
                     }
                     if moments:
-                        step = moments.pop("step")  # Adam keeps its count on the CPU
+                        step = moments.pop("step")  # Adam keeps its step count on the CPU
                         on_device = {k: v.to(parameter.device) for k, v in moments.items()}
                         optimiser.state[parameter] = {"step": step, **on_device}
             if recall is not None:
                 extra_names = [name for name in names if name.startswith("more.")]
                 recall({name.removeprefix("more."): file.get_tensor(name) for name in extra_names})
     except (SafetensorError, OSError) as error:
-        raise StateError(f"{path} is damaged: {error}; train again with --restart") from error
+        raise StateError(f"{path} is damaged: {error}; restart the training with --restart") from error
     return TrainingProgress(**json.loads(about["progress"]))
 
 
 def _learning(model: nn.Module) -> list[tuple[str, nn.Parameter]]:
-    """Return the trainable parameters; frozen encoders are reloaded from their own files."""
+    """Return the trainable parameters; frozen encoders have their own files."""
     return [(name, parameter) for name, parameter in model.named_parameters() if parameter.requires_grad]
 
 
 def _check(path: Path, about: dict[str, str], fingerprint: str) -> None:
     if about.get("format") != STATE_FORMAT:
         raise StateError(
-            f"{path} has format {about.get('format')!r}; this version of Confab reads {STATE_FORMAT!r}. "
-            "Train again with --restart"
+            f"{path} has format {about.get('format')!r}; this version of Confab reads {STATE_FORMAT!r}. Restart the "
+            "training with --restart"
         )
     if about["fingerprint"] != fingerprint:
         raise StateError(
             f"{path} belongs to another config, corpus or version of the models "
-            f"({about['fingerprint']}, now {fingerprint}); give another output folder, or train again "
-            "with --restart"
+            f"({about['fingerprint']}, now {fingerprint}); give another output folder, or restart the training with "
+            "--restart"
         )
 
 
@@ -192,7 +192,7 @@ class MetricsLog:
     def write(self, step: int, kind: str, values: Mapping[str, float]) -> None:
         """Add a line.
 
-        Non-finite values become null and are left out of TensorBoard.
+        Non-finite values become null and are omitted in TensorBoard.
         """
         self._file.write(_json({"step": step, "kind": kind, **values}) + "\n")
         self._file.flush()
@@ -246,7 +246,7 @@ class LossWindow:
         self.sums[name] = self.sums.get(name, 0.0) + value
 
     def values(self) -> dict[str, float]:
-        """Return the losses per token, the heads' losses per utterance, and the speed."""
+        """Return losses per token, heads' losses per utterance, and speed."""
         per = dict.fromkeys(("tokens_nll", "kl", "bow", "total"), self.n_tokens)
         per |= dict.fromkeys(("emotion", "sentence"), self.n_inputs)
         per["gradient_norm"] = self.n_batches

@@ -1,4 +1,4 @@
-"""Shipping of a finished run: half precision, no training-only heads, a model card."""
+"""Export of a finished run: half precision, no training-only heads, model card."""
 
 from __future__ import annotations
 
@@ -24,7 +24,9 @@ _HEADS = {"ei": "the EI heads", "bow": "the bag-of-words head"}
 
 
 def ship(training: Path, folder: Path, config: TrainingConfig, command: str) -> Manifest:
-    """Write a finished run's best checkpoint in half precision, with a model card.
+    """Write a finished run's best checkpoint with a model card.
+
+    Weights are in half precision.
 
     Args:
         training: folder written by `train`.
@@ -35,7 +37,7 @@ def ship(training: Path, folder: Path, config: TrainingConfig, command: str) -> 
         CheckpointError: the run is not finished, or the checkpoint exceeds 16 MB.
     """
     if not checkpoint_manifest(training / BEST_FOLDER).metrics:
-        raise CheckpointError(f"{training} is not finished; train it to its end first")
+        raise CheckpointError(f"{training} is not finished; complete the training first")
     model, vocabulary, manifest = checkpoint_load(training / BEST_FOLDER)
     bot_files = {p.name: p.read_bytes() for p in folder.glob("bot.yaml")}
     manifest = checkpoint_write(

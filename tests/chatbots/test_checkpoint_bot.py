@@ -327,7 +327,7 @@ def test_a_model_that_reads_emotions_and_embeddings_runs_the_encoders(tmp_path):
     assert [r.text for r in reply(bot, contexts)] == [reply(bot, [c])[0].text for c in contexts]
 
     other = tiny_checkpoint(tmp_path / "other", "hred", ei={**ei, "D": 3}, ei_pca=pca)
-    with pytest.raises(BotError, match="keeps 2 dimensions, the model reads 3"):
+    with pytest.raises(BotError, match="has 2 dimensions, but the model needs 3"):
         CheckpointBot(name="b", folder=str(other)).load("cpu")
 
 

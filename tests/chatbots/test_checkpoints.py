@@ -162,7 +162,7 @@ BROKEN = {
     "tampered weights": (lambda f: tamper(f / "model.safetensors"), "was changed: its SHA-256"),
     "tampered words": (lambda f: tamper(f / "vocabulary.txt"), "was changed: its SHA-256"),
     "wrong shapes": (reshape, r"has shape \(.*\); the config makes it"),
-    "wrong names": (rename_model, "has beside the model's posterior"),
+    "wrong names": (rename_model, "has the unexpected tensor posterior"),
 }
 
 

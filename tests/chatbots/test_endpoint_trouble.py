@@ -53,7 +53,7 @@ async def test_thoughts_reach_neither_reader_nor_the_next_prompt() -> None:
 async def test_a_model_that_only_thinks_has_failed_and_is_charged(meter: MemoryMeter) -> None:
     async with serving(counts(10, 20, "<think>", "It never ends.")) as server:
         bot = server.bot(retries=0, price_in=1e6, price_out=1e6)
-        with pytest.raises(BotError, match="no text beside its thoughts"):
+        with pytest.raises(BotError, match="no text apart from reasoning"):
             await pieces(bot, "hi")
     assert meter.spent == {"e": 30}
 
@@ -103,7 +103,7 @@ async def test_further_settings_pass_through_and_are_in_the_identity() -> None:
         ({"extra_body": {"at": datetime(2026, 1, 1, tzinfo=UTC)}}, "cannot be sent as JSON"),
         ({"extra_body": {"top_k": float("nan")}}, "cannot be sent as JSON"),
         ({"fallback_url": "example.org"}, "fallback_url is 'example.org'"),
-        ({"fallback_model": "m"}, "fallback_url, the address it belongs to"),
+        ({"fallback_model": "m"}, "fallback_url, the address that it belongs to"),
         ({"fallback_bot": "e"}, "the bot itself"),
         ({"base_url": "https://me:word@example.org/v1"}, "holds no password"),
     ],
@@ -146,9 +146,9 @@ async def test_patience_beyond_the_deadline_fails_at_once(waits: list[float]) ->
     async with serving(busy("retry-after: 90\r\n"), says("never asked")) as server:
         bot, other = server.bot(), server.bot(name="another")
         set_deadline(time.monotonic() + 60)
-        with pytest.raises(BotError, match=r"model m .* asks for patience .* wait 90 s.* due in 60 s"):
+        with pytest.raises(BotError, match=r"model m .* asks clients to wait .* wait 90 s.* due in 60 s"):
             await pieces(bot, "hi")
-        with pytest.raises(BotError, match="asks for patience"):
+        with pytest.raises(BotError, match="asks clients to wait"):
             await pieces(other, "hi")
     assert waits == []
     assert len(server.requests) == 1, "the pause holds for every bot of this model"
@@ -192,7 +192,7 @@ async def test_a_429_that_names_the_account_holds_for_every_model(
         with pytest.raises(BotError, match="30 s"):
             await pieces(bot, "hi")
         if is_shared:
-            with pytest.raises(BotError, match="asks for patience"):
+            with pytest.raises(BotError, match="asks clients to wait"):
                 await pieces(other, "hi")
         else:
             assert await pieces(other, "hi") == ["ok"]

@@ -243,7 +243,7 @@ async def test_a_second_try_that_says_something_else_is_an_error(host_of):
     said = iter(["one two three four", "one three four five"])
     bot = FakeStepBot(name="b", reply=lambda _: next(said), raises=says("hi"), raises_times=1, fails_after=2)
     host = host_of(bot)
-    assert await outcome(host, "b", "hi") == ("<b: failed in mid-reply, and its second try began differently>")
+    assert await outcome(host, "b", "hi") == ("<b: failed in mid-reply, and its retry began differently>")
 
 
 async def test_a_second_try_that_ends_earlier_is_an_error(host_of):
@@ -266,7 +266,7 @@ async def test_a_failing_admit_leaves_the_running_batch_alone(host_of):
 
 @pytest.mark.parametrize("make", KINDS)
 @pytest.mark.parametrize(
-    ("reply", "said"), [("  \n", "gave an empty reply"), ("", "gave an empty reply"), (None, "must be text")]
+    ("reply", "said"), [("  \n", "returned an empty reply"), ("", "returned an empty reply"), (None, "must be text")]
 )
 async def test_a_blank_or_odd_reply_is_an_error(host_of, make, reply, said):
     host = host_of(make(name="b", reply=lambda _: reply))
@@ -532,7 +532,7 @@ HOSTILE = {
     "NUL\x00 goes": "NUL goes",
     "half \ud83d pair": "half \ufffd pair",
     "x" * 1_000_000: "x" * (REPLY_MAX_CHARS - len(CUT_MARK)) + CUT_MARK,
-    "\x00\u200b\udc00": "<b: gave an empty reply>",
+    "\x00\u200b\udc00": "<b: returned an empty reply>",
 }
 
 

@@ -88,7 +88,7 @@ async def test_who_waits_too_long_for_room_is_told(host_of):
 
 async def test_a_bot_that_can_never_fit_says_so(host_of):
     host = host_of(bot_of(memory_bytes=30_000_000), memory_limit_bytes=20_000_000)
-    with pytest.raises(BotError, match="takes 30 MB of memory; all bots together may take 20 MB"):
+    with pytest.raises(BotError, match="needs 30 MB of memory, but the limit for all bots is 20 MB"):
         await host.load("b")
 
 
@@ -161,7 +161,7 @@ def test_a_batch_that_raises_is_tried_one_by_one(make):
 
 @pytest.mark.parametrize("make", KINDS)
 def test_blank_replies_are_errors(make):
-    assert reply(make(name="b", reply=lambda _: " "), saying("a")) == [Reply(None, "gave an empty reply")]
+    assert reply(make(name="b", reply=lambda _: " "), saying("a")) == [Reply(None, "returned an empty reply")]
 
 
 @pytest.mark.parametrize("make", KINDS)
@@ -180,7 +180,7 @@ async def test_it_works_inside_a_running_event_loop(make):
 
 
 def test_what_is_no_bot_is_refused():
-    with pytest.raises(BotError, match="no kind of bot"):
+    with pytest.raises(BotError, match="has no method `start`, `stream` or `answer`"):
         reply(BotDefaults(), saying("a"))
 
 
@@ -194,7 +194,7 @@ def test_a_capacity_of_nothing_is_refused():
 def test_whatever_a_bot_says_is_storable_or_an_error(make, text):
     (got,) = reply(make(name="b", reply=lambda _: HOSTILE_REPLIES[text]), saying("a"))
     if text in ("empty", "whitespace", "invisible"):
-        assert got == Reply(None, "gave an empty reply")
+        assert got == Reply(None, "returned an empty reply")
     else:
         assert got.text == sanitise(HOSTILE_REPLIES[text], REPLY_MAX_CHARS)
 

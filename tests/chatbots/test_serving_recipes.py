@@ -28,7 +28,7 @@ TESTED_BY = (
     "tests/chatbots/test_serving_recipes.py::test_ollama_by_its_protocol",
 )
 ENTRIES = [entry for test in TESTED_BY for block in blocks_tested(test) for entry in yaml.safe_load(block.text)]
-LONG_ADVICE = "A lower `window` in bots.yaml sends fewer turns"
+LONG_ADVICE = "Lower `window` in bots.yaml to send fewer turns"
 
 
 @pytest.fixture(autouse=True)

@@ -62,7 +62,7 @@ class BotState:
         return self.tone == "good"
 
 
-_NO_CONNECTION = re.compile(r"cannot be reached|no connection|an address of this machine or of a private network")
+_NO_CONNECTION = re.compile(r"cannot be reached|no connection|belongs to this machine or a private network")
 
 
 def bot_state(entry: BotEntry, reports: Mapping[str, Mapping[str, Any]]) -> BotState:

@@ -127,7 +127,7 @@ def test_a_missing_encoder_says_what_would_help(tmp_path: Path) -> None:
     reason = encoder_get("nobody/no-such-model").unavailable_reason()
     assert "hf download nobody/no-such-model" in reason
     assert "config.json" in str(encoder_get(str(tmp_path)).unavailable_reason())
-    assert "cannot be a hub id" in str(encoder_get("./no/such/folder/here").unavailable_reason())
+    assert "it is not a valid hub id" in str(encoder_get("./no/such/folder/here").unavailable_reason())
     with pytest.raises(EncoderError, match="no-such-model"):
         encoder_get("nobody/no-such-model").encode(["hi"])
 

@@ -92,10 +92,10 @@ def test_it_is_another_bot_and_others_stay_who_they_were(tmp_path):
 
 
 def test_what_cannot_be_computed_so_is_refused(tmp_path):
-    with pytest.raises(BotError, match="its embedding, so leave it at float32"):
+    with pytest.raises(BotError, match="its embedding; leave projection at float32"):
         bot_of(tiny_checkpoint(tmp_path / "t", "transformer"), projection="int8")
     with pytest.raises(ValueError, match="projection is 'int4'"):
         CheckpointBot(name="tiny", folder=str(tmp_path), projection="int4")
     bot = CheckpointBot(name="tiny", folder=str(tiny_checkpoint(tmp_path / "h", "hred")), projection="int8")
-    with pytest.raises(BotError, match="the device meta; it is for processors"):
+    with pytest.raises(BotError, match="for CPUs only, but the device is meta"):
         bot.load("meta")

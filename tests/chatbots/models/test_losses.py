@@ -426,7 +426,7 @@ class TestGradients:
 
 
 def test_config_refuses_nonsense():
-    with pytest.raises(ValueError, match="one head at least"):
+    with pytest.raises(ValueError, match="enable at least one head"):
         EIConfig(emotion=False, sentence=False)
     with pytest.raises(ValueError, match="w_emo"):
         EIConfig(w_emo=-1)

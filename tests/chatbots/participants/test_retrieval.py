@@ -156,7 +156,7 @@ def test_without_others_it_says_why(ranking: str) -> None:
     opened = dataclasses.replace(turn(bot="other"), sampled_chat=None)
     for move in participant.moves([asked, opened]):
         assert move.text is None
-        assert "another bot than other" in move.error
+        assert "a bot other than other" in move.error
 
 
 def test_it_leaves_where_the_person_left_if_no_length_is_planned(ranking: str) -> None:

@@ -91,7 +91,7 @@ def test_a_model_that_reads_the_papers_encoders_says_which_files_it_wants(folder
     assert str(folder) not in str(manifest)  # no path of this machine
     place = str(result.checkpoint)
     reason = CheckpointBot(name="b", folder=place).unavailable_reason()
-    assert "deepmoji needs its files named" in reason
+    assert "deepmoji needs the paths of its files" in reason
     assert "encoder_files" in reason
     files = {name: {key: str(folder / file) for key, file in ei[name].items()} for name in ("deepmoji", "infersent")}
     bot = CheckpointBot(name="b", folder=place, encoder_files=files)
@@ -109,11 +109,11 @@ def test_a_model_that_reads_the_papers_encoders_says_which_files_it_wants(folder
 @pytest.mark.parametrize(
     ("ei", "message"),
     [
-        ({"emotion_encoder": "deepmoji"}, "name its files: deepmoji: {weights, vocabulary}"),
-        ({"sentence_encoder": "infersent"}, "name its files: infersent: {weights, vectors}"),
+        ({"emotion_encoder": "deepmoji"}, "give the paths of its files: deepmoji: {weights, vocabulary}"),
+        ({"sentence_encoder": "infersent"}, "give the paths of its files: infersent: {weights, vectors}"),
         (
             {"deepmoji": {"weights": "a", "vocabulary": "b"}},
-            "deepmoji names files, and emotion_encoder is 'goemotions', which does not read them",
+            "deepmoji has files, but emotion_encoder is 'goemotions', which does not use them",
         ),
         (
             {"emotion_encoder": "deepmoji", "deepmoji": {"weights": "a", "vocabulary": "b"}},
@@ -125,7 +125,7 @@ def test_a_model_that_reads_the_papers_encoders_says_which_files_it_wants(folder
                 "sentence_encoder": "infersent",
                 "infersent": {"weights": "a", "vectors": "b", "version": 2, "compat_padding": True},
             },
-            "compat_padding belongs to version 1",
+            "compat_padding is only for version 1",
         ),
     ],
 )
@@ -154,7 +154,7 @@ def test_another_scale_is_warned_of_with_the_equivalent(variance: float, caplog:
     (record,) = caplog.records
     assert record.levelname == "WARNING"
     factor = MINILM_VARIANCE / variance
-    assert f"here w_inf from {25_000 * factor:,.0f} to {100_000 * factor:,.0f} does" in caplog.text
+    assert f"use w_inf from {25_000 * factor:,.0f} to {100_000 * factor:,.0f} here" in caplog.text
 
 
 def test_a_sentence_loss_that_outweighs_the_words_is_refused() -> None:

@@ -229,7 +229,7 @@ def test_weights_are_taken_over_from_a_training_beside(data, tmp_path):
     wide, narrow = model.decoder.start[0].weight, base.decoder.start[0].weight
     assert wide.shape[1] > narrow.shape[1]
     assert torch.allclose(wide[:, : narrow.shape[1]], narrow, atol=1e-6)
-    with pytest.raises(ValueError, match=r"start\.weights: .*nobody.*train that one first"):
+    with pytest.raises(ValueError, match=r"start\.weights: .*nobody.*train that run first"):
         train(config(data, start={"weights": "nobody"}), tmp_path / "other")
 
 

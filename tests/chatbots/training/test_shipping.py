@@ -57,7 +57,7 @@ def test_a_finished_training_is_shipped(trained, tmp_path):
     card = (place / "CARD.md").read_text()
     for told in (
         "# Tiny VHRED",
-        "- small.jsonl, CC0; read 2 times an epoch",
+        "- small.jsonl, CC0; read 2 times per epoch",
         "GoEmotions",
         "the EI heads and the bag-of-words head",
         "Model  Version",

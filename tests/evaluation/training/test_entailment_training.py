@@ -136,7 +136,7 @@ def test_finished_pairs_are_learned_from_and_never_shipped(folder, lite, tmp_pat
     assert pairs_made(chosen, Splits((), (), (), "")) == parts
     result = train(chosen, folder / "metrics" / "from-files")
     assert result.best["test_accuracy"] == pytest.approx(lite.best["test_accuracy"], abs=0.02)
-    with pytest.raises(CheckpointError, match="of which no licence is stated"):
+    with pytest.raises(CheckpointError, match="whose licences are unknown"):
         ship(folder / "metrics" / "from-files", tmp_path / "shipped", "again")
     assert ship(folder / "metrics" / "tiny", tmp_path / "lite", "again").dtype == "float16"
 

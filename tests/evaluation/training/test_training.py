@@ -83,7 +83,7 @@ def test_a_training_starts_from_another_one(data: Path, tmp_path: Path, monkeypa
     second = train(config(data, start="first", seed=1, **stopped), tmp_path / "second")
     torch.testing.assert_close(weights(second.checkpoint), weights(first.checkpoint))
     monkeypatch.setattr(loop, "dialogues_read", lambda _: pytest.fail("it reads the text first"))
-    with pytest.raises(ValuesError, match="train that one first"):
+    with pytest.raises(ValuesError, match="train that run first"):
         train(config(data, start="nothing", **stopped), tmp_path / "third")
 
 

@@ -50,7 +50,7 @@ def test_a_missing_sentence_encoder_is_told(monkeypatch: pytest.MonkeyPatch) -> 
 
 @pytest.mark.parametrize(
     ("content", "message"),
-    [(None, "No such file"), ('{"split": "train"}', "line 1"), ("", "no comment of the part 'train'")],
+    [(None, "No such file"), ('{"split": "train"}', "line 1"), ("", "no comments in the part 'train'")],
 )
 def test_data_that_cannot_be_used_is_told_in_one_line(tmp_path: Path, content: str | None, message: str) -> None:
     data = tmp_path / "comments.jsonl"

@@ -187,9 +187,9 @@ WELL = {
     "test-hostile-endless": sanitise("and another thing, " * 2000, REPLY_MAX_CHARS),
 }
 ILL = {
-    "test-hostile-empty": "gave an empty reply",
-    "test-hostile-whitespace": "gave an empty reply",
-    "test-hostile-invisible": "gave an empty reply",
+    "test-hostile-empty": "returned an empty reply",
+    "test-hostile-whitespace": "returned an empty reply",
+    "test-hostile-invisible": "returned an empty reply",
     "test-hostile-raising-nul": "no reply",
     "test-hostile-raising-surrogate": "ValueError: half \ufffd of a pair and a second line",
     "test-hostile-raising-huge": "no reply, and why no reply, and why",

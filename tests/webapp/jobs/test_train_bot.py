@@ -94,7 +94,7 @@ def test_mistakes_are_one_line_before_any_work(config_file):
     assert "(2) keeping.log_every is 'often'; it must be a whole number" in said
     assert "(3) optimizer is an unknown key; did you mean optimiser? Allowed: name, model" in said
     config_file.write_text(yaml.safe_dump(values))
-    with pytest.raises(CommandError, match=r"path is 'small\.jsonl', and there is no .*--data"):
+    with pytest.raises(CommandError, match=r"path is 'small\.jsonl', but there is no .*--data"):
         train(config_file, "--data", str(config_file.parent / "elsewhere"))
     assert not (config_file.parent / "out").exists()
 
@@ -128,7 +128,7 @@ def test_a_base_is_laid_under_the_config(config_file):
     assert Path(found).parent.name == "tiny-compat-2019"  # beside the one without
     assert checkpoint_load(found)[0].config.compat_inert_dropout
     assert not checkpoint_load(plain)[0].config.compat_inert_dropout
-    with pytest.raises(CommandError, match=r"'compat-2018', and there is no such file.*compat-2019"):
+    with pytest.raises(CommandError, match=r"'compat-2018', but there is no such file.*compat-2019"):
         train(config_file, "--base", "compat-2018")
 
 
