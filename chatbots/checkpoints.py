@@ -295,7 +295,7 @@ def checkpoint_load(
     Args:
         device: device of the weights.
         share: reuse byte-identical tensors of models loaded earlier with `share`, so that equal embeddings use memory
-        only once. For generation only: training one such model would change the others.
+            only once. For generation only: training one such model would change the others.
 
     Raises:
         CheckpointError: a file is missing, truncated or modified, or its tensors do not fit the config.

@@ -1,12 +1,12 @@
-"""Agreement of a metric with human scores, by data set and dialogue model.
+"""Agreement of a metric with human scores by data set and model.
 
-Ceiling: the square root of the reliability of the ratings. The reliability of the mean of k raters is ICC(1,k), because
-it is unknown whether two items had the same raters; its interval comes from the F distribution. A metric that equals
-each reply's true value would correlate with the raters' mean at the square root of that, and exceed it only by chance.
+The ceiling is the expected correlation of a perfect metric with the raters' mean: the square root of the mean's
+reliability. The reliability is ICC(1,k) with an interval from the F distribution, because it is unknown whether two
+items had the same raters. A metric can exceed the ceiling only by chance.
 
 Agreement with each rater alone: the maximum over raters, as in PONE's paper, and the mean. The maximum of several
 coefficients exceeds their mean by chance alone, so compare it only with figures obtained in the same way. The paper's
-raters judged every reply; here a rater must have judged at least half of them, because the maximum of many coefficients
+raters rated every reply; here a rater must have rated at least half of them, because the maximum of many coefficients
 over a few replies each is meaningless. It is always labelled `max_over_raters`.
 """
 
@@ -35,12 +35,13 @@ PUBLISHED_MEAN = "mean"
 
 @dataclass(frozen=True, slots=True)
 class ReliabilityCeiling:
-    """Highest correlation with the mean rating that can be expected.
+    """Expected correlation of a perfect metric with the mean rating.
 
     Attributes:
         r: None if unknown, with the reason.
         low, high: ends of its 95 % interval.
-        n_items: number of items with at least two raters; n_ratings: number of their ratings.
+        n_items: number of items with at least two raters.
+        n_ratings: number of their ratings.
     """
 
     r: float | None
@@ -86,7 +87,7 @@ def ceiling_of(scores: Sequence[Sequence[tuple[str, float]]]) -> ReliabilityCeil
 
 
 NOT_JUDGED = "it has no human score"
-BEYOND_SCALE = "its human scores lie outside the scale"
+BEYOND_SCALE = "its human scores are outside the scale"
 METRIC_UNDEFINED = "the metric is undefined here"
 
 
@@ -97,8 +98,8 @@ class ScoreAgreement:
     Attributes:
         correlations: by method.
         n: number of replies with both scores.
-        n_contexts: number of their contexts, which the jackknife leaves out.
-        n_responses: number of distinct replies; with few of them, a coefficient rests on a few texts.
+        n_contexts: number of their contexts, the units of the jackknife.
+        n_responses: number of distinct replies; if small, a coefficient depends on a few texts.
         skipped: number of excluded replies by reason.
         ceiling: maximum correlation of a perfect metric, from the raters' reliability.
     """
@@ -158,7 +159,7 @@ class HumanScores:
         items: (N,) the items.
         target: the dimension.
         means: (N,) NaN if there is none.
-        beyond: (N,) True if all scores of an item lie outside the scale.
+        beyond: (N,) True if all scores of an item are outside the scale.
         n_partly_beyond: number of items with some scores outside the scale.
         contexts: (N,) source and context, which replies share.
         scores_by_item: raters and scores of each item.
@@ -204,7 +205,7 @@ class HumanScores:
 
     @property
     def only_source(self) -> str:
-        """Data set of all items; empty if there are several, or it has no name."""
+        """Data set of all items; empty if several or unnamed."""
         sources = set(self.sources)
         return str(sources.pop()) if len(sources) == 1 else ""
 
@@ -241,7 +242,10 @@ class HumanScores:
         )
 
     def systems_of(self, part: np.ndarray, values: np.ndarray) -> SystemAgreement | None:
-        """Compare a column (higher is better) with people on the systems of a data set."""
+        """Compare a column with people on a data set's systems.
+
+        Higher values must be better.
+        """
         return agreement_of_systems(values[part], self.means[part], self.models[part], self.contexts[part])
 
     def _agreement(self, values: np.ndarray, reasons: np.ndarray, part: np.ndarray) -> ScoreAgreement:
@@ -258,7 +262,10 @@ class HumanScores:
         )
 
     def _ceiling(self, used: np.ndarray) -> ReliabilityCeiling:
-        """Return the ceiling of a set of replies, cached because most metrics use the same ones."""
+        """Return the ceiling of a set of replies.
+
+        Cached, because most metrics use the same replies.
+        """
         key = used.tobytes()
         if key not in self.ceilings:
             self.ceilings[key] = ceiling_of([self.scores_by_item[k] for k in np.flatnonzero(used)])
@@ -270,16 +277,19 @@ def _texts(values: Iterable[str]) -> np.ndarray:
 
 
 def parts_named(names: np.ndarray) -> list[str]:
-    """Return the names in order if there are several; items without a name belong to no group."""
+    """Return the names in order if there are several.
+
+    Items without a name belong to no group.
+    """
     distinct_names = list(dict.fromkeys(name for name in names if name))
     return distinct_names if len(distinct_names) > 1 else []
 
 
 def length_bias(responses: Sequence[str], scores: np.ndarray, means: np.ndarray) -> tuple[float | None, float | None]:
-    """Return Spearman's coefficient with reply length, for the metric and for people on the same replies.
+    """Return Spearman's coefficients of reply length with metric and human scores.
 
-    The excess of the first over the second is the metric's own length bias. None with fewer than three replies or a
-    constant side.
+    Both use the same replies. The excess of the first over the second is the metric's own length bias. None with fewer
+    than three replies or a constant side.
 
     Args:
         scores, means: (N,) metric scores and human means, NaN if missing.
@@ -299,12 +309,14 @@ def length_bias(responses: Sequence[str], scores: np.ndarray, means: np.ndarray)
 
 FEWEST = 3
 """Minimum number of replies that two raters must share for a coefficient."""
-NO_RATERS = "no two identified raters judged half of the replies each, and at least three"
+NO_RATERS = "fewer than two identified raters rated half of the replies each, and at least three"
 HUMAN = "Human"
 
 
 def max_over_raters(values: np.ndarray, scores_by_reply: Sequence[Sequence[tuple[str, float]]]) -> dict[str, Any]:
-    """Return by method the maximum coefficient over raters, those of each, and the bounds Human (mean) and Human (max).
+    """Return the agreement with single raters by method.
+
+    The result has the maximum over raters, each rater's coefficient, and the bounds Human (mean) and Human (max).
 
     Args:
         values: (N,) scores of a column, NaN if undefined.
@@ -366,7 +378,10 @@ def _r(x: np.ndarray, y: np.ndarray, method: Any) -> float | None:
 
 
 def best_raters_printed(result: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """Return the JSON of `judge(..., by_best_rater=True)` as a table: one line per metric and cell, then people."""
+    """Format the JSON of `judge(..., by_best_rater=True)` as a table.
+
+    One line per metric and cell, then people.
+    """
     figures_by_metric = {
         name: figures for name, agreement in result.items() if (figures := agreement.get("max_over_raters"))
     }
@@ -382,8 +397,8 @@ def best_raters_printed(result: Mapping[str, Mapping[str, Any]]) -> list[str]:
         lines.append(f"max over raters: undefined if {NO_RATERS}.")
     lines.append(
         "max over raters: highest correlation with a single rater, as in PONE's paper; it exceeds the "
-        "others by chance alone. mean: mean over raters. raters: those who judged half of the replies "
-        f"or more, of all identified ones. {HUMAN}: raters with each other."
+        "others by chance alone. mean: mean over raters. raters: those who rated at least half of the replies, of all "
+        f"identified ones. {HUMAN}: agreement between raters."
     )
     return lines
 

@@ -37,11 +37,13 @@ _UNDEFINED = {
     "few_pairs": "only {n_pairs} replies have both scores; a correlation needs 3",
     "constant_side": "the metric or people gave all replies the same score",
 }
-"""Texts by reason code."""
+"""Text of each reason code."""
 
 
 def agreements_printed(result: Mapping[str, Mapping[str, Any]]) -> str:
-    """Return a table with one line per metric (its main column), data set and dialogue model, and the exclusions.
+    """Return a table of agreement by metric, data set and model.
+
+    Each metric is represented by its main column. The exclusions follow.
 
     Args:
         result: output of `MetricAgreement.to_json` by metric name.
@@ -85,7 +87,10 @@ def _row(name: str, source: str, model: str, agreement: Mapping[str, Any], row: 
 
 
 def published_printed(row: Published) -> str:
-    """Write a published row: its metric if different from ours, Pearson, Spearman and n."""
+    """Format a published row: Pearson, Spearman and n.
+
+    It names the published metric if it differs from ours.
+    """
     values = " ".join(share(row.values.get(method), 3) for method in ("pearson", "spearman"))
     metric_prefix = "" if row.is_same else f"{row.title} "
     return f"{metric_prefix}{values}" + (f" (n {row.n})" if row.n else "")
@@ -106,7 +111,10 @@ VERDICTS = {
 
 
 def systems_printed(result: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """Return the system-level figures in the JSON of `judge` as a table: one line per metric and data set."""
+    """Format the system-level figures in the JSON of `judge` as a table.
+
+    One line per metric and data set.
+    """
     system_agreements = [
         (name, source or "all", part["system_level"])
         for name, agreement in result.items()
@@ -152,13 +160,14 @@ def systems_printed(result: Mapping[str, Mapping[str, Any]]) -> list[str]:
             else:
                 accuracies = f"{share(test['value'])} less {share(test['value_against'])}"
                 lines.append(
-                    f"{comparison_label}: soft pairwise accuracy {accuracies}, p {p_value(test['p'])} by swapped scores"
+                    f"{comparison_label}: soft pairwise accuracy {accuracies}, p {p_value(test['p'])} by permuted "
+                    "scores"
                 )
     lines.append(
         "systems: pairwise: share of system pairs ordered as by people; soft: 1 minus the mean "
-        "difference of p. 95 % intervals from resampled contexts, for these systems. acc_eq: share of "
-        "reply pairs ordered or tied as by people, with the epsilon that is best for these replies. "
-        "verdict: permutation of systems at 5 %; not known with fewer than five."
+        "difference of p. 95 % intervals from resampled contexts, for these systems. acc_eq: share of reply pairs "
+        "ordered or tied as by people, with the best epsilon for these replies. "
+        "verdict: permutation test of systems at 5 %; not available with fewer than five systems."
     )
     return lines
 
@@ -171,14 +180,14 @@ def _system_figure(figure: Mapping[str, Any]) -> str:
 
 def _notes(result: Mapping[str, Mapping[str, Any]], standings: Mapping[str, Standing]) -> Iterator[str]:
     yield ""
-    yield "Order: median of Spearman's coefficients over data sets that were not used to develop the metric."
+    yield "Sorted by median Spearman coefficient over data sets that were not used to develop the metric."
     for name in result:
         if standings[name].median is not None:
             yield ", ".join(filter(None, [f"{name}: {standings[name].summary}", standings[name].note]))
     yield "95 % intervals and p by the jackknife over contexts. replies: number of distinct replies."
     yield (
-        "ceiling: highest Pearson's r that a perfect metric can be expected to reach: the square root "
-        "of the reliability of the raters' mean (ICC(1,k), F interval); unknown if only means were "
+        "ceiling: expected Pearson's r of a perfect metric: the square root of the reliability of the raters' mean "
+        "(ICC(1,k), F interval); unknown if only means were "
         "published."
     )
     yield from _published_notes(result)
@@ -219,7 +228,7 @@ def _published_notes(result: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
     if rows:
         places = "; ".join(dict.fromkeys(row.place for row in rows))
         yield (
-            f"published: Pearson and Spearman for the whole set; {places}. If a metric is named, it is "
-            "the published one closest to ours."
+            f"published: Pearson and Spearman for the whole set; {places}. A named metric is the published one "
+            "closest to ours."
         )
         yield from (f"published: {text}" for text in caveats_of(rows))

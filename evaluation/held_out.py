@@ -92,7 +92,8 @@ def standing_of(
     Args:
         metric: None if it no longer exists.
         sets: names of the data sets, from `source` in the files.
-        coefficients: its coefficient on each, higher is better; bar: the cosine's, None for the cosine itself.
+        coefficients: its coefficient on each, higher is better.
+        bar: the cosine's, None for the cosine itself.
     """
     defined = [k for k, r in enumerate(coefficients) if r is not None]
     seen = seen_sets(metric)

@@ -45,7 +45,8 @@ class JudgedPair:
     """Judgement of one pair.
 
     Attributes:
-        item: its name; context: name of the preceding turns, which groups pairs; each pair of chats has its own.
+        item: its name.
+        context: name of the preceding turns, which groups pairs; each pair of chats has its own.
         first, second: the dialogue models.
         preference: probability that the first reply or chat is better, averaged over both orders.
         first_place: probability of preferring the one shown first, averaged over both orders.
@@ -310,7 +311,8 @@ class JudgedRead(NamedTuple):
     """File of judged pairs.
 
     Attributes:
-        name: name of the judge; judge: digest of its model, prompt and window; both empty for a file without pairs.
+        name: name of the judge.
+        judge: digest of its model, prompt and window; both empty for a file without pairs.
     """
 
     name: str

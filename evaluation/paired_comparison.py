@@ -184,7 +184,8 @@ def _differences(
     The values are with all contexts and, (contexts,), without each.
 
     Args:
-        ours, theirs: (K, N); cells: the rows of each.
+        ours, theirs: (K, N).
+        cells: the rows of each.
     """
     rows = np.concatenate(cells)
     names, codes = np.unique(contexts[rows].astype(str), return_inverse=True)

@@ -65,7 +65,9 @@ class ChoiceAgreement:
 
     Attributes:
         question: question that people answered.
-        n_pairs: number of pairs with both; n: human answers about them; n_raters: number of raters.
+        n_pairs: number of pairs with both.
+        n: human answers about them.
+        n_raters: number of raters.
         counts: number of answers by outcome: `same` reply chosen by both, the `other` one, `people_tied` only,
             `chooser_tied` only, `both_tied`.
         agreed: share of the same reply among answers for which both chose one; chance is one half.
@@ -197,7 +199,8 @@ def _kappa(tables: np.ndarray, raters: np.ndarray, contexts: np.ndarray) -> Inte
     """Return Cohen's kappa with its interval.
 
     Args:
-        tables: (k, 9) 1 in the cell of each answer; raters, contexts: (k,) of each.
+        tables: (k, 9) 1 in the cell of each answer.
+        raters, contexts: (k,) of each.
     """
     n = len(tables)
     if not n:

@@ -89,7 +89,8 @@ class TieCalibration:
         value: with the best threshold; None without pairs.
         epsilon: the threshold, chosen on these replies.
         untied: the share if only equal scores are ties.
-        n_pairs: number of reply pairs; n_tied: number of those that people tie.
+        n_pairs: number of reply pairs.
+        n_tied: number of those that people tie.
         same_context: True if the pairs are replies to one context.
     """
 
@@ -119,7 +120,9 @@ class SystemAgreement:
     Attributes:
         means: by system, mean human and metric score over its cells.
         n_contexts: number of contexts.
-        n_pairs: number of system pairs; n_shared: those compared on shared contexts; n_tied: those that people tie.
+        n_pairs: number of system pairs.
+        n_shared: those compared on shared contexts.
+        n_tied: those that people tie.
         correlations: correlations of the means, by method.
         accuracy: pairwise accuracy.
         p: probability that chance reaches it, by permuting systems; None if undefined.
@@ -293,7 +296,8 @@ class SystemComparison:
 
     Attributes:
         ours, theirs: None if undefined, with the reason.
-        p: two-sided; n_systems, n_cells: numbers that both have.
+        p: two-sided.
+        n_systems, n_cells: numbers that both have.
     """
 
     ours: float | None
@@ -325,7 +329,8 @@ def compare_on_systems(
     The scores are standardised. All swaps are tried if there are at most `N_PERMUTATIONS`.
 
     Args:
-        ours, theirs, people: (N,) NaN if undefined, higher is better; systems, contexts: (N,) names.
+        ours, theirs, people: (N,) NaN if undefined, higher is better.
+        systems, contexts: (N,) names.
     """
     cells = SystemCells.from_columns([people, ours, theirs], contexts, systems)
     n_systems, has_cell = len(cells.systems), cells.presence.astype(bool)
@@ -370,7 +375,8 @@ def calibrate_ties(scores: np.ndarray, people: np.ndarray, contexts: np.ndarray,
     Pairs are replies to one context if at least half of the replies share theirs, otherwise all pairs.
 
     Args:
-        scores, people: (N,) NaN if undefined, higher is better; contexts: (N,) names.
+        scores, people: (N,) NaN if undefined, higher is better.
+        contexts: (N,) names.
     """
     known = np.isfinite(scores) & np.isfinite(people)
     x, y = scores[known], people[known]

@@ -152,8 +152,8 @@ class TextStore:
 
     Args:
         path: the file; it and its folder are created with the first rows.
-        limit_bytes: maximum total size. If it is exceeded, the least recently read rows are removed until the store
-        is at nine tenths of the limit.
+        limit_bytes: maximum total size. If it is exceeded, the least recently read rows are removed until the store is
+            at nine tenths of the limit.
     """
 
     def __init__(self, path: Path | str, *, limit_bytes: int = TEXT_STORE_LIMIT_BYTES) -> None:

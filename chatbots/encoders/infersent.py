@@ -45,10 +45,10 @@ class InferSentEncoder:
         vectors: GloVe's or fastText's file, unpacked.
         version: 1 or 2.
         rows: number of most frequent word vectors to use; None for all that the texts need.
-        normalise: scale rows to length 1, as every `SentenceEncoder` does; false for the raw vectors from which
-        the paper computes its EI targets.
-        compat: include the batch's padding in version 1's maximum, as the 2019 code does. A vector then depends on
-        the other texts of its batch of 64, sorted by length.
+        normalise: scale rows to length 1, as every `SentenceEncoder` does; false for the raw vectors from which the
+            paper computes its EI targets.
+        compat: include the batch's padding in version 1's maximum, as the 2019 code does. A vector then depends on the
+            other texts of its batch of 64, sorted by length.
     """
 
     def __init__(

@@ -244,7 +244,7 @@ def encoder_get(source: str = MINILM, device: str = "cpu") -> LocalSentenceEncod
 
     Args:
         device: "cpu", "cuda" or "cuda:1"; irrelevant to a caller that reads only the identity or the reason why the
-        encoder is missing.
+            encoder is missing.
     """
     place = source if source == MINILM or not Path(source).exists() else str(Path(source).resolve())
     with _shared_lock:

@@ -145,7 +145,8 @@ def read_broken_off(body: dict[str, Any], data: str, *, is_free: bool) -> CallFa
     """Return the error in a stream or a whole response.
 
     Args:
-        body: the error's JSON; data: its text.
+        body: the error's JSON.
+        data: its text.
     """
     message = read_message(data.encode("utf-8", "replace"))
     too_long = bool(_TOO_LONG.search(message))

@@ -119,8 +119,8 @@ class LanguageModel:
         model: from `AutoModelForCausalLM` or `AutoModelForSeq2SeqLM`, on its device, in eval mode.
         pad_token: any valid token id, for masked positions.
         start_token: first decoder token; ignored for models without an encoder.
-        n_positions: number of positions of the decoder; None for no limit. Finished rows may run past it and then
-        get the last position.
+        n_positions: number of positions of the decoder; None for no limit. Finished rows may run past it and then get
+            the last position.
     """
 
     def __init__(self, model: Any, *, pad_token: int, start_token: int = 0, n_positions: int | None = None) -> None:

@@ -121,7 +121,7 @@ def chat_messages(
         turns: role and text of each turn, oldest first.
         system_prompt: empty for none.
         system_in_user: put the system prompt at the beginning of the first message, because the template does not
-        support it.
+            support it.
         opening: the user's message if the assistant opens the conversation.
         is_opened: keep the assistant's first message after the opening; otherwise it is dropped.
     """

@@ -45,8 +45,8 @@ class BeamSettings:
         beam: number of hypotheses; 1 is greedy.
         max_tokens: maximum length of a reply, including the end token.
         end: token that ends a reply.
-        length_penalty: α of the divisor ((5 + length) / 6)^α of log-probabilities, Wu et al. (2016), Eq. 14; the
-        length includes the end token. 0 for none; larger values favour longer replies.
+        length_penalty: α of the divisor ((5 + length) / 6)^α of log-probabilities, Wu et al. (2016), Eq. 14; the length
+            includes the end token. 0 for none; larger values favour longer replies.
         min_tokens: minimum number of tokens before the end token; 1 prevents empty replies.
         forbidden: tokens that are never generated; the probabilities of the others are not renormalised.
         no_repeat_ngram: length of n-grams that must not repeat in a hypothesis; 0 for off.
@@ -279,9 +279,9 @@ def pick_hypothesis(
     Args:
         uniform: random number in [0, 1).
         rule: "best" takes the first. The other rules follow the released code of Ghandeharioun et al. (2019), which
-        draws from the non-empty hypotheses with at most two unknown words (uniformly from all if there are
-        none): "priority" draws rank j of n with probability (n − 1 − j) / (n (n − 1) / 2), "length" in
-        proportion to the number of tokens.
+            draws from the non-empty hypotheses with at most two unknown words (uniformly from all if there are none):
+            "priority" draws rank j of n with probability (n − 1 − j) / (n (n − 1) / 2), "length" in proportion to the
+            number of tokens.
         unknown: the unknown word's token.
     """
     if rule == "best":

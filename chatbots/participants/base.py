@@ -51,7 +51,7 @@ class ParticipantTurn:
         n_planned: number of messages that the participant will write; None if it decides itself when to leave.
         sampled_chat: a real chat with another bot, sampled by the chat's seed; its opening and length are reused.
         person: id of the participant whose stored chat is simulated, and whose chats must not be used for learning.
-        Empty if unknown.
+            Empty if unknown.
         written: the simulated participant's messages so far, if the conversation has the real person's instead.
     """
 

@@ -51,14 +51,14 @@ class BotHost:
         get_bot: returns a bot by its id; raises `KeyError` for an unknown one.
         device: device of step bots: "cpu", "cuda", "cuda:1".
         batch_wait_ms: time that the first request of a batch waits for others. Later requests join a running batch
-        between two of its steps, without waiting.
+            between two of its steps, without waiting.
         reply_timeout_s: maximum time for a reply, counted from the call of `stream`, including queueing but not
-        loading. A request that times out in the queue costs the bot nothing. The same limit applies to a
-        single call of a bot (`step`, `answer`).
+            loading. A request that times out in the queue costs the bot nothing. The same limit applies to a single
+            call of a bot (`step`, `answer`).
         load_timeout_s: maximum time that a reply waits for its bot to load, including the wait for memory.
         queue_limit: maximum number of waiting requests per bot; further ones are rejected with `BotBusy`.
-        memory_limit_bytes: maximum total memory of loaded bots, by their own estimates. The least recently used
-        bots are unloaded for others and reloaded on demand; bots in use are never unloaded. None for no limit.
+        memory_limit_bytes: maximum total memory of loaded bots, by their own estimates. The least recently used bots
+            are unloaded for others and reloaded on demand; bots in use are never unloaded. None for no limit.
     """
 
     def __init__(

@@ -55,9 +55,9 @@ def reply(bot: Bot, contexts: Sequence[Conversation], *, timeout_s: float | None
     Args:
         bot: a loaded bot (`registry.bot_load`).
         contexts: any number of contexts.
-        timeout_s: time limit of a stream, including its wait for a slot, or of a single call of another bot. All
-        calls together may take this long per context. Unfinished replies then fail, and a hung thread is
-        abandoned. None for no limit.
+        timeout_s: time limit of a stream, including its wait for a slot, or of a single call of another bot. All calls
+            together may take this long per context. Unfinished replies then fail, and a hung thread is abandoned. None
+            for no limit.
 
     Returns:
         One `Reply` per context, in order.

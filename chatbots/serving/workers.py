@@ -51,7 +51,7 @@ class Worker:
         batch_wait_s: time that a first request waits for others to join its batch.
         hang_s: maximum duration of one call; after that the bot hangs.
         on_hang: called on the loop with the driver of the hung bot and the abandoned shift, after the driver has
-        abandoned its running replies.
+            abandoned its running replies.
     """
 
     def __init__(

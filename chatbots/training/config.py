@@ -120,7 +120,7 @@ class DataConfig(InputModel):
         min_count: minimum frequency of a known word in the training text.
         n_utterances: maximum utterances of a window.
         windows: "first" uses the first `n_utterances` of each dialogue, as in the paper; "slide" uses all of them, in
-        windows that predict each reply once.
+            windows that predict each reply once.
         max_tokens: maximum length of an utterance, including `<eos>`.
         whole_sentences: cut a longer utterance after the last sentence that fits, not within a sentence.
         validation, test: share of each corpus's dialogues that is held out.
@@ -186,13 +186,13 @@ class StartConfig(InputModel):
     """Settings of the initial weights.
 
     Attributes:
-        weights: name of a finished training run in the same output folder, with the same vocabulary, whose weights
-        are copied; a larger matrix copies them into its first rows and columns. Empty for none.
+        weights: name of a finished training run in the same output folder, with the same vocabulary, whose weights are
+            copied; a larger matrix copies them into its first rows and columns. Empty for none.
         word_vectors: initialise the embedding with the sentence encoder's static word vectors.
         word_counts: initialise the output bias with the log frequencies of words in the training text.
-        listening: initialise the context and the decoder so that they respond to the latest utterance at once, for
-        runs of thousands of batches. The paper's models start by keeping their state and need tens of
-        thousands of batches to use the input.
+        listening: initialise the context and the decoder so that they respond to the latest utterance at once, for runs
+            of thousands of batches. The paper's models start by keeping their state and need tens of thousands of
+            batches to use the input.
     """
 
     weights: str = ""

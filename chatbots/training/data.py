@@ -161,8 +161,8 @@ def windows_make(
     Args:
         n_utterances: maximum utterances of a window.
         mode: "first" takes the first `n_utterances` of each dialogue (Ghandeharioun et al. 2019); "slide" takes
-        consecutive windows, each beginning with the last utterance of the previous one, so that every utterance
-        except a dialogue's first is predicted once.
+            consecutive windows, each beginning with the last utterance of the previous one, so that every utterance
+            except a dialogue's first is predicted once.
         max_tokens: maximum row length; an utterance is cut to `max_tokens` − 1 words plus `<eos>`.
 
     Raises:

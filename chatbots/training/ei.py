@@ -127,8 +127,8 @@ class EITraining(InputModel):
         heads: "both" (EI), "emotion" (EI_emo) or "sentence" (EI_inf).
         input_only: the ablation that reads both as input instead.
         e, s: hidden units of the emotion and the sentence head.
-        w_emo, w_inf: weights of their losses, which are means, while the other losses are sums over the batch's
-        tokens. Weights depend on the encoder: `check_ei_weights` checks w_inf for the scale of the chosen one.
+        w_emo, w_inf: weights of their losses, which are means, while the other losses are sums over the batch's tokens.
+            Weights depend on the encoder: `check_ei_weights` checks w_inf for the scale of the chosen one.
         emotion_encoder: "goemotions", the shipped head, or "deepmoji", the paper's encoder.
         sentence_encoder: "infersent", the paper's encoder, or a name for `chatbots.encoders.sentence.encoder_get`.
         deepmoji, infersent: files of these encoders, relative to the data folder.

@@ -176,7 +176,7 @@ class TrainingResult:
         checkpoint: folder of the best checkpoint.
         epochs: number of epochs begun.
         best: its metrics: `validation_loss` (nats per token), `step`, and the held-out metrics
-        (`chatbots.training.held_out`); NaN if undefined.
+            (`chatbots.training.held_out`); NaN if undefined.
         tokens_per_s: target tokens per second of training, without validation.
         waiting_share: share of that time spent waiting for batches.
         skipped: number of batches skipped for a non-finite gradient.

@@ -45,8 +45,8 @@ class TrainingProgress:
         step: number of batches processed, over all epochs.
         epoch: current epoch, from 0.
         batch: number of processed batches of the epoch.
-        best_loss: lowest validation loss so far, in nats per token or in a learned metric's unit. Infinite if
-        nothing is held out.
+        best_loss: lowest validation loss so far, in nats per token or in a learned metric's unit. Infinite if nothing
+            is held out.
         best_step: step of the best loss; 0 for none yet.
         worse: number of validations since then.
         plateaus: number of validations without improvement on the best before them.

@@ -4,9 +4,9 @@ For each dimension, every applicable coefficient is given, or the reason why it 
 the same conversation, if several raters rated it, and on the same bot, which is a different conversation for every
 rater. Controls are excluded from agreement about bots, because they are deliberately poor.
 
-A set contains the items of one upload or data set, or drawn from one place. Items of one source are similarly
-difficult, and papers compare sets by such figures; over all items, easy and hard sets would mix. The coefficients and
-their intervals come from `stats/agreement.py`.
+A set contains the items of one upload, data set or source. Items of one source are similarly difficult, and papers
+compare sets by such figures; over all items, easy and hard sets would mix. The coefficients and their intervals come
+from `stats/agreement.py`.
 
 Self-agreement uses items that a rater rated twice in one session, not in succession.
 """
@@ -41,7 +41,7 @@ from evaluation.stats.means import SHARE, Interval, mean_interval
 from evaluation.tables import number_or_reason, text_table, to_plain
 
 MOST_CATEGORIES = 11
-"""Maximum number of answers for kappas, which treat every answer as a category; a slider has too many."""
+"""Maximum number of different answers for a kappa, which treats each as a category; sliders have too many."""
 
 Code = Literal["alpha_ordinal", "alpha_interval", "icc_one", "icc_mean", "fleiss", "gwet", "cohen", "cohen_median"]
 About = Literal["conversation", "bot"]
@@ -194,9 +194,9 @@ def _kappas(once: Ratings, dimension: RatingDimension, table: np.ndarray) -> Ite
 
 
 def _is_ordinal(table: np.ndarray) -> bool:
-    """Return True if there are few distinct values, so that only their order is certain.
+    """Return True if the values are few, so that only their order is certain.
 
-    Many values come from a slider, whose distances are used unchanged.
+    Many values come from a slider, whose distances are used as they are.
     """
     return len(np.unique(table[np.isfinite(table)])) <= MOST_CATEGORIES
 
@@ -213,7 +213,7 @@ def _gwet(table: np.ndarray, dimension: RatingDimension) -> AgreementEstimate:
 
 
 def _points(dimension: RatingDimension, values: np.ndarray) -> list[float] | None:
-    """Return all points of a known scale of whole numbers; None if only the observed answers are known."""
+    """Return all points of a known integer scale, otherwise None."""
     n = dimension.high - dimension.low + 1
     is_known = not dimension.inferred and n <= MOST_CATEGORIES
     if not is_known or not np.equal(np.mod([*values, dimension.low, n], 1), 0).all():
@@ -222,7 +222,10 @@ def _points(dimension: RatingDimension, values: np.ndarray) -> list[float] | Non
 
 
 def _by_bot(ratings: Ratings, key: str) -> np.ndarray:
-    """Return a table of bots (without controls) × raters; several ratings of a bot by one rater are averaged."""
+    """Return a bots × raters table without controls.
+
+    A rater's ratings of one bot are averaged.
+    """
     import pandas as pd
 
     values = ratings.values(key)
@@ -232,7 +235,7 @@ def _by_bot(ratings: Ratings, key: str) -> np.ndarray:
     return items_by_raters(means["value"].to_numpy(), means["bot"].tolist())
 
 
-NOT_NAMED = Reason("not_named", "raters are not identified, so raters cannot be compared with each other")
+NOT_NAMED = Reason("not_named", "raters are not identified, so they cannot be compared with each other")
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,9 +245,11 @@ class SetAgreement:
     Attributes:
         items: name of the set; empty for items without a named source.
         level: distance measure: "nominal" on a scale of two points, "ordinal" for few points, "interval" for a slider.
-        n_items, n_shared: number of items with a rating, and with two or more; n_raters: number of identified raters.
-        alpha: Krippendorff's; fleiss: Fleiss' kappa; gwet: AC1, or AC2 with linear weights unless nominal; each with a
-            95 % interval over items.
+        n_items, n_shared: number of items with a rating, and with two or more.
+        n_raters: number of identified raters.
+        alpha: Krippendorff's.
+        fleiss: Fleiss' kappa.
+        gwet: AC1, or AC2 with linear weights unless nominal; each with a 95 % interval over items.
         cohen: Cohen's kappa of the two raters, or the median over pairs if there are more; with linear weights unless
             nominal.
         n_pairs: number of rater pairs behind Cohen's kappa.
@@ -356,7 +361,7 @@ def _level(dimension: RatingDimension, values: np.ndarray) -> Level:
 
 
 def _check_categories(values: np.ndarray) -> AgreementEstimate | None:
-    """Return an undefined agreement if there are too many different answers for a kappa, otherwise None."""
+    """Return an undefined agreement if a kappa has too many categories."""
     n = len(np.unique(values))
     if n <= MOST_CATEGORIES:
         return None
@@ -365,7 +370,10 @@ def _check_categories(values: np.ndarray) -> AgreementEstimate | None:
 
 
 def _cohen(part: Ratings, key: str, level: Level, shared: int) -> tuple[AgreementEstimate, int]:
-    """Return Cohen's kappa of two raters, or the median over pairs of more, and the number of pairs."""
+    """Return Cohen's kappa and the number of rater pairs.
+
+    With more than two raters it is the median over pairs.
+    """
     if (problem := _check_categories(part.values(key))) is not None:
         return problem, 0
     named_ratings = part.select(part.is_named)
@@ -420,7 +428,7 @@ def own_agreement(
 ) -> OwnAgreement:
     """Compare the first and second answers of several people.
 
-    People are treated as independent; answers by one person resemble each other.
+    Intervals treat people as independent and allow for dependence between answers of one person.
 
     Args:
         first, second: (k,) answers to the same question about the same item; NaN for a skipped answer.

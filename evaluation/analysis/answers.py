@@ -20,7 +20,7 @@ from evaluation.stats.means import SHARE, mean_interval, wilson
 from evaluation.tables import text_table, to_plain
 
 MOST_STEPS = 11
-"""Maximum number of steps shown for a scale with more points."""
+"""Number of steps shown for a scale with more points."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +140,10 @@ def dimension_answers(ratings: Ratings, key: str | None = None, bots: Sequence[s
 
 
 def scale_steps(dimension: RatingDimension, values: np.ndarray) -> tuple[float, ...]:
-    """Return whole steps of the scale, the observed values if it has none, or eleven equidistant steps."""
+    """Return the steps at which answers are counted.
+
+    These are the scale's whole numbers, the observed values if it has no ends, or eleven equidistant steps.
+    """
     low, high = float(dimension.low), float(dimension.high)
     if low.is_integer() and high.is_integer() and high - low < MOST_STEPS:
         return tuple(low + i for i in range(int(high - low) + 1))
@@ -151,7 +154,10 @@ def scale_steps(dimension: RatingDimension, values: np.ndarray) -> tuple[float, 
 
 
 def shared_ratings(ratings: Ratings, key: str) -> SharedRatings:
-    """Return the mean difference of two ratings of one conversation, ignoring repeated ratings by one rater."""
+    """Return the mean difference of two raters' ratings of one conversation.
+
+    A rater's repeated ratings are ignored.
+    """
     once = ratings.once()
     groups: dict[str, list[float]] = {}
     for conversation, value in zip(once.conversation, once.values(key).tolist(), strict=True):
@@ -243,7 +249,7 @@ class Approval:
 
 
 def softmax_weights(shares: Mapping[str, float]) -> dict[str, float]:
-    """Return weights that sum to 1: exp(share) divided by the sum over all shares."""
+    """Return softmax weights of shares, which sum to 1."""
     if not shares:
         return {}
     raw = _softmax(np.array([list(shares.values())], dtype=float))[0]
@@ -265,7 +271,7 @@ def approval(chosen: np.ndarray, options: Sequence[str], *, level: float = LEVEL
         return Approval(0, (), Reason("nobody_chose", "no participant has made a choice yet"))
     if table.shape[1] != len(options) or not np.isin(table, (0, 1)).all():
         raise ValueError(
-            f"chosen has shape {table.shape}; it must hold 0 or 1 for each person and each of {len(options)} options"
+            f"chosen has shape {table.shape}; it must contain 0 or 1 for each person and each of {len(options)} options"
         )
     n = len(table)
     shares = table.mean(axis=0)
@@ -296,13 +302,14 @@ def _weight_ends(table: np.ndarray, weights: np.ndarray, level: float) -> tuple[
     their scale even if everybody or nobody chose an option.
 
     Args:
-        table: (people, options); weights: (options,).
+        table: (people, options).
+        weights: (options,).
     """
     n, n_options = table.shape
     if n < 2:
         return None
     if n_options < 2:
-        return weights, weights  # all the weight, whatever people choose
+        return weights, weights  # a single option has all the weight
     shares = table.mean(axis=0)
     intervals = [mean_interval(column, level=level, scale=SHARE) for column in table.T]
     down = np.array([mean - interval.low for mean, interval in zip(shares, intervals, strict=True)])
@@ -311,7 +318,7 @@ def _weight_ends(table: np.ndarray, weights: np.ndarray, level: float) -> tuple[
     apart = (table - shares) / np.where(spread > 0, spread, 1.0)
     together = apart.T @ apart / n
     np.fill_diagonal(together, 1.0)
-    # Of option j: 1 for its own share, less the others' weights.
+    # For option j: 1 for its own share, minus the others' weights.
     moves = np.eye(n_options) - (1 - np.eye(n_options)) * weights / (1 - weights)[:, None]
     logits = np.log(weights / (1 - weights))
     ends = []

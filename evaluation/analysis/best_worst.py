@@ -1,17 +1,17 @@
-"""Best-worst scaling: pairs implied by a choice, scores of bots, and reliability of reply scores.
+"""Best-worst scaling: implied pairs, bot scores, and reliability of reply scores.
 
 A rater reads four replies and names the best and the worst. That orders five of the six pairs: the best above the other
 three, and the middle two above the worst (Louviere, Flynn and Marley 2015). The middle two stay unordered. The five
-pairs of one choice depend on each other, so all intervals are clustered by rater; a choice by an unnamed rater is its
-own cluster.
+pairs of one choice are dependent, so all intervals are clustered by rater; a choice by an unnamed rater is its own
+cluster.
 
 A bot's score is the share of its appearances in which it was the best, minus the share in which it was the worst
 (Kiritchenko and Mohammad 2017, Best-Worst Scaling More Reliable than Rating Scales).
 
-For reliability the raters are divided into two halves at random. Pearson's r is between the scores of the replies by
-either half, of replies that both saw, and its mean is over many divisions. Spearman and Brown's formula 2 r / (1 + r)
-gives the reliability of the scores by all raters. The interval is the jackknife over raters of that mean, on Fisher's
-scale; the formula carries both ends over, because it rises with r.
+For reliability, raters are split into two halves at random. Pearson's r correlates the two halves' scores of the
+replies that both saw, averaged over many splits. The Spearman-Brown formula 2 r / (1 + r) then gives the reliability of
+the scores by all raters. The interval of the mean r is a jackknife over raters on Fisher's scale; the formula is
+monotonic, so it converts both ends.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from evaluation.stats.zscores import rater_codes
 N_SHOWN = 4
 """Number of replies in one choice."""
 IMPLIED = ((0, 1), (0, 2), (0, 3), (1, 3), (2, 3))
-"""Pairs ordered by a choice, the better one first; 0 is the best, 3 the worst."""
+"""Pairs ordered by a choice, better reply first; 0 is the best, 3 the worst."""
 FEWEST_REPLIES = 3
 """Minimum number of replies that both halves of the raters must have seen."""
 N_DIVISIONS = 30
@@ -41,7 +41,7 @@ MOST_UNITS = 200
 
 @dataclass(frozen=True, eq=False)
 class BestWorstChoices:
-    """Choices as columns of one length: the best, the two between, and the worst.
+    """Choices as columns: the best, the two between, and the worst.
 
     Attributes:
         reply: (k, 4) names of the replies.
@@ -66,7 +66,10 @@ class BestWorstChoices:
 
 @dataclass(frozen=True, slots=True)
 class BestWorstScore:
-    """Score of a bot from −1 (always the worst) to 1, with its interval over raters."""
+    """Score of a bot from −1 to 1, with its interval over raters.
+
+    1 if it was always the best, −1 if always the worst.
+    """
 
     bot: str
     n_shown: int
@@ -80,7 +83,8 @@ class BestWorst:
     """Results of best-worst scaling.
 
     Attributes:
-        n: number of choices; n_replies: number of distinct replies.
+        n: number of choices.
+        n_replies: number of distinct replies.
         scores: all bots, highest score first.
         reliability: reliability of the reply scores, by Spearman and Brown; its `n` counts replies.
     """
@@ -96,7 +100,7 @@ def best_worst(choices: BestWorstChoices, *, level: float, seed: int = 0) -> Bes
 
     Args:
         level: confidence level of the intervals.
-        seed: seed of the divisions of raters.
+        seed: seed of the splits of raters.
     """
     values = np.tile([1.0, 0.0, 0.0, -1.0], len(choices))
     raters = np.repeat(rater_codes(choices.rater.tolist()), N_SHOWN)
@@ -115,11 +119,12 @@ def best_worst(choices: BestWorstChoices, *, level: float, seed: int = 0) -> Bes
 
 
 def split_half(values: np.ndarray, things: np.ndarray, raters: np.ndarray, *, level: float, seed: int = 0) -> Interval:
-    """Return the reliability of the things' mean values, with its interval over raters.
+    """Return the split-half reliability of mean values, with its interval.
 
     Args:
         values, things, raters: (k,) raters as codes from 0.
-        level: of the interval; seed: of the divisions.
+        level: confidence level of the interval.
+        seed: seed of the splits.
     """
     units = np.unique(raters % MOST_UNITS, return_inverse=True)[1]
     names, thing_codes = np.unique(things, return_inverse=True)
@@ -154,15 +159,18 @@ def split_half(values: np.ndarray, things: np.ndarray, raters: np.ndarray, *, le
 
 
 def spearman_brown(r: float) -> float:
-    """Return the reliability with twice as many raters as behind r; −1 at least."""
+    """Return the reliability with twice as many raters; at least −1."""
     return max(-1.0, 2 * r / (1 + r)) if r > -1 else -1.0
 
 
 def _divisions(n_units: int, seed: int) -> Iterator[np.ndarray]:
-    """Yield (n_units,) masks of the first half of the units: all divisions if there are few, otherwise random ones."""
+    """Yield (n_units,) masks of the first half of the units.
+
+    All splits if there are few, otherwise random ones.
+    """
     if comb(n_units, n_units // 2) <= 2 * N_DIVISIONS:
         for chosen in combinations(range(n_units), n_units // 2):
-            if n_units % 2 or 0 in chosen:  # the other half is the same division
+            if n_units % 2 or 0 in chosen:  # the complement is the same split
                 yield np.isin(np.arange(n_units), chosen)
         return
     rng = np.random.default_rng(seed)
@@ -173,7 +181,10 @@ def _divisions(n_units: int, seed: int) -> Iterator[np.ndarray]:
 def _correlations(
     points: np.ndarray, exposures: np.ndarray, other_points: np.ndarray, other_exposures: np.ndarray
 ) -> np.ndarray:
-    """Return (m,) Pearson's r of two rows of means, over what both rows have; NaN where it is undefined."""
+    """Return (m,) Pearson's r of two rows of means.
+
+    Only columns present in both rows count; NaN if undefined.
+    """
     in_both = (exposures > 0) & (other_exposures > 0)
     n = in_both.sum(axis=1)
     x, y = (

@@ -1,4 +1,4 @@
-"""Mean ratings of each bot, and the ratings used for comparisons under shared conditions."""
+"""Mean ratings of each bot, and selection of ratings under shared conditions."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ LEVEL = USUAL_LEVEL
 
 
 def within_conditions(ratings: Ratings) -> Ratings:
-    """Return the ratings used to compare bots: those under conditions shared by all bots.
+    """Return the ratings used to compare bots.
 
-    Each shared condition has two raters of every bot. If there is none, all ratings count and conditions are ignored.
-    Ratings without a value are kept.
+    These are the ratings under conditions that all bots share, with two raters of every bot. If there is no such
+    condition, all ratings count and conditions are ignored. Ratings without a value are kept.
     """
     conditions = ratings.conditions
     if conditions is None:
@@ -38,7 +38,10 @@ def within_conditions(ratings: Ratings) -> Ratings:
 
 
 def n_conditions(known: Ratings) -> int:
-    """Return the number of conditions within which bots are compared: those of the bot with the most ratings."""
+    """Return the number of conditions within which bots are compared.
+
+    Bots may differ by missing ratings; the bot with the most ratings counts.
+    """
     conditions = known.conditions
     if conditions is None or not len(known):
         return 0
@@ -155,7 +158,7 @@ def bot_means(ratings: Ratings, *, level: float | None = None) -> BotMeans:
 
 
 def _mean(ratings: Ratings, mask: np.ndarray, level: float) -> Interval:
-    """Return the mean of the ratings of a mask, (k,), with its interval."""
+    """Return the mean of the ratings in a mask, (k,), with its interval."""
     values, scale = ratings.values()[mask], ratings.bounds()
     units = label_codes(ratings.unit[mask].astype(str))
     things = None if ratings.shared is None else label_codes(ratings.shared[mask].astype(str))

@@ -1,14 +1,14 @@
-"""Human ratings of each bot, and the pairs of bots that differ significantly.
+"""Paired comparisons of bots by human ratings, with significance and equality.
 
-`told_apart` is the only definition of a significant pair, and `is_equal` the only one of bots that are equal for
-practical purposes: the pages of bots, comparisons and the hybrid metric, the report and notebooks all use them. Two
-bots differ where the difference of their means passes a test after Holm's correction for all pairs, at `ORDER_ALPHA`.
-The means are those of generalised least squares with raters as a random effect (`evaluation.stats.gls`), so that
-strict or kind raters do not distort them; they order the bots, too.
+`told_apart` is the only definition of a significant pair, and `is_equal` the only one of practical equality; all pages,
+the report and notebooks use them. Two bots differ significantly if the difference of their means passes a test at
+`ORDER_ALPHA` after Holm's correction for all pairs. The means are generalised least squares estimates with raters as a
+random effect (`evaluation.stats.gls`), so that strict or lenient raters do not distort them. They also determine the
+order of the bots.
 
-While a study collects (`Ratings.is_collecting`), the always-valid test of `evaluation.stats.sequential` applies,
-because researchers look at the ratings as they arrive. It still does after the study is closed, unless the study has
-the size that it was opened with; then, and of imported data, the test of `evaluation.stats.comparisons` applies.
+While a study collects data (`Ratings.is_collecting`), the always-valid test of `evaluation.stats.sequential` applies,
+because researchers look at the ratings as they arrive. It remains in force after the study is closed, unless the study
+reached its planned size. In that case, and for imported data, the test of `evaluation.stats.comparisons` applies.
 `Comparisons.test` names the test.
 """
 
@@ -97,7 +97,7 @@ class Comparisons:
     effects: Annotated[Mapping[tuple[str, str], EffectSizes], BY_TUPLE] = field(default_factory=dict)
 
     def is_equal(self, pair: Comparison) -> bool | None:
-        """Return True if the two are equal for practical purposes; None if this cannot be tested."""
+        """Return True if a pair is practically equal; None if untestable."""
         return is_equal(pair, self.smallest)
 
     @property
@@ -149,13 +149,16 @@ class Comparisons:
         return next((p for p in self.pairs if (p.a, p.b) == (first, last)), None)
 
     def effect(self, a: str, b: str) -> EffectSizes | None:
-        """Return the effect sizes of a minus b, in either order; None if there are none."""
+        """Return the effect sizes of a minus b, or None.
+
+        The pair may be stored in either order.
+        """
         if (b, a) in self.effects:
             return self.effects[b, a].turned()
         return self.effects.get((a, b))
 
     def plan(self, a: str, b: str) -> PairPlan | None:
-        """Return the sample size plan of two bots; None if there is none."""
+        """Return the sample size plan of a pair, or None."""
         first, last = sorted((a, b))
         return next((p for p in self.plans if (p.a, p.b) == (first, last)), None)
 
@@ -164,12 +167,15 @@ class Comparisons:
         return tuple(sorted((a, b))) in self.told_apart
 
     def as_good_as_best(self) -> tuple[str, ...]:
-        """Return the bots that do not differ significantly from the first one, without controls."""
+        """Return the bots not significantly different from the first, without controls."""
         return tuple(bot for bot in self.order[1:] if not self.are_told_apart(self.order[0], bot))
 
     @property
     def ranks(self) -> dict[str, tuple[int, int]]:
-        """Best and worst rank of each bot compatible with the tests, without controls."""
+        """Best and worst rank of each bot compatible with the tests.
+
+        Controls are excluded.
+        """
         return rank_ranges(self.order, self.pairs)
 
     def neighbours(self) -> list[Comparison]:
@@ -178,7 +184,7 @@ class Comparisons:
         return [pair for pair in pairs if pair is not None]
 
     def below(self, control: str) -> int:
-        """Return the number of bots that are rated significantly higher than a control."""
+        """Return the number of bots rated significantly higher than a control."""
         bot_pairs = [(bot, self.pair(control, bot)) for bot in self.order]
         return sum(
             pair is not None and pair.ordered and (pair.difference or 0.0) * (1 if pair.a == control else -1) < 0
@@ -186,10 +192,10 @@ class Comparisons:
         )
 
     def need(self, pair: Comparison) -> Need:
-        """Return a code for the sample size needed to detect the smallest difference between two bots.
+        """Return the code of the sample size that a pair needs.
 
-        The number is `PairPlan.needed` for "raters" and `more` for "more" (while the study collects data). Other codes
-        explain why there is no number.
+        This is the size that detects the smallest difference of interest. The number is `PairPlan.needed` for "raters"
+        and `more` for "more" (while the study collects data). Other codes explain why there is no number.
         """
         if pair.ordered or self.is_equal(pair):
             return "enough"
@@ -250,7 +256,7 @@ class Comparisons:
         }
 
     def plot(self) -> Plot:
-        """Draw all pairs of bots as a matrix, best first, like the comparison page.
+        """Draw all pairs of bots as a matrix, best first.
 
         Raises:
             ValueError: with fewer than two rated bots.
@@ -312,7 +318,10 @@ class Comparisons:
 
 
 def verdict(pair: Comparison) -> Verdict:
-    """Return the result of `pair.a` against `pair.b`: higher, lower, not significant or undefined."""
+    """Return the result of `pair.a` against `pair.b`.
+
+    Higher, lower, not significant or undefined.
+    """
     if pair.p is None or pair.difference is None:
         return "undefined"
     if not pair.ordered:
@@ -409,7 +418,10 @@ def compare(
 
 
 def means_compared(ratings: Ratings) -> dict[str, float]:
-    """Return for each rated bot the mean that comparisons use: its mean for the average rater."""
+    """Return each rated bot's mean for the average rater.
+
+    Comparisons use these means.
+    """
     within = within_conditions(ratings)
     known = within.select(np.isfinite(within.values()))
     if not len(known):
@@ -429,7 +441,10 @@ def units_of(ratings: Ratings) -> Units:
 def _count_further_raters(
     pairs: Sequence[Comparison], means: SequentialMeans, smallest: float, alpha: float
 ) -> dict[tuple[str, str], int | None]:
-    """Return the number of further raters that each undecided pair needs, at its share of the level."""
+    """Return the number of further raters that each undecided pair needs.
+
+    Each pair is tested at its share of the level.
+    """
     n_tested = sum(pair.p is not None for pair in pairs)
     return {
         (pair.a, pair.b): count_further_raters(means, pair.a, pair.b, difference=smallest, alpha=alpha / n_tested)

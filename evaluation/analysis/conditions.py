@@ -1,4 +1,4 @@
-"""Bots under each condition of a study: means and comparisons for every level of every factor."""
+"""Means and comparisons of bots for every level of every factor."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class LevelResult:
     compared: Comparisons
 
     def interval(self, bot: str, key: str) -> Interval:
-        """Return a bot's mean of a dimension; an unrated bot has a reason instead."""
+        """Return a bot's mean of a dimension; undefined if unrated."""
         row = self.means.rows.get((bot, key))
         return row.interval if row is not None else Interval(None, None, None, 0, NO_VALUE)
 
@@ -51,7 +51,7 @@ class ConditionResults:
     levels: tuple[LevelResult, ...]
 
     def get_level(self, factor: str, level: str) -> LevelResult | None:
-        """Return the result of a level; None if nothing was rated under it."""
+        """Return the result of a level; None if it has no ratings."""
         for level_result in self.levels:
             if (level_result.factor, level_result.level) == (factor, level):
                 return level_result
@@ -95,7 +95,7 @@ class ConditionResults:
 
 
 def condition_results(ratings: Ratings) -> ConditionResults:
-    """Return the bots under every level of every factor, by the headline score."""
+    """Return means and comparisons for every level, by the headline score."""
     leading = ratings.leading
     if leading is None or not ratings.condition:
         return ConditionResults(leading, (), ())

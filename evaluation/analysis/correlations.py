@@ -1,7 +1,7 @@
 """Correlations between participants' answers, conversation metrics, and known properties of the bots.
 
 The three correlation matrices of Ghandeharioun et al. (2019, Figures 5, 6 and 8), each corrected by Holm (1979) over
-all its cells. Two of them contain the hybrid metric, with the very numbers of its fit.
+all its cells. Two of them include the hybrid metric, with the numbers from its fit.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ NOT_TOLD = Reason("not_told", "not reported by this fit")
 FEWEST = 3
 """Minimum number of values of a row."""
 _SPEAKER = re.compile(r", (?:participant and bot|bot and answer|participant|bot)(?= \(|$)")
-"""Suffix of a metric column's title that names the speaker."""
+"""Part of a metric column's title that names the speaker."""
 
 Cells = Annotated[Mapping[tuple[int, int], Correlation], BY_TUPLE]
 """Coefficients by (row, column)."""
@@ -99,10 +99,12 @@ class CorrelationMatrix:
         return [(self.rows[i], value) for i, value in correlations[:limit]]
 
     def first_rows(self, limit: int = 10) -> list[int]:
-        """Return the indices of the hybrid metric's rows, then of those most correlated with the first column.
+        """Return the indices of the most relevant rows.
+
+        The hybrid metric's rows come first, then those most correlated with the first column.
 
         Args:
-            limit: maximum number of rows besides the hybrid metric's; rows without a coefficient are left out.
+            limit: maximum number of rows besides the hybrid metric's; rows without a coefficient are omitted.
         """
         hybrid = [i for i in range(len(self.rows)) if self._is_hybrid(i)]
         size = {i: abs(r) for (i, j), value in self.cells.items() if j == 0 and (r := value.r) is not None}
@@ -136,7 +138,10 @@ class CorrelationMatrix:
         }
 
     def summary(self) -> str:
-        """Return a line for each cell; a star marks those that survive the correction."""
+        """Return a line per cell; a star marks significant cells.
+
+        They remain significant after the correction.
+        """
         lines = [f"Correlations, {self.kind}: {self.method}, n = {self.n:,}"]
         for (i, j), value in self.cells.items():
             row, star = self.rows[i], "*" if (i, j) in self.survives else ""
@@ -151,7 +156,9 @@ class CorrelationMatrix:
 
 
 def dimension_matrix(ratings: Ratings) -> CorrelationMatrix:
-    """Correlate the dimensions with each other over conversations, averaging several ratings of one conversation.
+    """Correlate the dimensions with each other over conversations.
+
+    Ratings of one conversation are averaged.
 
     Returns:
         Spearman's ρ of each pair, the earlier dimension first; ratings by one person are clustered.
@@ -212,7 +219,7 @@ def bot_matrix(
     """Correlate known properties of the bots with their mean ratings.
 
     Args:
-        known: rows with their value by bot; rows with fewer than `FEWEST` values are left out.
+        known: rows with their value by bot; rows with fewer than `FEWEST` values are omitted.
         means: mean rating of each bot by dimension.
         bots: bots to include.
         hybrid: rows to put first.
@@ -235,7 +242,7 @@ def bot_matrix(
 
 
 def _correct_cells(cells: Cells) -> dict[str, Any]:
-    """Return the cells that survive Holm's correction over all cells, and each cell's false discovery rate."""
+    """Return the cells significant after Holm's correction, and false discovery rates."""
     p_values = [value.p for value in cells.values()]
     return {
         "survives": frozenset(key for key, p in zip(cells, holm(p_values), strict=True) if p is not None and p < ALPHA),
@@ -266,7 +273,7 @@ def get_distinct_columns(means: pd.DataFrame, titles: Mapping[str, str]) -> list
             row
             for row in rows_by_title.values()
             if np.allclose(values, means[row.name].to_numpy(dtype=float), rtol=1e-9, equal_nan=True)
-            # What is the same for all bots is alike by chance, unless only the speaker differs.
+            # Columns that are constant over bots are equal by chance, unless they differ only in the speaker.
             and (np.ptp(values) > 0 or without_speaker(titles[row.name]) == title)
         ]
         if not twins:
@@ -277,13 +284,16 @@ def get_distinct_columns(means: pd.DataFrame, titles: Mapping[str, str]) -> list
 
 @dataclass(frozen=True, slots=True)
 class HybridCorrelations:
-    """Agreement of a fit with every rating dimension, as matrix rows read from its document."""
+    """Correlations of a fit with every dimension, read from its document."""
 
     result: Mapping[str, Any]
 
     @property
     def has_conversations(self) -> bool:
-        """True if the fit has results for single conversations, which fits of the first versions lack."""
+        """True if the fit has results for single conversations.
+
+        Fits of the first versions do not.
+        """
         return bool(self.result.get("dimensions_conversation_level"))
 
     @property
@@ -308,7 +318,10 @@ class HybridCorrelations:
         return [(row, correlations[0], correlations[1])]
 
     def of_bots(self, dimensions: Sequence[str]) -> list[tuple[CorrelationRow, list[Correlation]]]:
-        """Return Pearson's r of the bot scores, from rated conversations and from self-play if enough bots have any."""
+        """Return Pearson's r of the bot scores with every dimension.
+
+        Scores come from rated conversations and, if enough bots have it, from self-play.
+        """
         if not self.has_conversations or self.n_bots < FEW_BOTS:
             return []
         rows = [(CorrelationRow("hybrid", "hybrid_chats"), self._of_bots(dimensions, "predicted"))]
@@ -318,7 +331,7 @@ class HybridCorrelations:
         return rows
 
     def _is_target(self, key: str) -> bool:
-        """Return True if `key` is not a dimension but the predicted mean of all dimensions."""
+        """Return True if `key` is the predicted mean of all dimensions."""
         targets = set(self.result["target"].split(","))
         return key not in self.result["dimensions"] and targets == set(self.result["dimensions"])
 
@@ -371,7 +384,7 @@ def read_correlation(document: Mapping[str, Any] | None, n: int = 0) -> Correlat
 
 
 def mean_by_bot(values: np.ndarray, bot: np.ndarray, bots: Collection[str]) -> dict[str, float]:
-    """Return each bot's mean of the defined values; NaN if there are none."""
+    """Return each bot's mean of the defined values, or NaN."""
     means = {}
     for name in bots:
         bot_values = values[bot == name]

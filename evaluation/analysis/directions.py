@@ -1,4 +1,7 @@
-"""Rating dimensions whose answers contradict the others, so that their direction should be checked."""
+"""Detection of rating dimensions with the wrong direction.
+
+Their answers contradict the other dimensions.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from collections.abc import Mapping
 import numpy as np
 
 OPPOSED = -0.3
-"""Correlation with the other dimensions below which one probably has the opposite direction."""
+"""Correlation with the other dimensions below which a dimension probably has the opposite direction."""
 FEWEST_CONVERSATIONS = 30
 """Minimum number of conversations for such a correlation."""
 

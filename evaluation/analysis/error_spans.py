@@ -1,4 +1,4 @@
-"""Errors that raters marked in replies, with severity: scores of bots and rater agreement.
+"""Errors marked in replies: bot scores and rater agreement.
 
 As in Multidimensional Quality Metrics (Freitag et al. 2021), a rating's score is minus the sum of its error weights. A
 bot's score per 100 words is the ratio of its total score to its total words, with an interval from the linearised
@@ -47,7 +47,9 @@ class ErrorSpan:
 
     def __post_init__(self) -> None:
         if not 0 <= self.start < self.end:
-            raise ValueError(f"an error is from {self.start} to {self.end}; it must begin at 0 or later, and then end")
+            raise ValueError(
+                f"an error is from {self.start} to {self.end}; it must start at 0 or later and end after its start"
+            )
         if self.severity not in SEVERITIES:
             raise ValueError(f"severity is {quote(self.severity)}; it must be one of {', '.join(SEVERITIES)}")
 
@@ -57,7 +59,8 @@ class BotErrors:
     """Errors of a bot.
 
     Attributes:
-        n_replies: number of rated replies; n_ratings: number of their ratings.
+        n_replies: number of rated replies.
+        n_ratings: number of their ratings.
         per_reply: mean number of errors in a rating, by severity.
         score, per_100_words: minus the weighted errors per reply, and per 100 words.
     """
@@ -75,7 +78,8 @@ class ErrorResults:
     """All bots, highest score first, and the agreement of raters.
 
     Attributes:
-        overlap: F1 of marked characters; same_category: the same, counting only characters with the same category.
+        overlap: F1 of marked characters.
+        same_category: the same, counting only characters with the same category.
         alpha: Krippendorff's alpha of the scores.
     """
 
@@ -116,7 +120,10 @@ def error_results(ratings: Ratings, spans: Sequence[Sequence[ErrorSpan]], texts:
 
 
 def _per_100_words(scores: np.ndarray, words: np.ndarray, raters: np.ndarray, replies: np.ndarray) -> Interval:
-    """Return the ratio of sums with the interval of its linearisation; scores never exceed 0."""
+    """Return the ratio of score to words with its linearised interval.
+
+    Scores never exceed 0.
+    """
     ratio = scores.sum() / max(words.sum(), 1.0)
     linear = ratio + (scores - ratio * words) / max(words.mean(), 1.0)
     interval = mean_interval(100 * linear, raters.astype(str), LEVEL, things=replies.astype(str))
@@ -125,12 +132,15 @@ def _per_100_words(scores: np.ndarray, words: np.ndarray, raters: np.ndarray, re
 
 
 def _overlaps(ratings: Ratings, spans: Sequence[Sequence[ErrorSpan]]) -> tuple[AgreementEstimate, AgreementEstimate]:
-    """Return the F1 of marked characters over rater pairs, ignoring and respecting categories."""
+    """Return the F1 of marked characters over rater pairs.
+
+    First without, then with categories.
+    """
     of_reply: dict[str, list[int]] = {}
     for i, reply in enumerate(ratings.conversation.tolist()):
         of_reply.setdefault(reply, []).append(i)
     shared = [rows for rows in of_reply.values() if len(rows) > 1]
-    sums = np.zeros((2, 2, len(shared)))  # (without and with categories, both and each marked, replies)
+    sums = np.zeros((2, 2, len(shared)))  # (without and with categories; overlap and total; replies)
     for k, rows in enumerate(shared):
         marked = [
             {(position, span.category) for span in spans[i] for position in range(span.start, span.end)} for i in rows

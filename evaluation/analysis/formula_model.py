@@ -1,4 +1,4 @@
-"""Model of ratings by a formula: factors and interactions, with raters and items as random effects."""
+"""Models of ratings by a formula, with raters and items as random effects."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ MOST_POINTS = 20
 """Maximum number of different answers in an ordinal model."""
 MOST_RATINGS = 20_000
 ENOUGH_GROUPS = 20
-"""Raters below which an ordinal model's tests, which take its variances as known, find too much."""
-LOG_ODDS = Reason("log_odds", "log odds are not points of the scale")
+"""Number of raters below which an ordinal model's tests are too liberal, because they treat variances as known."""
+LOG_ODDS = Reason("log_odds", "log odds are not points on the scale")
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +47,8 @@ class ModelEstimate:
     """An estimate with its interval.
 
     Attributes:
-        term: names of the columns, `bot:scenario`; cell: the level of each; `()` for a number, whose value is its
-            slope.
+        term: names of the columns, `bot:scenario`.
+        cell: the level of each; `()` for a number, whose value is its slope.
         n: number of ratings in the cell.
     """
 
@@ -97,7 +97,7 @@ class VarianceComponent:
 
 @dataclass(frozen=True, slots=True)
 class LevelDifference:
-    """Difference between the marginal means of two levels of a factor, corrected for all pairs of its levels.
+    """Difference between two levels' marginal means, corrected for all pairs.
 
     Attributes:
         effects: relative to the standard deviation of one rating, including all random effects; the probability of a
@@ -114,16 +114,18 @@ class FormulaModel:
     """A fitted formula.
 
     Attributes:
-        formula: formula as given; kind: linear, or ordinal in log odds.
+        formula: formula as given.
+        kind: linear, or ordinal in log odds.
         tests: test of each term.
         effects: by cell, the deviation of a term from the lower-order terms; for a number, the slope.
         means: by cell of each term, with the other factors' levels weighted equally; for an ordinal model, log odds
             relative to their average.
-        differences: differences between the levels of every factor; smallest: smallest difference of interest, in
-            points.
-        components: variance components; merged: groups with one rating each, whose effects are part of the residual.
+        differences: differences between the levels of every factor.
+        smallest: smallest difference of interest, in points.
+        components: variance components.
+        merged: groups with one rating each, whose effects are part of the residual.
         thresholds: of an ordinal model, between neighbouring `points`.
-        n, n_dropped: number of ratings used, and left out for a missing value.
+        n, n_dropped: number of ratings used, and excluded for a missing value.
         converged: True if the optimum was found; `reason` is then empty.
         reason: reason for a missing fit.
         caution: note to consider before quoting the tests and intervals.
@@ -153,7 +155,7 @@ class FormulaModel:
         return [difference for difference in self.differences if difference.factor == factor]
 
     def is_equal(self, difference: LevelDifference) -> bool | None:
-        """Return True if two levels are equal for practical purposes; None if this cannot be tested."""
+        """Return True if two levels are practically equal; None if untestable."""
         return is_equal(difference.pair, self.smallest)
 
     def to_json(self) -> dict[str, Any]:
@@ -191,7 +193,7 @@ class FormulaModel:
         ]
         unit = "log odds" if self.kind == "ordinal" else "mean"
         level = f"{self.level:.0%}"
-        foot = f"{pluralise(self.n, 'rating')}, {self.n_dropped:,} left out because a value is missing"
+        foot = f"{pluralise(self.n, 'rating')}, {self.n_dropped:,} excluded because a value is missing"
         if self.caution is not None:
             foot += f"\nCaution: {self.caution}."
         return "\n\n".join(
@@ -214,7 +216,9 @@ def model_frame(
     meta: Mapping[str, Mapping[str, Any]] | None = None,
     factors: Mapping[str, Mapping[str, str | float]] | None = None,
 ) -> pd.DataFrame:
-    """Return one row per rating with the columns available to formulas; controls are left out.
+    """Return one row per rating with the columns available to formulas.
+
+    Controls are excluded.
 
     The columns are the questions (higher is better), `y`, those of `BASIC`, the conditions, and the known properties of
     bots and conversations. If two columns have the same name, the first in this order is used.
@@ -319,7 +323,10 @@ def formula_model(
 
 
 def _get_caution(kind: Kind, names: Sequence[str], groups: Sequence[np.ndarray]) -> Reason | None:
-    """Return the caution of an ordinal model for the group with the fewest levels, None if there are enough."""
+    """Return an ordinal model's caution if a group has too few levels.
+
+    The group with the fewest levels is named.
+    """
     n_levels = {name: int(codes.max()) + 1 for name, codes in zip(names, groups, strict=True)}
     group = min(n_levels, key=lambda name: n_levels[name], default="")
     if kind != "ordinal" or not group or n_levels[group] >= ENOUGH_GROUPS:
@@ -333,7 +340,7 @@ def _get_caution(kind: Kind, names: Sequence[str], groups: Sequence[np.ndarray])
 
 
 def _scale(ratings: Ratings | None, response: str) -> tuple[tuple[float, float] | None, float | None]:
-    """Return the ends of an outcome's scale and its smallest difference of interest; None if unknown."""
+    """Return an outcome's scale ends and smallest difference; None if unknown."""
     if ratings is None or (response not in ratings.answers and response != RESPONSE):
         return None, None
     key = response if response in ratings.answers else None
@@ -341,7 +348,10 @@ def _scale(ratings: Ratings | None, response: str) -> tuple[tuple[float, float] 
 
 
 def _column(values: Sequence[Any], is_label: bool) -> np.ndarray:
-    """Return numbers as float with NaN for missing ones, others as text with None; booleans become labels."""
+    """Return a column as numbers or labels.
+
+    Numbers become float with NaN for missing ones, others text with None; booleans are labels.
+    """
     known = [None if is_missing(value) else value for value in values]
     numbers = all(value is None or (isinstance(value, int | float) and not isinstance(value, bool)) for value in known)
     if numbers and not is_label:
@@ -352,7 +362,7 @@ def _column(values: Sequence[Any], is_label: bool) -> np.ndarray:
 
 
 def _find_problem(y: np.ndarray, read: Formula, columns: Mapping[str, np.ndarray], kind: Kind) -> Reason | None:
-    """Return the reason why the ratings do not support the model; None if they do."""
+    """Return the reason why the ratings do not support the model, or None."""
     from evaluation.stats.crossed import MOST_EFFECTS
 
     n, n_points = len(y), len(np.unique(y))
@@ -367,7 +377,7 @@ def _find_problem(y: np.ndarray, read: Formula, columns: Mapping[str, np.ndarray
     n_levels = {name: len(set(columns[name].tolist())) for name in read.groups}
     for name, k in n_levels.items():
         if k < 2:
-            return Reason("one_of_group", f"{name} has only one value, so nothing can be said about others", group=name)
+            return Reason("one_of_group", f"{name} has only one value, so its effect cannot be estimated", group=name)
     for i, a in enumerate(read.groups):
         for b in read.groups[i + 1 :]:
             if n_levels[a] == n_levels[b] == len(set(zip(columns[a].tolist(), columns[b].tolist(), strict=True))):

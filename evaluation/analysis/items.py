@@ -27,7 +27,7 @@ from evaluation.tables import text_table, to_plain
 LEVEL = 0.90
 """Confidence level of the intervals of means, as for bots."""
 _NONE = 1e-18
-"""Share of the scale's square below which a variance counts as a rounding error."""
+"""Share of the squared scale width below which a variance counts as a rounding error."""
 LEAST_SHARED = 5
 """Minimum number of items that two raters must share for a correlation."""
 
@@ -51,7 +51,7 @@ class ItemMean:
 
 @dataclass(frozen=True, slots=True)
 class HumanBound:
-    """Correlation between single raters: the level that a metric can be expected to reach.
+    """Correlation between single raters, a reference for metrics.
 
     Attributes:
         average, highest: Pearson's r of pairs of raters; None if no pair has one. Lan et al. (2020) call them Human
@@ -69,7 +69,7 @@ class HumanBound:
 
 @dataclass(frozen=True, slots=True)
 class DimensionItems:
-    """All items on one question, highest mean first, and the correlation between single raters."""
+    """Items on one question, highest mean first, and the raters' correlation."""
 
     dimension: str
     items: tuple[ItemMean, ...]
@@ -78,7 +78,7 @@ class DimensionItems:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class ItemMeans:
-    """Items of a study on every question, starting with the one that models are ranked by.
+    """Items of a study on every question, leading question first.
 
     Attributes:
         fewest, most: minimum and maximum number of ratings of an item.
@@ -171,7 +171,9 @@ def _dimension_items(ratings: Ratings, key: str) -> DimensionItems:
 def _ends(
     mean: float, n: int, squares: float, scale: tuple[float, float], bounds: tuple[float, float] | None
 ) -> tuple[float, float] | tuple[None, None]:
-    """Return the ends of the interval of an item's mean, for n raters with one rating each.
+    """Return the ends of the interval of an item's mean.
+
+    There are n raters with one rating each.
 
     Student's t would have too little coverage near an end of the scale or with few agreeing raters: 77 % for simulated
     items with three raters around 4.7 of 5.
@@ -186,7 +188,7 @@ def _ends(
 def human_bound(
     ratings: Ratings, key: str | None = None, *, least: int = LEAST_SHARED, most_pairs: int = MOST_PAIRS, seed: int = 0
 ) -> HumanBound:
-    """Return the mean and the highest correlation between the answers of two raters.
+    """Return the mean and maximum correlation between two raters' answers.
 
     Args:
         key: key of the question; None for the one that models are ranked by.
@@ -216,7 +218,7 @@ def human_bound(
 
 
 def _pearson(first: np.ndarray, second: np.ndarray) -> float | None:
-    """Return r over the items rated by both; None if one of them gave the same answer to all."""
+    """Return r over the items rated by both; None if constant."""
     in_both = np.isfinite(first) & np.isfinite(second)
     x, y = first[in_both] - first[in_both].mean(), second[in_both] - second[in_both].mean()
     spread = float(np.sqrt((x @ x) * (y @ y)))
@@ -226,7 +228,7 @@ def _pearson(first: np.ndarray, second: np.ndarray) -> float | None:
 Label = Literal["contradiction", "neutral", "entailment"]
 LABELS: tuple[Label, ...] = ("contradiction", "neutral", "entailment")
 THRESHOLDS = (1.0, 2.0)
-"""Steps above the lowest grade at which an item becomes neutral, and an entailment."""
+"""Steps above the lowest grade from which an item is neutral, and from which it is an entailment."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -299,7 +301,9 @@ class Grades:
 
 
 def majority(counts: Sequence[int] | np.ndarray) -> tuple[int, bool]:
-    """Return the index of the most frequent grade (the lowest of several), and whether there were several.
+    """Return the index of the most frequent grade, and True if tied.
+
+    Of tied grades it is the lowest.
 
     Args:
         counts: number of raters who gave each grade, lowest first.
@@ -328,7 +332,7 @@ def label_of(value: float, low: float, thresholds: tuple[float, float] = THRESHO
 
 
 def grades(ratings: Ratings, key: str | None = None) -> Grades:
-    """Return the majority grades of the items on a question with ordered grades.
+    """Return majority grades of the items on a question with ordered grades.
 
     Args:
         key: key of the question; None for the one that models are ranked by.

@@ -48,7 +48,7 @@ class LeaderboardEntry:
 
     @property
     def is_control(self) -> bool:
-        """True if the bot is a deliberately bad control, which has no rank."""
+        """True if the bot is a control, which has no rank."""
         return self.ranks is None
 
 
@@ -146,10 +146,10 @@ def leaderboard(means: BotMeans, compared: Comparisons) -> Leaderboard:
 
 
 def find_equal_groups(close: Mapping[str, Collection[str]]) -> tuple[tuple[str, ...], ...]:
-    """Return the maximal groups of bots without significant differences, starting with the best bot's.
+    """Return the maximal groups of bots without significant differences, best first.
 
     These are the maximal cliques of the graph of non-significant pairs. A group whose pairs all occur in earlier groups
-    is redundant and left out.
+    is redundant and omitted.
 
     Args:
         close: for each bot, in order, the bots that do not differ significantly from it; others are ignored.
@@ -173,7 +173,7 @@ def find_equal_groups(close: Mapping[str, Collection[str]]) -> tuple[tuple[str, 
 
 
 def format_ranks(ranks: tuple[int, int] | None) -> str:
-    """Write a range of ranks, `2–4`; a dash for a bot without one."""
+    """Format a range of ranks as `2–4`; a dash for None."""
     if ranks is None:
         return "–"
     best, worst = ranks
@@ -181,8 +181,8 @@ def format_ranks(ranks: tuple[int, int] | None) -> str:
 
 
 MOST_NEEDED = 100
-"""Maximum number of further raters counted for one bot, also if no number is enough: pairs that may be equal must not
-block the others."""
+"""Maximum number of further raters counted for one bot, also if no number is enough, so that pairs that may be equal do
+not block the others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,7 +215,7 @@ class RankingProgress:
 
 
 def ranking_progress(ratings: Ratings, *, alpha: float | None = None) -> RankingProgress:
-    """Return the state of the sequential ranking for the leading question and every other question.
+    """Return the sequential ranking for the leading and every other question.
 
     `alpha` applies to each question separately; readers of all questions accept that error rate for each one.
 
@@ -281,7 +281,7 @@ class PairRankingProgress:
 
     Attributes:
         preferred: preferred bots by the always-valid test.
-        needs: by bot, as in `Settling.needs`; pairs never compared are ignored.
+        needs: by bot, as in `RankingProgress.needs`; pairs never compared are ignored.
         other_questions: progress for every other question.
     """
 
@@ -290,7 +290,7 @@ class PairRankingProgress:
     other_questions: tuple[PairRankingProgress, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
-        """Return plain values in the format of `Settling.to_json`."""
+        """Return plain values in the format of `RankingProgress.to_json`."""
         pairs = [preference.pair for preference in self.preferred.found]
         document: dict[str, Any] = {
             "dimension": self.preferred.question,
@@ -323,12 +323,12 @@ _OF_PAIR = ("a", "b", "difference", "low", "high", "p", "p_holm")
 
 
 def pair_ranking_progress(judged: PairJudgements, *, alpha: float | None = None) -> PairRankingProgress:
-    """Return the sequential ranking by paired comparisons, for the leading and every other question.
+    """Return the sequential ranking by paired comparisons, for every question.
 
     Only the order of two compared bots can be wrong, because preferences need not be transitive.
 
     Args:
-        alpha: as in `settling`.
+        alpha: as in `ranking_progress`.
     """
     alpha = order_alpha(judged.level) if alpha is None else alpha
     judged = replace(judged, is_collecting=True)

@@ -1,11 +1,11 @@
-"""Confidence level of a study's intervals and tests: its own, or the default."""
+"""Confidence level of a study's intervals and tests."""
 
 from __future__ import annotations
 
 from evaluation.stats.comparisons import ORDER_ALPHA
 
 NEW_STUDIES = 0.95
-"""Confidence level of new studies; tests are then at .05."""
+"""Confidence level of new studies; their tests are at .05."""
 USUAL_LEVEL = 0.90
 """Confidence level of intervals without a setting."""
 MODEL_ALPHA = 0.05
@@ -13,12 +13,12 @@ MODEL_ALPHA = 0.05
 
 
 def interval_level(level: float | None) -> float:
-    """Return the confidence level of intervals of means and models; None stands for no setting."""
+    """Return the confidence level of intervals; None means no setting."""
     return USUAL_LEVEL if level is None else level
 
 
 def order_alpha(level: float | None) -> float:
-    """Return the accepted probability of any wrong order among all pairs of bots."""
+    """Return the accepted probability of a wrong order among all bots."""
     return ORDER_ALPHA if level is None else round(1 - level, 10)
 
 

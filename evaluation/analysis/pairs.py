@@ -76,7 +76,8 @@ class Kappa:
     """Cohen's kappa of a question: the median over rater pairs.
 
     Attributes:
-        n_pairs: number of rater pairs; shared: minimum number of items that a pair must share.
+        n_pairs: number of rater pairs.
+        shared: minimum number of items that a pair must share.
     """
 
     question: str
@@ -312,7 +313,8 @@ def _shares(kinds: np.ndarray, raters: np.ndarray, items: np.ndarray, level: flo
     """Return the means of the columns, with intervals over raters and items.
 
     Args:
-        kinds: (k, 3) indicators of each judgement's kind; raters, items: (k,) rater and item of each judgement.
+        kinds: (k, 3) indicators of each judgement's kind.
+        raters, items: (k,) rater and item of each judgement.
     """
     things = items if len(set(items.astype(str).tolist())) < len(items) else None
     return [mean_interval(column, raters, level, scale=SHARE, things=things) for column in kinds.T]

@@ -32,10 +32,13 @@ class Planned:
     """Raters per bot for one difference.
 
     Attributes:
-        difference: in points; share: as a share of the scale. independent: number if each bot has its own raters;
-            paired: number if every rater rates both; for the pair that needs most, with one rating per rater and bot.
-            None if ratings do not vary within bots; there is no paired plan if raters are unnamed, because a
-            conversation has one bot. independent_least, paired_least: numbers for the pair that needs fewest.
+        difference: in points.
+        share: as a share of the scale.
+        independent: number if each bot has its own raters.
+        paired: number if every rater rates both; for the pair that needs most, with one rating per rater and bot. None
+            if ratings do not vary within bots; there is no paired plan if raters are unnamed, because a conversation
+            has one bot.
+        independent_least, paired_least: numbers for the pair that needs fewest.
     """
 
     difference: float
@@ -52,7 +55,7 @@ class PairSpread:
 
     Attributes:
         sd: standard deviation of a rating around its bot's mean, root mean square of the two bots, in points.
-            correlation: correlation between a rater's ratings of the two.
+        correlation: correlation between a rater's ratings of the two.
     """
 
     a: str
@@ -72,13 +75,15 @@ class RaterPlan:
 
     Attributes:
         sd: standard deviation of a rating around its bot's mean, over all bots; None if ratings do not vary.
-            rater_share: share of this variance between raters. pairs: spread of every pair of varying bots without
-            controls, largest first. n_comparisons: number of pairs that share alpha, without controls. n_fewest: number
-            of raters of the bot with the fewest (conversations, if raters are unnamed). detectable: smallest difference
-            that this number detects, for the pair with the largest spread. reach: width of the scale, in points. units:
-            planned unit: raters, conversations if raters are unnamed, or both. worth: ratings saved by predictions of
-            further bots; None without a suitable fit. smallest: smallest difference of interest, in points, always
-            among the rows; None if unknown.
+        rater_share: share of this variance between raters.
+        pairs: spread of every pair of varying bots without controls, largest first.
+        n_comparisons: number of pairs that share alpha, without controls.
+        n_fewest: number of raters of the bot with the fewest (conversations, if raters are unnamed).
+        detectable: smallest difference that this number detects, for the pair with the largest spread.
+        reach: width of the scale, in points.
+        units: planned unit: raters, conversations if raters are unnamed, or both.
+        worth: ratings saved by predictions of further bots; None without a suitable fit.
+        smallest: smallest difference of interest, in points, always among the rows; None if unknown.
     """
 
     rows: tuple[Planned, ...]
@@ -200,9 +205,9 @@ def plan_raters(
     """Plan the number of raters for the question that bots are ranked by.
 
     Args:
-        differences: in points of the scale; by default `SHARES` of it, and the smallest difference of interest. power:
-            probability of detecting them. fit: JSON document of a hybrid fit to the same ratings, to include the
-            ratings saved by its predictions.
+        differences: in points of the scale; by default `SHARES` of it, and the smallest difference of interest.
+        power: probability of detecting them.
+        fit: JSON document of a hybrid fit to the same ratings, to include the ratings saved by its predictions.
     """
     leading = ratings.leading
     if leading is None:
@@ -320,7 +325,8 @@ class PredictionWorth:
         ratings: number of ratings that a prediction is worth: if its standard deviation around the bot's true mean is t
             and that of the ratings s, n ratings plus the prediction are worth n + s² / t² ratings
             (`evaluation.hybrid.calibration`). The smaller value of those from its stated standard deviation and from
-            its errors. bots: bots whose ratings the fit used; predictions save nothing for them, only for further bots.
+            its errors.
+        bots: bots whose ratings the fit used; predictions save nothing for them, only for further bots.
     """
 
     ratings: float
@@ -338,8 +344,8 @@ def prediction_worth(fit: Mapping[str, Any], keys: Collection[str]) -> Predictio
     """Return the ratings saved by a fit's prediction, or None if unknown or no better than chance.
 
     Args:
-        fit: JSON document of the fit. keys: keys of the questions that bots are ranked by; a fit to other questions
-            does not apply.
+        fit: JSON document of the fit.
+        keys: keys of the questions that bots are ranked by; a fit to other questions does not apply.
     """
     worth = fit.get("ratings_worth")
     if not worth or set(str(fit.get("target", "")).split(",")) != set(keys):

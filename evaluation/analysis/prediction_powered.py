@@ -45,13 +45,17 @@ class Powered:
     """Mean with and without predictions.
 
     Attributes:
-        ratings: mean of the ratings alone; ratings_error: its standard error; ratings_low, ratings_high: by Student's
-            t.
-        mean, low, high: with predictions; None with a reason. weight: lambda; 0 if predictions save nothing. saved:
-            share of the variance removed by predictions; 0 if they would increase it. shift: mean prediction of rated
-            minus unrated conversations, in standard errors; values far from 0 mean that the two differ in distribution.
-            n: number of ratings; n_predicted: ratings with a prediction; n_unrated: unrated conversations with a
-            prediction.
+        ratings: mean of the ratings alone.
+        ratings_error: its standard error.
+        ratings_low, ratings_high: by Student's t.
+        mean, low, high: with predictions; None with a reason.
+        weight: lambda; 0 if predictions save nothing.
+        saved: share of the variance removed by predictions; 0 if they would increase it.
+        shift: mean prediction of rated minus unrated conversations, in standard errors; values far from 0 mean that the
+            two differ in distribution.
+        n: number of ratings.
+        n_predicted: ratings with a prediction.
+        n_unrated: unrated conversations with a prediction.
     """
 
     ratings: float | None
@@ -82,9 +86,11 @@ def powered_mean(
 
     Args:
         values, predicted: (n,) ratings and their predictions; a rating without a prediction only enters the mean of the
-            ratings. unrated: (N,) predictions of unrated conversations; undefined ones are left out. raters: (n,) rater
-            of each; None for a rater with this rating only. level: confidence level of the intervals, by Student's t
-            with the number of raters minus one degrees of freedom, minus two with predictions.
+            ratings.
+        unrated: (N,) predictions of unrated conversations; undefined ones are left out.
+        raters: (n,) rater of each; None for a rater with this rating only.
+        level: confidence level of the intervals, by Student's t with the number of raters minus one degrees of freedom,
+            minus two with predictions.
 
     Raises:
         ValueError: if lengths differ.
@@ -170,8 +176,10 @@ class PoweredMeans:
     """Means of all bots with and without predictions.
 
     Attributes:
-        dimension: rated dimension. by: name of the predictor. bots: means by bot name. units: groups of ratings not
-            assumed to be independent: raters, conversations if raters are unnamed, or both.
+        dimension: rated dimension.
+        by: name of the predictor.
+        bots: means by bot name.
+        units: groups of ratings not assumed to be independent: raters, conversations if raters are unnamed, or both.
     """
 
     dimension: str
@@ -285,8 +293,9 @@ def powered_means(
 
     Args:
         conversations, bots: (c,) all conversations, rated or not, from the same distribution, and their bots.
-            predicted: (c,) predictor correlated with the ratings, such as a metric, computed without these ratings.
-            predictor: name of the predictor. level: confidence level of the intervals.
+        predicted: (c,) predictor correlated with the ratings, such as a metric, computed without these ratings.
+        predictor: name of the predictor.
+        level: confidence level of the intervals.
 
     Raises:
         ValueError: there is no dimension, or lengths differ.

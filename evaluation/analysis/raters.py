@@ -31,7 +31,8 @@ class ScaledBot:
     """Bot mean on the raters' own scales.
 
     Attributes:
-        mean: mean of its raw ratings. own: mean z-score with the ends of its interval.
+        mean: mean of its raw ratings.
+        own: mean z-score with the ends of its interval.
     """
 
     bot: str
@@ -44,10 +45,11 @@ class OwnScales:
     """Bot means of ratings standardised within raters.
 
     Attributes:
-        bots: best plain mean first; empty if no rater has enough ratings. n_ratings, n_used: number of ratings, and of
-            those by raters with at least `least`. n_raters, n_left_out: numbers of included and excluded raters. order:
-            Spearman's ρ of the bots' plain means with mean z-scores, without controls. reason: reason for missing
-            scores.
+        bots: best plain mean first; empty if no rater has enough ratings.
+        n_ratings, n_used: number of ratings, and of those by raters with at least `least`.
+        n_raters, n_left_out: numbers of included and excluded raters.
+        order: Spearman's ρ of the bots' plain means with mean z-scores, without controls.
+        reason: reason for missing scores.
     """
 
     bots: tuple[ScaledBot, ...]
@@ -65,7 +67,8 @@ class RuleCount:
     """Numbers of raters by the result of a rule.
 
     Attributes:
-        n_undecided: raters that the rule cannot judge; reason: reason for the first of them.
+        n_undecided: raters that the rule cannot judge.
+        reason: reason for the first of them.
     """
 
     rule: str
@@ -81,8 +84,9 @@ class ScreenedBot:
     """A bot's mean with and without the flagged raters.
 
     Attributes:
-        mean, n: from all raters. kept: from raters without a flag. flagged, n_flagged: from flagged raters; None if
-            none of them rated it.
+        mean, n: from all raters.
+        kept: from raters without a flag.
+        flagged, n_flagged: from flagged raters; None if none of them rated it.
     """
 
     bot: str
@@ -98,9 +102,12 @@ class Screening:
     """Raters that the rater filters would flag.
 
     Attributes:
-        n_raters: number of screened raters. flagged: verdicts on raters who fail a rule. rules: counts in the order of
-            the rules; empty if no rater could be screened. bots: best mean first; empty if no rater is flagged.
-            least_conversations, least_bots: minimum numbers for the rules. reason: reason for a missing screening.
+        n_raters: number of screened raters.
+        flagged: verdicts on raters who fail a rule.
+        rules: counts in the order of the rules; empty if no rater could be screened.
+        bots: best mean first; empty if no rater is flagged.
+        least_conversations, least_bots: minimum numbers for the rules.
+        reason: reason for a missing screening.
     """
 
     n_raters: int
@@ -147,8 +154,9 @@ def analyse_raters(
     """Return rater agreement, own scales and screening.
 
     Args:
-        seconds: duration of each conversation, if known. turned: negatively worded dimensions whose answers were
-            already reversed on import; dimensions marked as reversed are known.
+        seconds: duration of each conversation, if known.
+        turned: negatively worded dimensions whose answers were already reversed on import; dimensions marked as
+            reversed are known.
 
     Raises:
         ValueError: if the ratings have no question.

@@ -39,9 +39,11 @@ class FactorialModel:
 
     Attributes:
         of: analysed value: the sum of a rating's answers, or the leading question if there is one question or several
-            scales. factors: analysed factors; empty if individual bots are compared. max_order: highest order of
-            interactions in the table; None for all. table: gives a reason if it has no terms. factors_reason: reason
-            why the known factors could not be analysed.
+            scales.
+        factors: analysed factors; empty if individual bots are compared.
+        max_order: highest order of interactions in the table; None for all.
+        table: gives a reason if it has no terms.
+        factors_reason: reason why the known factors could not be analysed.
     """
 
     of: Literal["sum", "headline"]
@@ -67,12 +69,14 @@ class RatingModels:
     """Three models of a study's ratings.
 
     Attributes:
-        dimension: dimension of the mixed model and the proportional odds, by which bots are ranked. n_questions: number
-            of questions in a sum of ratings. unused: reasons for excluded factors: `factor_unknown`, `factor_constant`
-            or `factor_beyond`. factorial, mixed, ordinal: None with fewer than two rated bots. rounded: True if answers
-            were rounded to whole points for the proportional odds. n_raters: number of raters in the last two models.
-            n_unnamed: conversations by unnamed raters, each counted as a separate rater there. level: confidence level
-            of all intervals.
+        dimension: dimension of the mixed model and the proportional odds, by which bots are ranked.
+        n_questions: number of questions in a sum of ratings.
+        unused: reasons for excluded factors: `factor_unknown`, `factor_constant` or `factor_beyond`.
+        factorial, mixed, ordinal: None with fewer than two rated bots.
+        rounded: True if answers were rounded to whole points for the proportional odds.
+        n_raters: number of raters in the last two models.
+        n_unnamed: conversations by unnamed raters, each counted as a separate rater there.
+        level: confidence level of all intervals.
     """
 
     dimension: RatingDimension
@@ -137,7 +141,8 @@ def rating_models(
 
     Args:
         factors: properties of the bots: level by name and bot. Up to `MOST_FACTORS` factors are analysed, if known for
-            all rated bots and not constant. level: confidence level of the intervals.
+            all rated bots and not constant.
+        level: confidence level of the intervals.
 
     Raises:
         ValueError: where the ratings answer no question.
@@ -175,7 +180,8 @@ def chosen_factors(
     """Return up to `MOST_FACTORS` varying factors, and reasons for excluding others.
 
     Args:
-        ratings: ratings without controls. factors: level by name and bot.
+        ratings: ratings without controls.
+        factors: level by name and bot.
     """
     used: dict[str, Mapping[str, str]] = {}
     unused = []

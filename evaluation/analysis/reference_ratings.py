@@ -32,9 +32,9 @@ class ReferencedBot:
     """A model compared with the references.
 
     Attributes:
-        overall: weighted mean of the sub-metrics, with an interval over raters. directions: shares of the ratings
-            worse, same and better, with intervals over raters. above: mean difference of the overall score from the
-            reference's.
+        overall: weighted mean of the sub-metrics, with an interval over raters.
+        directions: shares of the ratings worse, same and better, with intervals over raters.
+        above: mean difference of the overall score from the reference's.
     """
 
     bot: str
@@ -49,10 +49,12 @@ class ReferenceRatings:
     """All models compared with the references, best overall first.
 
     Attributes:
-        weights: weight of each sub-metric, before non-applicable ones are removed; they sum to 1. n_ratings: ratings
-            with a direction and a reference score. n_kept_rule, n_contradicting: ratings whose scores agree with, and
-            contradict, the direction; the others are in between ("better" with an equal score). n_revised: ratings in
-            which the reference's score was changed. revised_by: mean of these changes; None without any.
+        weights: weight of each sub-metric, before non-applicable ones are removed; they sum to 1.
+        n_ratings: ratings with a direction and a reference score.
+        n_kept_rule, n_contradicting: ratings whose scores agree with, and contradict, the direction; the others are in
+            between ("better" with an equal score).
+        n_revised: ratings in which the reference's score was changed.
+        revised_by: mean of these changes; None without any.
     """
 
     weights: dict[str, float]
@@ -139,9 +141,11 @@ def reference_ratings(
     """Compare models with the references, from the raters' scores.
 
     Args:
-        ratings: ratings on the sub-metrics. direction: (k,) −1 worse, 0 same, 1 better; NaN if missing. reference: (k,)
-            final reference score of the rater. known: (k,) reference score that was shown. weights: weight by
-            sub-metric; None: equal weights.
+        ratings: ratings on the sub-metrics.
+        direction: (k,) −1 worse, 0 same, 1 better; NaN if missing.
+        reference: (k,) final reference score of the rater.
+        known: (k,) reference score that was shown.
+        weights: weight by sub-metric; None: equal weights.
     """
     overall = overall_scores(ratings, weights)
     is_complete = np.isfinite(direction) & np.isfinite(reference) & np.isfinite(overall)

@@ -30,9 +30,10 @@ class ProtocolPair:
     """Results for two bots on one question under both protocols.
 
     Attributes:
-        question, asked: question of the comparisons and of the chats. one_turn: share of comparisons won minus share
-            lost. difference, low, high: mean rating of a minus that of b, with its interval over participants. signs:
-            significantly better bot under each protocol (`evaluation.analysis.pairwise_preference` and
+        question, asked: question of the comparisons and of the chats.
+        one_turn: share of comparisons won minus share lost.
+        difference, low, high: mean rating of a minus that of b, with its interval over participants.
+        signs: significantly better bot under each protocol (`evaluation.analysis.pairwise_preference` and
             `evaluation.analysis.comparisons`): 1 for a, -1 for b, 0 for neither. These tests are corrected for multiple
             comparisons, the intervals are not.
     """
@@ -64,9 +65,10 @@ class ProtocolComparison:
     """Results of both protocols for the same bots.
 
     Attributes:
-        rows: every pair of shared bots on every shared question. one_turn: kappas of single comparisons. interactive:
-            kappas of the preferences implied by each person's ratings of two bots. tests: tests of the comparisons and
-            of the chats.
+        rows: every pair of shared bots on every shared question.
+        one_turn: kappas of single comparisons.
+        interactive: kappas of the preferences implied by each person's ratings of two bots.
+        tests: tests of the comparisons and of the chats.
     """
 
     rows: tuple[ProtocolPair, ...]
@@ -130,8 +132,10 @@ def compare_protocols(
 
     Args:
         shared: as in `judge_pairs`; 2 for chats, where raters share pairs of bots, because each participant meets few
-            bots. same: chat question by comparison question. results: results of the judgements, if already computed.
-            level: confidence level of all intervals.
+            bots.
+        same: chat question by comparison question.
+        results: results of the judgements, if already computed.
+        level: confidence level of all intervals.
     """
     results = results or judge_pairs(judged, level=level, seed=seed, shared=shared)
     rows, kappas = [], []

@@ -53,10 +53,12 @@ class Grouping:
 
     Attributes:
         kind: the best with the worst, or the levels of a trait.
-        groups: empty if nothing can be compared. trait: factor whose levels are compared. n_drawn: number of sampled
-            conversations; None if all are included. lowest_best, highest_worst: cut-off scores of the groups. n_tied:
-            number of conversations with these scores, from which the last members were drawn, best and worst. reason:
-            reason for fewer conversations than requested, or no groups.
+        groups: empty if nothing can be compared.
+        trait: factor whose levels are compared.
+        n_drawn: number of sampled conversations; None if all are included.
+        lowest_best, highest_worst: cut-off scores of the groups.
+        n_tied: number of conversations with these scores, from which the last members were drawn, best and worst.
+        reason: reason for fewer conversations than requested, or no groups.
     """
 
     kind: Kind
@@ -81,9 +83,9 @@ class GroupContrast:
     Attributes:
         first, second: means over the conversations; None without one.
         low, high: interval of first − second; None where one group does not vary or has fewer than two people.
-        p, p_holm: p-values of no difference; None if neither group varies. direction: direction of the first group;
-            `none` if not significant after Holm's correction. n_apart, n_compared: number of exchanges without
-            overlapping intervals, and of those with both intervals.
+        p, p_holm: p-values of no difference; None if neither group varies.
+        direction: direction of the first group; `none` if not significant after Holm's correction.
+        n_apart, n_compared: number of exchanges without overlapping intervals, and of those with both intervals.
     """
 
     first: float | None
@@ -122,8 +124,9 @@ class TrajectoryMeasure:
     """Trajectories of one measure by exchange.
 
     Attributes:
-        name: name of the column, or `votes`. courses: one per group; empty without values. contrast: difference between
-            two groups.
+        name: name of the column, or `votes`.
+        courses: one per group; empty without values.
+        contrast: difference between two groups.
     """
 
     name: str
@@ -196,7 +199,8 @@ def best_and_worst(per_conversation: pd.DataFrame, headline: str, controls: Sequ
 
     Args:
         per_conversation: one row each, its id as index: `bot` and the headline.
-        headline: column of scores. controls: deliberately bad bots, whose conversations are excluded.
+        headline: column of scores.
+        controls: deliberately bad bots, whose conversations are excluded.
     """
     frame = per_conversation[~per_conversation["bot"].isin(list(controls))]
     chosen = extremes(frame[headline].to_numpy(), N_EXTREME, seed=SEED)
@@ -223,8 +227,8 @@ def by_trait(
 
     Args:
         per_conversation: as in `best_and_worst`.
-        factors: level of each bot by name, ignoring case. traits: candidate factors; the first one that the bots have
-            is used.
+        factors: level of each bot by name, ignoring case.
+        traits: candidate factors; the first one that the bots have is used.
     """
     trait_by_name = {trait.lower(): trait for trait in traits}
     known = {trait_by_name.get(name.lower(), name): levels for name, levels in factors.items()}
@@ -262,9 +266,10 @@ def trajectories(
     """Compute trajectories of all measures and groups, and differences of two groups.
 
     Args:
-        values: values by exchange (`by_exchange`), for each measure and conversation. measures: measures in the order
-            of the result. people: participant of each conversation, None if unknown; if omitted, all are different.
-            scales: limits of each measure's values; one of them can be infinite.
+        values: values by exchange (`by_exchange`), for each measure and conversation.
+        measures: measures in the order of the result.
+        people: participant of each conversation, None if unknown; if omitted, all are different.
+        scales: limits of each measure's values; one of them can be infinite.
     """
     trajectory_measures = [
         _measure(name, grouping, values.get(name, {}), people or {}, (scales or {}).get(name)) for name in measures
@@ -350,7 +355,9 @@ def get_point_values(grouping: Grouping, rows: Rows, group: int, exchange: int) 
     """Return the conversations and values behind a point, highest first.
 
     Args:
-        rows: values of the point's measure. group: index of the group. exchange: from 1.
+        rows: values of the point's measure.
+        group: index of the group.
+        exchange: from 1.
     """
     if not 0 <= group < len(grouping.groups) or exchange < 1:
         return {}
@@ -366,8 +373,8 @@ def by_exchange(exchanges: Sequence[int], values: Sequence[float | None]) -> lis
     """Average a conversation's values within each exchange, in order.
 
     Args:
-        exchanges: exchange of each turn, from 1; 0 for bot turns before the first message, which are ignored. values:
-            value of each turn, None if undefined.
+        exchanges: exchange of each turn, from 1; 0 for bot turns before the first message, which are ignored.
+        values: value of each turn, None if undefined.
     """
     within: dict[int, list[float]] = {}
     for exchange, value in zip(exchanges, values, strict=False):

@@ -120,9 +120,10 @@ class AnswerReading:
     """Rule for parsing the cells of a column.
 
     Attributes:
-        comma: meaning of a single comma before three digits; empty: unknown. has_dot_groups: True if a single dot
-            before three digits separates thousands. words: number by word. notes: assumptions of the rule that a
-            researcher should check.
+        comma: meaning of a single comma before three digits; empty: unknown.
+        has_dot_groups: True if a single dot before three digits separates thousands.
+        words: number by word.
+        notes: assumptions of the rule that a researcher should check.
     """
 
     comma: Comma = ""
@@ -174,8 +175,9 @@ class ColumnProfile:
 
     Attributes:
         shapes: number of cells by shape.
-        first: line and text of the first cell of each shape. cells: distinct cells, up to `MOST_WORDS`. missing: words
-            for missing answers.
+        first: line and text of the first cell of each shape.
+        cells: distinct cells, up to `MOST_WORDS`.
+        missing: words for missing answers.
     """
 
     shapes: Counter[str] = field(default_factory=Counter)
@@ -251,7 +253,8 @@ class ColumnProfile:
         """Return the rule for the column.
 
         Args:
-            column: name of the column, for the notes. comma: meaning of a comma in other columns of the file.
+            column: name of the column, for the notes.
+            comma: meaning of a comma in other columns of the file.
         """
         notes: list[str] = []
         has_both_commas = self.shapes["decimal"] and self.shapes["thousands"]

@@ -40,11 +40,14 @@ class Record:
     """One conversation with its ratings.
 
     Attributes:
-        line: line number in the file, from 1. turns: turns in order; empty with `ratings_only`. times: one time per
-            turn; empty if the file has none. ratings_only: ratings of a previously imported conversation. flags: names
-            of the participant's flags; None if the file has no flags. is_control: True if the bot was deliberately
-            degraded to check the raters. condition: level of each factor of the study. meta: other fields of the
-            conversation: texts, numbers and booleans.
+        line: line number in the file, from 1.
+        turns: turns in order; empty with `ratings_only`.
+        times: one time per turn; empty if the file has none.
+        ratings_only: ratings of a previously imported conversation.
+        flags: names of the participant's flags; None if the file has no flags.
+        is_control: True if the bot was deliberately degraded to check the raters.
+        condition: level of each factor of the study.
+        meta: other fields of the conversation: texts, numbers and booleans.
     """
 
     line: int

@@ -75,7 +75,9 @@ def read_chat(chat: str, rows: Sequence[ChatRow], turn_column: str = "") -> Chat
     """Assemble a conversation from ordered rows.
 
     Args:
-        chat: id of the conversation. rows: at least one. turn_column: name of the column with turn numbers.
+        chat: id of the conversation.
+        rows: at least one.
+        turn_column: name of the column with turn numbers.
     """
     reading = ChatReading(None)
     bots = sorted({row.bot for row in rows})

@@ -370,7 +370,8 @@ def table_format(path: Path, chosen: Mapping[str, str | Sequence[str]]) -> CsvCo
     """Return a table's reader with some roles chosen and the others guessed.
 
     Args:
-        path: file of the table. chosen: role by column, or column by role.
+        path: file of the table.
+        chosen: role by column, or column by role.
 
     Raises:
         ValueError: if the file is not a table, a chosen column is missing, or a role is unknown.

@@ -140,7 +140,9 @@ def why_no_question(column: str, profile: ColumnProfile, header: Collection[str]
     """Explain why a column does not count as answers; empty if it does.
 
     Args:
-        column: name of the column. profile: profile of its cells. header: all columns of the table.
+        column: name of the column.
+        profile: profile of its cells.
+        header: all columns of the table.
     """
     if column.startswith(CONDITION):
         return "it holds a condition"
@@ -230,7 +232,8 @@ def roles_by_column(chosen: Mapping[str, str | Sequence[str]], header: Sequence[
 
     Args:
         chosen: `{"System": "bot"}`, or `{"bot": "System", "question": ["Fun", "Ease"]}`.
-        header: columns of the file. name: name of the file, for messages.
+        header: columns of the file.
+        name: name of the file, for messages.
 
     Raises:
         ValueError: if a column is not in the file, or a role is unknown.

@@ -54,8 +54,9 @@ class FileTable:
     """Rows of a table.
 
     Attributes:
-        name: name of the file, for messages. columns: columns in order. rows: cells by column; all cells of a CSV are
-            texts.
+        name: name of the file, for messages.
+        columns: columns in order.
+        rows: cells by column; all cells of a CSV are texts.
     """
 
     name: str

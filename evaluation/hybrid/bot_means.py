@@ -84,7 +84,8 @@ class BotFeatureMeans:
         """Return the error variance of a bot's mean, and its covariance with the others', in the fold's units.
 
         Args:
-            index: number of the bot; fold: all other bots.
+            index: number of the bot.
+            fold: all other bots.
         """
         noise = self.noise[index] * self.variance / fold.variance
         return float(noise[index]), np.delete(noise, index)

@@ -385,9 +385,11 @@ def combine(expected: Mixture, ratings: float, noise: Noise, n: int, *, variance
 
     Args:
         expected: one mixture, made without the bot's ratings.
-        ratings: mean of the bot's ratings; noise: its error, given the ratings of the others.
+        ratings: mean of the bot's ratings.
+        noise: its error, given the ratings of the others.
         n: number of these ratings.
-        variance: variance of the mean, from these ratings alone; df: its degrees of freedom.
+        variance: variance of the mean, from these ratings alone.
+        df: its degrees of freedom.
 
     Raises:
         ValueError: if `variance` is not above 0.

@@ -50,7 +50,9 @@ class Noise:
     """Error of a mean rating at each of G grid points.
 
     Attributes:
-        mean: (P, G). variance: (1, G). covariance: (1, G) covariance with the error of the grid point's mean.
+        mean: (P, G).
+        variance: (1, G).
+        covariance: (1, G) covariance with the error of the grid point's mean.
     """
 
     mean: np.ndarray
@@ -207,7 +209,8 @@ class BotGaussianProcess:
     """Gaussian process of a set of bots.
 
     Args:
-        means: means of the training bots. blocks: column indices of each block's features.
+        means: means of the training bots.
+        blocks: column indices of each block's features.
     """
 
     def __init__(self, means: BotFeatureMeans, blocks: Sequence[np.ndarray]) -> None:
@@ -314,8 +317,8 @@ class BotGaussianProcess:
         Args:
             x: (p,) mean features of that bot.
             rating: (P,) its mean ratings.
-            noise: error variance of these ratings; shared: (K,) error covariance with the other bots' ratings; in units
-                of s².
+            noise: error variance of these ratings.
+            shared: (K,) error covariance with the other bots' ratings; in units of s².
         """
         turned, projected_ones, variance = self._project(x, shared)
         error = rating[:, None] - self._crossed(posterior.turned, turned)
@@ -378,7 +381,8 @@ class BotGaussianProcess:
         The line also predicts single conversations.
 
         Args:
-            n: number of conversations of the bots. names: names of the blocks.
+            n: number of conversations of the bots.
+            names: names of the blocks.
         """
         slopes = np.zeros(len(self.centre))
         for factor, part, columns, dual in zip(self._factor, self._z, self._columns, answers.duals[0], strict=True):

@@ -44,8 +44,9 @@ class FoldMeans:
     """Means of each fold and of all bots, the basis of a stored fit's intervals.
 
     Attributes:
-        blocks: column indices by block name. all_bots: means of all rated bots. folds: means of the other bots, by
-            left-out bot.
+        blocks: column indices by block name.
+        all_bots: means of all rated bots.
+        folds: means of the other bots, by left-out bot.
     """
 
     blocks: Mapping[str, tuple[int, ...]]
@@ -56,9 +57,9 @@ class FoldMeans:
         """Return the distribution of a bot's true mean, using the fold's intercept.
 
         Args:
-            bot: predicted by the fold without it, if there is one. x: (n, p) features of its conversations. The
-                sampling variance of their mean prediction is added; it equals the bootstrap's and has a closed form
-                because predictions are linear.
+            bot: predicted by the fold without it, if there is one.
+            x: (n, p) features of its conversations. The sampling variance of their mean prediction is added; it equals
+                the bootstrap's and has a closed form because predictions are linear.
         """
         process, posterior, answers = self._fitted(bot)
         line = process.line(answers, 0, ())
@@ -108,8 +109,8 @@ class FoldMeans:
         """Return the posterior of the fold without a bot, and mu of all bots (A, P, H).
 
         Args:
-            ratings: (P, K − 1) mean ratings of the others. left_out: (P,) mean ratings of the bot, which affect only
-                mu.
+            ratings: (P, K − 1) mean ratings of the others.
+            left_out: (P,) mean ratings of the bot, which affect only mu.
         """
         process, index = self.process(bot), self.all_bots.bots.index(bot)
         posterior = process.posterior(ratings)
@@ -213,7 +214,9 @@ class ProcessFolds:
         x: (n, p) features.
         y: (n,) targets.
         codes: (n,) number of each row's bot, 0 … K−1.
-        names: (K,) the bots. blocks: column indices by block name. ratings: ratings of these rows.
+        names: (K,) the bots.
+        blocks: column indices by block name.
+        ratings: ratings of these rows.
     """
 
     def __init__(
@@ -294,8 +297,9 @@ class FromSelfPlay:
     """Expected bot means from self-play, using each fold's intercept.
 
     Attributes:
-        expected: distribution of the mean, by bot. refused: reason for a missing distribution, by bot. added: mean
-            additional variance due to errors on self-play; None with too few bots.
+        expected: distribution of the mean, by bot.
+        refused: reason for a missing distribution, by bot.
+        added: mean additional variance due to errors on self-play; None with too few bots.
     """
 
     expected: Mapping[str, Mixture]

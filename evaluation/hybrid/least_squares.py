@@ -30,10 +30,11 @@ class LinearPredictor:
 
     Attributes:
         slopes: (p,); 0 for a dropped feature.
-        used: (p,) True for features in the fit; the others were constant. n: number of conversations in the fit.
-            condition: condition number of the standardised features (for a ridge, with its penalty); None without
-            features, infinite if they are linearly dependent. penalty, blocks: settings of a ridge; None and empty for
-            least squares.
+        used: (p,) True for features in the fit; the others were constant.
+        n: number of conversations in the fit.
+        condition: condition number of the standardised features (for a ridge, with its penalty); None without features,
+            infinite if they are linearly dependent.
+        penalty, blocks: settings of a ridge; None and empty for least squares.
     """
 
     intercept: float
@@ -134,8 +135,9 @@ class Factors:
         rest`, so other means, such as permuted ones, need no new fit.
 
         Args:
-            k: index of the left-out bot. features: (p,) features, raw units. common: True to use the intercept of all
-                bots.
+            k: index of the left-out bot.
+            features: (p,) features, raw units.
+            common: True to use the intercept of all bots.
 
         Returns:
             weights (K,) and the rest.
@@ -250,8 +252,9 @@ class BotInfluence:
     """Influence of a bot on a fit.
 
     Attributes:
-        n: number of its conversations. leverage: their share of total leverage; above their share of conversations,
-            they are unlike the others. cooks_distance: change of the fit without the bot; None if no data would remain.
+        n: number of its conversations.
+        leverage: their share of total leverage; above their share of conversations, they are unlike the others.
+        cooks_distance: change of the fit without the bot; None if no data would remain.
     """
 
     n: int
@@ -274,8 +277,9 @@ class Influence:
     """Influence diagnostics of the fit on all rated conversations.
 
     Attributes:
-        n, coefficients: numbers of rows and of columns, including the intercept. condition: condition number of the
-            standardised features; None if they are linearly dependent. bots: influence by bot id.
+        n, coefficients: numbers of rows and of columns, including the intercept.
+        condition: condition number of the standardised features; None if they are linearly dependent.
+        bots: influence by bot id.
         conversations: those with the largest Cook's distances.
     """
 
@@ -314,8 +318,9 @@ def fit_all_bots(
 
     Args:
         line: the same fit from this module's solver. It is returned if features are linearly dependent, because
-            statsmodels then distributes the weights differently from the folds. folds: fit without each bot. centre,
-            scale: (p,) for standardising the features.
+            statsmodels then distributes the weights differently from the folds.
+        folds: fit without each bot.
+        centre, scale: (p,) for standardising the features.
 
     Returns:
         The line of the fit, and the diagnostics.

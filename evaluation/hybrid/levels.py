@@ -44,9 +44,9 @@ class SignificantPairs:
     The test is that of `evaluation.analysis.comparisons.compare`.
 
     Attributes:
-        pairs: pairs, each sorted by name. test: the fixed-sample test, or the always-valid one while the study collects
-            data; None without ratings. units: groups of ratings not assumed to be independent: raters, conversations if
-            raters are unnamed, or both.
+        pairs: pairs, each sorted by name.
+        test: the fixed-sample test, or the always-valid one while the study collects data; None without ratings.
+        units: groups of ratings not assumed to be independent: raters, conversations if raters are unnamed, or both.
     """
 
     pairs: frozenset[tuple[str, str]] = frozenset()
@@ -59,8 +59,9 @@ def significant_pairs(human: pd.DataFrame, targets: Sequence[str], ratings: Rati
     """Find the pairs of significantly different bots.
 
     Args:
-        human: as for `fit_hybrid`, used if `ratings` is missing or lacks a target. targets: dimensions whose mean is
-            compared. ratings: individual ratings.
+        human: as for `fit_hybrid`, used if `ratings` is missing or lacks a target.
+        targets: dimensions whose mean is compared.
+        ratings: individual ratings.
     """
     if ratings is None or set(targets) - set(ratings.answers):
         table = human.drop(columns="rater", errors="ignore")
@@ -160,8 +161,9 @@ def permuted_lines(factors: Factors, means: Mapping[str, np.ndarray], *, common:
     linear in the ratings, so permutations need no separate fits.
 
     Args:
-        factors: factors of the rated bots. means: (p,) mean features of each bot's predicted conversations. common:
-            True if all folds share one intercept.
+        factors: factors of the rated bots.
+        means: (p,) mean features of each bot's predicted conversations.
+        common: True if all folds share one intercept.
     """
     indices = [k for k, bot in enumerate(factors.bots) if bot in means]
     if len(indices) < 3:
@@ -238,8 +240,8 @@ def unseen_interval(x: np.ndarray, draws: np.ndarray, seed: int) -> tuple[float,
     """Return the 90 % interval of an unrated bot's mean prediction.
 
     Args:
-        x: (n, p) features of its conversations, which are resampled. draws: (B, p + 1) intercept and slopes of fits on
-            resampled bots.
+        x: (n, p) features of its conversations, which are resampled.
+        draws: (B, p + 1) intercept and slopes of fits on resampled bots.
     """
     if not len(draws) or not len(x):
         return None

@@ -42,8 +42,10 @@ def hybrid(
         target: question to predict, or several for their mean; None: the question that bots are ranked by, preferably
             the one about overall quality.
         preset: "paper" (eleven metrics, least squares) or "strong" (three blocks of metrics, Gaussian process).
-        features: metric columns used as features; None: those of the preset. intercept: "common", or "fold" as in the
-            paper. selfplay: self-play of the bots, to be predicted as well. seed: seed of bootstrap and permutations.
+        features: metric columns used as features; None: those of the preset.
+        intercept: "common", or "fold" as in the paper.
+        selfplay: self-play of the bots, to be predicted as well.
+        seed: seed of bootstrap and permutations.
 
     Raises:
         HybridError: if there are no ratings or fewer than three rated bots, or a preset, column or question is unknown.
@@ -131,9 +133,9 @@ def powered(
 
     Args:
         metric: name of a metric, or a hybrid metric of this study, which predicts each bot by the fit without it.
-            column: column of the metric, such as "words_user"; None if it has only one. target: question, or several
-            for their mean; None: the question that bots are ranked by. level: confidence level of the intervals; None:
-            .90.
+        column: column of the metric, such as "words_user"; None if it has only one.
+        target: question, or several for their mean; None: the question that bots are ranked by.
+        level: confidence level of the intervals; None: .90.
 
     Returns:
         Means with and without the metric, and the gain, also as a sentence.

@@ -42,8 +42,12 @@ class RatingNoise:
     """Individual ratings of a design's conversations, as arrays of codes.
 
     Attributes:
-        value: (R,) target value from this rater. row: (R,) row of the conversation in the design. bot: (R,) bot codes.
-            rater: (R,) rater codes, −1 if unknown. n_rows: number of conversations. n_bots: number of bots.
+        value: (R,) target value from this rater.
+        row: (R,) row of the conversation in the design.
+        bot: (R,) bot codes.
+        rater: (R,) rater codes, −1 if unknown.
+        n_rows: number of conversations.
+        n_bots: number of bots.
     """
 
     value: np.ndarray
@@ -187,10 +191,12 @@ class AdjustedMeans:
     """Bot means adjusted for rater effects.
 
     Attributes:
-        rows: (n,) mean rating of each conversation, adjusted for rater effects if its bot is included. mean: (K,) bot
-            means. covariance: (K, K) covariance of the means. df: (K,) Satterthwaite's degrees of freedom of their
-            variances. variance: s² = omega² + sigma², variance of a rating within bots and raters; 0 if ratings do not
-            vary within bots.
+        rows: (n,) mean rating of each conversation, adjusted for rater effects if its bot is included.
+        mean: (K,) bot means.
+        covariance: (K, K) covariance of the means.
+        df: (K,) Satterthwaite's degrees of freedom of their variances.
+        variance: s² = omega² + sigma², variance of a rating within bots and raters; 0 if ratings do not vary within
+            bots.
     """
 
     rows: np.ndarray
@@ -209,7 +215,8 @@ class _Raters:
         shrink: (G,) the diagonal of C; 0 where raters do not differ.
         inverse: (K, K) L⁺.
         effect: (G,) u.
-        spread: tau²; error: omega² + sigma².
+        spread: tau².
+        error: omega² + sigma².
         df: of the mean squares between raters and within them.
     """
 
@@ -226,8 +233,10 @@ def adjusted_means(y: np.ndarray, codes: np.ndarray, ratings: RatingNoise, membe
     """Return the adjusted means of selected bots, using their ratings only.
 
     Args:
-        y: (n,) mean rating of each conversation; codes: (n,) bot codes. ratings: ratings of these conversations.
-            members: (K',) selected bots.
+        y: (n,) mean rating of each conversation.
+        codes: (n,) bot codes.
+        ratings: ratings of these conversations.
+        members: (K',) selected bots.
     """
     indices = np.flatnonzero(members)
     place = np.full(len(members), -1)
@@ -323,8 +332,10 @@ def _parts(
     """Return A Z Zᵀ Aᵀ, A Z_c Z_cᵀ Aᵀ and A Aᵀ, (K, K) each.
 
     Args:
-        row, bot: (R,) codes of the ratings; known: (R,) mask of ratings with a named rater; rater: codes of these
-            raters. n_rows: (K,) number of conversations of each bot.
+        row, bot: (R,) codes of the ratings.
+        known: (R,) mask of ratings with a named rater.
+        rater: codes of these raters.
+        n_rows: (K,) number of conversations of each bot.
     """
     rows, place, n_each = np.unique(row, return_inverse=True, return_counts=True)
     place = place.reshape(-1)
@@ -358,7 +369,8 @@ def _freedom(variances: np.ndarray, shares: np.ndarray, raters: _Raters, free: f
     They follow from the mean squares between and within raters.
 
     Args:
-        shares: (K,) share of tau² in each variance. free: degrees of freedom if raters do not differ.
+        shares: (K,) share of tau² in each variance.
+        free: degrees of freedom if raters do not differ.
     """
     if not raters.spread > 0:
         return np.full(len(variances), max(free, 1.0))

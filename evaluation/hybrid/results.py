@@ -74,18 +74,23 @@ class BotResult:
     """Result for one bot.
 
     Attributes:
-        human_mean: mean rating of its rated conversations; None if there are none. predicted: mean prediction of its
-            human conversations by the fit without it. predicted_selfplay: the same for its self-play. n: number of
-            rated conversations. n_selfplay: number of predicted self-play conversations. human_interval: 90 % interval
-            of the human mean, resampling participants or conversations. predicted_interval, selfplay_interval: 90 %
-            intervals. For a fit with blocks (`strong`), they refer to the bot's true mean. For other fits, they refer
-            to the mean prediction under resampling of conversations (and of bots, for an unrated bot) and do not state
-            the distance from the human mean; `expected` does. reasons: reasons for missing values. adjusted_mean:
-            `human_mean` minus rater effects, if that is what the fit predicts; adjusted_interval: its 95 % interval.
-            expected, expected_selfplay: expected mean by the fold's own intercept, from human conversations and from
-            self-play, if available. A fit without blocks derives it from the errors of the other rated bots. combined:
-            combination of ratings and prediction, if there is an expected mean. rank, rank_selfplay: rank among all
-            predicted bots, 1 for the best, for a fit to another study, whose values are withheld.
+        human_mean: mean rating of its rated conversations; None if there are none.
+        predicted: mean prediction of its human conversations by the fit without it.
+        predicted_selfplay: the same for its self-play.
+        n: number of rated conversations.
+        n_selfplay: number of predicted self-play conversations.
+        human_interval: 90 % interval of the human mean, resampling participants or conversations.
+        predicted_interval, selfplay_interval: 90 % intervals. For a fit with blocks (`strong`), they refer to the bot's
+            true mean. For other fits, they refer to the mean prediction under resampling of conversations (and of bots,
+            for an unrated bot) and do not state the distance from the human mean; `expected` does.
+        reasons: reasons for missing values.
+        adjusted_mean: `human_mean` minus rater effects, if that is what the fit predicts.
+        adjusted_interval: its 95 % interval.
+        expected, expected_selfplay: expected mean by the fold's own intercept, from human conversations and from
+            self-play, if available. A fit without blocks derives it from the errors of the other rated bots.
+        combined: combination of ratings and prediction, if there is an expected mean.
+        rank, rank_selfplay: rank among all predicted bots, 1 for the best, for a fit to another study, whose values are
+            withheld.
     """
 
     human_mean: float | None
@@ -167,11 +172,12 @@ class SelfPlayPrediction:
 
     Attributes:
         n_bots: bots with both.
-        influence: by bot, r over the other bots minus r over all. baselines: trivial predictors, fitted on
-            conversations with people and applied to self-play. shifts: distance of self-play from conversations with
-            people, by block of a Gaussian process. values: accuracy of the predicted values with the fold's own
-            intercept, if the fit has intervals. rivals: comparison of the fit on self-play with rivals fitted on
-            conversations with people. added: additional variance due to errors on self-play; None with too few bots.
+        influence: by bot, r over the other bots minus r over all.
+        baselines: trivial predictors, fitted on conversations with people and applied to self-play.
+        shifts: distance of self-play from conversations with people, by block of a Gaussian process.
+        values: accuracy of the predicted values with the fold's own intercept, if the fit has intervals.
+        rivals: comparison of the fit on self-play with rivals fitted on conversations with people.
+        added: additional variance due to errors on self-play; None with too few bots.
     """
 
     n_bots: int
@@ -191,15 +197,19 @@ class KeptFit:
 
     Attributes:
         identity: preset, features, targets, intercept and the metrics' identities, if given.
-        centre: (p,) mean of the features over all fitted conversations. target_mean: mean rating over the same. whole:
-            line of all rated bots. folds: for each rated bot, the line of the others. draws: (B, p + 1) intercept and
-            slopes of resampled bots, for intervals; empty for a ridge, whose folds serve as a jackknife. commons: for
-            each rated bot, the line of the others with the level of all bots, if the common intercept is not that of
-            centred features. means: basis of the intervals of a Gaussian process. scale_range: lowest and highest value
-            of the targets' scale; None if unknown. study: key of the fitted study; empty if unknown. ratings: digest of
-            the fitted ratings (`Design.digest`); empty in fits stored by earlier versions. rivals: rivals fitted to the
-            same ratings; None in fits stored by earlier versions. instrument: title, scale, labels and direction of
-            each target with a known scale.
+        centre: (p,) mean of the features over all fitted conversations.
+        target_mean: mean rating over the same. whole: line of all rated bots.
+        folds: for each rated bot, the line of the others.
+        draws: (B, p + 1) intercept and slopes of resampled bots, for intervals; empty for a ridge, whose folds serve as
+            a jackknife.
+        commons: for each rated bot, the line of the others with the level of all bots, if the common intercept is not
+            that of centred features.
+        means: basis of the intervals of a Gaussian process.
+        scale_range: lowest and highest value of the targets' scale; None if unknown.
+        study: key of the fitted study; empty if unknown.
+        ratings: digest of the fitted ratings (`Design.digest`); empty in fits stored by earlier versions.
+        rivals: rivals fitted to the same ratings; None in fits stored by earlier versions.
+        instrument: title, scale, labels and direction of each target with a known scale.
     """
 
     identity: Identity

@@ -65,8 +65,9 @@ class Rival:
     """Accuracy of a rival over bots, each predicted without its ratings.
 
     Attributes:
-        r: Pearson's r with the human means, one intercept for all folds; None if undefined. q2, mae: with the intercept
-            of each fold. ratio: errors of the fit divided by those of this rival.
+        r: Pearson's r with the human means, one intercept for all folds; None if undefined.
+        q2, mae: with the intercept of each fold.
+        ratio: errors of the fit divided by those of this rival.
     """
 
     r: float | None
@@ -114,8 +115,9 @@ def rival_folds(
     Args:
         rated: rated conversations, with the targets that the fit is compared with.
         means: means and noise of the ratings in each fold, if the fit has them; None: assume one rating per
-            conversation, each by a different rater. groups: names of the 0/1 columns of the bots' groups, if any.
-            selfplay: self-play to predict from, instead of the rated conversations.
+            conversation, each by a different rater.
+        groups: names of the 0/1 columns of the bots' groups, if any.
+        selfplay: self-play to predict from, instead of the rated conversations.
     """
     names, codes = np.unique(rated.bots.astype(str), return_inverse=True)
     if len(names) < FEWEST_BOTS_COMPARED:
@@ -160,8 +162,8 @@ class KeptRivals:
     """Stored rivals, for comparisons when their fit is applied.
 
     Attributes:
-        means: means of the fitted ratings; None: those of the fit itself. x: mean columns by rival and bot; rivals with
-            groups of bots are not stored, because groups belong to one study.
+        means: means of the fitted ratings; None: those of the fit itself.
+        x: mean columns by rival and bot; rivals with groups of bots are not stored, because groups belong to one study.
     """
 
     means: FoldMeans | None
@@ -231,7 +233,8 @@ def compare_rivals(
     """Compare each rival with a fit, over the bots that both predict.
 
     Args:
-        folds: output of `rival_folds`. predicted: predictions of the fit, with the intercept of each fold.
+        folds: output of `rival_folds`.
+        predicted: predictions of the fit, with the intercept of each fold.
     """
     rivals = {}
     for name, (means, points) in folds.items():

@@ -34,9 +34,10 @@ class Evidence:
     """Results for one source of predictions.
 
     Attributes:
-        level: Pearson's r over bots, with one intercept for all folds. rivals: comparison with each rival, by name.
-            influence: by bot, r over the other bots minus r over all. values: accuracy of the predicted values with the
-            fold's own intercept; None if unknown.
+        level: Pearson's r over bots, with one intercept for all folds.
+        rivals: comparison with each rival, by name.
+        influence: by bot, r over the other bots minus r over all.
+        values: accuracy of the predicted values with the fold's own intercept; None if unknown.
     """
 
     level: BotLevel
@@ -123,7 +124,8 @@ def verdict_of(
     Args:
         left_out: bots predicted from their conversations with people, without their own ratings.
         n_bots: rated bots.
-        selfplay: the same bots predicted from self-play. n_selfplay: number of rated bots with self-play.
+        selfplay: the same bots predicted from self-play.
+        n_selfplay: number of rated bots with self-play.
     """
     conclusion = left_out.draw_conclusion(n_bots)
     if conclusion in ("undefined", "few_bots"):

@@ -36,7 +36,8 @@ class JudgeEstimate:
 
     Attributes:
         value, low, high: None if undefined, with the reason.
-        n: number of instances; over: unit that other samples would vary.
+        n: number of instances.
+        over: unit that other samples would vary.
     """
 
     value: float | None

@@ -28,8 +28,11 @@ class AnnotatorComparison:
     """A judge compared with one annotator.
 
     Attributes:
-        n: number of instances rated together with others, from n_contexts contexts; advantage: ρ^f; own: ρ^h.
-        p: for the hypothesis that the judge is worse by ε or more; q: corrected over annotators.
+        n: number of instances rated together with others, from n_contexts contexts.
+        advantage: ρ^f.
+        own: ρ^h.
+        p: for the hypothesis that the judge is worse by ε or more.
+        q: corrected over annotators.
         p_worse, q_worse: the same for the hypothesis that the judge is not worse by ε.
         wins, loses: True if q or q_worse is at most .05; None if untested, with the reason.
     """
@@ -53,7 +56,9 @@ class AlternativeTest:
     """Result of the alternative-annotator test.
 
     Attributes:
-        epsilon: ε; winning_rate: ω; advantage: mean of ρ^f over the tested annotators.
+        epsilon: ε.
+        winning_rate: ω.
+        advantage: mean of ρ^f over the tested annotators.
         passes, fails: True if the judge wins against, or loses to, half of the annotators; None if undefined, with the
             reason.
         n_tested: number of annotators with enough instances.

@@ -38,7 +38,8 @@ class ComparedJudge:
     """Comparison of one judge with people.
 
     Attributes:
-        consistency: None, with the reason in `fixed`; worth: by source of the unrated instances, `people` or `extra`.
+        consistency: None, with the reason in `fixed`.
+        worth: by source of the unrated instances, `people` or `extra`.
     """
 
     scores: JudgeScores
@@ -223,11 +224,11 @@ def judges(
     """Compare language models as judges with human ratings, in a notebook.
 
     Args:
-        gold: rated replies or their file, or a study with rated conversations; most: maximum number of instances
-            scored.
+        gold: rated replies or their file, or a study with rated conversations.
+        most: maximum number of instances scored.
         judges: judges, or their names in `metrics.yaml`.
-        question: rated question; empty for the usual one. expertise: expertise of the raters: "expert", "skilled" or
-            "crowd".
+        question: rated question; empty for the usual one.
+        expertise: expertise of the raters: "expert", "skilled" or "crowd".
 
     Raises:
         ValueError: if nothing is rated, a name is not a judge, or a judge cannot be used here.

@@ -27,7 +27,8 @@ class JudgeDrift:
     """Change of a judge's scores since they were stored.
 
     Attributes:
-        change, before: mean absolute differences in points, now and between repeats; drift: their difference.
+        change, before: mean absolute differences in points, now and between repeats.
+        drift: their difference.
         has_drifted: None if undefined, with the reason.
     """
 
@@ -58,7 +59,9 @@ def measure_drift(judge: JudgeMetric, gold: GoldSet, stored: Mapping[str, Any], 
     """Score a stored sample again and compare.
 
     Args:
-        gold: the current gold set; stored: the judge's part of a comparison's JSON; digests: of its instances.
+        gold: the current gold set.
+        stored: the judge's part of a comparison's JSON.
+        digests: of its instances.
     """
     name, then = judge.title, np.array(stored["scores"], dtype=float)
     place = {digest: k for k, digest in enumerate(digests[:MOST_REPEATED])}

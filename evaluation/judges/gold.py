@@ -30,10 +30,13 @@ class GoldSet:
     """Instances, their ratings on one question, and the scale of the ratings.
 
     Attributes:
-        name: the study or file; dimension: the question and its scale.
+        name: the study or file.
+        dimension: the question and its scale.
         keys, models, contexts: (N,) names; instances that share a context are not independent.
         texts: (N,) a reply with its context, or a conversation.
-        item: (k,) instance index of each rating; rater: (k,) None if unnamed; value: (k,).
+        item: (k,) instance index of each rating.
+        rater: (k,) None if unnamed.
+        value: (k,).
         extra: names of conversations from other sources than people, such as simulated ones.
     """
 

@@ -74,10 +74,14 @@ class JudgeScores:
     """Scores of one judge.
 
     Attributes:
-        identity: digest of model, prompt, question and scale; prompt: digest of the prompt only; model: its name.
+        identity: digest of model, prompt, question and scale.
+        prompt: digest of the prompt only.
+        model: its name.
         scores: (R, N) on the scale of the ratings, with all instances in the first row and NaN for missing scores.
-        is_fixed: True for a local model, whose scores do not vary; reasons: reasons for missing scores, with counts.
-        n_requests, seconds, cost: totals; pairs: replies to one context, judged in both orders.
+        is_fixed: True for a local model, whose scores do not vary.
+        reasons: reasons for missing scores, with counts.
+        n_requests, seconds, cost: totals.
+        pairs: replies to one context, judged in both orders.
     """
 
     judge: str

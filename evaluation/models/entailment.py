@@ -47,8 +47,8 @@ class EntailmentClassifier(nn.Module):
     """Base of the classifiers; derive from it, set `labels` and write `own_logits`.
 
     Attributes:
-        labels: labels in the order of the network's own outputs. chosen_by: measure that selects its best weights,
-            "accuracy" or "cross_entropy".
+        labels: labels in the order of the network's own outputs.
+        chosen_by: measure that selects its best weights, "accuracy" or "cross_entropy".
     """
 
     labels: tuple[str, ...] = LABELS
@@ -161,8 +161,9 @@ class StaticVectors(nn.Module):
     A word without a vector is all zeros; a text without words is a single zero vector.
 
     Args:
-        words: function that splits a text into words. vector: function that returns a word's vector or None. width:
-            width of a vector. most: maximum number of words; the rest of the text is truncated.
+        words: function that splits a text into words.
+        vector: function that returns a word's vector or None.
+        width: width of a vector. most: maximum number of words; the rest of the text is truncated.
     """
 
     def __init__(
@@ -196,8 +197,9 @@ class Esim(EntailmentClassifier):
     """ESIM of two texts.
 
     Args:
-        vectors: word vectors of width W. hidden: units h of each LSTM direction and of both ReLU layers. dropout:
-            applied to words, to the input of the second LSTM, and before the output layer.
+        vectors: word vectors of width W.
+        hidden: units h of each LSTM direction and of both ReLU layers.
+        dropout: applied to words, to the input of the second LSTM, and before the output layer.
     """
 
     labels = ("entailment", "contradiction", "neutral")

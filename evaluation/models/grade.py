@@ -32,8 +32,8 @@ class PairBatch:
     """Batch of B pairs with n keyword positions, those of the context first.
 
     Attributes:
-        text: (B, T) features of a frozen encoder, or two lists of texts. nodes: (B, n) rows of the word table; (B, n,
-            d) vectors if there is no table.
+        text: (B, T) features of a frozen encoder, or two lists of texts.
+        nodes: (B, n) rows of the word table; (B, n, d) vectors if there is no table.
         near: (B, K, n, d) mean vectors of the neighbours at 1…K hops.
         hops: (B, n, n) hops between a keyword of the context and one of the reply; 0: no edge.
         real: (B, n) True for positions with a keyword.
@@ -108,12 +108,17 @@ class GradeNetwork(nn.Module):
     """Coherence of a reply with its context, in (0, 1).
 
     Args:
-        text_width: output width of `text`. text: encoder of pairs (`evaluation.training.backbone.Backbone`); None:
-            batches contain features. table: (V, d) trainable word vectors, row 0 for unknown words; None: batches
-            contain node vectors. width: width of a node, d. heads, layers: numbers of attention heads and layers.
-            hidden: width of both branches; the scorer narrows it to a quarter. n_rings: number of neighbour distances,
-            K. graph: False: text branch only. by_hops: False: attention without distances. drop_edge: share of edges
-            dropped at each step. margin: margin of the ranking loss.
+        text_width: output width of `text`.
+        text: encoder of pairs (`evaluation.training.backbone.Backbone`); None: batches contain features.
+        table: (V, d) trainable word vectors, row 0 for unknown words; None: batches contain node vectors.
+        width: width of a node, d.
+        heads, layers: numbers of attention heads and layers.
+        hidden: width of both branches; the scorer narrows it to a quarter.
+        n_rings: number of neighbour distances, K.
+        graph: False: text branch only.
+        by_hops: False: attention without distances.
+        drop_edge: share of edges dropped at each step.
+        margin: margin of the ranking loss.
     """
 
     def __init__(
@@ -219,8 +224,9 @@ class Lexicon:
     """Vectors of keywords, and the mean vectors of their neighbours.
 
     Args:
-        vectors: vectors by word; None or missing for words without one. counts: number of neighbours used at each
-            distance. width: width of a vector.
+        vectors: vectors by word; None or missing for words without one.
+        counts: number of neighbours used at each distance.
+        width: width of a vector.
     """
 
     def __init__(
@@ -257,7 +263,8 @@ class VocabularyTable:
     """Lexicon of a training vocabulary: rows of a trainable table, 0 for other words.
 
     Args:
-        words: words of rows 1, 2, …. near: (V + 1, K, d) mean neighbour vectors; row 0 is zeros.
+        words: words of rows 1, 2, ….
+        near: (V + 1, K, d) mean neighbour vectors; row 0 is zeros.
     """
 
     def __init__(self, words: Sequence[str], near: np.ndarray) -> None:
@@ -363,8 +370,8 @@ class Reader:
         All other entries are 0.
 
         Args:
-            positions: (B, n) index of each keyword in `words`, or the length of `words` for none. n_said: (B,) number
-                of keywords from the context.
+            positions: (B, n) index of each keyword in `words`, or the length of `words` for none.
+            n_said: (B,) number of keywords from the context.
         """
         is_said = np.arange(positions.shape[1]) < n_said[:, None]
         is_answered = ~is_said & (positions < len(words))
@@ -382,7 +389,8 @@ def features(context: Sequence[np.ndarray], reply: np.ndarray) -> np.ndarray:
     """Return products and distances of reply and context vectors, (N, 4 D).
 
     Args:
-        context: (N, D) vectors of the last utterance and of the one before it; zeros if missing. reply: (N, D).
+        context: (N, D) vectors of the last utterance and of the one before it; zeros if missing.
+        reply: (N, D).
     """
     parts = [part for utterance in context for part in (utterance * reply, np.abs(utterance - reply))]
     return np.concatenate(parts, axis=1)

@@ -190,8 +190,10 @@ class Neighbours:
     """Mean vectors of words' neighbours at 1 hop, at 2, …
 
     Args:
-        vector: function that returns the vector of a word or phrase, or None. counts: number of most similar neighbours
-            at each number of hops; if there are fewer, that number is drawn with replacement. width: width of a vector.
+        vector: function that returns the vector of a word or phrase, or None.
+        counts: number of most similar neighbours at each number of hops; if there are fewer, that number is drawn with
+            replacement.
+        width: width of a vector.
     """
 
     def __init__(

@@ -41,8 +41,9 @@ class Keywords:
     """Keyword extractor with the counts of a corpus.
 
     Args:
-        analyser: tokenizer, tagger and lemmatiser. n_utterances: size of the corpus. df: number of its utterances that
-            contain each lemma of a noun, verb or adjective.
+        analyser: tokenizer, tagger and lemmatiser.
+        n_utterances: size of the corpus.
+        df: number of its utterances that contain each lemma of a noun, verb or adjective.
 
     Lemmas outside the corpus have df 0, so an utterance's keywords never depend on the other scored texts.
     """

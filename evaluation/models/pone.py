@@ -41,9 +41,11 @@ class PoneScorer(nn.Module):
     """Scorer f(q, h): features [q ; qᵀMh ; h], ReLU layers, and a sigmoid.
 
     Args:
-        width: width of a sentence vector, d. hidden: units of the layers between the 2d + 1 features and the score.
-            dropout: applied after each of these layers. init: initial M. The released code draws from [0, 1), so all
-            entries are positive; the identity makes qᵀMh a dot product at first.
+        width: width of a sentence vector, d.
+        hidden: units of the layers between the 2d + 1 features and the score.
+        dropout: applied after each of these layers.
+        init: initial M. The released code draws from [0, 1), so all entries are positive; the identity makes qᵀMh a dot
+            product at first.
     """
 
     def __init__(
@@ -81,7 +83,8 @@ class RecurrentSentences(nn.Module):
     They concatenate the last states of a bidirectional GRU over frozen word vectors.
 
     Args:
-        word_width: width of a word vector. width: width of a sentence vector, even.
+        word_width: width of a word vector.
+        width: width of a sentence vector, even.
     """
 
     def __init__(self, word_width: int, width: int) -> None:
@@ -104,8 +107,8 @@ def scorer_loss(positive: Tensor, negative: Tensor, kind: LossKind = "cross_entr
     """Return the mean loss of a batch of scores before the sigmoid.
 
     Args:
-        positive: (P,) scores of fitting responses. negative: (N,) scores of others; for the hinge N = P, in the order
-            of the positives.
+        positive: (P,) scores of fitting responses.
+        negative: (N,) scores of others; for the hinge N = P, in the order of the positives.
         kind: "cross_entropy", binary, mean over all P + N (2, "Loss"); or "hinge" on the probabilities, as in RUBER:
             max(0, margin − f(q, r) + f(q, r⁻)).
     """

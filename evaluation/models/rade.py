@@ -30,10 +30,11 @@ class RadeWeights:
     """Weights of the loss terms; all 1 in the paper.
 
     Attributes:
-        response, reference: weights of the squared errors of the two scores. generation: weight of the loss of
-            generating the reference, mean per token. ranking: weight of the pairwise ranking loss. symmetric: also rank
-            the reference above the response where its human score is higher; the paper ranks in the other direction
-            only.
+        response, reference: weights of the squared errors of the two scores.
+        generation: weight of the loss of generating the reference, mean per token.
+        ranking: weight of the pairwise ranking loss.
+        symmetric: also rank the reference above the response where its human score is higher; the paper ranks in the
+            other direction only.
     """
 
     response: float = 1.0
@@ -56,7 +57,8 @@ def ranking_loss(scores: Tensor, response: Tensor, reference: Tensor, *, symmetr
 
     Args:
         scores: (B, 2) predicted ŝ_h and ŝ_a.
-        response, reference: (B,) human scores s_a and s_h. symmetric: add the loss with swapped roles where s_h > s_a.
+        response, reference: (B,) human scores s_a and s_h.
+        symmetric: add the loss with swapped roles where s_h > s_a.
     """
     lead = scores[:, 1] - scores[:, 0]
     loss = F.softplus(-lead) * (reference < response)  # log(1 + e^{ŝ_h − ŝ_a})
@@ -72,8 +74,9 @@ def rade_loss(
 
     Args:
         scores: (B, 2) predicted ŝ_h and ŝ_a.
-        response: (B,) human scores of the responses. reference: (B,) human scores of the references; None if there are
-            none. generation: GEN of the batch; None without generation.
+        response: (B,) human scores of the responses.
+        reference: (B,) human scores of the references; None if there are none.
+        generation: GEN of the batch; None without generation.
     """
     parts = {"mse_a": (weights.response, F.mse_loss(scores[:, 1], response))}
     if reference is not None and weights.reference:
@@ -164,7 +167,8 @@ class WordDecoder(nn.Module):
     """GRU decoder that starts from a context vector, for encoders without a decoder.
 
     Args:
-        n_words: size of the vocabulary; word 0 starts every text. width: width of the context vector.
+        n_words: size of the vocabulary; word 0 starts every text.
+        width: width of the context vector.
     """
 
     def __init__(self, n_words: int, width: int, hidden: int = 128) -> None:
@@ -189,7 +193,8 @@ class RadeNetwork(nn.Module):
     """RADE on an encoder-decoder, or on an encoder with a `WordDecoder`.
 
     Args:
-        backbone: loaded model (`AutoModelForSeq2SeqLM`, or `AutoModel` for an encoder). dropout: dropout of the head.
+        backbone: loaded model (`AutoModelForSeq2SeqLM`, or `AutoModel` for an encoder).
+        dropout: dropout of the head.
     """
 
     def __init__(self, backbone: Any, dropout: float = 0.1) -> None:
@@ -229,9 +234,13 @@ class RadeLite(nn.Module):
     are trained in parallel and averaged.
 
     Args:
-        n_surface: number of surface features. n_vectors: number of sentence vectors per example. width: width of a
-            vector. n_axes: principal axes kept per vector; 0: vectors are ignored. hidden: units of each member.
-            dropout: dropout of inputs and hidden units. members: number of members.
+        n_surface: number of surface features.
+        n_vectors: number of sentence vectors per example.
+        width: width of a vector.
+        n_axes: principal axes kept per vector; 0: vectors are ignored.
+        hidden: units of each member.
+        dropout: dropout of inputs and hidden units.
+        members: number of members.
     """
 
     centre: Tensor

@@ -207,8 +207,8 @@ class RetrievedReferences:
 
     Args:
         dialogues: the corpus.
-        index: texts to compare the context with: the corpus's contexts or its responses. window: number of utterances
-            in a context.
+        index: texts to compare the context with: the corpus's contexts or its responses.
+        window: number of utterances in a context.
     """
 
     def __init__(

@@ -59,8 +59,10 @@ def scatter_drawing(
     """Draw each bot with both intervals, and the line of equality.
 
     Args:
-        points: bots with both values. width, height, size: size of drawing and font, in pixels. name: accessible name.
-            equal: label of the line of equality.
+        points: bots with both values.
+        width, height, size: size of drawing and font, in pixels.
+        name: accessible name.
+        equal: label of the line of equality.
         other_values: further values that both axes must contain.
         css: class of the drawing.
     """
@@ -163,7 +165,10 @@ def weights_drawing(weights: Sequence[Weight], width: float, *, name: str, unit:
     """Draw a row for each weight, in order.
 
     Args:
-        width: in pixels. name: accessible name. unit: unit of the axis. css: class of the drawing.
+        width: in pixels.
+        name: accessible name.
+        unit: unit of the axis.
+        css: class of the drawing.
     """
     rows = []
     for weight in weights:
@@ -199,8 +204,10 @@ class Differences:
     """Content of the plot.
 
     Attributes:
-        pairs: comparisons by bot ids, in the order of `Comparison`. digits: number of decimals. holm: name of the
-            corrected p. render_reason: function that renders the reason for an undefined number.
+        pairs: comparisons by bot ids, in the order of `Comparison`.
+        digits: number of decimals.
+        holm: name of the corrected p.
+        render_reason: function that renders the reason for an undefined number.
     """
 
     pairs: Mapping[Pair, Comparison]
@@ -264,8 +271,10 @@ def grid_drawing(
     Column titles that do not fit are numbered and listed below.
 
     Args:
-        width: in pixels; the drawing is wider if cells need more. name: accessible name. most_cell, least_cell: maximum
-            and minimum width of a cell; cells under 28 pixels have no numbers. css: class of the drawing.
+        width: in pixels; the drawing is wider if cells need more.
+        name: accessible name.
+        most_cell, least_cell: maximum and minimum width of a cell; cells under 28 pixels have no numbers.
+        css: class of the drawing.
     """
     longest = max((text_width(row.title) for row in rows), default=60.0)
     names = names_width(longest, width) + (24 if any(row.slot for row in rows) else 0)
@@ -344,7 +353,8 @@ def differences_drawing(
     With many bots the drawing is wider than `least_width` pixels; the page scales it down or scrolls.
 
     Args:
-        name: accessible name. css: class of the drawing.
+        name: accessible name.
+        css: class of the drawing.
     """
     cells = {}
     for (i, bot), (j, column_bot) in product(enumerate(rows), enumerate(columns)):

@@ -38,7 +38,9 @@ class ScaleWindow:
     """Visible part of a scale.
 
     Attributes:
-        low, high: ends of the window. ticks: ticks of the axis within it. scale: ends of the whole scale.
+        low, high: ends of the window.
+        ticks: ticks of the axis within it.
+        scale: ends of the whole scale.
     """
 
     low: float
@@ -252,9 +254,11 @@ class Column:
     """Column of a picture of rows.
 
     Attributes:
-        cells: a name, text or drawing per row. axis: drawing below the column and its height in pixels; also means that
-            texts in this column replace drawings. align: "end" for numbers. width: in pixels, for drawings of fixed
-            width. bold: rows with bold text.
+        cells: a name, text or drawing per row.
+        axis: drawing below the column and its height in pixels; also means that texts in this column replace drawings.
+        align: "end" for numbers.
+        width: in pixels, for drawings of fixed width.
+        bold: rows with bold text.
     """
 
     title: str
@@ -322,8 +326,12 @@ def values_drawing(
     """Draw a row for each value, in order, on a scale fitted to them.
 
     Args:
-        width: in pixels. name: accessible name. other_values: further values that the scale must contain. shade: range
-            of values to shade behind all rows. foot: title of the axis with its unit. css: class of the drawing.
+        width: in pixels.
+        name: accessible name.
+        other_values: further values that the scale must contain.
+        shade: range of values to shade behind all rows.
+        foot: title of the axis with its unit.
+        css: class of the drawing.
     """
     ends = [end for row in rows for end in (row.mean, row.low, row.high) if end is not None]
     window = unbounded_window([*ends, *other_values, *(shade or ())], 6 if width > 400 else 3)
@@ -357,8 +365,12 @@ def rows_drawing(
     Drawn columns have the same width in all blocks.
 
     Args:
-        width: in pixels. name: accessible name. heads: True to draw column titles. css: class of the drawing. title,
-            description: texts of a stand-alone picture. foot: text below, wrapped to lines.
+        width: in pixels.
+        name: accessible name.
+        heads: True to draw column titles.
+        css: class of the drawing.
+        title, description: texts of a stand-alone picture.
+        foot: text below, wrapped to lines.
     """
     unit = min((_unit(block, width) for block in blocks), default=width)
     parts: list[object] = []

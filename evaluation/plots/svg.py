@@ -26,9 +26,9 @@ def el(tag: str, *children: object, **attributes: Any) -> Markup:
     """Make an element.
 
     Args:
-        tag: name of the element. children: elements made by `el`, or text, which is escaped; None is skipped.
-            attributes: `class_` gives `class`, other underscores give hyphens; None is skipped, True gives the bare
-            name.
+        tag: name of the element.
+        children: elements made by `el`, or text, which is escaped; None is skipped.
+        attributes: `class_` gives `class`, other underscores give hyphens; None is skipped, True gives the bare name.
     """
     parts = [f"<{tag}"]
     for key, value in attributes.items():

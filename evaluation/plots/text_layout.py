@@ -102,8 +102,11 @@ def place_labels(
     labels in place. Covering another name costs most, then leaving the plot, then covering a mark, then distance.
 
     Args:
-        names: texts of the labels. points: centres of the marks, in pixels. obstacles: boxes of marks and intervals.
-            bounds: allowed area for labels. size: font size in pixels.
+        names: texts of the labels.
+        points: centres of the marks, in pixels.
+        obstacles: boxes of marks and intervals.
+        bounds: allowed area for labels.
+        size: font size in pixels.
     """
     options = [list(_around(name, point, size)) for name, point in zip(names, points, strict=True)]
     boxes = [np.array([label.box.ends for _distance, label in tried]) for tried in options]

@@ -27,7 +27,8 @@ class Source(InputModel):
     """Publication with correlations.
 
     Attributes:
-        where: reference to the paper. caveats: caveats for all its results.
+        where: reference to the paper.
+        caveats: caveats for all its results.
     """
 
     title: str
@@ -39,9 +40,10 @@ class PublishedSet(InputModel):
     """Set of rated replies with published results.
 
     Attributes:
-        dimension: rated dimension. whole: number of replies; None if the results are for an unknown part. ceilings:
-            highest Pearson coefficient of a perfect metric by dialogue model, given the raters' reliability. caveats:
-            caveats for all results on this set.
+        dimension: rated dimension.
+        whole: number of replies; None if the results are for an unknown part.
+        ceilings: highest Pearson coefficient of a perfect metric by dialogue model, given the raters' reliability.
+        caveats: caveats for all results on this set.
     """
 
     title: str
@@ -67,11 +69,16 @@ class Published:
     """Published correlations of one metric.
 
     Attributes:
-        set: name of the set of replies, as in `source` of rated files. system: dialogue model; empty for all models
-            pooled. variant: variant of the metric, such as its encoder. values: published coefficients by method. n:
-            number of replies; None if not reported. source, table: origin of the values. ours: Confab's columns with
-            this metric or the most similar one. is_same: True if our formula is the same. note: remark on this row.
-            dimension: dimension of the human ratings; that of the set, unless the table has several.
+        set: name of the set of replies, as in `source` of rated files.
+        system: dialogue model; empty for all models pooled.
+        variant: variant of the metric, such as its encoder.
+        values: published coefficients by method.
+        n: number of replies; None if not reported.
+        source, table: origin of the values.
+        ours: Confab's columns with this metric or the most similar one.
+        is_same: True if our formula is the same.
+        note: remark on this row.
+        dimension: dimension of the human ratings; that of the set, unless the table has several.
     """
 
     set: str
@@ -235,7 +242,8 @@ def published_in_cell(agreement: Mapping[str, Any], source: str, model: str) -> 
     """Return the published results of a main column in a cell, or None.
 
     Args:
-        agreement: JSON of the metric; source, model: names of the cell, empty if pooled.
+        agreement: JSON of the metric.
+        source, model: names of the cell, empty if pooled.
     """
     name = source or agreement.get("source", "")
     return matching_row(published_of(name, agreement["target"]), agreement["column"], model)

@@ -111,8 +111,11 @@ class ChatTurns:
     """T turns of the participants of C chats.
 
     Attributes:
-        chats: the conversations; bots: (C,) names of their bots; persons: (C,) who held them, "" where unknown.
-        chat: (T,) number of the chat of each turn, in order; turn: (T,) its place in it.
+        chats: the conversations.
+        bots: (C,) names of their bots.
+        persons: (C,) who held them, "" where unknown.
+        chat: (T,) number of the chat of each turn, in order.
+        turn: (T,) its place in it.
         texts, before: of each turn its words, and the bot's turn before it.
         vectors, before_vectors: (T, D) of these, of length 1 or 0.
         values: quantity to (T,) values, NaN where undefined.
@@ -136,7 +139,8 @@ class ChatTurns:
         """Read chats; those without an answer to the bot have no turns here.
 
         Args:
-            chats: with unique ids; shared: has vectors of texts encoded before.
+            chats: with unique ids.
+            shared: has vectors of texts encoded before.
             persons: (C,) who held each chat, "" where unknown.
         """
         layout = Layout.of(

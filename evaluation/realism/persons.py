@@ -36,7 +36,8 @@ def deal_persons(
     """Deal persons into groups at random, balanced within strata: (deals, C) group of each chat.
 
     Args:
-        person: (C,) codes; stratum: (C,) numbers, of which that of a person's first chat is used.
+        person: (C,) codes.
+        stratum: (C,) numbers, of which that of a person's first chat is used.
     """
     _codes, first, chat_person = np.unique(person, return_index=True, return_inverse=True)
     strata = np.unique(stratum[first], return_inverse=True)[1]

@@ -153,7 +153,8 @@ def _get_selfplay_ratio(fits: Mapping[Source, HybridResult | Reason], tables: Ma
     """Return the ratio of errors from simulated chats to errors from self-play, paired by bot (Pitman, Morgan).
 
     Args:
-        fits: by the chats they are applied to; tables: these chats.
+        fits: by the chats they are applied to.
+        tables: these chats.
     """
     if "selfplay" not in fits:
         return Effect(reason=NO_SELFPLAY)

@@ -45,12 +45,14 @@ class TraitDistance:
     """Distance of one quantity between simulated participants and people.
 
     Attributes:
-        quantity: its key, "log_words"; title: its readable name.
+        quantity: its key, "log_words".
+        title: its readable name.
         level: level of the values compared: single turns, or whole conversations (means for quantities of turns).
         people, simulated: means, with bots weighted equally.
         distance: Wasserstein distance between half of the people and as many simulated chats, in people's standard
             deviations.
-        halves: mean distance of two random halves of people; halves95: distance that 5 % of such pairs exceed.
+        halves: mean distance of two random halves of people.
+        halves95: distance that 5 % of such pairs exceed.
     """
 
     trait: Trait
@@ -82,7 +84,8 @@ class GiveawayTurn:
     Attributes:
         bot, conversation, turn: location of the turn; turns count from 0.
         score: contribution to the log odds of "simulated", relative to people's mean turn.
-        text: text of the turn; before: the bot's preceding turn.
+        text: text of the turn.
+        before: the bot's preceding turn.
         n: number of conversations with a turn of the same text.
     """
 
@@ -130,7 +133,8 @@ class ReactionSlopes:
     """Slopes of a reaction on the bots' mean ratings by people.
 
     Attributes:
-        reaction: its key, "appreciation"; title: its readable name.
+        reaction: its key, "appreciation".
+        title: its readable name.
         people, simulated: change of the bots' mean reaction, in people's standard deviations of conversations, per
             standard deviation of the bots' mean ratings.
         difference: simulated minus people, paired by bot.
@@ -154,10 +158,12 @@ class BotPrediction:
         fit: preset (`paper`, `strong`) or length (`log_turns`, `log_words`) used for prediction.
         fitted_on: chats behind the fit's features; human ratings are always the target.
         applied_to: chats that bots are predicted from.
-        r: Pearson's r with human means, one intercept for all folds; r_null95: value that permuted ratings exceed 5 %
-            of the time.
-        q2: with the intercept of each fold; q2_null95: as r_null95.
-        accuracy: share of bot pairs in people's order; n_pairs: number of bot pairs.
+        r: Pearson's r with human means, one intercept for all folds.
+        r_null95: value that permuted ratings exceed 5 % of the time.
+        q2: with the intercept of each fold.
+        q2_null95: as r_null95.
+        accuracy: share of bot pairs in people's order.
+        n_pairs: number of bot pairs.
         selfplay_ratio: errors of predictions from simulated chats divided by those from self-play of the same bots,
             which has no participant; below 1, simulated chats predict better.
         reason: reason for missing predictions.
@@ -187,7 +193,8 @@ class RealismVerdict:
     """Verdict as text.
 
     Attributes:
-        sentence: conclusion from the figures; change: what would change it.
+        sentence: conclusion from the figures.
+        change: what would change it.
         is_separable: True if a classifier separates simulated from human chats; None if unknown.
         order: whether simulated chats order the bots as people's ratings do.
     """
@@ -204,9 +211,11 @@ class RealismResult:
 
     Attributes:
         participant: name of the simulated participants.
-        bots: bots compared; left_out: reason by excluded bot.
+        bots: bots compared.
+        left_out: reason by excluded bot.
         n_people, n_simulated: numbers of chats compared.
-        n_persons: number of identified persons behind people's chats; n_nameless: people's chats of unknown persons.
+        n_persons: number of identified persons behind people's chats.
+        n_nameless: people's chats of unknown persons.
         is_within: True if the simulated turns replace people's within stored chats; the bots did not answer them.
         missing: reason by empty part of the comparison ("traits", "tests", "reactions", "predictions").
     """

@@ -72,7 +72,8 @@ def half_samples(
     half, so that no comparison is within persons.
 
     Args:
-        people, simulated: (C,) numbers of the chats' bots; person: numbers of the persons of all chats, people's first.
+        people, simulated: (C,) numbers of the chats' bots.
+        person: numbers of the persons of all chats, people's first.
 
     Returns:
         Masks (splits, C) of each.
@@ -97,7 +98,8 @@ def wasserstein(first: np.ndarray, second: np.ndarray, grid: np.ndarray) -> np.n
     """Return the distances of pairs of distributions on the same values: the area between their cumulative shares.
 
     Args:
-        first, second: (B, U) shares; grid: (U,) the values, in order.
+        first, second: (B, U) shares.
+        grid: (U,) the values, in order.
     """
     return np.asarray(np.abs(np.cumsum(first - second, axis=1)[:, :-1]) @ np.diff(grid))
 
@@ -106,7 +108,9 @@ def shares_of(counts: np.ndarray, bots: np.ndarray, chosen: np.ndarray) -> np.nd
     """Return (B, U) shares of the values of selected chats, with bots weighted equally.
 
     Args:
-        counts: (C, U) counts of the values in each chat; bots: (C,) numbers; chosen: (B, C).
+        counts: (C, U) counts of the values in each chat.
+        bots: (C,) numbers.
+        chosen: (B, C).
     """
     of_chat, of_bot = counts.sum(axis=1), np.eye(int(bots.max()) + 1, dtype=np.float32)[bots]
     total = (chosen * of_chat) @ of_bot

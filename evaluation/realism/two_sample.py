@@ -41,7 +41,8 @@ class ChatPool:
     Attributes:
         is_simulated, fold, person: (C,) of the chats; fold and person are numbers.
         group: (C,) person group of each chat; all 0 if leaving out bots also leaves out persons.
-        chat: (T,) chat of each turn; text: (T,) number of its text.
+        chat: (T,) chat of each turn.
+        text: (T,) number of its text.
         folds: units left out by a fold, see `TwoSampleTest`.
     """
 

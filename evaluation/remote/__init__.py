@@ -39,8 +39,8 @@ class Studies(Jobs):
         Tables that require a right that the token lacks are omitted; the study's `left_out` lists them.
 
         Args:
-            without: flags; the data of participants with one of them are excluded. device: device for computing the
-                study's metrics.
+            without: flags; the data of participants with one of them are excluded.
+            device: device for computing the study's metrics.
             included: `include_synthetic`, `include_failed`, `include_private`.
 
         Raises:
@@ -69,8 +69,10 @@ class Studies(Jobs):
         The bytes are those that the command `export` writes.
 
         Args:
-            name: name of the table, see `tables()`. format: csv, jsonl or parquet. included: `q`, a query that filters
-                tables of conversations; `include_synthetic`, `include_failed`, `include_private`, `without`.
+            name: name of the table, see `tables()`.
+            format: csv, jsonl or parquet.
+            included: `q`, a query that filters tables of conversations; `include_synthetic`, `include_failed`,
+                `include_private`, `without`.
         """
         return self._download(f"/studies/{key}/tables/{name}", Path(path), {"format": format, **included})
 
@@ -314,8 +316,9 @@ class Server(Studies, ConversationCalls):
         Intervals are over conversations.
 
         Args:
-            runs: by default the newest ones; bots: by default all bots of these runs; columns: metric columns, by
-                default a selection.
+            runs: by default the newest ones.
+            bots: by default all bots of these runs.
+            columns: metric columns, by default a selection.
         """
         params = {"runs": ",".join(map(str, runs)), "bots": ",".join(bots)}
         return dict(self._get("/runs/compare", **params, columns=",".join(columns)))
@@ -373,7 +376,8 @@ def connect(url: str, token: str) -> Server:
     """Connect to a Confab server.
 
     Args:
-        url: base URL of the server. token: token made by `api_token make --user NAME --name WHAT --rights read,run`.
+        url: base URL of the server.
+        token: token made by `api_token make --user NAME --name WHAT --rights read,run`.
 
     Raises:
         ServerError: if the token is invalid. httpx.TransportError: if the server cannot be reached.

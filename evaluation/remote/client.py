@@ -20,7 +20,9 @@ class ServerError(RuntimeError):
     """Error response of the server.
 
     Attributes:
-        status: HTTP status. code: error code of the API. mistakes: validation errors: (path, message).
+        status: HTTP status.
+        code: error code of the API.
+        mistakes: validation errors: (path, message).
     """
 
     def __init__(self, status: int, code: str, message: str, mistakes: Sequence[tuple[str, str]] = ()) -> None:
@@ -81,8 +83,9 @@ class Calls:
     """HTTP calls to a server with an API token.
 
     Args:
-        url: base URL of the server, without `/dashboard/`. token: token made by `api_token make`. transport: replaces
-            the network in tests.
+        url: base URL of the server, without `/dashboard/`.
+        token: token made by `api_token make`.
+        transport: replaces the network in tests.
     """
 
     def __init__(self, url: str, token: str, *, transport: httpx.BaseTransport | None = None) -> None:

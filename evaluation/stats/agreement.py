@@ -47,7 +47,8 @@ class AgreementEstimate:
     Attributes:
         value: None if undefined.
         low, high: ends of the interval; None if there is none.
-        n_items: number of items used; n_ratings: number of ratings on them.
+        n_items: number of items used.
+        n_ratings: number of ratings on them.
         interval: method of the interval.
         reason: reason for a missing `value` or interval.
     """
@@ -161,7 +162,8 @@ class PairwiseKappa:
     """Cohen's kappas of all pairs of raters that share enough items.
 
     Attributes:
-        median: None if no pair has a kappa; low, high: its interval over items.
+        median: None if no pair has a kappa.
+        low, high: its interval over items.
         kappas: (first column, second column, kappa or None).
         reason: reason for a missing `median` or interval.
     """

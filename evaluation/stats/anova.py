@@ -93,7 +93,8 @@ class Anova:
     Attributes:
         terms: main effects first; empty without an analysis.
         residual_ss, residual_df: residual of the terms.
-        n: number of ratings used; n_dropped: ratings without a value.
+        n: number of ratings used.
+        n_dropped: ratings without a value.
         level: confidence level of all intervals.
         reason: reason for a missing analysis or test.
         eta_reason: reason why partial eta² has no interval although there is a test.

@@ -252,7 +252,8 @@ def _design(codes: np.ndarray, extra: np.ndarray, n_bots: int, *, ties: bool) ->
     controls.
 
     Args:
-        codes: (rows, 2) bots; extra: (rows, m) covariates of the first one's log odds.
+        codes: (rows, 2) bots.
+        extra: (rows, m) covariates of the first one's log odds.
     """
     n_alternatives = 3 if ties else 2
     n_extra = extra.shape[1]

@@ -113,8 +113,8 @@ class TestedPairs:
         means: for each rated bot, its mean for the average rater.
         n_raters: number of raters of each bot.
         rater_share: share of the variance around the bot means that is due to raters (0 … 1).
-        rater_variance: that variance; own_variance: by bot, the variance of its ratings around their raters'. In
-            points².
+        rater_variance: that variance.
+        own_variance: by bot, the variance of its ratings around their raters'. In points².
     """
 
     pairs: tuple[Comparison, ...]
@@ -210,7 +210,9 @@ def _test(pair: Comparison, difference: ScoreDifference, values: np.ndarray, lev
     """Test one pair.
 
     Args:
-        values: (k,) ratings of all bots; level: of the interval; equal: level of the equality test's interval.
+        values: (k,) ratings of all bots.
+        level: of the interval.
+        equal: level of the equality test's interval.
     """
     sides, scale = (difference.first, difference.second), difference.scale
     if scale is None and not difference.has_error:
@@ -335,7 +337,8 @@ def iterate_pair_scores(
 
     Args:
         scores: (k,) 1 if the first is better, 0 for a tie, -1 if the second is better; undefined ones are left out.
-        first, second: (k,) the two bots; raters, things: (k,) as in `pairwise`.
+        first, second: (k,) the two bots.
+        raters, things: (k,) as in `pairwise`.
     """
     array = np.asarray(scores, dtype=float)
     names = [tuple(sorted((str(a), str(b)))) for a, b in zip(first, second, strict=True)]

@@ -130,7 +130,8 @@ def effective_units(values: np.ndarray, units: np.ndarray) -> float:
     column (Hill 1973, Ecology 54, of order 2).
 
     Args:
-        values: (n,) not constant; units: (n,) unit numbers.
+        values: (n,) not constant.
+        units: (n,) unit numbers.
     """
     squares = np.bincount(units, weights=(values - values.mean()) ** 2)
     return float(squares.sum() ** 2 / (squares**2).sum())
@@ -314,7 +315,8 @@ def _by_fisher(r: float, n: int, method: Method, level: float, *, n_pairs: int =
     """Return the coefficient with Fisher's interval and the p-value that it gives.
 
     Args:
-        n: number of independent pairs; n_pairs: number of pairs used, if larger.
+        n: number of independent pairs.
+        n_pairs: number of pairs used, if larger.
     """
     low, high = fisher_interval(r, n, method, level, ties=ties)
     reason = None

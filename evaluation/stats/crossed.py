@@ -46,10 +46,10 @@ class CrossedFit:
 
     Attributes:
         beta, covariance: (p,) and (p, p).
-        tau: (G,) standard deviation of each group's effects; tau_errors: errors of their logarithms, NaN where tau is
-            0.
-        sigma: standard deviation of the error; sigma_error: error of its logarithm. For logistic errors π / √3, without
-            an error.
+        tau: (G,) standard deviation of each group's effects.
+        tau_errors: errors of their logarithms, NaN where tau is 0.
+        sigma: standard deviation of the error.
+        sigma_error: error of its logarithm. For logistic errors π / √3, without an error.
         log_likelihood: restricted for a linear model.
         thresholds: thresholds of an ordinal model.
         converged: True if the maximum was found.
@@ -120,7 +120,8 @@ def fit_linear(y: np.ndarray, x: np.ndarray, groups: Sequence[np.ndarray]) -> Cr
     """Fit a linear mixed model by restricted maximum likelihood.
 
     Args:
-        y: (n,); x: (n, p) of full rank, p < n.
+        y: (n,).
+        x: (n, p) of full rank, p < n.
         groups: for each random effect, (n,) codes 0 … q_g − 1; without any, this is ordinary least squares.
     """
     n, p = x.shape

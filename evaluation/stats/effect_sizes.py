@@ -172,8 +172,11 @@ def superiority(
     """Return P, based on the placements of each bot's ratings among the other's under the same condition.
 
     Args:
-        y: (k,) ratings; masks: (k,) each, of the two bots' ratings; condition: (k,) codes.
-        clusters: of the ratings; numbers: the two bots' numbers in them.
+        y: (k,) ratings.
+        masks: (k,) each, of the two bots' ratings.
+        condition: (k,) codes.
+        clusters: of the ratings.
+        numbers: the two bots' numbers in them.
         half: quantile by which the error is multiplied; None for no interval, for this `reason`.
     """
     from scipy.special import expit, logit

@@ -177,7 +177,9 @@ class Gap:
     """Difference of two bots' means, or another weighted sum of them.
 
     Attributes:
-        difference: the sum, in points; error: its standard error, 0 where nothing varies; df: degrees of freedom.
+        difference: the sum, in points.
+        error: its standard error, 0 where nothing varies.
+        df: degrees of freedom.
     """
 
     difference: float
@@ -301,7 +303,8 @@ class RaterGls:
         A sum without any estimated variance is unchanged; the caller reports that nothing varies.
 
         Args:
-            gap: the sum; weights: (K,) of the means in it.
+            gap: the sum.
+            weights: (K,) of the means in it.
         """
         added = float(weights**2 @ self.borrowed)
         return replace(gap, error=float(np.hypot(gap.error, np.sqrt(added)))) if gap.error and added else gap

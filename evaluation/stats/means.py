@@ -138,7 +138,8 @@ def mean_spread(values: np.ndarray, units: np.ndarray, things: np.ndarray | None
     """Return the uncertainty of the mean of values, or None if all belong to one unit.
 
     Args:
-        values: (k,) finite; units, things: (k,) as `groups` and `things` of `mean_interval`, by number.
+        values: (k,) finite.
+        units, things: (k,) as `groups` and `things` of `mean_interval`, by number.
     """
     over_units = _spread(values, units)
     if things is None or over_units is None:
@@ -163,7 +164,8 @@ def interval_ends(
     """Return the ends of the interval of a mean; None if its error is unknown.
 
     Args:
-        level: of the interval; scale: as in `mean_interval`.
+        level: of the interval.
+        scale: as in `mean_interval`.
     """
     from scipy.special import stdtrit
 
@@ -187,7 +189,8 @@ def score_ends(mean: float, spread: MeanSpread, t: float, scale: tuple[float, fl
     """Return the ends of the score interval of a mean.
 
     Args:
-        t: half width in standard errors; scale: its two ends.
+        t: half width in standard errors.
+        scale: its two ends.
     """
     low, high = scale
     max_variance = max((mean - low) * (high - mean), 0.0)
@@ -220,7 +223,8 @@ def mean_p_value(
     It is below 1 − level if the interval of that level excludes `null_mean`, and None if the error is unknown.
 
     Args:
-        null_mean: within the scale, not at its ends; scale: as in `mean_interval`.
+        null_mean: within the scale, not at its ends.
+        scale: as in `mean_interval`.
     """
     from scipy.special import stdtr
 
@@ -302,7 +306,9 @@ def _resemblance(apart: np.ndarray, sums: np.ndarray, n: np.ndarray) -> float:
     value.
 
     Args:
-        apart: (k,) values minus their mean; sums: (units,) their sums; n: (units,) number of values.
+        apart: (k,) values minus their mean.
+        sums: (units,) their sums.
+        n: (units,) number of values.
     """
     n_all, n_units = len(apart), len(n)
     if n_all == n_units:

@@ -53,7 +53,8 @@ class PairPlan:
     The American Statistician 55).
 
     Attributes:
-        difference: mean of a − mean of b; low, high: its uncorrected interval.
+        difference: mean of a − mean of b.
+        low, high: its uncorrected interval.
         sd: standard deviation of a rater's mean for a bot in this study's design, so that √(2/n)·sd is the error of the
             difference with n raters per bot.
         n_a, n_b: current number of raters of the bots.
@@ -105,7 +106,8 @@ def power_reached(
 
     Args:
         n: raters per bot, at least 2.
-        difference: true difference of the bot means; sd: standard deviation of the ratings of one bot; both in points.
+        difference: true difference of the bot means.
+        sd: standard deviation of the ratings of one bot; both in points.
         alpha: level of the test.
         design: "paired": the same raters rate both bots.
         correlation: correlation of a rater's two ratings, if paired.
@@ -131,8 +133,8 @@ def raters_needed(
     """Return the minimum number of raters per bot to detect a difference with the requested power.
 
     Args:
-        difference: difference to detect; sd: standard deviation of single ratings of one bot; both in points of the
-            scale.
+        difference: difference to detect.
+        sd: standard deviation of single ratings of one bot; both in points of the scale.
         power: probability of detecting it.
         alpha: probability of any false positive among all comparisons.
         n_comparisons: number of comparisons that share alpha; `n_pairs(bots)` for all pairs.
@@ -279,7 +281,9 @@ def power_integrated(shift: float, df: int, alpha: float) -> float:
     P(T > t) is the mean of Φ(shift − t·s) over s = √(χ²/df).
 
     Args:
-        shift: difference over its standard error; df: degrees of freedom; alpha: level.
+        shift: difference over its standard error.
+        df: degrees of freedom.
+        alpha: level.
     """
     from scipy import stats
 

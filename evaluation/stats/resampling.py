@@ -43,7 +43,8 @@ def expanded(level: float, n_units: int) -> tuple[float, float]:
     """Return the quantiles of resamples that form the ends of an interval.
 
     Args:
-        level: confidence level of the interval; n_units: number of resampled units, two or more.
+        level: confidence level of the interval.
+        n_units: number of resampled units, two or more.
     """
     from scipy.special import ndtr, stdtrit
 
@@ -219,7 +220,8 @@ def leave_one_out_pearson(
     """Return Pearson's r without each unit: (G,), NaN where a side is constant then.
 
     Args:
-        x, y: (n,); codes: (n,) numbers 0 … G − 1 of the units.
+        x, y: (n,).
+        codes: (n,) numbers 0 … G − 1 of the units.
         groups: (n,) group numbers 0 … K − 1, whose means are subtracted from both sides first; None for one group.
     """
     groups = np.zeros(len(x), dtype=int) if groups is None else groups

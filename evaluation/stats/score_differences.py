@@ -44,7 +44,8 @@ class ScaledMean:
         """Return the distances from the mean to the lower and upper end of its interval.
 
         Args:
-            t: half width in standard errors; scale: its two ends.
+            t: half width in standard errors.
+            scale: its two ends.
         """
         # Adjusting for raters can move a mean to the end of its scale or beyond.
         mean = min(max(self.mean, scale[0]), scale[1])

@@ -32,7 +32,8 @@ class SystemCells:
 
     Attributes:
         values: (columns, contexts, systems); people's scores come first.
-        systems: their names; left_out: those with too few contexts.
+        systems: their names.
+        left_out: those with too few contexts.
     """
 
     values: np.ndarray
@@ -44,7 +45,8 @@ class SystemCells:
         """Average a system's replies to each context, using replies with all columns and a named system.
 
         Args:
-            columns: each (N,), NaN if undefined; contexts, systems: (N,) names, empty if unknown.
+            columns: each (N,), NaN if undefined.
+            contexts, systems: (N,) names, empty if unknown.
         """
         known = np.isfinite(np.vstack(columns)).all(axis=0) & (systems != "")
         names = sorted({str(name) for name in systems[known]})
@@ -115,7 +117,8 @@ class SystemPairs:
         """Return mean differences and one-sided p by the permutations' normal limit: (B, P) each.
 
         Args:
-            n, sums, squares: (B, systems) of the cells; n_both, d, dd: (B, P) of the shared differences.
+            n, sums, squares: (B, systems) of the cells.
+            n_both, d, dd: (B, P) of the shared differences.
         """
         from scipy.special import ndtr
 

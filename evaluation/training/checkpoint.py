@@ -45,7 +45,8 @@ class MetricManifest:
     """Manifest of a checkpoint.
 
     Attributes:
-        metric, version: the learned metric. config: complete config of the training.
+        metric, version: the learned metric.
+        config: complete config of the training.
         decisive: part of the config that determines the weights.
         backbone: identity of the encoder of text.
         data: digest of the examples.

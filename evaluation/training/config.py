@@ -106,7 +106,8 @@ class MetricDataConfig(InputModel):
     Attributes:
         corpora: at least one, for a metric that learns from dialogues.
         split: "shuffle": shares drawn by `split_seed`; "published": the corpus's own parts.
-        validation, test: share of each corpus's shuffled dialogues that is held out. split_seed: seed of the split.
+        validation, test: share of each corpus's shuffled dialogues that is held out.
+        split_seed: seed of the split.
         max_dialogues: maximum number of dialogues per corpus, drawn by `split_seed`; 0: all.
     """
 
@@ -125,8 +126,8 @@ class MetricOptimiserConfig(OptimiserConfig):
         batch_size: examples.
         weight_decay: for weight matrices only, not biases and norms.
         warmup_share: share of the planned batches over which the learning rate rises; instead of `warmup`.
-        beta2, eps: parameters of Adam. plateau: factor for the learning rate after each validation without improvement;
-            1: constant rate.
+        beta2, eps: parameters of Adam.
+        plateau: factor for the learning rate after each validation without improvement; 1: constant rate.
     """
 
     batch_size: Size = 16

@@ -96,8 +96,9 @@ class ExampleLoss:
     """Loss of a batch of examples.
 
     Attributes:
-        total: minimised loss, a mean over the batch. n: number of examples. told: other values for the log, means over
-            the batch.
+        total: minimised loss, a mean over the batch.
+        n: number of examples.
+        told: other values for the log, means over the batch.
     """
 
     total: Tensor
@@ -147,11 +148,12 @@ class Prepared:
     """Input of a training.
 
     Attributes:
-        train: training examples. validation: examples for selecting the best weights; None: the last weights are kept.
-            test: examples for measuring the finished network; None: only validation. digest: digest of all sources of
-            the examples: texts, negatives, resources. files: files for scoring in addition to the weights, by name,
-            such as a vocabulary. facts: entries of manifest and card: numbers of examples, resources and their
-            licences.
+        train: training examples.
+        validation: examples for selecting the best weights; None: the last weights are kept.
+        test: examples for measuring the finished network; None: only validation.
+        digest: digest of all sources of the examples: texts, negatives, resources.
+        files: files for scoring in addition to the weights, by name, such as a vocabulary.
+        facts: entries of manifest and card: numbers of examples, resources and their licences.
     """
 
     train: Examples
@@ -166,9 +168,11 @@ class LearnedMetric(ABC):
     """Trainable metric; one instance is registered under its name.
 
     Attributes:
-        name: name of the metric and of its kind in metrics.yaml. version: increased when equal configs would train
-            different weights, or equal weights would give different scores. options_type: model of its own config keys.
-            reads_dialogues: True if it learns from the config's corpora, False if its options name other data; None:
+        name: name of the metric and of its kind in metrics.yaml.
+        version: increased when equal configs would train different weights, or equal weights would give different
+            scores.
+        options_type: model of its own config keys.
+        reads_dialogues: True if it learns from the config's corpora, False if its options name other data; None:
             either.
     """
 

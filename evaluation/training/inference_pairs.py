@@ -53,11 +53,14 @@ class PairOptions(InputModel):
     """Number of false hypotheses for a premise; by default the released code's numbers.
 
     Attributes:
-        p_dull: share of premises with dull hypotheses. n_dull: number of these, up to the length of the list. max_poor:
-            maximum number of utterances from elsewhere, at least one per premise; 0: none. poor_from: "dialogue": from
-            the same dialogue, as in the released code; "others": from other dialogues, as in the paper. p_broken: share
-            of premises with shuffled words. max_broken: maximum number of these, at least one; 0: none. n_mnli:
-            additional contradictions from MultiNLI, in the training part.
+        p_dull: share of premises with dull hypotheses.
+        n_dull: number of these, up to the length of the list.
+        max_poor: maximum number of utterances from elsewhere, at least one per premise; 0: none.
+        poor_from: "dialogue": from the same dialogue, as in the released code; "others": from other dialogues, as in
+            the paper.
+        p_broken: share of premises with shuffled words.
+        max_broken: maximum number of these, at least one; 0: none.
+        n_mnli: additional contradictions from MultiNLI, in the training part.
     """
 
     p_dull: Number = Field(default=0.33, ge=0, le=1)
@@ -102,7 +105,9 @@ def inference_pairs(
     """Make shuffled pairs from dialogues.
 
     Args:
-        seed: seed of all draws. dull: sentences that replace our own. mnli: contradictions to mix in.
+        seed: seed of all draws.
+        dull: sentences that replace our own.
+        mnli: contradictions to mix in.
     """
     sentences = dull_sentences() if dull is None else tuple(dull)
     pairs = list(mnli)

@@ -72,8 +72,8 @@ def train(
     Args:
         output: folder of this training, created if necessary.
         device: "cpu", "cuda", …
-        restart: start from scratch, ignoring the folder's content. watch: called after every batch; an exception stops
-            the training, which can be resumed later.
+        restart: start from scratch, ignoring the folder's content.
+        watch: called after every batch; an exception stops the training, which can be resumed later.
 
     Raises:
         ValuesError, CorpusError, EncoderError: if the config, a corpus or an encoder cannot be used.

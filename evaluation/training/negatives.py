@@ -218,8 +218,11 @@ def weighted_responses(
     """Return (N,) indices of responses drawn from pools by similarity.
 
     Args:
-        vectors: (N, d) response vectors, rows of length 1. texts: (N,) their `text_numbers`. temperature: T, above 0.
-            pool: number of candidates per response. owners: as in `random_responses`.
+        vectors: (N, d) response vectors, rows of length 1.
+        texts: (N,) their `text_numbers`.
+        temperature: T, above 0.
+        pool: number of candidates per response.
+        owners: as in `random_responses`.
     """
     _several(texts)
     sample = np.empty(len(texts), dtype=int)
@@ -267,8 +270,10 @@ class WordNegatives:
     Each is one of the response's best BM25 matches in a random subset.
 
     Args:
-        responses: responses of the training data. owners: as in `random_responses`. subset: number of indexed
-            responses. best: number of matches to draw from.
+        responses: responses of the training data.
+        owners: as in `random_responses`.
+        subset: number of indexed responses.
+        best: number of matches to draw from.
     """
 
     def __init__(

@@ -91,8 +91,8 @@ def augmented(
     """Return up to k distinct changed copies of a text.
 
     Args:
-        synonyms: function from a word to its synonyms; None: no synonyms. alpha: share of words that an operation
-            changes, at least one word.
+        synonyms: function from a word to its synonyms; None: no synonyms.
+        alpha: share of words that an operation changes, at least one word.
     """
     operations: list[Operation] = [insert_words, swap_words, delete_words]
     if synonyms is not None:
@@ -115,8 +115,8 @@ def generated(bot: Bot, contexts: Sequence[Sequence[str]], k: int, *, seed: int 
     """Generate up to k distinct bot replies per context, in one batch.
 
     Args:
-        bot: any bot; with greedy decoding it gives one reply per context. seed: seed of the samples; each reply to a
-            context has a separate seed derived from it.
+        bot: any bot; with greedy decoding it gives one reply per context.
+        seed: seed of the samples; each reply to a context has a separate seed derived from it.
     """
     replies_by_context: list[dict[str, None]] = [{} for _ in contexts]
     for n in range(k):
@@ -209,8 +209,8 @@ def relabelled(scores: np.ndarray, theta: float = THETA, uncertain: Uncertain = 
     """Compute labels from (N,) scores between 0 and 1.
 
     Args:
-        theta: maximum distance of a certain score from 0 or 1; ½ keeps everything. uncertain: treatment of uncertain
-            pairs: "drop", or "change", which keeps them as positive.
+        theta: maximum distance of a certain score from 0 or 1; ½ keeps everything.
+        uncertain: treatment of uncertain pairs: "drop", or "change", which keeps them as positive.
 
     Raises:
         ValueError: if theta is not in 0 … ½.

@@ -71,10 +71,11 @@ class RatedPairs:
     """Contents of a file of rated pairs.
 
     Attributes:
-        pairs: distinct pairs with the system's response and, for repeated pairs, the mean score. rows: all usable rows
-            in file order, including swapped and repeated ones. repeated: rows of system responses that repeat a pair;
-            `conflicting`: pairs with different scores. same_text: pairs with identical texts. skipped: number of other
-            rows, by reason.
+        pairs: distinct pairs with the system's response and, for repeated pairs, the mean score.
+        rows: all usable rows in file order, including swapped and repeated ones.
+        repeated: rows of system responses that repeat a pair; `conflicting`: pairs with different scores.
+        same_text: pairs with identical texts.
+        skipped: number of other rows, by reason.
     """
 
     pairs: tuple[RatedPair, ...]

@@ -29,10 +29,12 @@ class FoldsMeasured:
     """Correlations of held-out scores, by seed.
 
     Attributes:
-        seeds: seeds of folds and weights. r: by method, one coefficient per seed, with all folds pooled. ci95: interval
-            of Pearson's coefficient of the scores averaged over seeds, resampling contexts. scores: (seeds, N) scores
-            of the pairs, each by the network that was not trained on its context. people: (N,) human ratings. contexts:
-            (N,) name of each pair's context.
+        seeds: seeds of folds and weights.
+        r: by method, one coefficient per seed, with all folds pooled.
+        ci95: interval of Pearson's coefficient of the scores averaged over seeds, resampling contexts.
+        scores: (seeds, N) scores of the pairs, each by the network that was not trained on its context.
+        people: (N,) human ratings.
+        contexts: (N,) name of each pair's context.
     """
 
     seeds: tuple[int, ...]
@@ -60,8 +62,8 @@ def folds_measured(config: Mapping[str, Any], data: Path, seeds: Sequence[int] =
     """Score each fold by a network trained on the others, per seed.
 
     Args:
-        config: values of a config file with `metric: rade`; this function sets `fold`, `fold_seed` and `seed`. data:
-            folder of the rated pairs.
+        config: values of a config file with `metric: rade`; this function sets `fold`, `fold_seed` and `seed`.
+        data: folder of the rated pairs.
     """
     from evaluation.metrics.text_cache import TextCache
 

@@ -71,13 +71,19 @@ class EntailmentOptions(InputModel):
 
     Attributes:
         network: "lite", "bert" or "esim".
-        pairs: options for making pairs from the corpora. files: finished pairs that replace the corpora. mnli:
-            MultiNLI's training file, the source of `pairs.n_mnli` contradictions. dull: file of dull sentences that
-            replaces our own list. most_pairs, most_held_out: maximum number of training pairs, and of pairs in each
-            held-out part, drawn at random; 0: all. hypothesis_only: hide the premise, to measure how much the reply
-            alone reveals. words_from: word vectors of ESIM: "encoder": the backbone's last states; "static": vectors
-            distilled from MiniLM. hidden: units of ESIM. dropout: by default as published: 0.1 for BERT, 0.5 for ESIM.
-            chosen_by: validation measure that selects the best weights. data_seed: seed of all draws for the pairs.
+        pairs: options for making pairs from the corpora.
+        files: finished pairs that replace the corpora.
+        mnli: MultiNLI's training file, the source of `pairs.n_mnli` contradictions.
+        dull: file of dull sentences that replaces our own list.
+        most_pairs, most_held_out: maximum number of training pairs, and of pairs in each held-out part, drawn at
+            random; 0: all.
+        hypothesis_only: hide the premise, to measure how much the reply alone reveals.
+        words_from: word vectors of ESIM: "encoder": the backbone's last states; "static": vectors distilled from
+            MiniLM.
+        hidden: units of ESIM.
+        dropout: by default as published: 0.1 for BERT, 0.5 for ESIM.
+        chosen_by: validation measure that selects the best weights.
+        data_seed: seed of all draws for the pairs.
     """
 
     network: Literal["lite", "bert", "esim"] = "lite"

@@ -54,13 +54,17 @@ class GradeOptions(InputModel):
             several files, merged into one graph; "wordnet": the relations shipped with Confab.
         vectors: "static": distilled from MiniLM; or a file of word vectors (Numberbatch), relative to the corpora.
         nodes: "learned": a trained table of the training keywords, with one shared row for other words; "fixed": the
-            vectors themselves. text: "pair": the encoder reads context and reply together; "two": a frozen encoder
-            reads them separately, and the network receives products and distances of the vectors. analyser: keyword
-            analyser; "usual": NLTK if its data are installed, otherwise TextBlob. neighbours: number of neighbours at 1
-            hop, at 2, …; empty: no neighbours (an ablation in the paper's Table 3). use_graph: False: text only (an
-            ablation). hop_attention: False: attention without distances (an ablation). negatives: kind of false
-            replies; "random" is an ablation. middle_rule: rule for lexical negatives (`evaluation.training.negatives`).
-            max_keywords: maximum number of keywords of a pair. data_seed: seed of the false replies.
+            vectors themselves.
+        text: "pair": the encoder reads context and reply together; "two": a frozen encoder reads them separately, and
+            the network receives products and distances of the vectors.
+        analyser: keyword analyser; "usual": NLTK if its data are installed, otherwise TextBlob.
+        neighbours: number of neighbours at 1 hop, at 2, …; empty: no neighbours (an ablation in the paper's Table 3).
+        use_graph: False: text only (an ablation).
+        hop_attention: False: attention without distances (an ablation).
+        negatives: kind of false replies; "random" is an ablation.
+        middle_rule: rule for lexical negatives (`evaluation.training.negatives`).
+        max_keywords: maximum number of keywords of a pair.
+        data_seed: seed of the false replies.
     """
 
     graph: Annotated[Many[_File], Field(min_length=1), BeforeValidator(_several)]
@@ -93,8 +97,9 @@ class GradePairs(Examples):
     """Triples of two utterances and their reply, with false replies.
 
     Args:
-        pairs: true pairs. false: other replies to the same contexts. vectors: text vectors; None if the network reads
-            texts.
+        pairs: true pairs.
+        false: other replies to the same contexts.
+        vectors: text vectors; None if the network reads texts.
     """
 
     def __init__(

@@ -59,18 +59,23 @@ class PoneOptions(InputModel):
     """PONE's own config keys; numbers in brackets are fact sheet sections.
 
     Attributes:
-        window: number of utterances in a query; their vectors are averaged. sentences: "frozen": vectors of the encoder
-            (2); "recurrent": RUBER's, the last states of a trained GRU over frozen word vectors, with the utterances of
-            a query concatenated. sentence_width: width of the recurrent vectors. most_pairs: maximum number of training
-            pairs, taken from the first shuffled dialogues; 0: all. most_held_out: the same for validation and for test.
+        window: number of utterances in a query; their vectors are averaged.
+        sentences: "frozen": vectors of the encoder (2); "recurrent": RUBER's, the last states of a trained GRU over
+            frozen word vectors, with the utterances of a query concatenated.
+        sentence_width: width of the recurrent vectors.
+        most_pairs: maximum number of training pairs, taken from the first shuffled dialogues; 0: all.
+        most_held_out: the same for validation and for test.
         negatives: "weighted" by similarity, "bm25" or "random" (3).
         temperature, pool: of the weighted draw (3).
         random_every: every n-th epoch, counted from 1, draws at random; 0: none (3, `weight_step`).
-        positives: "eda": slightly changed true responses; "bot": replies of a bot; "none" (4). synonyms: source of
-            synonyms: "wordnet", the slice shipped with Confab, or "none" (4). bot: id of the bot. copies: augmented
-            responses per query (4). filter: treatment of augmented responses with uncertain scores; "none": all count
-            as fitting (5). theta: threshold of certainty (5). refilter_every: epochs between two relabellings (5).
-            hidden, dropout, init: settings of the scorer (2).
+        positives: "eda": slightly changed true responses; "bot": replies of a bot; "none" (4).
+        synonyms: source of synonyms: "wordnet", the slice shipped with Confab, or "none" (4).
+        bot: id of the bot.
+        copies: augmented responses per query (4).
+        filter: treatment of augmented responses with uncertain scores; "none": all count as fitting (5).
+        theta: threshold of certainty (5).
+        refilter_every: epochs between two relabellings (5).
+        hidden, dropout, init: settings of the scorer (2).
         loss: "cross_entropy", or RUBER's "hinge" with its margin.
     """
 
@@ -102,8 +107,9 @@ class PoneBatch:
     """Batch of vectors, (B, d) each, or of texts as words.
 
     Attributes:
-        query, response, negative: true pairs, and a wrong response for each. augmented_query, augmented: augmented
-            pairs that are filtered; empty in other trainings. labels: (A,) labels from the filter, 1 or 0.
+        query, response, negative: true pairs, and a wrong response for each.
+        augmented_query, augmented: augmented pairs that are filtered; empty in other trainings.
+        labels: (A,) labels from the filter, 1 or 0.
     """
 
     query: Tensor | WordBatch
@@ -164,9 +170,10 @@ class PonePairs(Examples):
     """Pairs of one part of the data, stored as indices into distinct texts.
 
     Args:
-        vectors: (T, d) vectors of texts and queries, or their words. query, response: (N,) indices into `vectors`:
-            `n_true` true pairs, then augmented ones that always count as fitting. more: (A,) queries and responses of
-            augmented pairs that are filtered. owners: (N,) the true pair behind each pair; None: all are true pairs.
+        vectors: (T, d) vectors of texts and queries, or their words.
+        query, response: (N,) indices into `vectors`: `n_true` true pairs, then augmented ones that always count as
+            fitting. more: (A,) queries and responses of augmented pairs that are filtered.
+        owners: (N,) the true pair behind each pair; None: all are true pairs.
     """
 
     def __init__(

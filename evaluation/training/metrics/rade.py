@@ -56,13 +56,16 @@ class RadeOptions(InputModel):
         stage: 1: references need no scores, L = MSE_a + GEN; 2: the complete loss (3).
         reference, generation, ranking: weights of MSE_h, GEN and PR; of MSE_a it is 1. The lite network has no GEN.
         symmetric: PR in both directions.
-        split: "contexts": each pair once, no context in two parts; "rows": rows of the release at random, which
-            leaks, for comparison with published figures only.
+        split: "contexts": each pair once, no context in two parts; "rows": rows of the release at random, which leaks,
+            for comparison with published figures only.
         folds, fold, fold_seed: number of folds of contexts, the held-out test fold (−1: none), and the seed of the
-            folds. held_out: share of the other contexts for validation, rounded to one in 2, 3, 4, …; 0: train on all
-            and keep the last weights. chosen_by: validation measure that selects the best weights: "correlation", the
-            mean of Pearson and Spearman of s_a (3), or "error", its squared error, which is more stable on few pairs.
-            axes, hidden, members: settings of the lite network. dropout: dropout of either network.
+            folds.
+        held_out: share of the other contexts for validation, rounded to one in 2, 3, 4, …; 0: train on all and keep the
+            last weights.
+        chosen_by: validation measure that selects the best weights: "correlation", the mean of Pearson and Spearman of
+            s_a (3), or "error", its squared error, which is more stable on few pairs.
+        axes, hidden, members: settings of the lite network.
+        dropout: dropout of either network.
     """
 
     rated: Annotated[Many[str], Field(min_length=1)]
