@@ -199,7 +199,7 @@ def test_half_precision_answers(folder_of, monkeypatch):
 
 @pytest.mark.parametrize(
     ("asked", "says"),
-    [("bfloat16", "dtype is bfloat16, and"), ("auto", r"dtype is auto \(as its weights are stored\)")],
+    [("bfloat16", "dtype is bfloat16, which"), ("auto", r"dtype is auto \(that of its stored weights\)")],
 )
 def test_bfloat16_is_refused_where_the_processor_does_not_compute_it(tmp_path, monkeypatch, asked, says):
     folder = save_model(tmp_path, "llama")
