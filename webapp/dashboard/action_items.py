@@ -1,4 +1,4 @@
-"""Action items: unpaid participants, failing or late bots, interrupted jobs, queues that wait."""
+"""Action items: unpaid participants, bots, interrupted jobs, waiting queues."""
 
 from __future__ import annotations
 
@@ -43,11 +43,13 @@ _WAITS_DAYS = 3
 
 @dataclass(frozen=True, slots=True)
 class ActionItem:
-    """Something a person should look at: bold words, the rest, one way there.
+    """Matter that needs a researcher's attention.
+
+    A page shows it as bold words, further text and a link.
 
     Attributes:
-        tone: bad, warn, info, or wait: nothing is wrong, but something is still to come.
-        href: the name of the page, what its address is made of, and the query.
+        tone: bad, warn, info, or wait (nothing is wrong, but something is still to come).
+        href: name of the page, arguments of its address, and the query.
     """
 
     tone: str
@@ -64,10 +66,10 @@ class ActionItem:
 
 
 def action_items(*, may_pay: bool = True) -> list[ActionItem]:
-    """Return the matters that need a researcher, over all studies that collect, the most urgent first.
+    """Return action items of all collecting studies, the most urgent first.
 
     Args:
-        may_pay: as `pay_action_items`.
+        may_pay: as in `pay_action_items`.
     """
     items: list[ActionItem] = []
     items += pay_action_items(may_pay=may_pay)
@@ -119,14 +121,14 @@ def action_items(*, may_pay: bool = True) -> list[ActionItem]:
 
 
 def pay_action_items(*, may_pay: bool, study: Study | None = None) -> list[ActionItem]:
-    """Return one action item per study about undecided pay for failed tasks.
+    """Return one action item per study about undecided pay.
 
-    They lost a chat to a bot and have no code, neither from it nor from a later chat; or a platform waits for what is
-    decided about a visit that ended early.
+    Participants lost a chat to a bot and have no code, neither from it nor from a later chat; or a platform waits for a
+    decision about a visit that ended early.
 
     Args:
         may_pay: whether the user may decide about pay; else they see the chats.
-        study: of this study alone, whose name is then not said; None: of all.
+        study: this study only, without its name; None: all studies.
     """
     people = Participant.objects.filter(is_synthetic=False)
     if study is not None:
@@ -172,10 +174,10 @@ def pay_action_items(*, may_pay: bool, study: Study | None = None) -> list[Actio
 
 
 def pay_waits(study: Study | None = None) -> list[ActionItem]:
-    """Return needs of decisions about pay that could not be sent, and of work that has waited days for one.
+    """Return action items about late or unsent decisions on pay.
 
     Args:
-        study: of this study alone, whose name is then not said; None: of all that are not archived.
+        study: this study only, without its name; None: all that are not archived.
     """
     among = Q(participant__study__archived_at=None)
     if study is not None:
@@ -211,7 +213,7 @@ def pay_waits(study: Study | None = None) -> list[ActionItem]:
 
 
 def tasks_waiting(among: Q) -> QuerySet[Task]:
-    """Return finished tasks among these whose recruiting platform waits for the decision on pay."""
+    """Return the finished tasks whose platform waits for a decision on pay."""
     return _undecided().filter(
         among, outcome=Outcome.RATED, participant__platform__in=PAYING, participant__is_synthetic=False
     )
@@ -224,7 +226,10 @@ def _waiting_said(n: int, study: str) -> str:
 
 
 def alert_action_items() -> list[ActionItem]:
-    """Return needs about alerts of the last two days that could not be sent."""
+    """Return action items about recent alerts that could not be sent.
+
+    Alerts of the last two days are included.
+    """
     since = database_now() - timedelta(days=2)
     failed = Alert.objects.filter(sent_at=None, created_at__gte=since).exclude(error="")
     return [
@@ -240,7 +245,10 @@ def alert_action_items() -> list[ActionItem]:
 
 
 def _system() -> list[ActionItem]:
-    """Return problems of the installation and queues that wait; failed jobs have their own need."""
+    """Return action items about the installation and waiting queues.
+
+    Failed jobs have their own action items.
+    """
     page: tuple[str, dict[str, str], str] = ("dashboard:system", {}, "")
     open_problems = [problem for problem in find_problems() if problem.kind != FAILED]
     problem_items = [
@@ -276,7 +284,7 @@ def _reported() -> list[ActionItem]:
 
 
 def _unavailable(studies: Sequence[Study], entries: dict[str, BotEntry]) -> list[ActionItem]:
-    """Return action items about failing, unoffered or missing bots of open studies.
+    """Return action items about failing, unassigned or missing bots of open studies.
 
     Studies that are left without any bot are among them.
     """
@@ -301,7 +309,7 @@ def _unavailable(studies: Sequence[Study], entries: dict[str, BotEntry]) -> list
     for bot_id in sorted({bot_id for study in studies for bot_id in study.bots} - set(missing)):
         state = bot_state(entries[bot_id], reports)
         if state.reason:
-            # A failing bot is still offered, so it asks for a look and not for help.
+            # A failing bot is still assigned, so this suggests a look, not a repair.
             if state.is_offered:
                 rest = f"{state.reason}."
             elif entries[bot_id].is_set_aside:
@@ -359,9 +367,9 @@ def _behind(studies: Iterable[Study]) -> list[ActionItem]:
 
 
 def bot_behind(counts: Mapping[str, int]) -> tuple[str, int] | None:
-    """Return the bot with the fewest conversations, and its distance from the leading bot.
+    """Return the bot with the fewest conversations, and how many it lacks.
 
-    None if counts are about even, or so small that chance alone makes them uneven.
+    None if counts are nearly even, or so small that chance alone makes them uneven.
     """
     leading_count = max(counts.values(), default=0)
     late = {bot_id: leading_count - n for bot_id, n in counts.items() if leading_count - n >= _BEHIND}
@@ -371,7 +379,10 @@ def bot_behind(counts: Mapping[str, int]) -> tuple[str, int] | None:
 
 
 def _undecided() -> QuerySet[Task]:
-    """Return tasks of undecided visits; a bonus is not a decision."""
+    """Return the tasks of undecided visits.
+
+    A bonus is not a decision.
+    """
     verdicts = Decision.objects.filter(participant=OuterRef("participant"), submission=OuterRef("submission")).exclude(
         Q(state=Decision.State.UNDONE) | Q(action=Decision.Action.BONUS)
     )

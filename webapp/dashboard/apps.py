@@ -1,4 +1,7 @@
-"""App configuration: registers this app's kinds of job, and removes reports with the people and rows they are of."""
+"""App configuration: registers job kinds, and removes reports.
+
+Reports are removed with their study, and when a participant is erased.
+"""
 
 from collections.abc import Collection
 from typing import Any
@@ -23,14 +26,14 @@ class DashboardConfig(AppConfig):
 
 
 def _forget_reports(studies: Collection[int]) -> None:
-    # The analysis behind it is a third of what a command would import at its start.
+    # Importing the analysis would take a third of a command's start-up time.
     from webapp.dashboard.report_files import reports_forget
 
     reports_forget(studies)
 
 
 def _remove_file(instance: Any, **_: Any) -> None:
-    """Remove the file of a report whose row goes, with its study for example."""
+    """Remove the file of a report whose row is deleted."""
     from webapp.core.clean_up import clean_up_on_commit
     from webapp.dashboard.report_files import CLEAN_UP, KIND
 

@@ -1,4 +1,4 @@
-"""The benchmark's table: metrics against data sets, from what workers have computed."""
+"""Benchmark table: metrics by data sets, from the results of jobs."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ from webapp.results.benchmark import BASELINE
 
 _BELOW = -2.0
 HELD_OUT, MEAN, RANK, NAME = "", "mean", "rank", "name"
-"""Orders of the rows other than by the numbers of a data set."""
+"""Orders of the rows, other than by the column of a data set."""
 METHODS: dict[Method, str] = {"spearman": "Spearman", "pearson": "Pearson", "kendall": "Kendall"}
 
 
 @dataclass(frozen=True, slots=True)
 class DataSet:
-    """A column: a data set of a job, or one of several sources of its file.
+    """A column: a data set of a job, or one of several sources in its file.
 
     Attributes:
-        origin: the name of the data set in the file; also where it is the only one.
-        target: the dimension that is compared; empty where people did not judge the chosen one.
+        origin: name of the data set in the file, even if it is the only one.
+        target: the compared dimension; empty if the chosen one was not rated.
         language: code of the most frequent language; empty if unknown.
     """
 
@@ -58,7 +58,7 @@ class DataSet:
 
     @property
     def published_size(self) -> int | None:
-        """The replies that it has as it was published, where that is known and these are fewer."""
+        """Published number of replies; None if unknown or not above ours."""
         published_set = published_sets().get(self.origin) if self.published else None
         return (
             published_set.whole
@@ -67,12 +67,18 @@ class DataSet:
         )
 
     def ceiling(self) -> Mapping[str, Any] | None:
-        """Return the highest correlation that a perfect metric could reach here, or None without any."""
+        """Return the highest correlation that a perfect metric could reach.
+
+        None if it is unknown.
+        """
         parts = (self.part(row["metric"]) for row in self.result["metrics"])
         return next((part["ceiling"] for part in parts if part and part.get("n")), None)
 
     def remarks(self, metric: str) -> Mapping[str, int]:
-        """Return counts of remarks on a metric's replies, over the whole file or study."""
+        """Return counts of remarks on a metric's replies.
+
+        They cover the whole file or study.
+        """
         return self._full_agreement(metric).get("remarks", {})
 
     def column(self, metric: str) -> str:
@@ -98,7 +104,10 @@ class DataSet:
         return tests.get(self.source)
 
     def _full_agreement(self, metric: str) -> Mapping[str, Any]:
-        """Return the agreement of a metric over the whole file or study; empty where it was not computed."""
+        """Return a metric's agreement over the whole file or study.
+
+        Empty if it was not computed.
+        """
         rows = [row["agreement"] for row in self.result["metrics"] if row["metric"] == metric]
         agreement: Mapping[str, Any] = rows[0].get(self.target) or {} if rows else {}
         return agreement
@@ -109,9 +118,9 @@ class GridCell:
     """Table cell: a number with its interval, or the reason for none.
 
     Attributes:
-        holds_zero: the interval does, so the direction is not known.
-        href: of its plot.
-        published: what a paper printed of this metric, or of the one that it is nearest to, on this data set.
+        holds_zero: whether the interval includes 0, so that the direction is unknown.
+        href: address of its plot.
+        published: number that a paper reports for this metric, or for the most similar one, on this data set.
     """
 
     r: float | None = None
@@ -159,8 +168,8 @@ class GridRow:
     """A metric with a cell for every data set.
 
     Attributes:
-        rank: the mean of its places among the metrics that have a number there; None without any number.
-        held_out: its median over held-out data sets, beside the cosine's.
+        rank: mean rank among the metrics with a number; None without any number.
+        held_out: median over held-out data sets, next to that of the cosine.
     """
 
     name: str
@@ -177,13 +186,13 @@ class GridRow:
 
     @property
     def mean(self) -> float:
-        """The mean of its numbers; below all others without any."""
+        """The mean of its numbers; without any, below all others."""
         known = [cell.r for cell in self.cells if cell.r is not None]
         return sum(known) / len(known) if known else _BELOW
 
     @property
     def rank_shown(self) -> str:
-        """The mean place, with one digit."""
+        """The mean rank, with one digit."""
         return figure(self.rank, 1)
 
 
@@ -192,7 +201,7 @@ class Grid:
     """The whole table.
 
     Attributes:
-        languages: codes of those that any data set is in, shown or not.
+        languages: codes of the languages of all data sets, shown or not.
     """
 
     sets: tuple[DataSet, ...]
@@ -207,7 +216,10 @@ class Grid:
 
     @property
     def ceilings(self) -> list[tuple[str, str]]:
-        """Highest correlation possible on each data set and its interval; empty where unknown."""
+        """Highest possible correlation on each data set, with its interval.
+
+        Empty where it is unknown.
+        """
         ceilings = []
         for dataset in self.sets:
             ceiling = dataset.ceiling()
@@ -219,7 +231,10 @@ class Grid:
         return ceilings
 
     def table(self) -> PageTable:
-        """Return the same as a plain table, for files: each data set whole, then by dialogue model."""
+        """Return the grid as a plain table for files.
+
+        Each data set is listed as a whole, then by dialogue model.
+        """
         headers = headers_of(
             *("Metric", "Data", "Dialogue model", "Dimension", "r#", "95 %#", "p#", "n#", "Contexts#"),
             *("Different replies#", "Ceiling#", "Ceiling, 95 %#", "Version", "Published r#", "Published metric"),
@@ -247,7 +262,7 @@ class Grid:
 
 
 def _parts(row: GridRow, dataset: DataSet, overall_cell: GridCell) -> Iterator[tuple[str, GridCell, Mapping[str, Any]]]:
-    """Yield the displayed and full values of a cell, then of each dialogue model."""
+    """Yield displayed and full values of a cell, then of each dialogue model."""
     part = dataset.part(row.name) or {}
     yield "", overall_cell, part
     for model, model_part in part.get("models", {}).items():
@@ -258,7 +273,10 @@ def _parts(row: GridRow, dataset: DataSet, overall_cell: GridCell) -> Iterator[t
 
 
 def _of_cell(part: Mapping[str, Any]) -> list[Cell]:
-    """Return contexts, different replies, and what a perfect metric could reach with its interval."""
+    """Return a cell's contexts, distinct replies and highest correlation.
+
+    The last is what a perfect metric could reach, with its interval.
+    """
     contexts, replies = part.get("n_contexts"), part.get("n_responses")
     ceiling = part.get("ceiling") or {"r": None, "ci95": None}
     low, high = ceiling["ci95"] or (None, None)
@@ -277,14 +295,14 @@ def _interval(low: float | None, high: float | None) -> str:
 
 
 def grid_of(jobs: Sequence[Job], *, method: Method, target: str, language: str = "", sort: str = MEAN) -> Grid:
-    """Arrange what these jobs found.
+    """Arrange the results of these jobs in a grid.
 
     Args:
-        jobs: finished ones, one for each data set; those of pairs are passed over.
-        target: the dimension to compare; empty: of each data set its usual one.
+        jobs: finished jobs, one for each data set; jobs of pairs are ignored.
+        target: the dimension to compare; empty: each data set's usual one.
         language: of the data sets; empty: all.
-        sort: `HELD_OUT`, `MEAN`, `RANK`, `NAME` or the name of a data set; unknown ones are taken as `HELD_OUT`. The
-            baseline stays last.
+        sort: `HELD_OUT`, `MEAN`, `RANK`, `NAME` or the name of a data set; unknown values mean `HELD_OUT`. The baseline
+            stays last.
     """
     done = [job for job in jobs if job.state == State.DONE and job.result and "questions" not in job.result]
     all_sets = [dataset for job in done for dataset in _sets(job, target)]
@@ -339,7 +357,10 @@ def _order(row: GridRow, sort: str, places: Mapping[str, int]) -> tuple[float, .
 
 
 def _mean_rank(row: GridRow, rows: Sequence[GridRow]) -> float | None:
-    """Return the mean of a row's places on the data sets where it has a number; equal numbers share their places."""
+    """Return a row's mean rank on the data sets where it has a number.
+
+    Equal numbers share their ranks.
+    """
     places = []
     for k, cell in enumerate(row.cells):
         if cell.r is not None:
@@ -374,7 +395,7 @@ def _sets(job: Job, target: str) -> Iterator[DataSet]:
         origin = "" if further_origins else origin
         yield DataSet(job, title, "", chosen, result["n_items"], origin, language)
     for source in sources:
-        # Long sets store a sample of items for plots, whose share estimates that of all items.
+        # Jobs of large data sets store a sample of items for plots; its share estimates that of all items.
         share_of = result["sources"].count(source) / max(len(result["sources"]), 1)
         yield DataSet(
             job,
@@ -388,7 +409,10 @@ def _sets(job: Job, target: str) -> Iterator[DataSet]:
 
 
 def _most_common_language(languages: Iterable[str]) -> str:
-    """Return the language that most sources of one data set are in; empty without any."""
+    """Return the most frequent language of a data set's sources.
+
+    Empty if none is known.
+    """
     most_common = Counter(languages).most_common(1)
     return most_common[0][0] if most_common else ""
 

@@ -26,10 +26,10 @@ class ChoiceSet:
 
 
 def choice_sets(jobs: Iterable[Job], target: str) -> list[ChoiceSet]:
-    """Arrange what finished jobs of pairs found.
+    """Arrange the results of finished jobs of pairs.
 
     Args:
-        target: the question, where a study has it; else its leading one.
+        target: the question, in studies that have it; otherwise the leading question.
     """
     sets = []
     for job in jobs:
@@ -64,7 +64,10 @@ def choice_sets(jobs: Iterable[Job], target: str) -> list[ChoiceSet]:
 
 
 def _biases(judge: Mapping[str, Any]) -> Iterator[str]:
-    """Yield sentences on a judge's position and length bias; none for older results without them."""
+    """Yield sentences on a judge's position and length bias.
+
+    None for older results, which lack them.
+    """
     biases = judge.get("biases")
     if not biases or not biases["n"]:
         return
@@ -120,7 +123,10 @@ def _estimate(estimate: Mapping[str, Any]) -> list[Cell]:
 
 
 def _left_out(choosers: Sequence[tuple[str, Mapping[str, Any]]], question: str) -> list[str]:
-    """Return sentences on pairs without a choice, stating common gaps once."""
+    """Return sentences on pairs without a choice.
+
+    Gaps that all share are stated once.
+    """
     titles_by_reason: dict[tuple[str, int], list[str]] = {}
     for title, chooser in choosers:
         for reason, n in chooser["choices"][question].get("skipped", {}).items():
@@ -138,7 +144,7 @@ class SetPublished:
 
     Attributes:
         name: as judged files give it in `source`.
-        ceilings: by dialogue model what a perfect metric could reach, in words.
+        ceilings: highest possible correlation by dialogue model, formatted.
     """
 
     name: str
@@ -179,7 +185,10 @@ def published_table(rows: Sequence[Published]) -> PageTable:
 
 
 def _in_words(model: str) -> str:
-    """Return a dialogue model's name with spaces, at which a narrow column can break it."""
+    """Return a dialogue model's name with spaces for line breaks.
+
+    Narrow columns break it there.
+    """
     return model.replace("_", " ")
 
 
@@ -193,7 +202,10 @@ _VERDICTS = {"better_than_chance": "better than chance", "not_shown": "not shown
 
 
 def systems_table(grid: Grid, method: Method) -> NamedTable | None:
-    """Tabulate the order of systems by metric, for each data set with several; None without one."""
+    """Tabulate the order of systems by metric.
+
+    One part for each data set with several systems; None without any.
+    """
     rows = [
         (row, dataset, part["system_level"], dataset.system_test(row.name))
         for dataset in grid.sets
@@ -226,7 +238,7 @@ def systems_table(grid: Grid, method: Method) -> NamedTable | None:
 
 
 def _bar_title(grid: Grid) -> str:
-    """Name what metrics are tested against."""
+    """Name the values that metrics are tested against."""
     bars = {str(dataset.result.get("system_bar", "")) for dataset in grid.sets}
     titles = [row.title for row in grid.rows if row.name in bars]
     return phrases.listed(titles) or "the baseline"
@@ -244,7 +256,7 @@ def _ties(ties: Mapping[str, Any]) -> list[Cell]:
 
 
 def beside_ours(grid: Grid, method: Method) -> NamedTable | None:
-    """Compare published results with the grid's; None if nothing is published.
+    """Compare published results with those of the grid.
 
     Shown are the metrics that are computed here or have a form that is; the others have a page of their own.
     """
@@ -280,7 +292,10 @@ def _cells(value: float | None, low: float | None, high: float | None) -> list[C
 
 
 def _pairs(grid: Grid, method: Method) -> Iterator[tuple[str, Published, GridRow, int]]:
-    """Return each published row of all dialogue models with the row and the cell's number of ours."""
+    """Return published rows over all dialogue models, with ours.
+
+    Each comes with the row and the number of our cell.
+    """
     for k, dataset in enumerate(grid.sets):
         for row in dataset.published:
             if row.system or method not in row.values:

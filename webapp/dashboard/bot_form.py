@@ -1,4 +1,4 @@
-"""Form of a bot: its fields are those of its kind's options, and its mistakes those of `bots.yaml`."""
+"""Form of a bot: fields for its kind's options, errors of `bots.yaml`."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ FIELDS = {
     "transformers": ("model", "allow_download", *_SAMPLING, "top_k"),
     "gguf": ("model", *_SAMPLING, "top_k"),
 }
-"""Options with a field of their own; all others stand under “Further parameters”."""
+"""Options with their own field; all others are listed under “Further parameters”."""
 KIND_TITLES = {"endpoint": "An endpoint", "transformers": "A Hugging Face or local model", "gguf": "A GGUF file"}
 _TEXTS = {"base_url", "model", "system_prompt"}
 _LABELS = {
@@ -40,12 +40,18 @@ _WHOLE = re.compile(r"[+-]?[0-9]{1,18}")
 
 
 def studies_collecting_with(bot_id: str) -> list[Study]:
-    """Return the studies that give this bot to participants now, also those of other projects if it is shared."""
+    """Return the studies that assign this bot to participants now.
+
+    Studies of other projects are included if the bot is shared.
+    """
     return [study for study in Study.everywhere.filter(state=Study.State.COLLECTING) if bot_id in study.bots]
 
 
 def studies_named(studies: Collection[Study]) -> str:
-    """Return the names of studies for a message, without those of other projects."""
+    """Return names of studies for a message.
+
+    Studies of other projects are not named.
+    """
     project = active_project()
     own = [f"“{study.name}”" for study in studies if project in (None, study.project_id)]
     n_elsewhere = len(studies) - len(own)
@@ -55,10 +61,13 @@ def studies_named(studies: Collection[Study]) -> str:
 
 
 def bot_entry_of(bot_id: str) -> dict[str, Any] | None:
-    """Return kind, params, title and secret of a bot, to edit or copy; None for one that no form describes."""
+    """Return kind, params, title and secret of a bot, to edit or copy.
+
+    None for a bot that the form cannot describe.
+    """
     row = DeclaredBot.objects.select_related("secret").filter(bot_id=bot_id).first()
     if row is not None:
-        if active_project() not in (None, row.project_id):  # shared, but its secret is not
+        if active_project() not in (None, row.project_id):  # the bot is shared, its secret is not
             return None
         return {"kind": row.kind, "params": row.params, "title": row.title, "secret": row.secret}
     bot = registry.get(bot_id) if bot_id in registry and is_visible(bot_id) else None
@@ -72,9 +81,9 @@ class BotForm(forms.Form):
     """A new bot, or a change of one.
 
     Args:
-        kind: of `FIELDS`.
-        entry: as `bot_entry_of` returns it, to begin with.
-        row: the bot that is changed; None: a new one.
+        kind: a key of `FIELDS`.
+        entry: initial values, as returned by `bot_entry_of`.
+        row: the bot to change; None for a new one.
     """
 
     title = forms.CharField(label="Name", max_length=200, required=False, help_text="Shown to researchers only.")
@@ -138,7 +147,7 @@ class BotForm(forms.Form):
         return self.row.bot_id if self.row is not None else str(self.cleaned_data.get("bot_id", ""))
 
     def clean(self) -> dict[str, Any]:
-        """Make the bot, and sort its mistakes to the fields they belong to."""
+        """Build the bot and assign errors to their fields."""
         self.bot: Bot | None = None
         self.secret: Secret | None = None
         try:
@@ -178,7 +187,7 @@ class BotForm(forms.Form):
         return filled_params
 
     def _take_key(self) -> str | None:
-        """Take the chosen key over; return one that was written in, which is not stored yet."""
+        """Use the chosen key; return a new one that is not stored yet."""
         way, _colon, name = self.cleaned_data.get("key", "").partition(":")
         if way == "env":
             self.params["api_key_env"] = name
@@ -201,7 +210,10 @@ class BotForm(forms.Form):
             self.add_error(name or None, capfirst(mistake.message.replace("params.", "")) + ".")
 
     def save(self) -> DeclaredBot | None:
-        """Store the bot with its new key; None with a form error if refused."""
+        """Store the bot with its new key.
+
+        If it is refused, add an error to the form and return None.
+        """
         if self.row is not None and self.bot is not None and self.row.bot_id in registry:
             using = studies_collecting_with(self.row.bot_id)
             if using and registry.get(self.row.bot_id).identity.key != self.bot.identity.key:
@@ -266,7 +278,10 @@ def _field(name: str, option: Any) -> forms.Field:
 
 
 def _number(text: str) -> Any:
-    """Parse a field's number; other texts stay unchanged for the validation."""
+    """Parse a field's number.
+
+    Other texts stay unchanged for the validation.
+    """
     text = text.strip()
     if _WHOLE.fullmatch(text):
         return int(text)

@@ -44,9 +44,9 @@ class BotState:
     Attributes:
         tone: its colour.
         reason: what is wrong; empty if nothing is known to be.
-        is_offered: participants are given the bot.
-        is_loaded: a bot host has it in memory.
-        detail: how long its latest reply took, and when that was.
+        is_offered: whether participants can be assigned to the bot.
+        is_loaded: whether a bot host has it in memory.
+        detail: duration and time of its latest reply.
     """
 
     words: str
@@ -58,7 +58,7 @@ class BotState:
 
     @property
     def is_well(self) -> bool:
-        """True if participants can get the bot and its latest known reply worked."""
+        """True if participants can get the bot and its latest reply worked."""
         return self.tone == "good"
 
 
@@ -66,10 +66,10 @@ _NO_CONNECTION = re.compile(r"cannot be reached|no connection|belongs to this ma
 
 
 def bot_state(entry: BotEntry, reports: Mapping[str, Mapping[str, Any]]) -> BotState:
-    """Return the worst that is known of the bot.
+    """Return the worst known state of the bot.
 
     Args:
-        reports: what the living bot hosts report, by bot.
+        reports: reports of the live bot hosts, by bot.
     """
     report = reports.get(entry.id, {})
     if entry.reason:
@@ -95,7 +95,10 @@ def bot_state(entry: BotEntry, reports: Mapping[str, Mapping[str, Any]]) -> BotS
 
 
 def troubled_bots() -> list[tuple[BotEntry, BotState]]:
-    """Return the bots that fail, and those of collecting studies that are not offered, each with its state."""
+    """Return failing bots, and unassigned bots of collecting studies.
+
+    Each comes with its state.
+    """
     reports = heartbeat_bots()
     in_use = {bot for study in Study.objects.filter(state=Study.State.COLLECTING) for bot in study.bots}
     states = [(entry, bot_state(entry, reports)) for entry in bot_entry_list()]
@@ -103,7 +106,7 @@ def troubled_bots() -> list[tuple[BotEntry, BotState]]:
 
 
 def _failing_words(reason: str, otherwise: str) -> str:
-    """Return “Unreachable” where no connection was made."""
+    """Return “Unreachable” if no connection was made."""
     return "Unreachable" if _NO_CONNECTION.search(reason) else otherwise
 
 
@@ -136,13 +139,13 @@ def roles_of_bot(bot_id: str) -> list[BotRole]:
 
 @dataclass(frozen=True, slots=True)
 class Spent:
-    """Cost of a bot's calls so far, and its cap, in words.
+    """Cost of a bot's calls so far, and its limit, formatted.
 
     Attributes:
-        spent: in the currency of the prices; None where no price is known.
-        cap: the most that may be spent; None: no cap.
-        is_reached: no further reply fits under the cap.
-        about: calls and tokens, and what is uncertain of them.
+        spent: in the currency of the prices; None if no price is known.
+        cap: cost limit; None without one.
+        is_reached: whether another reply would exceed the limit.
+        about: calls and tokens, and what is uncertain about them.
     """
 
     spent: float | None
@@ -169,7 +172,10 @@ def bots_spent(bot_ids: Collection[str] | None = None) -> dict[str, Spent]:
 
 
 def study_spent(study: Study) -> Spent | None:
-    """Return the study's account; None if no bot of it may cost money and it has no cap."""
+    """Return the study's account.
+
+    None if its bots are free and it has no cost limit.
+    """
     account = spending_by_key(Spending.Of.STUDY, [str(study.pk)]).get(str(study.pk))
     if account is None and study.values.quotas.max_cost is None and not bots_spent(study.bots):
         return None
@@ -202,7 +208,7 @@ SHOWN = 2
 
 @dataclass(frozen=True, slots=True)
 class Quote:
-    """A drawn conversation: its middle reply, and its mean rating where there is one."""
+    """A drawn conversation: its middle reply, and its mean rating if any."""
 
     bot: BotInfo
     pk: UUID
@@ -218,7 +224,7 @@ class Samples:
     Attributes:
         quotes: quotes of both bots in turn.
         pairs: addresses that show one conversation of each bot side by side.
-        lines: each bot with the address of the conversation browser that lists its sample.
+        lines: each bot with the address that lists its sample in the conversation browser.
         is_middle: whether they are from the middle half of each bot's ratings.
     """
 
@@ -242,9 +248,8 @@ def samples_of(
     """Sample conversations of two bots; None for studies that rate items.
 
     Args:
-        key: of the question by whose ratings the middle half of each bot's conversations is taken. The mean of
-            several, and a question that counts the other way, have no such number in the index: then all rated ones
-            are drawn of.
+        key: key of the question whose ratings select the middle half of each bot's conversations. The index has no such
+            number for a mean of several questions or a reversed question: then all rated conversations are drawn from.
     """
     if get_protocol(study).judges_items:
         return None
@@ -286,7 +291,7 @@ def samples_of(
 
 
 def _line(bot: BotInfo, means: BotMeans, number: Number | None, seed: int) -> str:
-    """Return the line of the workbench that draws a bot's conversations."""
+    """Return the conversation browser's query that draws a bot's conversations."""
     terms = [QueryTerm(bot.bot_id, "bot", ":")]
     mean_row = means.rows.get((bot.bot_id, number.name)) if number is not None else None
     if mean_row is not None and mean_row.quantiles:
@@ -298,7 +303,7 @@ def _line(bot: BotInfo, means: BotMeans, number: Number | None, seed: int) -> st
 
 
 def _middle_replies(chats: Sequence[UUID]) -> dict[UUID, str]:
-    """Return by conversation the bot's reply in its middle."""
+    """Return the bot's middle reply by conversation."""
     turns = Turn.objects.filter(conversation__in=chats, speaker=Turn.Speaker.BOT).exclude(text="")
     replies: dict[Any, list[str]] = {}
     for chat, text in turns.order_by("conversation", "index").values_list("conversation", "text"):

@@ -1,8 +1,8 @@
 """Conversation browser: scope, search in the address, and further searches.
 
-The scope is the conversations of a study or of a self-play run. `q` holds the query. Older addresses with a name
-for each filter (`bot=`, `state=`, `rated=`, `answer=` with `question=`, `words=`, `first=`, `sort=`) are converted
-to the equal query; other pages of the dashboard still link by them.
+The scope is the conversations of a study or of a self-play run. `q` holds the query. Older addresses with a name for
+each filter (`bot=`, `state=`, `rated=`, `answer=` with `question=`, `words=`, `first=`, `sort=`) are converted to the
+equivalent query; other pages of the dashboard still link by them.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ from webapp.studies.models import Study
 MOST_COLUMNS = 6
 _NUMBER = re.compile(r"[-−]?\d+(\.\d+)?")
 _TRIED = 8
-"""Maximum number of terms removed, one at a time, to suggest a search with results."""
+"""Maximum number of terms that are removed, one at a time, to suggest a wider search."""
 
 
 def line_asked(query: QueryDict, leading: str = "") -> str:
-    """Return the line of an address.
+    """Return the query of an address.
 
     Args:
-        leading: key of the rating that `answer=` is about where the address does not say.
+        leading: key of the rating that `answer=` refers to if the address does not name one.
     """
     line = " ".join(query.get("q", "").split())
     terms: list[QueryTerm] = [
@@ -82,7 +82,7 @@ def _with(line: str, terms: Sequence[QueryTerm]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Chip:
-    """A part of the line, with the address of the page without it."""
+    """Part of the query, with the address of the page without it."""
 
     text: str
     href: str
@@ -93,9 +93,9 @@ class Workbench:
     """Search and columns in an address.
 
     Attributes:
-        line: the query as it was typed.
-        search: the parsed query; None if it cannot be read: then `wrong` gives the reason.
-        columns: the numbers that the list and the reader show, six at most.
+        line: the query as typed.
+        search: the parsed query; None if it is invalid: then `wrong` gives the reason.
+        columns: up to six numbers that the list and the reader show.
         kept_params: parts of the address other than query and columns, kept in every link of the page.
     """
 
@@ -115,31 +115,43 @@ class Workbench:
         return self.search is not None and self.search.narrows
 
     def address(self, **changes: str) -> str:
-        """Return the address part of this page with other values; an empty one leaves its part out."""
+        """Return the query string of this page with other values.
+
+        Empty values are left out.
+        """
         parts = {"q": self.line, "columns": self.chosen, **dict(self.kept_params), **changes}
         query = urlencode({name: value for name, value in parts.items() if value}, safe=",:~")
         return f"?{query}" if query else "?"
 
     @property
     def asks_flags(self) -> bool:
-        """True if the query may contain flags, which are computed only on request."""
+        """True if the query may contain flags.
+
+        They are computed only on request.
+        """
         return self.wrong is None and "flag" in self.line.lower()
 
     @property
     def query(self) -> str:
-        """The address part that keeps the line and who is counted, without the question mark."""
+        """The query string that keeps the search and the filter.
+
+        It has no question mark.
+        """
         return self.address()[1:]
 
     @property
     def chips(self) -> list[Chip]:
-        """The parts of the line, each with a way to leave it out."""
+        """The parts of the query, each with the address without it."""
         if self.wrong is not None:
             return []
         terms = terms_of(self.line)
         return [Chip(str(term), self.address(q=line_of(terms[:i] + terms[i + 1 :]))) for i, term in enumerate(terms)]
 
     def listing(self, rows: QuerySet[Conversation]) -> Listing:
-        """Return the conversations that the page lists; none where the line cannot be read."""
+        """Return the conversations that the page lists.
+
+        None if the query is invalid.
+        """
         if self.search is None:
             return Listing(rows.none(), SearchQuery())
         counted_rows = filter_conversations(rows, synthetic=self.synthetic, excluded_flags=self.excluded_flags)
@@ -147,7 +159,10 @@ class Workbench:
 
 
 def export_query(bench: Workbench) -> str:
-    """Return the export page's query string for the list, with failed chats."""
+    """Return the query string of the export page for the list.
+
+    Failed chats are included.
+    """
     kept_params = dict(bench.kept_params)
     parts = {
         "q": bench.line,
@@ -165,12 +180,12 @@ def workbench_of(
     bots: Mapping[str, Any] | None = None,
     study: Study | None = None,
 ) -> Workbench:
-    """Read an address.
+    """Parse an address.
 
     Args:
-        dimensions: of the study, the leading one first.
-        bots: by id, those that can be asked for.
-        study: whose conversations are asked for; None for those of self-play.
+        dimensions: the study's questions, the leading one first.
+        bots: the bots that can be searched for, by id.
+        study: the study whose conversations are searched; None for self-play.
     """
     leading = dimensions[0].key if dimensions else ""
     line = line_asked(query, leading)
@@ -183,7 +198,7 @@ def workbench_of(
     synthetic = query.get("synthetic") == "1"
     try:
         excluded_flags = without_read(",".join(query.getlist("without")))
-    except UnknownName:  # pages refuse such an address
+    except UnknownName:  # pages reject such an address
         excluded_flags = ()
     return Workbench(
         line=line,
@@ -202,7 +217,10 @@ def workbench_of(
 
 
 def _columns(chosen: str, numbers: Numbers, leading: str, search: SearchQuery | None) -> tuple[Number, ...]:
-    """Return the chosen numbers; by default the number sorted by or the leading rating, and those in the query."""
+    """Return the numbers to show.
+
+    By default these are the number sorted by, or the leading rating, and those in the query.
+    """
     chosen_numbers = [numbers.get(name) for name in chosen.split(",") if name]
     columns = list(dict.fromkeys(number for number in chosen_numbers if number is not None))
     if not columns:
@@ -215,7 +233,7 @@ def _columns(chosen: str, numbers: Numbers, leading: str, search: SearchQuery | 
 
 @dataclass(frozen=True, slots=True)
 class Wider:
-    """A part of a line that finds nothing, and how many would be found without it."""
+    """Term of an empty search, and the number of results without it."""
 
     dropped_term: str
     href: str
@@ -223,7 +241,10 @@ class Wider:
 
 
 def wider(bench: Workbench, rows: QuerySet[Conversation], numbers: Numbers) -> Wider | None:
-    """Return the term of an empty query whose removal finds most, or None."""
+    """Return the term of an empty search whose removal gives most results.
+
+    None if no removal helps.
+    """
     if bench.wrong is not None:
         return None
     terms = terms_of(bench.line)
@@ -239,7 +260,10 @@ def wider(bench: Workbench, rows: QuerySet[Conversation], numbers: Numbers) -> W
 
 
 def examples(numbers: Numbers, dimensions: Sequence[RatingDimension], bots: Sequence[str]) -> tuple[str, list[str]]:
-    """Return a short example for the empty search box, and examples of every form that these conversations have."""
+    """Return a short example for the empty search box, and further ones.
+
+    The further ones show every form that these conversations support.
+    """
     measured = {number.name for number in numbers.measured()}
     rated = next((dimension for dimension in dimensions if dimension.key in measured), None)
     bot_terms = [f"bot:{','.join(bots[:2])}"] if bots else []
@@ -260,12 +284,12 @@ def examples(numbers: Numbers, dimensions: Sequence[RatingDimension], bots: Sequ
         "sample:20",
         "seed:3",
     ]
-    # The empty box is narrow.
+    # The empty search box is narrow.
     return f"bot:{min(bots, key=len)}" if bots else lines[0], lines
 
 
 def orders(numbers: Numbers) -> list[tuple[str, str]]:
-    """Return the orders that a reader may choose, each as `sort:` has it and its name."""
+    """Return the available orders: value of `sort:`, and name."""
     choices = [("newest", "newest first"), ("oldest", "oldest first")]
     rising, falling = "{title}, lowest first", "{title}, highest first"
     for number in numbers.measured():
@@ -275,14 +299,17 @@ def orders(numbers: Numbers) -> list[tuple[str, str]]:
 
 
 def order_now(search: SearchQuery | None) -> str:
-    """Return the order of a line, as `sort:` has it."""
+    """Return the order of a query, as a value of `sort:`."""
     if search is None or search.sort is None:
         return "newest" if search is None or search.is_falling else "oldest"
     return f"{'-' if search.is_falling else ''}{search.sort.name}"
 
 
 def dimensions_of(study: Study | None) -> list[RatingDimension]:
-    """Return a study's questions, titled for answers as they were given; none for self-play."""
+    """Return a study's questions, titled for raw answers.
+
+    Empty for self-play.
+    """
     if study is None:
         return []
     return [replace(d, title=title_as_given(d)) for d in study_dimensions(study)]
@@ -290,11 +317,11 @@ def dimensions_of(study: Study | None) -> list[RatingDimension]:
 
 @dataclass(frozen=True, slots=True)
 class Gathered:
-    """The conversations of a study or run, and what they can be asked by.
+    """Conversations of a study or run, and what can be searched.
 
     Attributes:
-        bots: by id, each with what fixes its mark.
-        dimensions: that they are rated on, the leading one first.
+        bots: bots by id, each with the number that sets its mark.
+        dimensions: the questions they are rated on, the leading one first.
     """
 
     source: Source
@@ -313,7 +340,7 @@ class Gathered:
         return workbench_of(query, self.numbers, self.dimensions, self.bots, self.study)
 
     def get_counted_rows(self, bench: Workbench) -> QuerySet[Conversation]:
-        """Return those that the pages count, whatever the line says."""
+        """Return the conversations that pages count, whatever the query is."""
         return filter_conversations(self.rows, synthetic=bench.synthetic, excluded_flags=bench.excluded_flags)
 
     def address(self, part: str = "conversations") -> str:

@@ -112,7 +112,7 @@ class ConversationReading:
 
     @property
     def title(self) -> str:
-        """The beginning of the first turn that tells the conversation from others."""
+        """The beginning of the first turn that distinguishes the conversation."""
         return shorten(opening_of(turn.text for turn in self.turns[:4]), 60, placeholder="…")
 
 
@@ -134,9 +134,9 @@ def read_conversation(
 
     Args:
         requested_series: names of series to draw.
-        chosen: number of the turn to spell out; the first one that has the words, or the first reply, otherwise.
-        words: to be marked in the turns.
-        first: names of columns whose values of the whole conversation come before the others'.
+        chosen: number of the turn to show in detail; otherwise the first one with the words, or the first reply.
+        words: words to highlight in the turns.
+        first: names of columns whose conversation-level values come first.
     """
     turns = list(Turn.objects.filter(conversation=conversation).order_by("index"))
     results = results_of(conversation)
@@ -241,7 +241,10 @@ def compare_numbers(readings: Sequence[ConversationReading]) -> list[tuple[TurnV
 
 
 def reported_of(conversation: Conversation) -> dict[int, list[str]]:
-    """Return participants' reports, filters' marks and marked errors in words, by turn index, in three queries."""
+    """Return reports, filter matches and marked errors by turn.
+
+    They are formatted; this takes three queries.
+    """
     remarks_by_turn: dict[int, list[str]] = {}
     reports = ReplyReport.objects.filter(turn__conversation=conversation).select_related("turn")
     for report in reports.order_by("pk"):
@@ -270,12 +273,15 @@ def reported_of(conversation: Conversation) -> dict[int, list[str]]:
 
 
 def current_keys() -> dict[str, str]:
-    """Return the key of each metric's present version, by the metric's name."""
+    """Return the key of each metric's current version, by name."""
     return {metric.name: metric.identity.key for metric in metric_list()}
 
 
 def results_of(conversation: Conversation) -> dict[str, MetricResult]:
-    """Return one result per metric for a conversation: of the current version, else the newest."""
+    """Return one result per metric for a conversation.
+
+    It is that of the current version, else the newest.
+    """
     keys = current_keys()
     results: dict[str, MetricResult] = {}
     rows = MetricResult.objects.filter(conversation=conversation).select_related("metric")
@@ -311,7 +317,10 @@ def _tracks(
 
 
 def _values(series: MetricSeries, values: dict[str, list[float | None]], turns: Sequence[Turn]) -> list[float | None]:
-    """Return the value of the matching column by turn; None for refused messages."""
+    """Return the value of the matching column by turn.
+
+    None for refused messages.
+    """
     rows = []
     for column in series.columns:
         stored = iter(values[column.name])
@@ -332,7 +341,7 @@ USUAL = (
     "words_user",
     "words_bot",
 )
-"""Default first columns: one of each kind that the paper found to matter."""
+"""Default first columns: one of each kind that the paper found important."""
 
 
 def _place(name: str, first: Sequence[str]) -> tuple[int, str]:

@@ -71,7 +71,10 @@ class ChecksShown:
 
 
 def checks_shown(study: Study, state: FlagState | None) -> ChecksShown | None:
-    """Return the results of checks when flags were last computed, or None before that."""
+    """Return the results of checks at the last computation of flags.
+
+    None before that.
+    """
     statistics = state.found.get(STATISTIC_NAME) if state is not None else None
     if statistics is None:
         return None
@@ -95,8 +98,8 @@ class KindRow:
     """Row of a kind of flag.
 
     Attributes:
-        n_tasks: that have it; n_possible: that could have it.
-        share: of the tasks that could have it; empty where none could.
+        n_tasks: tasks with the flag; n_possible: tasks that could have it.
+        share: share of the tasks that could have it; empty if none could.
         why_none: why it could not be computed; empty otherwise.
     """
 
@@ -119,7 +122,10 @@ class FlagsCounted:
 
 
 def flags_counted(study: Study, state: FlagState) -> FlagsCounted:
-    """Count the people with flags, in two queries; who has several is counted with each kind, and once in all."""
+    """Count the participants with flags, in two queries.
+
+    A participant with several flags counts once in each kind, and once in the total.
+    """
     counts = flag_counts(study)
     rows = TaskFlag.objects.filter(participant__study=study).order_by()
     return FlagsCounted(
@@ -162,7 +168,10 @@ class Marked:
 
 
 def reports_of_person(participant: UUID) -> list[tuple[ReplyReport, str, str]]:
-    """Return the reports of a participant, unseen ones first: each with the reply's text, and its bot or model."""
+    """Return a participant's reports, unseen ones first.
+
+    Each has the reply's text, and its bot or model.
+    """
     reports = ReplyReport.objects.filter(participant=participant).select_related("turn__conversation__bot", "item")
     rows = []
     for report in reports.order_by(F("seen_at").asc(nulls_first=True), "-created_at", "-pk"):
@@ -177,7 +186,10 @@ def reports_of_person(participant: UUID) -> list[tuple[ReplyReport, str, str]]:
 
 
 def reports_by_person(study: Study, *, include_synthetic: bool) -> dict[UUID, tuple[int, int]]:
-    """Return the numbers of replies that each participant reported, and of unseen ones among them, in one query."""
+    """Return numbers of reported replies by participant, in one query.
+
+    Each comes with the number of unseen reports.
+    """
     rows = ReplyReport.objects.filter(participant__study=study).order_by()
     if not include_synthetic:
         rows = rows.filter(participant__is_synthetic=False)
@@ -186,7 +198,10 @@ def reports_by_person(study: Study, *, include_synthetic: bool) -> dict[UUID, tu
 
 
 def reports_unseen(studies: Collection[Study]) -> dict[int, int]:
-    """Return numbers of unseen reports by participants, by the study's primary key, in one query."""
+    """Return numbers of unseen reports by participants, in one query.
+
+    They are keyed by the study's primary key.
+    """
     rows = (
         ReplyReport.objects.filter(seen_at=None, participant__study__in=studies, participant__is_synthetic=False)
         .order_by()
@@ -197,7 +212,10 @@ def reports_unseen(studies: Collection[Study]) -> dict[int, int]:
 
 
 def marks_of_study(study: Study) -> list[Marked]:
-    """Return for each bot of the study's chats and each filter how often it found something, in two queries."""
+    """Return filter matches for each bot of the study's chats.
+
+    This takes two queries.
+    """
     chats = Q(
         conversation__study=study,
         conversation__source=Conversation.Source.CHAT,
@@ -208,13 +226,16 @@ def marks_of_study(study: Study) -> list[Marked]:
 
 
 def marks_of_bots(bot_ids: Collection[str], name: str = NAMES_MODEL) -> dict[str, Marked]:
-    """Return counts of these bots' replies that a filter matched, self-play included, in two queries."""
+    """Return filter matches for these bots, including self-play.
+
+    This takes two queries.
+    """
     replies = Q(conversation__bot__bot_id__in=list(bot_ids), speaker=Turn.Speaker.BOT)
     return {marked.bot_id: marked for marked in _marked(replies, name)}
 
 
 def _marked(replies: Q, name: str = "") -> list[Marked]:
-    """Return a row for each bot and filter that found something in these replies."""
+    """Return a row for each bot and filter that matched these replies."""
     marks = ReplyMark.objects.filter(turn__in=Turn.objects.filter(replies))
     if name:
         marks = marks.filter(filter=name)

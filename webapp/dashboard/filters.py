@@ -1,10 +1,10 @@
 """Filters in addresses: the search form, and flags that exclude participants.
 
-Search form: only parts that the user changed in the form are changed in the query. So a part that no control can
-show, such as `bot:eliza,retrieval` or `-is:scripted`, stays until another choice replaces it or the user removes it
-below the search.
+Search form: only parts that the user changed in the form are changed in the query. So a part that no control can show,
+such as `bot:eliza,retrieval` or `-is:scripted`, stays until another choice replaces it or the user removes it below the
+search.
 
-Flags: one value, `without=fast,pasted`, holds on all results of a study, and goes from page to page.
+Flags: the value `without=fast,pasted` applies to all results of a study, and is passed from page to page.
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ _KEPT = ("columns", "synthetic", "without", "hold")
 
 @dataclass(frozen=True, slots=True)
 class Select:
-    """A list to choose one value from.
+    """Control with a list of values to choose from.
 
     Attributes:
         chosen: selected value; empty if none, or if the list cannot show it.
-        otherwise: what it asks for where no list can show it.
+        otherwise: the value in the query that the list cannot show.
     """
 
     name: str
@@ -60,7 +60,7 @@ class Select:
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """A number with the range that the line asks for; an end that it leaves open is empty."""
+    """Number with its range in the query; an open end is empty."""
 
     number: Number
     low: str
@@ -158,7 +158,7 @@ def line_narrowed(query: QueryDict, numbers: Numbers) -> str:
     terms = [term for term in terms if not (_is_asked(term, "is") and term.value in were - are)]
     added += [QueryTerm(name, "is", ":") for name in KINDS if name in are - were]
     sample, seed = (query.get(name, "").strip() for name in ("sample", "seed"))
-    seed = seed if sample else ""  # a seed draws nothing by itself
+    seed = seed if sample else ""  # a seed alone draws nothing
     for name, value in (("sample", sample), ("seed", seed)):
         if value != chosen_values.get(name, ""):
             terms = [term for term in terms if term.field != name]
@@ -169,7 +169,7 @@ def line_narrowed(query: QueryDict, numbers: Numbers) -> str:
 
 
 def range_of(terms: Sequence[QueryTerm], number: Number, numbers: Numbers) -> tuple[str, str]:
-    """Return both ends of the range of a number that a line asks for."""
+    """Return both ends of a number's range in a query."""
     low = high = ""
     for term in terms:
         if not _is_range(term, number, numbers):
@@ -185,10 +185,12 @@ def range_of(terms: Sequence[QueryTerm], number: Number, numbers: Numbers) -> tu
 
 
 def without_range(line: str, number: Number, numbers: Numbers) -> str:
-    """Return a query without the range of a number, its order and its limits, to set the range in another way.
+    """Return a query without a number's range, order and limits.
+
+    The range can then be set in another way.
 
     Raises:
-        Unreadable: the query cannot be read.
+        Unreadable: the query is invalid.
     """
     return line_of(
         [term for term in terms_of(line) if term.field not in ORDERS and not _is_range(term, number, numbers)]
@@ -212,11 +214,11 @@ def _is_range(term: QueryTerm, number: Number, numbers: Numbers) -> bool:
 
 
 def _get_chosen_values(terms: Sequence[QueryTerm]) -> dict[str, str]:
-    """Return the values that controls of one value show."""
+    """Return the values that single-value controls show."""
     values = {}
     for name in CHOSEN:
         term_values = [term.value for term in terms if _is_asked(term, name)]
-        # Several raters can be written into their field; a list has one entry for each value.
+        # The field of raters can contain several; a list has one entry for each value.
         if len(term_values) == 1 and (name == "rater" or "," not in term_values[0]):
             values[name] = term_values[0].lower() if name == "tag" else term_values[0]
     for term in terms:
@@ -236,7 +238,10 @@ def _otherwise(terms: Sequence[QueryTerm], name: str, chosen_values: Mapping[str
 
 
 def _with_chosen(options: Iterable[tuple[str, Any]], chosen: str) -> tuple[tuple[str, Any], ...]:
-    """Return the options, with the value that the line asks for among them whether it is there or not."""
+    """Return the options, including the value in the query.
+
+    It is included even if it is unknown.
+    """
     all_options = tuple(options)
     is_there = not chosen or chosen in {value for value, _title in all_options}
     return all_options if is_there else ((chosen, chosen), *all_options)
@@ -247,7 +252,9 @@ _NOT_KEPT = ("without", "after", "page")
 
 
 def requested_flags(request: HttpRequest) -> tuple[str, ...]:
-    """Return the flags whose people an address leaves out; forms name each by itself.
+    """Return the flags whose participants an address excludes.
+
+    Forms name each flag separately.
 
     Raises:
         Http404: for an unknown flag: ignoring it would silently change the result.
@@ -259,7 +266,10 @@ def requested_flags(request: HttpRequest) -> tuple[str, ...]:
 
 
 def apply_flag_filter(request: HttpRequest, study: Study) -> tuple[str, ...]:
-    """Return the same once the study's flags were looked for: before anything is counted."""
+    """Return the flags, once they have been computed for the study.
+
+    This must precede all counts.
+    """
     excluded_flags = requested_flags(request)
     if excluded_flags:
         refresh_flags(study)
@@ -268,7 +278,7 @@ def apply_flag_filter(request: HttpRequest, study: Study) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class FlagFilterOption:
-    """A flag whose people can be left out."""
+    """Flag whose participants can be excluded."""
 
     name: str
     title: Any
@@ -278,7 +288,7 @@ class FlagFilterOption:
 
 @dataclass(frozen=True, slots=True)
 class ExclusionNotice:
-    """Excluded participants, as a page shows them.
+    """Notice about excluded participants on a page.
 
     Attributes:
         words: number of excluded participants and the reasons; empty without any.
@@ -296,7 +306,10 @@ class ExclusionNotice:
 
 
 def exclusion_notice(request: HttpRequest, study: Study) -> ExclusionNotice | None:
-    """Return the excluded participants for a page; None without flags, had or chosen."""
+    """Return the notice about excluded participants.
+
+    None if no flags were given to anyone or selected.
+    """
     excluded_flags = requested_flags(request)
     is_current = refresh_flags(study).is_current if excluded_flags else True
     if not excluded_flags and flags_state(study) is None:

@@ -1,4 +1,4 @@
-"""Shapes of input: self-play runs, metrics, hybrid fits, exports, imports."""
+"""Forms for self-play runs, metrics, hybrid fits, exports and imports."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ Choices = Sequence[tuple[str, Any]]
 
 
 def styled(form: forms.Form) -> None:
-    """Give text fields and selects the look of the pages."""
+    """Style text fields and selects like the pages."""
     form.label_suffix = ""
     for field in form.fields.values():
         if isinstance(field.widget, forms.TextInput | forms.NumberInput | forms.Textarea | forms.Select):
@@ -80,7 +80,10 @@ class SelfPlayForm(forms.Form):
         styled(self)
 
     def clean_pairs(self) -> str:
-        """Return the `pairs` of `run_create`; without the field "self", each bot with itself."""
+        """Return the `pairs` of `run_create`.
+
+        Without the field "self", each bot chats with itself.
+        """
         return self.cleaned_data["pairs"] or "self"
 
     def clean_openers(self) -> list[str]:
@@ -120,7 +123,10 @@ class SimulationForm(forms.Form):
     may_leave = forms.BooleanField(label="Allow participants to leave early", required=False)
 
     def __init__(self, *args: Any, studies: Iterable[Study], **kwargs: Any) -> None:
-        """Make the form; with a single study there is no field to choose it."""
+        """Build the form.
+
+        A single study needs no field to choose it.
+        """
         super().__init__(*args, **kwargs)
         self.studies = {study.key: study for study in studies}
         self.fields["study"].choices = [  # type: ignore[attr-defined]
@@ -168,10 +174,10 @@ class FitForm(forms.Form):
     include_synthetic = forms.BooleanField(label="Include scripted participants (rehearsals only)", required=False)
 
     def __init__(self, *args: Any, study: Study, presets: Choices, **kwargs: Any) -> None:
-        """Make the form.
+        """Build the form.
 
         Args:
-            study: whose dimensions can be predicted, and whose factors chosen.
+            study: study whose dimensions can be predicted and whose factors can be chosen.
             presets: feature sets, as choices.
         """
         super().__init__(*args, **kwargs)
@@ -191,7 +197,7 @@ class FitForm(forms.Form):
         return [self[f"condition_{factor.key}"] for factor in self.factors]
 
     def condition(self) -> list[str]:
-        """Return the levels chosen, as `scenario=trip`."""
+        """Return the chosen levels, such as `scenario=trip`."""
         return [level for field in self.condition_fields() if (level := self.cleaned_data[field.name])]
 
 
@@ -212,10 +218,10 @@ class TokenForm(forms.Form):
     )
 
     def __init__(self, *args: Any, rights: Choices, **kwargs: Any) -> None:
-        """Make the form.
+        """Build the form.
 
         Args:
-            rights: those that the person has, as choices.
+            rights: the user's rights, as choices.
         """
         super().__init__(*args, **kwargs)
         self.fields["rights"].choices = rights  # type: ignore[attr-defined]
@@ -243,7 +249,10 @@ class ShareForm(forms.Form):
 
 
 class FlagsField(forms.CharField):
-    """Flags whose people are left out, such as `fast,pasted`; their names as a tuple."""
+    """Flags whose participants are excluded, such as `fast,pasted`.
+
+    The value is a tuple of their names.
+    """
 
     def clean(self, value: Any) -> tuple[str, ...]:
         try:
@@ -279,7 +288,10 @@ class PackageForm(forms.Form):
 
 
 class BenchmarkForm(forms.Form):
-    """A data set and the metrics to set against its people: a study's own replies, or a file of judged ones."""
+    """Data set, and metrics to compare with its ratings.
+
+    It is either a study with its replies, or a file of rated ones.
+    """
 
     study = forms.ChoiceField(label="Study", required=False)
     file = forms.FileField(
@@ -311,7 +323,7 @@ class BenchmarkForm(forms.Form):
         styled(self)
 
     def clean_file(self) -> Any:
-        """Refuse what is too large or has another ending."""
+        """Reject large files and other file types."""
         file = self.cleaned_data["file"]
         if file is None:
             return None
@@ -321,7 +333,7 @@ class BenchmarkForm(forms.Form):
         return file
 
     def clean_judged(self) -> Any:
-        """Refuse what is too large or has another ending."""
+        """Reject large files and other file types."""
         file = self.cleaned_data["judged"]
         if file is None:
             return None
@@ -331,7 +343,10 @@ class BenchmarkForm(forms.Form):
         return file
 
     def clean(self) -> dict[str, Any]:
-        """Check that one data set is given, and a judge's choices only with a study."""
+        """Check that there is one data set, and choices only with a study.
+
+        A judge's choices need a study.
+        """
         cleaned = super().clean() or self.cleaned_data
         if cleaned.get("judged") is not None and not cleaned.get("study"):
             self.add_error(
@@ -388,7 +403,7 @@ class JudgesForm(forms.Form):
 
 
 def check_size(file: Any) -> None:
-    """Refuse an uploaded file that is too large."""
+    """Reject an uploaded file that is too large."""
     if file.size > UPLOAD_LIMIT_MB * 1024 * 1024:
         raise forms.ValidationError(
             f"The file has {round(file.size / 1024 / 1024)} MB, but the limit is {UPLOAD_LIMIT_MB} MB."
@@ -408,7 +423,7 @@ class BotColumnsForm(forms.Form):
     )
 
     def clean_file(self) -> Any:
-        """Refuse what cannot be a table of bots before reading it."""
+        """Reject what cannot be a table of bots before reading it."""
         file = self.cleaned_data["file"]
         if file.size > LIMIT_BYTES:
             raise forms.ValidationError(
@@ -431,7 +446,10 @@ class PlanForm(forms.Form):
 
 
 class FormulaForm(forms.Form):
-    """A model by a formula: outcome, terms and kind; `columns` are the names that a formula may use."""
+    """Formula of a model: outcome, terms and kind.
+
+    `columns` are the names that a formula can use.
+    """
 
     outcome = forms.CharField(max_length=MOST_CHARACTERS)
     terms = forms.CharField(label="Terms", max_length=MOST_CHARACTERS, widget=forms.TextInput(attrs={"size": 50}))
@@ -451,7 +469,10 @@ class FormulaForm(forms.Form):
         return self.cleaned_data.get("model") if self.is_bound and self.is_valid() else None
 
     def clean(self) -> dict[str, Any]:
-        """Read the formula; an error names the word that is wrong and the columns."""
+        """Parse the formula.
+
+        An error names the invalid word and the columns.
+        """
         cleaned = self.cleaned_data
         model_parts = [cleaned.get(name) for name in ("outcome", "terms", "kind")]
         if all(model_parts) and model_parts != [RESPONSE, self.initial["terms"], "linear"]:
@@ -463,5 +484,5 @@ class FormulaForm(forms.Form):
 
 
 def study_targets(study: Study) -> Choices:
-    """Return the rubric's dimensions as choices, the question about the whole first."""
+    """Return the rubric's dimensions as choices, the overall one first."""
     return [(dimension.key, as_counted(dimension).title) for dimension in study_dimensions(study)]

@@ -1,4 +1,4 @@
-"""Two bots of the leaderboard against each other: their difference in each question, drawn around zero."""
+"""Two bots compared on each question, with differences around zero."""
 
 from __future__ import annotations
 
@@ -43,12 +43,12 @@ class QuestionComparison:
 
 @dataclass(frozen=True, slots=True)
 class HeadToHead:
-    """Two bots on all questions, the one that stands higher first.
+    """Two bots on all questions, the higher-ranked one first.
 
     Attributes:
-        unit: of the axis.
-        lead: standing in each question; need: what would make them differ by what bots are ranked by.
-        effects: their effect sizes in every question.
+        unit: unit of the axis.
+        lead: standing in each question; need: what it takes for a significant difference in the ranking.
+        effects: their effect sizes for each question.
     """
 
     first: BotInfo
@@ -65,7 +65,7 @@ class HeadToHead:
         """Return the comparison as an SVG document.
 
         Args:
-            study: its name, for the title.
+            study: the study's name, for the title.
         """
         questions = self.questions
         heavy = frozenset(i for i, question in enumerate(questions) if question.is_apart)
@@ -87,11 +87,13 @@ class HeadToHead:
 def head_to_head(
     frame: StudyFrame, headline: Comparisons, compared: Mapping[str, Comparisons], choice: BoardParams
 ) -> HeadToHead | None:
-    """Compare the two selected bots on every question; None unless two are selected.
+    """Compare the two selected bots on every question.
+
+    None unless two are selected.
 
     Args:
-        headline: of what bots are ranked by, with plans.
-        compared: of every question.
+        headline: comparisons by the ranking question, with plans.
+        compared: comparisons by every question.
     """
     if len(choice.against) < 2:
         return None
@@ -99,7 +101,7 @@ def head_to_head(
     a, b = sorted(choice.against, key=lambda bot: bot_order.index(bot) if bot in bot_order else len(bot_order))
     dimensions = [d for d in frame.all_dimensions if d.key in compared]
     differences = [_difference(compared[dimension.key], a, b) for dimension in dimensions]
-    # Questions of different scales are drawn in shares of their scales.
+    # Questions with different scales are drawn as shares of their scales.
     is_one = len({(dimension.low, dimension.high) for dimension in dimensions}) == 1
     units = [1.0 if is_one else (dimension.high - dimension.low) / 100 for dimension in dimensions]
     scaled_differences = [
@@ -141,7 +143,7 @@ def _is_equal(compared: Comparisons, a: str, b: str) -> bool:
 
 
 def _difference(compared: Comparisons, a: str, b: str) -> tuple[float | None, float | None, float | None]:
-    """Return the difference, first less second, and the ends of its interval."""
+    """Return the difference, first minus second, and its interval's ends."""
     pair = compared.pair(a, b)
     if pair is None:
         return None, None, None

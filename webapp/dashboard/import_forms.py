@@ -1,4 +1,4 @@
-"""Forms of an import: the file, and what its preview asks."""
+"""Forms of an import: the file, and the questions of its preview."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class UploadForm(forms.Form):
         styled(self)
 
     def clean_file(self) -> Any:
-        """Refuse files that are too large or have another ending."""
+        """Reject files that are too large or of another type."""
         file = self.cleaned_data["file"]
         endings = (*UPLOAD_ENDINGS, *STUDY_ENDINGS)
         if not file.name.lower().endswith(endings):
@@ -51,7 +51,7 @@ class UploadForm(forms.Form):
 
 
 def proposed_scale(seen: Scale) -> Scale:
-    """Return the smallest usual scale that holds the answers seen."""
+    """Return the smallest usual scale that contains the answers."""
     low, high = seen
     holds = [ends for ends in USUAL_SCALES if ends[0] <= low and high <= ends[1]]
     return min(holds, key=lambda ends: ends[1] - ends[0], default=(math.floor(low), max(math.ceil(high), low + 1)))
@@ -62,8 +62,8 @@ class ColumnsForm(forms.Form):
 
     Args:
         guessed: role of each column by its name.
-        examples: a cell of each column.
-        is_known: whether the file is read without its columns being chosen.
+        examples: an example cell of each column.
+        is_known: whether the format is known, so that columns need not be chosen.
     """
 
     def __init__(
@@ -78,7 +78,7 @@ class ColumnsForm(forms.Form):
         styled(self)
 
     def rows(self) -> list[tuple[Any, str]]:
-        """Return the field of each column with a cell of it."""
+        """Return the field of each column with an example cell."""
         return list(zip(self, self.examples, strict=True))
 
     def clean(self) -> dict[str, Any]:
@@ -100,7 +100,7 @@ class ColumnsForm(forms.Form):
 
 
 class ItemsForm(forms.Form):
-    """The study that a file's items go into."""
+    """Choice of the study that gets a file's items."""
 
     study = forms.ChoiceField(
         label="Study", error_messages={"required": ("Choose the study in which people rate these items.")}
@@ -119,7 +119,7 @@ class ItemsForm(forms.Form):
 
 
 class ImportForm(forms.Form):
-    """Study of a file's conversations, scales of its questions, and which bots are controls."""
+    """Study of a file's conversations, scales, and control bots."""
 
     study = forms.CharField(
         label="Study key",
@@ -154,7 +154,7 @@ class ImportForm(forms.Form):
                     label=f"label at {name}", required=False, max_length=200
                 )
             self.fields[f"reversed-{key}"] = DirectionField(label="direction")
-        if not contents.first:  # a data package, which knows its scales and languages
+        if not contents.first:  # a data package, which states its scales and languages
             del self.fields["language"]
         if contents.first and contents.bots and len(contents.bots) <= _CONTROLS_LISTED:
             self.fields["controls"] = forms.MultipleChoiceField(
@@ -179,7 +179,7 @@ class ImportForm(forms.Form):
         ]
 
     def clean_study(self) -> str:
-        """Refuse a key that cannot stand in an address."""
+        """Reject a key that cannot be part of an address."""
         key = self.cleaned_data["study"].strip()
         if not re.fullmatch(r"[-\w]+", key, re.ASCII):
             example = slugify(key) or "my-study"
@@ -189,14 +189,14 @@ class ImportForm(forms.Form):
         return key
 
     def clean_language(self) -> str:
-        """Refuse what is no code of a language."""
+        """Reject anything but a language code."""
         try:
             return language_checked(self.cleaned_data["language"])
         except Refused as refused:
             raise forms.ValidationError(refused.message) from None
 
     def clean(self) -> dict[str, Any]:
-        """Check that each scale has both ends or none, the lower one first."""
+        """Check that each scale has both ends in order, or none."""
         cleaned = self.cleaned_data
         for key, proposal in self.proposals.items():
             low, high = cleaned.get(f"low-{key}"), cleaned.get(f"high-{key}")

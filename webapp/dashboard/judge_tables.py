@@ -1,4 +1,4 @@
-"""Tables of judges compared with people, of the stored JSON of a comparison."""
+"""Tables of judges compared with participants, from stored JSON."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def _consistency(judge: Row) -> list[Cell]:
 
 
 def detail_tables(result: Row) -> list[NamedTable]:
-    """Return the tables of details: raters, confusion, worth."""
+    """Return the tables of details: raters, confusion, effective number."""
     judges = result["judges"]
     raters = declared_table(
         "raters",

@@ -1,4 +1,4 @@
-"""Leaderboards of a study: by ratings, votes and comparisons of pairs; and two bots on all questions.
+"""Leaderboards of a study: by ratings, votes and paired comparisons.
 
 Page and picture show the same rows, each with a cell drawn by `evaluation.plots.rows`.
 """
@@ -65,7 +65,7 @@ class BoardParams:
         against: bots compared as a pair, two at most.
         seed: seed of the sample of conversations.
         kept_params: the other parts of the address.
-        wrong: sentences on choices that cannot be applied.
+        wrong: sentences on invalid choices.
     """
 
     question: str = ""
@@ -77,7 +77,7 @@ class BoardParams:
     wrong: tuple[str, ...] = ()
 
     def parts(self, *but: str) -> list[tuple[str, str]]:
-        """Return the parts of the address, without those of these names."""
+        """Return the parts of the address except for these names."""
         address_parts = [
             ("by", self.question),
             ("zoom", "0" if self.is_whole else ""),
@@ -89,7 +89,10 @@ class BoardParams:
         return [(name, value) for name, value in address_parts if value and name not in but]
 
     def address(self, **changes: str) -> str:
-        """Return the address of the page with other values; an empty one leaves its part out."""
+        """Return the address of the page with other values.
+
+        Empty values are left out.
+        """
         parts = [*self.parts(*changes), *((name, value) for name, value in changes.items() if value)]
         return f"?{urlencode(parts)}" if parts else "?"
 
@@ -147,7 +150,10 @@ class BotRefusals:
 
 
 def count_refusals(study: Study) -> list[BotRefusals]:
-    """Count refused messages per bot, the most first; bots without any are left out."""
+    """Count refused messages per bot, the most first.
+
+    Bots without any are left out.
+    """
     messages = Turn.objects.filter(conversation__study=study, conversation__is_synthetic=False, speaker="human")
     per_bot = messages.values_list("conversation__bot__bot_id").order_by()
     counts = per_bot.annotate(n=Count("pk"), n_refused=Count("pk", filter=Q(is_refused=True))).filter(n_refused__gt=0)
@@ -160,9 +166,9 @@ class BoardRow:
     """A bot on a board.
 
     Attributes:
-        ranks, n: as they are written; ranks_said, n_said: as they are read out.
+        ranks, n: as displayed; ranks_said, n_said: for screen readers.
         close: names of the bots that do not differ significantly from it.
-        place: the numbers that are drawn, of a board by ratings.
+        place: the plotted numbers of a board by ratings.
     """
 
     bot: BotInfo
@@ -188,13 +194,13 @@ class BoardRow:
 
 @dataclass(frozen=True, slots=True)
 class Board:
-    """A leaderboard as the page shows it.
+    """Content of a leaderboard.
 
     Attributes:
-        key: of the question; part of file names.
-        title: of the scale; n_title, mean_title: of columns.
+        key: key of the question; part of file names.
+        title: title of the scale; n_title, mean_title: titles of columns.
         verdict: the conclusion; caption: the value drawn and its interval.
-        method, note: how it was found, and what else is to be known.
+        method, note: the method, and further notes.
         lanes: bars that join rows; no_bars: space for them.
     """
 
@@ -234,7 +240,7 @@ class Board:
         """Return the board as an SVG document.
 
         Args:
-            study: its name, for the title.
+            study: the study's name, for the title.
         """
         ranks = [Column("Rank", [row.ranks for row in self.rows])] if self.is_ranked else []
         joins = Column("Too close to call", [row.bars for row in self.rows], width=bars_width(self.lanes))
@@ -261,7 +267,7 @@ class Board:
 
 
 def plot_alone(columns: Sequence[Column], title: str, description: str, caption: str) -> Plot:
-    """Return rows as a picture with its caption printed below."""
+    """Draw rows as a picture with its caption printed below."""
     return Plot.from_drawing(
         rows_drawing([columns], _WIDE, name=title, title=title, description=description, foot=caption)
     )
@@ -346,7 +352,10 @@ def _ranks_said(ranks: tuple[int, int] | None) -> str:
 
 
 def votes_board(frame: StudyFrame, votes: Mapping[str, BotVotes], choice: BoardParams) -> Board:
-    """Return the chosen bots by the share of votes up, the highest first; without ranks, for nothing is tested."""
+    """Return the chosen bots by their share of upvotes, highest first.
+
+    Nothing is tested, so there are no ranks.
+    """
     chosen = [bot for bot in frame.rated_bots if not choice.bots or bot in choice.bots]
     ranked_votes = votes_ranked([bot for bot in chosen if bot in frame.bots], votes)
     numbers = {bot_votes.bot_id: _in_percent(bot_votes) for bot_votes in ranked_votes}
@@ -394,10 +403,12 @@ def _votes_ends(votes: BotVotes) -> str:
 
 
 def pairs_board(pair_results: PairResults, title: str, bots: Mapping[str, BotInfo], verdict: str) -> Board | None:
-    """Return the bots by their strengths in comparisons of pairs; None where no strengths could be estimated.
+    """Return the bots by their strengths in paired comparisons.
+
+    None if no strengths could be estimated.
 
     Args:
-        title: of the question.
+        title: title of the question.
         verdict: the conclusion.
     """
     ordered = sorted(pair_results.strengths.bots, key=lambda bot: (-bot.strength, bot.bot))

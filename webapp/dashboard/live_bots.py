@@ -32,7 +32,7 @@ WINDOW = timedelta(hours=1)
 MOST_REPLIES = 2000
 """and maximum number of these replies, the latest ones."""
 LEAST_FOR_95 = 20
-"""Minimum number of replies for a 95th percentile of the reply time."""
+"""Minimum number of replies for a 95th percentile of reply times."""
 SLOW_S = 10.0
 """Participants who wait longer may think that no reply will come."""
 FAILS_OFTEN = 0.1
@@ -48,13 +48,13 @@ class LiveBot:
 
     Attributes:
         n_done: rated conversations; `n_wanted` of them, None without a limit; `n_held`: reserved by open tasks.
-        median_s, most_s: seconds until a reply stood there, in the middle and in 95 % of cases; None without
-            any, the latter with fewer than 20.
-        n_replies, n_failed: of the window.
-        n_paced, n_late: replies of the window that were paced, and those of them that came noticeably later.
-        n_naming: replies of the whole study that name their model, as its filter found them.
+        median_s, most_s: median and 95th percentile of the time until a reply was shown, in seconds; None without any,
+            the latter also with fewer than 20.
+        n_replies, n_failed: replies and failures in the window.
+        n_paced, n_late: paced replies in the window, and those among them that came noticeably late.
+        n_naming: replies of the whole study that name their model, according to its filter.
         words, tone, reason: its state, by all its replies, including those to scripted participants.
-        aside: what set it aside.
+        aside: why it is disabled.
         alert_sentence: sentence about alerts sent; empty without alerts.
     """
 
@@ -77,7 +77,7 @@ class LiveBot:
 
     @property
     def n_asked(self) -> int:
-        """Replies that were asked for."""
+        """Number of requested replies."""
         return self.n_replies + self.n_failed
 
     @property
@@ -88,7 +88,7 @@ class LiveBot:
 
 @dataclass(frozen=True, slots=True)
 class FailedReply:
-    """A reply that failed: when, of which bot, why, and in which chat."""
+    """A failed reply: its time, bot, reason and chat."""
 
     at: datetime
     bot: str
@@ -98,7 +98,7 @@ class FailedReply:
 
 @dataclass(frozen=True, slots=True)
 class WaitingParticipant:
-    """Somebody who waits for a reply, or to decide after one that failed."""
+    """Participant who waits for a reply, or decides after a failed one."""
 
     chat: UUID
     bot: str
@@ -109,7 +109,7 @@ class WaitingParticipant:
 
 @dataclass(frozen=True, slots=True)
 class _Replies:
-    """Replies of the window by bot: seconds until each stood there, and how many there were."""
+    """Replies of the window by bot: times in seconds, and counts."""
 
     times: dict[str, list[float]]
     n_replies: dict[str, int]
@@ -118,7 +118,10 @@ class _Replies:
     n_late: Counter[str]
 
     def median_s(self, bot_id: str) -> float | None:
-        """Return the seconds until a reply stood there in the middle; None without any."""
+        """Return the median seconds until a reply was shown.
+
+        None without any.
+        """
         times = self.times.get(bot_id)
         return statistics.median(times) if times else None
 
@@ -143,7 +146,7 @@ def _talks(study: Study, include_synthetic: bool) -> dict[str, Any]:
 
 
 def _replies(talks: dict[str, Any], since: datetime) -> _Replies:
-    """Read the replies since a time, and those that failed."""
+    """Read the replies and the failures since a time."""
     replies = Turn.objects.filter(speaker=Turn.Speaker.BOT, latency_ms__isnull=False, created_at__gte=since, **talks)
     columns = ("conversation__bot__bot_id", "latency_ms", "late_ms")
     latest = list(replies.order_by("-created_at").values_list(*columns)[:MOST_REPLIES])
@@ -229,7 +232,7 @@ def bots_of(study: Study, *, include_synthetic: bool, now: datetime) -> list[Liv
 
 
 def _count_reserved(study: Study, now: datetime, *, include_synthetic: bool) -> Counter[str]:
-    """Count the quota slots that open tasks reserve, by bot."""
+    """Count the places that open tasks reserve, by bot."""
     slots = Slot.objects.filter(
         task__participant__study=study,
         task__state=Task.State.OPEN,
@@ -254,7 +257,7 @@ def _render_alerts(alerts: list[Alert]) -> str:
 
 
 def failures_of(study: Study, bots: list[LiveBot], *, include_synthetic: bool, now: datetime) -> list[FailedReply]:
-    """Return the latest replies of the window that failed, the newest first, eight at most."""
+    """Return up to eight failed replies of the window, newest first."""
     if not any(bot.n_failed for bot in bots):
         return []
     rows = ReplyFailure.objects.filter(conversation__study=study, at__gte=now - WINDOW)
@@ -271,7 +274,10 @@ def failures_of(study: Study, bots: list[LiveBot], *, include_synthetic: bool, n
 def waiting_of(
     study: Study, bots: list[LiveBot], *, include_synthetic: bool, now: datetime
 ) -> tuple[list[WaitingParticipant], int]:
-    """Return those who wait for a reply, the longest first, eight at most; and how many do in all."""
+    """Return up to eight waiting participants, and their total.
+
+    Those who have waited longest come first.
+    """
     rows = Conversation.objects.filter(
         study=study,
         source=Conversation.Source.CHAT,
@@ -295,7 +301,10 @@ def waiting_of(
 
 @dataclass(frozen=True, slots=True)
 class LiveActionItem:
-    """One thing: bold words, the rest, the way there; `bot_id` of a bot that can be put back."""
+    """Action item of the live page.
+
+    It has bold words, further text and a link; `bot_id` is a bot that can be enabled again.
+    """
 
     lead: str
     rest: str

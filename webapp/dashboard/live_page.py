@@ -42,11 +42,11 @@ class LiveRoom:
     """Content of the live part.
 
     Attributes:
-        waiting: participants who wait for a reply, the longest first; `n_waiting` in total.
+        waiting: participants who wait for a reply, the longest wait first; `n_waiting` in total.
         failed: the latest replies that failed.
         orders: order of the bots by each question; empty if not computed yet, or not possible.
         things: matters that need a researcher.
-        parts: people of each part; empty in a study without parts.
+        parts: participants of each part; empty in a study without parts.
     """
 
     state: str
@@ -63,7 +63,7 @@ class LiveRoom:
 
     @property
     def aside(self) -> list[LiveBot]:
-        """The bots that are set aside."""
+        """The disabled bots."""
         return [bot for bot in self.bots if bot.aside is not None]
 
     @property
@@ -78,10 +78,12 @@ class LiveRoom:
 
 
 def live_room(study: Study, *, include_synthetic: bool, now: datetime, may_pay: bool = True) -> LiveRoom:
-    """Read the live part, and ask a worker to look at the order again where ratings have come since.
+    """Read the live part, and request a new ranking if there are new ratings.
+
+    A worker computes it.
 
     Args:
-        may_pay: as `webapp.dashboard.action_items.pay_action_items`.
+        may_pay: as in `webapp.dashboard.action_items.pay_action_items`.
     """
     bots = bots_of(study, include_synthetic=include_synthetic, now=now)
     waiting, n_waiting = waiting_of(study, bots, include_synthetic=include_synthetic, now=now)

@@ -1,8 +1,7 @@
 """Progress of a study that collects: totals, current steps, pace, and cost.
 
-A pass over the totals reads every task, so it takes longer the more there are. In a large study its result is used
-again for twenty times as long as it took: looking all day costs a twentieth of one core at most, and numbers are
-late by seconds.
+Totals read every task, so their cost grows with the study. In a large study the totals are reused for twenty times as
+long as they took: an open page costs at most a twentieth of a core, and its numbers are some seconds old.
 """
 
 from __future__ import annotations
@@ -45,14 +44,14 @@ _LONGEST_S = 60.0
 
 @dataclass(frozen=True, slots=True)
 class StudyTotals:
-    """Counts of everybody who came.
+    """Counts of all visitors.
 
     Attributes:
-        agreed, done: people; `reached` by step: people who ever got to it.
-        ended: by the furthest step, people whose only end was one of `OUT`; those before the first under "".
+        agreed, done: participants; `reached`: participants by step that they ever reached.
+        ended: participants whose only outcome was one of `OUT`, by their furthest step; "" means before the first step.
         outcomes: tasks by outcome.
         n_opened: openings of the link; one person may open it several times.
-        refused: by the reason's code, those of them where nobody could begin, and pages whose scripts failed.
+        refused: openings where nobody could begin, and pages whose scripts failed, by the reason's code.
     """
 
     agreed: int
@@ -65,10 +64,12 @@ class StudyTotals:
 
 
 def totals_of(study: Study, names: Sequence[str], *, include_synthetic: bool) -> StudyTotals:
-    """Return the study's counts; those of a large study may be some seconds old.
+    """Return the study's counts.
+
+    Those of a large study may be some seconds old.
 
     Args:
-        names: of the steps that are counted, in their order.
+        names: steps to count, in order.
     """
     key = f"live-totals/{study.pk}/{include_synthetic}/{','.join(names)}"
     known: StudyTotals | None = cache.get(key)
@@ -97,7 +98,10 @@ def _count_totals(study: Study, names: Sequence[str], include_synthetic: bool) -
 
 
 def _of_people(tasks: Any, names: Sequence[str]) -> dict[str, Any]:
-    """Return the counts of tasks: of each person the furthest step, then of all people together, in one query."""
+    """Return each participant's furthest step, and all task counts.
+
+    This takes one query.
+    """
     last = len(names) + 1
     step = Case(
         *(When(whereabouts__furthest=name, then=Value(i)) for i, name in enumerate(names, start=1)), default=Value(0)
@@ -141,15 +145,15 @@ _TITLES = {"questions": "Questions", "practice": "Practice", "quiz": "Quiz"}
 
 @dataclass(frozen=True, slots=True)
 class FunnelStage:
-    """A stage of the way through a study.
+    """Stage of a study's funnel.
 
     Attributes:
-        n: people who ever got there; of the link the openings, which are no people.
-        now: people who are there now.
-        on_way: people inside who got no further yet, be it that they have gone back.
-        ended: people whose way ended there, by a bot that failed or by a check; at the link those who said no. That is
-            not leaving.
-        n_left: people who got no further, and are not there any more; None at the link and at the end.
+        n: participants who ever reached it; for the link, the number of openings.
+        now: participants who are there now.
+        on_way: active participants who got no further yet, even if they have gone back.
+        ended: participants who were stopped there by a failed bot or a check, or, at the link, declined. They did not
+            leave.
+        n_left: participants who left there; None at the link and at the end.
         low, high: ends of the 95 % interval of `share`.
     """
 
@@ -165,18 +169,21 @@ class FunnelStage:
 
     @property
     def share(self) -> float | None:
-        """Share of those who left among those who left or continued, or None."""
+        """Share of participants who left, among those who left or continued.
+
+        None if it is undefined.
+        """
         at_risk = self.n - self.on_way - self.ended
         return self.n_left / at_risk if self.n_left is not None and at_risk > 0 else None
 
 
 @dataclass(frozen=True, slots=True)
 class ParticipantProgress:
-    """Everybody who came.
+    """Progress of all visitors.
 
     Attributes:
         stages: from the opened link to the end.
-        totals: what they are counted from.
+        totals: totals that the stages are computed from.
     """
 
     stages: tuple[FunnelStage, ...]
@@ -184,7 +191,7 @@ class ParticipantProgress:
 
     @property
     def n_inside(self) -> int:
-        """Number of participants who have consented and are at work now."""
+        """Number of participants who have consented and are active now."""
         return sum(stage.now for stage in self.stages if stage.name != OPENED)
 
     @property
@@ -208,7 +215,7 @@ def participant_progress(study: Study, *, include_synthetic: bool, now: datetime
 
 
 def step_names(study: Study) -> list[str]:
-    """Return the steps that are stages of their own, in their order."""
+    """Return the steps that have their own stages, in order."""
     return [name for name in steps_asked(study) if name not in _NOT_COUNTED]
 
 
@@ -247,7 +254,7 @@ def _stages(
     }
     counts = {AGREED: totals.agreed, **totals.reached, DONE: totals.done}
     now, on_way, out = (_by_stage(step_counts, names) for step_counts in (*inside, totals.ended))
-    # Openings are no people, so nothing is said of who reads or has left there.
+    # Openings are not participants, so the funnel shows no one reading or leaving there.
     n_declined = totals.outcomes.get(Outcome.NO_CONSENT, 0)
     stages = [FunnelStage(OPENED, titles.pop(OPENED), totals.n_opened, ended=n_declined)]
     for name, after in pairwise(titles):
@@ -258,20 +265,26 @@ def _stages(
 
 
 def _by_stage(counts: Mapping[str, int], names: Sequence[str]) -> dict[str, int]:
-    """Return counts by step as counts by stage: steps that are no stage belong to those who have agreed."""
+    """Return counts by stage from counts by step.
+
+    Steps without a stage belong to participants who have agreed.
+    """
     stage_counts = {name: n for name, n in counts.items() if name in names}
     return {**stage_counts, AGREED: sum(n for name, n in counts.items() if name not in names)}
 
 
 def _with_left(stage: FunnelStage, n_after: int) -> FunnelStage:
-    """Return the stage with those who left there, and the interval of their share."""
+    """Return the stage with the participants who left, and their share's interval."""
     n_left = max(0, stage.n - n_after - stage.on_way - stage.ended)
     low, high = share_interval(n_left, max(n_left, stage.n - stage.on_way - stage.ended)) or (None, None)
     return replace(stage, n_left=n_left, low=low, high=high)
 
 
 def now_rounded() -> datetime:
-    """Return the time to the second, which several reads of one page share."""
+    """Return the time to the second.
+
+    Several reads of one page share it.
+    """
     return database_now().replace(microsecond=0)
 
 
@@ -315,9 +328,9 @@ class Money:
     """Cost of the study so far, as far as Confab knows.
 
     Attributes:
-        people: pay and fee of all work that earned it and was not rejected, plus bonuses; None without pay.
-        bots: charges of endpoints, in the currency of their prices; None without charges.
-        planned: cost by the plan.
+        people: pay and fees for all work that was not rejected, plus bonuses; None without pay.
+        bots: charges of endpoints, in the currency of their prices; None without any.
+        planned: planned cost.
     """
 
     people: float | None
@@ -326,7 +339,7 @@ class Money:
 
 
 def pace_of(study: Study, people: ParticipantProgress, *, include_synthetic: bool, now: datetime) -> RatingPace:
-    """Read how fast ratings come in."""
+    """Return the pace of the study's ratings."""
     ratings = answers_counted(study, include_synthetic=include_synthetic)
     tasks = Task.objects.filter(participant__study=study, outcome=Outcome.RATED)
     if not include_synthetic:
@@ -349,7 +362,10 @@ def pace_of(study: Study, people: ParticipantProgress, *, include_synthetic: boo
 
 
 def _paid_to_people(study: Study) -> float:
-    """Return the pay of all visits and their bonuses, paid or not; of a large study it may be some seconds old."""
+    """Return the pay and bonuses of all visits, paid or not.
+
+    In a large study they may be some seconds old.
+    """
     key = f"live-pay/{study.pk}"
     known: float | None = cache.get(key)
     if known is not None:
@@ -365,7 +381,10 @@ def _paid_to_people(study: Study) -> float:
 
 
 def money_of(study: Study) -> Money:
-    """Read what the study has cost so far; scripted participants cost nothing."""
+    """Return the study's cost so far.
+
+    Scripted participants cost nothing.
+    """
     planned, recruitment = cost_of(study), study.values.recruitment
     people = None
     if recruitment.pay_each is not None or any(part.pay is not None for part in study.values.sittings.parts):

@@ -1,7 +1,7 @@
 """Ranking of bots while a study collects: sentences on pairs of bots.
 
-Significant differences are those of `evaluation.analysis.comparisons`; a worker computes them. Means and intervals
-stand on the pages of results; here is how narrow the plan will make them.
+Significant differences are those of `evaluation.analysis.comparisons`; a worker computes them. Means and intervals are
+on the pages of results; this page says how narrow the plan will make them.
 """
 
 from __future__ import annotations
@@ -29,7 +29,10 @@ _SENTENCES = 6
 
 @dataclass(frozen=True, slots=True)
 class Sentence:
-    """Sentence on a pair of bots: bold first words, and the rest; `can_ask`: more participants would help."""
+    """Sentence on a pair of bots, with bold first words.
+
+    `can_ask`: more participants would help.
+    """
 
     icon: str
     lead: str
@@ -43,9 +46,9 @@ class LiveRanking:
 
     Attributes:
         level: level of the intervals, in percent.
-        sentences: at most six, on significant pairs first; `n_more` pairs have none.
+        sentences: up to six, on significant pairs first; `n_more` pairs have none.
         n_told_apart, n_pairs: significantly different pairs, and all pairs that could be tested.
-        precision: sentence on the widest interval now, and as narrow as planned; empty without a plan.
+        precision: sentence on the widest interval, now and at the end of the plan; empty without a plan.
     """
 
     key: str
@@ -61,10 +64,10 @@ class LiveRanking:
 
 
 def rankings_of(study: Study, state: OrderState | None, bots: Sequence[LiveBot]) -> list[LiveRanking]:
-    """Return the state of the order by each question, the ranking question first.
+    """Return the ranking by each question, the ranking question first.
 
     Empty if no worker has computed it yet, or the study no longer collects. Once the plan is reached or the study is
-    closed, the pages of results have the test that is valid then.
+    closed, the pages of results show the test that applies then.
     """
     if state is None or not is_collecting(study):
         return []
@@ -93,7 +96,10 @@ def rankings_of(study: Study, state: OrderState | None, bots: Sequence[LiveBot])
 
 
 def planned_of(study: Study, bot_id: str) -> int | None:
-    """Return the planned number of conversations of a bot, or None without a plan."""
+    """Return the planned number of conversations of a bot.
+
+    None without a plan.
+    """
     quota = study.values.assignment.quota_of(bot_id)
     if quota is not None:
         return quota or None
@@ -102,7 +108,7 @@ def planned_of(study: Study, bot_id: str) -> int | None:
 
 
 def _precision(study: Study, progress: Mapping[str, Any], infos: Mapping[str, BotInfo]) -> str:
-    """Compose a sentence on the widest interval of a mean, now and with the planned number of ratings."""
+    """Compose a sentence on the widest interval, now and as planned."""
     level, widest = 1 - progress["alpha"], (0.0, "")
     for bot_id, mean in progress.get("means", {}).items():
         planned = planned_of(study, bot_id) if bot_id in infos else None
@@ -119,7 +125,10 @@ def _precision(study: Study, progress: Mapping[str, Any], infos: Mapping[str, Bo
 
 
 def _sentences(words: _PairWords, progress: Mapping[str, Any], infos: Mapping[str, BotInfo]) -> list[Sentence]:
-    """Return a sentence for each pair: neighbours in the order of means first, or of choices the settled ones."""
+    """Return a sentence for each pair.
+
+    Neighbours in the order of means come first; with choices, the decided pairs.
+    """
     pairs = [pair for pair in progress["pairs"] if {pair["a"], pair["b"]} <= infos.keys()]
     if progress.get("is_of_pairs"):
         rows = [_by_choices(pair, infos) for pair in pairs]
@@ -141,7 +150,7 @@ def _sentences(words: _PairWords, progress: Mapping[str, Any], infos: Mapping[st
 
 
 def _by_choices(pair: Mapping[str, Any], infos: Mapping[str, BotInfo]) -> tuple[BotInfo, BotInfo, Mapping[str, Any]]:
-    """Return the two bots of a pair, the one that was preferred more often first."""
+    """Return the two bots of a pair, the preferred one first."""
     a, b = infos[pair["a"]], infos[pair["b"]]
     return (b, a, pair) if (pair["difference"] or 0) < 0 else (a, b, pair)
 
@@ -156,7 +165,7 @@ class _PairWords:
     """Composer of sentences on pairs of a study's bots.
 
     Attributes:
-        talked: bots that participants chat with; the replies of the others are rated.
+        talked: bots that participants chat with; of the others, replies are rated.
         smallest: smallest difference of interest; None if unknown.
     """
 

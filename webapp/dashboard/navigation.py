@@ -1,7 +1,7 @@
 """Navigation of the dashboard: pages, tabs, and the rights they need.
 
-Staff only: anonymous users are redirected to the login; other users see which right is missing. A view's `rights`
-list the rights that each HTTP method needs; a test requests every address with every right.
+Staff only: anonymous users are redirected to the login, and users without a right see which one is missing. A view's
+`rights` list the rights that each HTTP method needs; a test requests every address with every right.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def study_of(key: str) -> Study:
     """Return the study.
 
     Raises:
-        Http404: if there is none with this key.
+        Http404: there is no study with this key.
     """
     try:
         return study_by_key(key)
@@ -46,7 +46,9 @@ def study_of(key: str) -> Study:
 
 
 def requires(*rights: Right, to_post: Sequence[Right] = (), on_server: bool = False) -> Callable[[View], View]:
-    """Declare the rights of a view in addition to `Right.READ`, which every view needs.
+    """Declare a view's rights, in addition to `Right.READ`.
+
+    Every view needs `Right.READ`.
 
     The view works in one project: the one of the session, or, if the page is not found there, another project in
     which the user has the rights. A view that takes a `study` gets the one whose key is in the address.
@@ -67,7 +69,10 @@ def requires(*rights: Right, to_post: Sequence[Right] = (), on_server: bool = Fa
             )
 
         def enter(request: HttpRequest, project: str, kwargs: dict[str, Any]) -> HttpResponseBase | dict[str, Any]:
-            """Enter the project; return a refusal, or the arguments of the view."""
+            """Enter the project.
+
+            Return a refusal, or the arguments of the view.
+            """
             enter_project(project)
             if (refusal := staff_refusal(request, *(posting if request.method == "POST" else always))) is not None:
                 return refusal
@@ -124,17 +129,23 @@ def requires(*rights: Right, to_post: Sequence[Right] = (), on_server: bool = Fa
 
 
 def read_view(*rights: Right, on_server: bool = False) -> Callable[[View], View]:
-    """Declare a view that only shows, and its rights."""
+    """Declare a view that only reads, and its rights."""
     return lambda view: require_safe(requires(*rights, on_server=on_server)(view))
 
 
 def post_view(*rights: Right, to_post: Sequence[Right] = (), on_server: bool = False) -> Callable[[View], View]:
-    """Declare a view that takes a POST alone, and its rights as `requires` does."""
+    """Declare a view that accepts only POST, and its rights.
+
+    The rights are as in `requires`.
+    """
     return lambda view: require_POST(requires(*rights, to_post=to_post, on_server=on_server)(view))
 
 
 def form_view(*rights: Right, to_post: Sequence[Right] = (), on_server: bool = False) -> Callable[[View], View]:
-    """Declare a view that shows a form and takes its POST, and its rights as `requires` does."""
+    """Declare a view that shows a form and accepts its POST.
+
+    The rights are as in `requires`.
+    """
     return lambda view: require_http_methods(["GET", "HEAD", "POST"])(
         requires(*rights, to_post=to_post, on_server=on_server)(view)
     )
@@ -154,7 +165,7 @@ class NavItem:
 
 
 def navigation() -> list[NavItem]:
-    """Return the entries of the sidebar, top to bottom."""
+    """Return the entries of the sidebar, from top to bottom."""
     return [
         NavItem("home", "Home", "home", reverse("dashboard:home")),
         NavItem("studies", "Studies", "list", reverse("dashboard:studies")),
@@ -194,7 +205,7 @@ def _figure_file(context: dict[str, Any], name: str, kind: str) -> HttpResponse:
 
 @dataclass(frozen=True, slots=True)
 class StudyPage:
-    """A page of a study: its name, its address and the rights that it needs beside reading."""
+    """Page of a study: name, address, and rights beyond reading."""
 
     name: str
     title: Any
@@ -232,12 +243,12 @@ TABS = (
 )
 PEOPLE, RESULTS = TABS[1], TABS[3]
 _OF_CHOICES = ("why",)
-"""Results of a study in which people choose things; it has no bots to compare."""
+"""Results of a study in which participants choose options; it has no bots to compare."""
 
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """An entry of a navigation; `is_open` where the page shown is it or stands under it."""
+    """Navigation entry; `is_open` marks the current page's."""
 
     title: Any
     href: str
@@ -245,9 +256,12 @@ class Link:
 
 
 def pages_open_to(user: Any, tab: Tab, study: Study) -> list[StudyPage]:
-    """Return the tab's pages that this user may open and the study can fill, its own results first."""
+    """Return the tab's pages that the user can open and the study can fill.
+
+    The study's own results come first.
+    """
     pages = [page for page in tab.pages if may(user, *page.rights)]
-    if tab is PEOPLE and study.is_imported:  # nobody comes there
+    if tab is PEOPLE and study.is_imported:  # no participants come there
         return []
     if tab is PEOPLE and not staff_among(study.bots):
         return [page for page in pages if page.name != "console"]
@@ -258,11 +272,13 @@ def pages_open_to(user: Any, tab: Tab, study: Study) -> list[StudyPage]:
 
 
 def tab_links(user: Any, study: Study, name: str, suffix: str = "") -> tuple[list[Link], list[Link]]:
-    """Return the tabs, and the pages of the open one; no pages where it has only one.
+    """Return the tabs, and the pages of the open one.
+
+    A tab with a single page has no list of pages.
 
     Args:
-        name: of the page shown.
-        suffix: of every address, for what all pages keep.
+        name: name of the current page.
+        suffix: end of every address, with parts that all pages keep.
     """
     tabs, below = [], []
     for tab in TABS:

@@ -1,4 +1,4 @@
-"""Addresses of earlier versions of the dashboard, each redirected to the page that took its place.
+"""Addresses of earlier versions, redirected to the current pages.
 
 Bookmarks, mails and notes in data packages name them. The query string is kept, as are the parts of the address that
 the new page takes.
@@ -22,10 +22,10 @@ class OldRoute:
     """Address of an earlier version.
 
     Attributes:
-        route: as `urls.py` had it, below `/dashboard/`.
-        name: of the page now, without `dashboard:`.
-        fragment: the section of that page, without `#`.
-        query: what the page takes besides the address's own.
+        route: earlier route in `urls.py`, below `/dashboard/`.
+        name: name of the current page, without `dashboard:`.
+        fragment: section of that page, without `#`.
+        query: query added to that of the address.
     """
 
     route: str
@@ -85,7 +85,7 @@ def _redirect_to(old: OldRoute) -> Callable[..., HttpResponse]:
     def redirect(request: HttpRequest, **parts: Any) -> HttpResponse:
         try:
             address = reverse(f"dashboard:{old.name}", kwargs=parts)
-        except NoReverseMatch:  # the page now takes fewer parts
+        except NoReverseMatch:  # the current page takes fewer arguments
             address = reverse(f"dashboard:{old.name}", kwargs={"key": parts["key"]} if "key" in parts else {})
         query = "&".join(filter(None, (request.META["QUERY_STRING"], old.query)))
         return HttpResponsePermanentRedirect(

@@ -1,4 +1,4 @@
-"""Content of a study's overview: pipeline data, findings, and action items.
+"""Content of a study's overview: pipeline, findings, and action items.
 
 A fit is outdated by the rule of every other page, and a report is current by the rule of its own page.
 Conversations are not counted again: the overview's cards and the progress of its bots have them.
@@ -76,7 +76,7 @@ class PipelineData:
 
     @property
     def failed(self) -> JobBase | None:
-        """A job that failed or was stopped and without which something is missing or old."""
+        """Failed or stopped job that leaves something missing or outdated."""
         played, measured, fit = self.played, self.measured.job, self.asked_fit
         is_past = played and self.fit and played.created_at < self.fit.created_at
         if played is not None and played.can_go_on and not is_past:
@@ -89,7 +89,7 @@ class PipelineData:
 
     @property
     def running(self) -> JobBase | None:
-        """A job that is under way."""
+        """A job that is running."""
         jobs = (self.played, self.measured.job, self.asked_fit)
         return next((job for job in jobs if job is not None and not job.is_over), None)
 
@@ -106,15 +106,17 @@ class PipelineData:
 
 
 def selfplay_bots(study: Study) -> list[str]:
-    """Return those of the study's bots that can converse here now."""
+    """Return the study's bots that can converse here now."""
     return [] if study.is_imported else bot_available_ids(list(study.bots))
 
 
 def pipeline_data(study: Study, cards: StudyCards, progress: list[BotProgress]) -> PipelineData:
-    """Return the data of a study's pipeline, in a few queries that read no answers.
+    """Return the data of a study's pipeline.
+
+    A few queries suffice, and none reads answers.
 
     Args:
-        cards, progress: as the overview shows them.
+        cards, progress: as shown on the overview.
     """
     chats = Conversation.objects.filter(study=study, state=Conversation.State.COMPLETED)
     newest = chats.aggregate(at=Max(Coalesce("ended_at", "created_at", output_field=DateTimeField())))["at"]
@@ -125,7 +127,7 @@ def pipeline_data(study: Study, cards: StudyCards, progress: list[BotProgress]) 
         since = Rating.objects.filter(
             conversation__study=fit.train_study or study,
             conversation__is_synthetic=False,
-            # None was changed before it came, and that is in an index.
+            # No task changed before it was created, and the creation time is indexed.
             updated_at__gt=fit.created_at,
             created_at__gt=fit.created_at,
         )
@@ -152,7 +154,7 @@ def pipeline_data(study: Study, cards: StudyCards, progress: list[BotProgress]) 
 
 
 def _measured_now(study: Study) -> DefaultMetricsState:
-    """Return the progress of the default metrics, each by its newest completed job."""
+    """Return the progress of default metrics by their newest completed jobs."""
     usual = {metric.name for metric in metrics_find()}
     metric_runs = [run for run in MetricRun.objects.filter(study=study) if usual & set(run.metrics)]
     by_metric: dict[str, MetricRun] = {}
@@ -163,7 +165,7 @@ def _measured_now(study: Study) -> DefaultMetricsState:
     n_since = 0
     if by_metric:
         oldest = min(run.created_at for run in by_metric.values())
-        # Imported conversations have no end of their own.
+        # Imported conversations have no time of their own at which they ended.
         later = Q(ended_at__gt=oldest) | Q(created_at__gt=oldest)
         n_since = Conversation.objects.filter(later, study=study, state=Conversation.State.COMPLETED).count()
     return DefaultMetricsState(
@@ -176,12 +178,12 @@ def _measured_now(study: Study) -> DefaultMetricsState:
 
 
 def done_at(job: JobBase) -> datetime:
-    """Return when a job that is done was done."""
+    """Return the time at which a completed job finished."""
     return job.ended_at or job.created_at
 
 
 def _replaced(run: SelfPlayRun, playable: Sequence[str]) -> tuple[str, ...]:
-    """Return those bots of a run that have another version now."""
+    """Return the bots of a run that have a newer version."""
     planned = run.plan.get("identities", {})
     known = bots_find([bot_id for bot_id in playable if bot_id in planned])
     return tuple(bot_id for bot_id, bot in known.items() if planned[bot_id]["key"] != bot.identity.key)
@@ -193,7 +195,10 @@ _NAMED = 4
 
 @dataclass(frozen=True, slots=True)
 class HeadlineFinding:
-    """Finding with a bold part, the rest and a link; `tone` is good, warn or info."""
+    """Finding with bold words, further text and a link.
+
+    `tone` is good, warn or info.
+    """
 
     tone: str
     lead: str
@@ -204,7 +209,7 @@ class HeadlineFinding:
 
 @dataclass(frozen=True, slots=True)
 class HeadlineFindings:
-    """The lines, and how many pairs of bots can be told apart by what bots are ranked by."""
+    """The findings, and the number of significantly different pairs."""
 
     lines: list[HeadlineFinding]
     n_told_apart: int
@@ -213,7 +218,9 @@ class HeadlineFindings:
 
 
 def headline_findings(frame: StudyFrame, result: Any) -> HeadlineFindings | None:
-    """Summarise the comparisons, or return None if no two bots could be compared.
+    """Summarise the comparisons.
+
+    None if no two bots could be compared.
 
     Args:
         result: `StudyComparisons`.
@@ -253,7 +260,10 @@ def _leading(frame: StudyFrame, ranked: list[LeaderboardEntry], measure: str) ->
 
 
 def _controls(frame: StudyFrame, ranked: list[LeaderboardEntry], controls: list[LeaderboardEntry]) -> HeadlineFinding:
-    """Compose the line on whether control bots, made to be bad, are rated last."""
+    """Compose the finding on whether control bots are rated last.
+
+    Control bots were made to be bad.
+    """
     worst = min(place.compared_mean for place in ranked)
     above = [place.bot for place in controls if place.compared_mean >= worst]
     if above:
@@ -280,10 +290,10 @@ def _controls(frame: StudyFrame, ranked: list[LeaderboardEntry], controls: list[
 def study_action_items(
     study: Study, cards: StudyCards, progress: Sequence[BotProgress], *, may_pay: bool
 ) -> list[ActionItem]:
-    """Return the matters in the study that need a researcher, the most urgent first.
+    """Return the study's action items, the most urgent first.
 
     Args:
-        cards, progress: as the overview shows them.
+        cards, progress: as shown on the overview.
         may_pay: whether the user may decide about pay.
     """
     items = pay_action_items(may_pay=may_pay, study=study)
@@ -324,7 +334,7 @@ def _flagged(study: Study) -> list[ActionItem]:
 
 
 def _bots(study: Study, progress: Sequence[BotProgress]) -> list[ActionItem]:
-    """Return action items about failing or unoffered bots."""
+    """Return action items about failing or unassigned bots."""
     return [
         ActionItem(
             "warn",
@@ -341,7 +351,7 @@ def _bots(study: Study, progress: Sequence[BotProgress]) -> list[ActionItem]:
 
 
 def _to_come(study: Study, cards: StudyCards, progress: Sequence[BotProgress]) -> list[ActionItem]:
-    """Return a need about what the plan still lacks, and about a bot that lags behind."""
+    """Return an action item about planned work, and about lagging bots."""
     n_left = max(cards.n_wanted - cards.n_completed, 0)
     counts = {bot.title: bot.n_completed for bot in progress if bot.bot_id in study.bots}
     late = bot_behind(counts) if get_protocol(study).talks_to_bots else None

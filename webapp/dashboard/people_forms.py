@@ -1,4 +1,4 @@
-"""Forms of a study's people: decisions about pay, Mechanical Turk's file, and one-time links."""
+"""Forms of a study's people: pay, Mechanical Turk's file, and links."""
 
 from __future__ import annotations
 
@@ -56,19 +56,18 @@ class RejectForm(PeopleForm):
     )
 
     def clean_category(self) -> str:
-        """Return the category; where none was asked for, that for everything else."""
+        """Return the category.
+
+        If none was requested, the one for other reasons.
+        """
         return self.cleaned_data["category"] or "OTHER"
 
 
 class AmountField(forms.DecimalField):
-    """Field for an amount in whole cents, with one error message."""
+    """Field for an amount in whole cents, with a single error message."""
 
     def clean(self, value: Any) -> Any:
-        """Return the amount.
-
-        Raises:
-            ValidationError: it cannot be paid.
-        """
+        """Return the amount; raise ValidationError if it cannot be paid."""
         try:
             return super().clean(value)
         except ValidationError:

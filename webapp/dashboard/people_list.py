@@ -1,6 +1,6 @@
-"""List of a study's participants: filters, rows with what is decided about pay, and one person in full.
+"""List of a study's participants: filters, rows, and details.
 
-A row is a visit: a platform may send a person several times, and each visit is paid on its own.
+A row is a visit: platforms may send a participant several times, and each visit is paid separately.
 """
 
 from __future__ import annotations
@@ -96,7 +96,10 @@ Flags = Mapping[SubmissionKey, list[Flag]]
 
 @dataclass(frozen=True, slots=True)
 class PeopleFilters:
-    """Filters of the list: group, kind of flag, search words, page, and whether scripted participants are listed."""
+    """Filters of the list.
+
+    They are group, kind of flag, search words, page, and whether to include scripted participants.
+    """
 
     show: str = EVERYBODY
     flag: str = ""
@@ -106,10 +109,10 @@ class PeopleFilters:
 
     @classmethod
     def from_query(cls, query: QueryDict, *, pays: bool) -> PeopleFilters:
-        """Read from an address; what is not understood is left out.
+        """Parse an address; invalid values are ignored.
 
         Args:
-            pays: whether the reader may filter by what is decided about pay.
+            pays: whether the user may filter by decisions about pay.
         """
         show, page = query.get("show", ""), query.get("page", "")
         return cls(
@@ -121,7 +124,7 @@ class PeopleFilters:
         )
 
     def query(self, **changed: Any) -> str:
-        """Return the address part that keeps these filters, but for what is changed."""
+        """Return the query string of these filters, with changes."""
         params = {"show": self.show, "flag": self.flag, "words": self.words, "page": self.page}
         params |= {"synthetic": "1" if self.synthetic else "", **changed}
         if params["page"] == 1:
@@ -130,14 +133,14 @@ class PeopleFilters:
 
 
 def state_of(visit: Submission, flags: Sequence[Flag]) -> str:
-    """Return the state of a visit's pay: the action that it needs."""
+    """Return the state of a visit's pay, by the action that it needs."""
     if visit.is_synthetic:
         return NOTHING
     if visit.verdict is not None or visit.bonuses:
         states = {decision.state for decision in visit.decisions}
         if states & _NOT_SENT:
             return FAILED
-        # A waiting bonus must not hide participants whose work is still to be approved.
+        # A waiting bonus must not hide participants whose work still needs approval.
         is_approved_first = visit.verdict is None and visit.earns and visit.can_be_approved
         if states & _TO_SEND and not is_approved_first:
             return SEND
@@ -157,11 +160,11 @@ class PersonRow:
     """Visit in the list, formatted for display.
 
     Attributes:
-        name: the platform's id, shortened, or where it may not be seen our own; `id` is the whole of it.
-        step: step that they were at last; empty once they have ended.
-        bots: that they were given.
+        name: the platform's id, shortened, or our own if the user may not see that; `id` is the full id.
+        step: latest step; empty once the task has ended.
+        bots: bots that were assigned.
         reports: numbers of reported replies and of unseen reports.
-        state, next: state of the pay, and the action that it needs.
+        state, next: state of the pay, and the next action.
         owed: amount owed for the visit; empty for nothing.
         error: why a decision could not be sent.
     """
@@ -188,14 +191,14 @@ class PeopleList:
 
     Attributes:
         groups: groups to choose from: name, title, number of visits.
-        first, last, total: which rows of how many these are, from 1.
-        n_open: how many visits wait for an approval or for being sent, by state.
-        n_by_api, n_by_file: decided and not sent visits of Prolific and of Mechanical Turk.
-        n_by_hand: decided and not sent visits whose platform cannot pay this amount.
-        n_bot_failed, n_server_failed: those that are our fault, by what failed.
-        newest: the number of the newest decision that stands; 0 where none does.
-        to_pay: amount still to be paid, in words; empty where none is known.
-        n_all_parts: people who did all parts and were not given the bonus for it.
+        first, last, total: positions of the rows, from 1, and their total number.
+        n_open: visits that wait for approval or submission, by state.
+        n_by_api, n_by_file: decided but unsent visits from Prolific and from Mechanical Turk.
+        n_by_hand: decided but unsent visits whose platform cannot pay this amount.
+        n_bot_failed, n_server_failed: visits that ended through a failure of a bot, or of the server.
+        newest: number of the newest decision in effect; 0 without one.
+        to_pay: formatted amount still to be paid; empty if unknown.
+        n_all_parts: participants who completed all parts and have not got the bonus for it.
     """
 
     rows: list[PersonRow]
@@ -216,12 +219,12 @@ class PeopleList:
 
 @dataclass(frozen=True)
 class PeopleReader:
-    """Reader of visits as rows: the rights of the user, and the data that all rows share.
+    """Reader of visits as rows, with the user's rights and shared data.
 
     Attributes:
-        pays: whether the study pays, and the user may decide about it and see codes.
+        pays: whether the study pays, and the user may decide about pay and see codes.
         with_ids: whether the user may see and search the platform's ids.
-        messages: numbers of messages without an answer, by participant.
+        messages: numbers of unanswered messages, by participant.
         reports: numbers of reported and of unseen replies, by participant.
     """
 
@@ -239,7 +242,7 @@ class PeopleReader:
         return self.visits.study
 
     def page(self, filters: PeopleFilters) -> PeopleList:
-        """Return the page of the list that the filters ask for."""
+        """Return the page of the list that the filters select."""
         # Each flag is looked up once: the hash of a key is made in Python, which counts for 10,000 visits.
         flagged = [(visit, self.flags.get(visit.key, NO_FLAGS)) for visit in self.visits.all]
         states = [state_of(visit, flags) for visit, flags in flagged]
@@ -283,7 +286,7 @@ class PeopleReader:
         )
 
     def _groups(self, visit: Submission, flags: list[Flag], state: str) -> Iterator[str]:
-        """Yield the groups of a visit, each once."""
+        """Look up each flag only once: hashing keys in Python is slow for 10,000 visits."""
         yield EVERYBODY
         yield DONE if visit.outcome == _RATED else visit.outcome
         if flags:
@@ -301,7 +304,7 @@ class PeopleReader:
                 yield SEND
 
     def rows(self, visits: Sequence[Submission]) -> list[PersonRow]:
-        """Return these visits in words, in a constant number of queries."""
+        """Return these visits, formatted, in a constant number of queries."""
         codes = codes_shown(visits) if self.pays else {}
         steps = {step.name: step.heading for step in protocols.get(self.study.protocol).steps}
         step_of: dict[tuple[UUID, str], str] = {}
@@ -360,7 +363,7 @@ class PeopleReader:
         return "–" if visit.outcome == INSIDE else "No pay"
 
     def details(self, visit: Submission) -> PersonDetails:
-        """Read what the page of one visit shows."""
+        """Return the details of a visit."""
         task_key = {"participant": visit.key.participant, "submission": visit.key.submission}
         chats = Conversation.objects.filter(**{f"slot__task__{name}": value for name, value in task_key.items()})
         decisions = Decision.objects.filter(**task_key).select_related("decided_by", "closed_by").order_by("pk")
@@ -399,14 +402,14 @@ class PersonDetails:
     """Details of a visit.
 
     Attributes:
-        n_messages: that they wrote; None where they chatted with nobody.
-        n_ratings: that they gave.
+        n_messages: messages that the participant wrote; None without a chat.
+        n_ratings: ratings that the participant gave.
         chats: the visit's conversations, oldest first.
-        history: all that was ever decided, oldest first, with its amounts.
-        reports: replies that the person reported: report, text, and its bot or model.
-        messages: that the person wrote to the researchers, oldest first.
-        other_visits: other visits of the person.
-        conditions: factors with the levels of the chats, each once, in the chats' order.
+        history: all decisions with their amounts, oldest first.
+        reports: reported replies: report, text, and bot or model.
+        messages: messages to the researchers, oldest first.
+        other_visits: other visits of the participant.
+        conditions: factors with the levels of the chats, without duplicates, in order.
     """
 
     row: PersonRow
@@ -422,7 +425,10 @@ class PersonDetails:
 
 
 def to_pay_said(visits: Submissions) -> str:
-    """Return in words what is still to be paid for all visits, without bonuses and with them."""
+    """Return the amount due for all visits, without and with bonuses.
+
+    It is formatted.
+    """
     currency = visits.study.values.recruitment.currency
     amounts = visits.to_pay
     by_words = f", {visits.n_unknown_amounts} by hand without an amount" if visits.n_unknown_amounts else ""

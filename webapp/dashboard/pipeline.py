@@ -24,7 +24,7 @@ from webapp.jobs.selectors.jobs import job_progress
 from webapp.studies.models import Study
 
 SELFPLAY_EACH = 100
-"""Self-play conversations per bot started by the overview's button, as in the paper."""
+"""Self-play conversations per bot that the overview's button starts, as in the paper."""
 
 _LOOKED_AT = 20
 """Number of newest jobs searched to estimate the duration of the next."""
@@ -34,12 +34,12 @@ Tone = Literal["done", "now", "running", "bad", "later"]
 
 @dataclass(frozen=True, slots=True)
 class PipelineStage:
-    """A stage of the line.
+    """A stage of the pipeline.
 
     Attributes:
-        tone: done; now: the one that is next; running; bad: its job failed; later.
-        words: its state.
-        when: what stands was done; None where nothing does.
+        tone: done; now: next; running; bad: its job failed; later.
+        words: its state in words.
+        when: time of its current result; None without one.
     """
 
     title: str
@@ -56,7 +56,7 @@ class Next:
     Attributes:
         action: action of the button: "analyse", "selfplay", or empty for a link to `href`.
         settings_href: address of the form with other settings, or of the fit.
-        job: job that runs now, or whose failure blocks the rest; then only that job's own button is shown.
+        job: job that is running, or whose failure blocks the rest; then only that job's button is shown.
     """
 
     title: str
@@ -70,17 +70,17 @@ class Next:
 
 @dataclass(frozen=True, slots=True)
 class Pipeline:
-    """The line and the next step."""
+    """The pipeline and the next step."""
 
     stages: tuple[PipelineStage, ...]
     next: Next
 
 
 def pipeline_of(study: Study, cards: StudyCards, progress: list[BotProgress]) -> Pipeline:
-    """Return the line of a study whose conversations are rated.
+    """Return the pipeline of a study whose conversations are rated.
 
     Args:
-        cards, progress: as the overview shows them.
+        cards, progress: as shown on the overview.
     """
     pipeline = pipeline_data(study, cards, progress)
     coming = _next(pipeline)
@@ -111,7 +111,7 @@ def _stages(pipeline: PipelineData, coming: Next) -> list[PipelineStage]:
 
 
 def _when(pipeline: PipelineData) -> dict[str, datetime | None]:
-    """Return by stage when what stands of it was done."""
+    """Return the time of the current result, by stage."""
     played = pipeline.played
     return {
         "collect": pipeline.collected_at if pipeline.n_chats else None,
@@ -123,7 +123,7 @@ def _when(pipeline: PipelineData) -> dict[str, datetime | None]:
 
 
 def _stage_of(coming: Next, pipeline: PipelineData) -> str:
-    """Return the stage that the next step begins with."""
+    """Return the stage that the next step starts with."""
     if coming.action == "selfplay":
         return "selfplay"
     if coming.action == "analyse":
@@ -200,7 +200,7 @@ def _reported(pipeline: PipelineData) -> tuple[Tone, str]:
 
 
 def _older(words: str, n: int) -> str:
-    """Return a state that newer data have overtaken."""
+    """Return the state of a result that is older than the data."""
     if not n:
         return words
     since = plural(n, "before %(n)d newer chat", "before %(n)d newer chats") % {"n": n}
@@ -286,26 +286,34 @@ def _next(pipeline: PipelineData) -> Next:
 
 
 def _taking(seconds: float | None) -> str:
-    """Return about how long something takes, to stand within a sentence; empty where nothing tells."""
+    """Return an approximate duration, as part of a sentence.
+
+    Empty if unknown.
+    """
     return "" if seconds is None else f", about {in_words(seconds)}"
 
 
 def _lasted_s(job: JobBase | None) -> float | None:
-    """Return a job's duration in seconds without its wait in the queue, or None."""
+    """Return a job's duration in seconds, without its wait in the queue.
+
+    None if unknown.
+    """
     if job is None or job.started_at is None or job.ended_at is None:
         return None
     return (job.ended_at - job.started_at).total_seconds()
 
 
 def _played_s(n_conversations: int) -> float | None:
-    """Return the seconds of so many conversations, by the newest run of any bots."""
+    """Estimate the seconds of these conversations from the newest run."""
     run = SelfPlayRun.objects.filter(SELF_PLAY, state=State.DONE, n_done__gt=0).first()
     lasted = _lasted_s(run)
     return lasted / run.n_done * n_conversations if run is not None and lasted is not None else None
 
 
 def _analysed_s(pipeline: PipelineData) -> float | None:
-    """Return the seconds of what is missing of metrics and fit, by the newest jobs of any study that did such work.
+    """Estimate the seconds of missing metrics and fits from earlier jobs.
+
+    None if no earlier job shows one of the durations: half of the time would mislead.
 
     None where no earlier job tells one of them: half of the time would mislead.
     """
@@ -319,7 +327,10 @@ def _analysed_s(pipeline: PipelineData) -> float | None:
 
 
 def _measured_s(pipeline: PipelineData) -> float | None:
-    """Estimate the seconds of the usual metrics on conversations that lack some, by a job of no fewer."""
+    """Estimate the seconds of the default metrics on new conversations.
+
+    The estimate uses a job with at least as many conversations.
+    """
     measured = pipeline.measured
     n = pipeline.n_chats if measured.n_done < measured.n_usual else measured.n_since
     done = MetricRun.objects.filter(state=State.DONE, n_done__gt=0)[:_LOOKED_AT]

@@ -17,7 +17,10 @@ from webapp.studies.selectors import rehearsal_token
 
 @dataclass(frozen=True, slots=True)
 class RecruitingLink:
-    """The address to give to one way of recruiting; `missing` says what the study lacks, `steps` what to do."""
+    """Address for one way of recruiting.
+
+    `missing` names what the study lacks, `steps` what to do.
+    """
 
     title: str
     address: str
@@ -27,7 +30,10 @@ class RecruitingLink:
 
 
 def participant_link(request: HttpRequest, study: Study) -> str:
-    """Return the link that participants get. Their pages are another front end, so it is written out."""
+    """Return the link that participants get.
+
+    It is written out because their pages are another front end.
+    """
     return request.build_absolute_uri(f"{settings.CONFAB_PATH_PREFIX}/s/{study.key}/")
 
 
@@ -39,7 +45,9 @@ def link_to_send(request: HttpRequest, study: Study) -> str:
 
 
 def walk_link(request: HttpRequest, study: Study) -> str:
-    """Return a link by which a researcher goes through the study as its participants do; it counts nowhere.
+    """Return a link for a researcher to try the study as a participant.
+
+    It names a new participant of the study's platform, so the last page is the one that its participants see.
 
     It names somebody new of the study's platform, so that the end is the one that people from there see.
     """
@@ -53,7 +61,9 @@ def walk_link(request: HttpRequest, study: Study) -> str:
 
 
 def address_for(study: Study, platform: str, address: str) -> RecruitingLink:
-    """Return the link or code to paste into the recruiting platform, with its instructions.
+    """Return the address to paste into the recruiting platform.
+
+    It is a link or code, with instructions.
 
     Args:
         platform: a value of `RecruitmentValues.platform`.
@@ -82,7 +92,7 @@ def address_for(study: Study, platform: str, address: str) -> RecruitingLink:
 
 
 def webhook_link(study: Study, address: str) -> RecruitingLink:
-    """Return the address for Prolific's webhook and the remaining steps.
+    """Return the address for Prolific's webhook, and the remaining steps.
 
     Args:
         address: the participants' link.
@@ -103,7 +113,10 @@ def webhook_link(study: Study, address: str) -> RecruitingLink:
 
 
 def recruiting_links(study: Study, address: str) -> list[RecruitingLink]:
-    """Return the participants' links: for the study's platform, or for all platforms if it names none."""
+    """Return the links for the study's recruiting platform.
+
+    For all platforms if it names none.
+    """
     platform = study.values.recruitment.platform
     if platform != "link":
         links = [address_for(study, platform, address)]

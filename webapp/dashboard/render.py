@@ -1,8 +1,8 @@
 """Rendering of tables and reports: CSV, LaTeX, Markdown, and HTML.
 
-LaTeX (with booktabs) and Markdown have the digits of the page; the reasons for empty cells stand below the table.
-CSV has all digits, intervals as two columns, and reasons next to missing values. The HTML of a report is one file
-that loads nothing, and the same body within pages.
+LaTeX (with booktabs) and Markdown have the digits of the page; reasons for empty cells are printed below the table. CSV
+has all digits, intervals in two columns, and reasons next to missing values. The HTML of a report is one file that
+loads nothing; pages contain the same body.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ from webapp.dashboard.report_document import Document, ReportPart
 def table_csv(table: PageTable) -> str:
     """Write the table as CSV, with a header and CRLF line ends.
 
-    A column whose cells hold two numbers becomes two, "low" and "high". A column in which a reason stands
-    gets one more, of reasons.
+    A column whose cells have two numbers becomes two, "low" and "high". A column with reasons is followed by a column
+    of them.
     """
     widths = [max((len(row[i].raw) for row in table.rows), default=0) for i in range(len(table.headers))]
     reasons = [any(row[i].reason for row in table.rows) for i in range(len(table.headers))]
@@ -61,7 +61,7 @@ def table_csv(table: PageTable) -> str:
 def _cells(cell: Cell, width: int) -> list[object]:
     if width == 0:
         return [escape_cell("" if cell.text == "–" else cell.text)]
-    # A cell may lack what others of its column have: no numbers at all, or one in place of two.
+    # A cell may have fewer numbers than others of its column: none at all, or one instead of two.
     raw = [*cell.raw, None, None][: max(width, 1)]
     return [_digits(value) for value in raw]
 
@@ -87,10 +87,10 @@ _LATEX = {
     "<": r"\textless{}",
     ">": r"\textgreater{}",
     "|": r"\textbar{}",
-    # After \\ these two would be read as options of the line's end.
+    # After \\, LaTeX reads these two as options of the line's end.
     "[": r"{[}",
     "*": r"{*}",
-    # Signs that LaTeX's first engine, pdfTeX, does not know as they are.
+    # Characters that pdfTeX, LaTeX's first engine, cannot print directly.
     "−": "$-$",
     "±": r"$\pm$",
     "×": r"$\times$",
@@ -128,20 +128,20 @@ _BLANKS = re.compile(r"\s*[\r\n]+\s*")
 
 
 def latex_text(text: str) -> str:
-    """Return text with everything escaped that LaTeX would read as a command."""
+    """Escape everything that LaTeX would read as a command."""
     return _BLANKS.sub(" ", text).translate(_TO_LATEX)
 
 
 def markdown_text(text: str) -> str:
-    """Return text with everything escaped that Markdown would read as a mark."""
+    """Escape everything that Markdown would read as markup."""
     return _BLANKS.sub(" ", text).translate(_TO_MARKDOWN)
 
 
 def table_latex(table: PageTable, *, caption: str, label: str) -> str:
-    """Return the table in LaTeX, ready for a paper that uses the package booktabs.
+    """Return the table in LaTeX, for papers that use booktabs.
 
     Args:
-        label: for `\\ref`; what is neither letter, digit nor a hyphen is left out of it.
+        label: for `\\ref`; only letters, digits and hyphens are kept.
     """
     columns = "".join("r" if header.numeric else "l" for header in table.headers)
     clean_label = re.sub(r"[^A-Za-z0-9-]+", "-", label).strip("-")
@@ -165,7 +165,7 @@ def table_latex(table: PageTable, *, caption: str, label: str) -> str:
 
 
 def table_markdown(table: PageTable, *, caption: str) -> str:
-    """Return the table in Markdown as GitHub and Pandoc read it, its caption before it."""
+    """Return the table in GitHub's or Pandoc's Markdown, after its caption."""
     rule = ["---:" if header.numeric else ":---" for header in table.headers]
     lines = [
         f"**{markdown_text(caption)}**",
@@ -184,7 +184,10 @@ def _line(cells: Iterable[str]) -> str:
 
 
 def _reasons(table: PageTable) -> list[str]:
-    """Return the reasons for empty cells, each once with its rows and columns."""
+    """Return the reasons for empty cells, with their rows and columns.
+
+    Each reason is listed once.
+    """
     places_by_reason: dict[str, list[str]] = {}
     for row in table.lined:
         for header, cell in row:
@@ -197,14 +200,14 @@ def _reasons(table: PageTable) -> list[str]:
 _STYLES = ("core/confab.css", "dashboard/dashboard.css", "dashboard/report.css")
 _SCRIPT = "dashboard/report.js"
 LONG = 80
-"""Tables with more rows stay folded in print; the file includes their CSV."""
+"""Tables with more rows stay folded in print; the file includes them as CSV."""
 SHORT = 16
 """Maximum number of rows of a table that is unfolded at first."""
 
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """A table in a form to take away: what it is called, its file and the whole of it as an address."""
+    """Table in a form to download: title, file name, and content as a data URL."""
 
     title: str
     file: str
@@ -214,14 +217,14 @@ class Text:
 
 @dataclass(frozen=True, slots=True)
 class LaidOutPart:
-    """A figure or table as the report lays it out."""
+    """Figure or table in the layout of the report."""
 
     part: ReportPart
     study: str
 
     @property
     def caption(self) -> str:
-        """Label and title in one line, as LaTeX's caption has it without the label."""
+        """Label and title in one line; for LaTeX, without the label."""
         title = self.part.title if self.part.title.endswith(("?", "!", ".")) else f"{self.part.title}."
         return f"{title} {self.part.method}".strip()
 
@@ -268,7 +271,10 @@ def _address(text: str, kind: str) -> str:
 
 
 def numbered(document: Document) -> Document:
-    """Return the report with its figures and tables numbered as they stand, but for those with a label of their own."""
+    """Return the report with numbered figures and tables.
+
+    Those with a label of their own keep it.
+    """
     counts: Counter[str] = Counter()
 
     def labelled(part: ReportPart) -> ReportPart:
@@ -300,13 +306,16 @@ def body_context(document: Document, *, level: int = 1) -> dict[str, Any]:
 
 @lru_cache(maxsize=8)
 def body_html(document: Document, sections: tuple[str, ...], level: int) -> SafeString:
-    """Return the body of the report with these sections, or all, for a page around it; kept while it is asked for."""
+    """Return the body of the report for a page, cached.
+
+    It has these sections, or all.
+    """
     context = body_context(document.chosen(sections), level=level)
     return mark_safe(render_to_string("dashboard/_report_body.html", context))  # noqa: S308
 
 
 def report_html(document: Document) -> str:
-    """Return the report as one file of HTML that loads nothing from outside."""
+    """Return the report as one HTML file that loads nothing."""
     style = "\n".join(_read(name) for name in _STYLES)
     script = _read(_SCRIPT)
     return render_to_string(
@@ -325,7 +334,10 @@ _MARK = re.compile(r' (?:tabindex="0"|role="img"|aria-label="[^"]*")')
 
 
 def still(svg: str) -> SafeString:
-    """Prepare a drawing for a page without a script: one picture with a name, its marks out of the tab order."""
+    """Prepare a drawing for a page without scripts.
+
+    It becomes one named picture, with its marks out of the tab order.
+    """
     head, bracket, rest = svg.partition(">")
     head = head.replace('role="group"', 'role="img"').replace(' aria-roledescription="plot"', "")
     rest = _MARK.sub("", rest)

@@ -1,7 +1,7 @@
 """Document of a report: contents, headlines, and changes since the previous.
 
-Pages, files, shared links and the comparison with an earlier report are made of the document alone, so none of them
-reads a rating, and all say the same.
+Pages, files, shared links and the comparison with an earlier report use only the document, so they read no ratings and
+all agree.
 """
 
 from __future__ import annotations
@@ -35,17 +35,17 @@ from webapp.studies.protocols.base import get_protocol
 
 @dataclass(frozen=True, slots=True)
 class Headline:
-    """A number that stands large above a report, or that a later report is compared by.
+    """Number printed large above a report, or compared with later reports.
 
     Attributes:
-        key: names it from report to report.
-        text: the number as it is printed, "–" where there is none.
-        what: what it is.
-        value: with all digits; None where it is undefined.
-        low, high: ends of its interval; None where it has none.
-        interval: the interval as it is printed; "" where there is none.
+        key: identifies it across reports.
+        text: printed number, "–" if missing.
+        what: description of the number.
+        value: number with all digits; None if undefined.
+        low, high: ends of its interval; None without one.
+        interval: printed interval; "" without one.
         reason: reason for a missing number or interval; "" for a plain count, which needs none.
-        is_shown: whether it stands above the report; the others are only compared.
+        is_shown: whether it is printed above the report; the others are only compared.
     """
 
     key: str
@@ -61,7 +61,7 @@ class Headline:
 
 @dataclass(frozen=True, slots=True)
 class Drawing:
-    """A plot as SVG: for wide columns, and for narrow ones with the title of each."""
+    """Plot as SVG, for wide columns, and in titled parts for narrow ones."""
 
     wide: str
     narrow: tuple[tuple[str, str], ...]
@@ -73,8 +73,8 @@ class ReportPart:
 
     Attributes:
         id: unique in the report, and the name of its files.
-        label: "Figure 3"; "" while nobody has numbered it.
-        marks: meaning of the drawing's marks; no part of its table's caption.
+        label: "Figure 3"; "" before it is numbered.
+        marks: meaning of the drawing's marks; not part of its table's caption.
     """
 
     id: str
@@ -90,7 +90,7 @@ class ReportPart:
 
 @dataclass(frozen=True, slots=True)
 class Chapter:
-    """A section of a report, its parts in order."""
+    """Section of a report, with its parts in order."""
 
     id: str
     title: str
@@ -103,13 +103,15 @@ class Chapter:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Document:
-    """A whole report. One read again is another one, so that pages made of it can be kept by it.
+    """A whole report.
+
+    Compared by identity, so that pages made from it can be cached by it.
 
     Attributes:
         study: the study's key.
-        like: the paper whose numbering it follows; "" for a report in its own order.
-        n_ratings, n_conversations: of so many it is.
-        summary: sentences; the first is the conclusion.
+        like: paper whose numbering it follows; "" for Confab's own order.
+        n_ratings, n_conversations: numbers of ratings and conversations in the report.
+        summary: summary in sentences, beginning with the conclusion.
     """
 
     study: str
@@ -125,11 +127,14 @@ class Document:
 
     @property
     def numbers(self) -> list[Headline]:
-        """Those that stand above it."""
+        """The numbers printed above it."""
         return [headline for headline in self.headlines if headline.is_shown]
 
     def chosen(self, ids: Collection[str]) -> Document:
-        """Return the report with these sections alone; with all where none of its own is named."""
+        """Return the report with only these sections.
+
+        With all if it has none of them.
+        """
         return replace(self, chapters=tuple(chapter for chapter in self.chapters if chapter.id in ids) or self.chapters)
 
     def unknown(self, ids: Iterable[str]) -> list[str]:
@@ -138,7 +143,10 @@ class Document:
         return [name for name in ids if name not in known]
 
     def table(self, id: str) -> ReportPart | None:
-        """Return the part with this id; None without one."""
+        """Return the part with this id.
+
+        None without one.
+        """
         return next((part for chapter in self.chapters for part in chapter.parts if part.id == id), None)
 
 
@@ -146,7 +154,7 @@ def chapter_of(section: Section, labels: Sequence[str] = ()) -> Chapter:
     """Return a part of the analysis as a section of a report.
 
     Args:
-        labels: of its figures and tables, figures first; without them they are numbered when they are shown.
+        labels: labels of its figures and tables, figures first; otherwise they are numbered when shown.
     """
     parts = [*map(_of_figure, section.figures), *map(_of_table, section.tables)]
     if labels:
@@ -163,7 +171,7 @@ def chapter_of(section: Section, labels: Sequence[str] = ()) -> Chapter:
 
 
 def _of_figure(figure: PageFigure) -> ReportPart:
-    # A page unfolds the whole of what it draws in part; paper cannot.
+    # A page can unfold a table that it draws in part; paper cannot.
     whole_figure = figure.complete or figure
     narrow = tuple((str(v.title), str(v.svg)) for v in whole_figure.narrow)
     drawing = Drawing(str(whole_figure.wide), narrow)
@@ -178,7 +186,10 @@ def _of_table(table: NamedTable) -> ReportPart:
 
 
 def count_headline(key: str, n: int, title: str, reason: str = "") -> Headline:
-    """Return a count; a count of none is a dash with its reason where one is given."""
+    """Return a count.
+
+    If a reason is given, a count of zero is a dash with that reason.
+    """
     if n == 0 and reason:
         return Headline(key, "–", title, reason=reason)
     return Headline(key, f"{n:,}", title, value=n)
@@ -193,16 +204,16 @@ def share_headline(
 
 
 def document_dump(document: Document) -> bytes:
-    """Return the document as it is kept: compressed JSON."""
+    """Return the document as stored: compressed JSON."""
     text = json.dumps(result_dump(document, Document), ensure_ascii=False, separators=(",", ":"))
     return gzip.compress(text.encode(), compresslevel=6, mtime=0)
 
 
 def document_load(stored: bytes) -> Document:
-    """Return the document that `document_dump` wrote.
+    """Return the document that `document_dump` stored.
 
     Raises:
-        ValueError: it is none; perhaps an earlier version of Confab wrote it.
+        ValueError: it is not a document, or one of an earlier version of Confab.
     """
     try:
         return result_load(json.loads(gzip.decompress(stored)), Document)
@@ -214,7 +225,7 @@ _LEVEL = 0.95
 
 
 def headlines_of(frame: StudyFrame, agreement: RaterAgreement, means: BotMeans) -> tuple[Headline, ...]:
-    """Return four numbers to stand above the report, then the bots' means."""
+    """Return the four numbers above the report, then the bots' means."""
     cards = study_cards(frame.study, **frame.counted_work)
     rated = "items rated" if get_protocol(frame.study).judges_items else "conversations rated"
     headlines = [count_headline("n", frame.facts.n_conversations, rated), _agreement(agreement), _hybrid(frame)]
@@ -233,7 +244,7 @@ def headlines_of(frame: StudyFrame, agreement: RaterAgreement, means: BotMeans) 
 
 
 def headlines_of_pairs(results: PairResults) -> tuple[Headline, ...]:
-    """Return the numbers above a report of judgements of pairs."""
+    """Return the numbers above a report of paired comparisons."""
     kappa = results.kappas[0].found if results.kappas else None
     title = "agreement, Cohen’s κ"
     return (
@@ -276,7 +287,10 @@ def _hybrid(frame: StudyFrame) -> Headline:
 
 
 def _means(frame: StudyFrame, means: BotMeans) -> list[Headline]:
-    """Return the bots' means of what they are ranked by, best first; they stand in the first figure."""
+    """Return the bots' means on the ranking question, best first.
+
+    They are in the first figure.
+    """
     headline = frame.headline
     digits = digits_for(headline.low, headline.high)
     headlines = []
@@ -299,7 +313,7 @@ _SHARES = ("alpha", "icc", "kappa", "hybrid")
 
 @dataclass(frozen=True, slots=True)
 class Past:
-    """Summary kept of an earlier report when a newer one replaces it."""
+    """Summary of an earlier report, kept when a newer one replaces it."""
 
     made: datetime
     n_ratings: int
@@ -308,12 +322,15 @@ class Past:
 
 
 def past_of(document: Document) -> Past:
-    """Return the summary kept of a report."""
+    """Return the stored summary of a report."""
     return Past(document.made, document.n_ratings, document.n_conversations, document.headlines)
 
 
 def with_changes(document: Document, before: Past | None) -> Document:
-    """Return the report with a section on what has changed, before the last one; as it is without an earlier report."""
+    """Return the report with a section on changes before the last one.
+
+    Unchanged without an earlier report.
+    """
     if before is None:
         return document
     chapter = chapter_of(_section(document, before))

@@ -1,4 +1,4 @@
-"""Reports that workers made: asked for, found again, and removed.
+"""Reports that workers made: request, lookup and removal.
 
 They are stored with the exports and removed likewise: after `KEPT`, and at once when a participant of their study is
 erased.
@@ -35,10 +35,12 @@ KIND = "report"
 
 
 class ReportParams(InputModel):
-    """The report of the job's study, which is named besides, for two studies have two reports.
+    """Report of the job's study.
+
+    The study is also a parameter, because two studies have two reports.
 
     Attributes:
-        like: the paper whose numbering it follows; "" for its own.
+        like: paper whose numbering it follows; "" for Confab's own.
     """
 
     study: int
@@ -48,12 +50,15 @@ class ReportParams(InputModel):
 
     @property
     def counted_work(self) -> dict[str, Any]:
-        """The work that counts: all parameters but the study and `like`."""
+        """The work to report: all parameters but the study and `like`."""
         return {"include_synthetic": self.include_synthetic, "without": self.without}
 
 
 def report_state(study: Study, **counted_work: Any) -> DataState:
-    """Return the state of the data; its digest changes with anything that a report is made of."""
+    """Return the state of the data.
+
+    Its digest changes with anything that a report contains.
+    """
     question = AnalysisKey(study, "correlations", **counted_work)
     fits = study.hybrid_fits.filter(result__isnull=False).aggregate(n=Count("pk"), newest=Max("pk"))
     has_left = Q(state__in=(Task.State.WITHDRAWN, Task.State.EXPIRED))
@@ -66,12 +71,15 @@ def report_state(study: Study, **counted_work: Any) -> DataState:
 
 
 def report_path(job: Job) -> Path:
-    """Return the path of the document that a job makes."""
+    """Return the path of the document that a job creates."""
     return export_folder() / f"report-{job.pk}.json.gz"
 
 
 def report_remove(pk: int) -> None:
-    """Remove the document of the job with this number, and the page that an earlier Confab kept instead."""
+    """Remove a job's document.
+
+    Also the page that an earlier version stored instead.
+    """
     for ending in ("json.gz", "html", "json.part"):
         (export_folder() / f"report-{pk}.{ending}").unlink(missing_ok=True)
 
@@ -81,7 +89,10 @@ clean_up_kind(CLEAN_UP, "File of a deleted report", report_remove)
 
 
 def report_read(job: Job) -> Document | None:
-    """Return the report that a job made; None where its file is gone or of an earlier Confab."""
+    """Return the report that a job made.
+
+    None if its file is missing or was written by an earlier version.
+    """
     path = report_path(job)
     try:
         return _read(path, path.stat().st_mtime_ns)
@@ -91,15 +102,17 @@ def report_read(job: Job) -> Document | None:
 
 @lru_cache(maxsize=8)
 def _read(path: Path, _changed: int) -> Document:
-    """Return the report of a file, read once for each time that the file was written."""
+    """Return the report in a file, cached until the file is written again."""
     return document_load(path.read_bytes())
 
 
 def report_before(study: Study, digest: str, *, like: str = "", **counted_work: Any) -> Past | None:
-    """Return the summary of the newest report on other data, or None.
+    """Return the summary of the newest report on other data.
+
+    None without one.
 
     Args:
-        digest: digest of the state that is reported now.
+        digest: digest digest of the current state.
     """
     finished_jobs = (
         reports_of(study, like=like, **counted_work).filter(state=State.DONE).exclude(key__endswith=f":{digest}")
@@ -113,7 +126,10 @@ def report_before(study: Study, digest: str, *, like: str = "", **counted_work: 
 
 
 def report_ask(*, study: Study, like: str = "", created_by: User | None = None, **counted_work: Any) -> Job:
-    """Return the job for a report on current data, retrying a failed one."""
+    """Return the job for a report on current data.
+
+    A failed job is retried.
+    """
     files_expire()
     params = ReportParams(study=study.pk, like=like, **counted_work)
     state = report_state(study, **counted_work).digest
@@ -127,7 +143,7 @@ def report_ask(*, study: Study, like: str = "", created_by: User | None = None, 
 
 
 def reports_of(study: Study, *, like: str = "", **counted_work: Any) -> QuerySet[Job]:
-    """Return the jobs of a study's report, the newest first."""
+    """Return the report jobs of a study, newest first."""
     params = ReportParams(study=study.pk, like=like, **counted_work)
     return Job.objects.filter(kind=KIND, key__startswith=job_key(params, "")).order_by("-pk")
 

@@ -1,7 +1,7 @@
 """Report in the numbering of Ghandeharioun et al. (2019).
 
-Tables 2, 3, 5 and 8, Figures 3 to 8, with the published numbers. Our numbers are those of the report, from the same
-results. A number that the study cannot give is a gap with its reason.
+It has Tables 2, 3, 5 and 8 and Figures 3 to 8, with the published numbers. Our numbers are those of the normal report.
+A number that the study lacks is shown as a gap with its reason.
 """
 
 from __future__ import annotations
@@ -55,27 +55,30 @@ _SHORT = {"perplexity": "PPL", "kl": "KL", "average": "Avg", "extrema": "Ext", "
 
 
 Row = tuple[PaperBot | None, str | None]
-"""A bot of the paper with the matching bot of the study, if any, or a bot that is only in the study."""
+"""Bot of the paper with the study's matching bot, or a further bot of the study."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Ours:
-    """Our bots as the paper knows them, and those that it does not."""
+    """The study's bots that match the paper's, and the others."""
 
     frame: StudyFrame
     by_paper: Mapping[PaperBot, str]
     unmatched: Sequence[str]
 
     def rows(self, papers: Sequence[PaperBot]) -> list[Row]:
-        """Return the rows of a table of bots: the paper's, then our others."""
+        """Return the rows of a table of bots: the paper's, then others."""
         return [*((paper, self.by_paper.get(paper)) for paper in papers), *((None, bot) for bot in self.unmatched)]
 
     def name(self, row: Row) -> Cell:
-        """Return the cell of a bot's name."""
+        """Return the cell with a bot's name."""
         return Cell(str(row[0] or self.frame.title(row[1] or "")))
 
     def lacking(self, row: Row, reason: str = "") -> str:
-        """Return the reason for a missing value of ours: the study has no such bot, or another one."""
+        """Return the reason for a missing value of ours.
+
+        The study has no such bot, or another one.
+        """
         return reason if row[1] is not None else f"this study has no bot {row[0]}"
 
 
@@ -85,7 +88,7 @@ def _of_paper(row: Row, reason: str = "") -> str:
 
 
 def paper_report(frame: StudyFrame, result: Callable[[str], Any]) -> Document:
-    """Return the study laid out as the paper is."""
+    """Return the study in the layout of the paper."""
     versions = bot_versions(frame.study)
     bot_table = BotColumns.from_json(frame.study.bot_columns)
     factors = factors_of(versions, bot_table)
@@ -182,7 +185,10 @@ def _ratings(ours: _Ours, comparisons: StudyComparisons) -> Section:
 
 
 def _replicated(ours: _Ours, comparisons: StudyComparisons) -> list[str]:
-    """Say for how many pairs of a bot and its EI version quality is higher with EI, as for all six of the paper."""
+    """Count the pairs of a bot and its EI version with higher quality for EI.
+
+    In the paper these are all six.
+    """
     higher = n = 0
     for paper, bot in ours.by_paper.items():
         plain = ours.by_paper.get(replace(paper, version="baseline"))
@@ -235,7 +241,7 @@ def _count_ratings(ours: _Ours, comparisons: StudyComparisons) -> Section:
 
 
 def _figures(frame: StudyFrame, result: Callable[[str], Any]) -> list[Chapter]:
-    """Return Figures 3 to 8 as the report draws them, each with what the paper says of its own."""
+    """Return Figures 3 to 8, each with the paper's finding."""
     courses = SECTIONS["trajectories"](frame, result("trajectories"))
     matrices = SECTIONS["correlations"](frame, result("correlations"))
     hybrid = hybrid_section(frame)
@@ -267,7 +273,7 @@ def _figures(frame: StudyFrame, result: Callable[[str], Any]) -> list[Chapter]:
 
 
 def _over_bots(frame: StudyFrame, comparisons: StudyComparisons) -> Section:
-    """Set the correlations of the paper's Table 2 over its bots beside the same over ours."""
+    """Compare the correlations in the paper's Table 2 with ours over bots."""
     paper_means = {d: [published()["2", bot, d].value for bot in paper_bots()] for d in DIMENSIONS}
     bots = [bot for bot in frame.rated_bots if not frame.bots[bot].is_control]
     keys = [d for d in DIMENSIONS if d in {dimension.key for dimension in frame.dimensions}]

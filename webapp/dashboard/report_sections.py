@@ -50,12 +50,15 @@ SECTIONS: dict[str, Callable[[StudyFrame, Any], Section]] = {
     "correlations": correlations_section,
     "powered": powered_section,
 }
-"""By the name of the part, as in `webapp.results.compute.PARTS`."""
+"""Sections by the name of the part, as in `webapp.results.compute.PARTS`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """A selection within a section: the parameter of the address, its label, and options with the chosen one."""
+    """Choice within a section.
+
+    It has the parameter of the address, its label, and options with the chosen one.
+    """
 
     name: str
     label: str
@@ -67,12 +70,12 @@ class FoldedSection:
     """A folded section of a page of results.
 
     Attributes:
-        conclusion: one sentence, shown while it is folded, too.
+        conclusion: one sentence, also shown while it is folded.
         content: None if collapsed or without a result.
         waiting: as in `ShownResult`.
-        plan_form, plan: form of a plan for the next study, and the plan.
+        plan_form, plan: form for planning the next study, and the plan.
         related_studies: `StudiesBeside`, studies with the same bots.
-        formula_form: form of a model by a formula, shown without a result, too.
+        formula_form: form for a model by a formula, also shown without a result.
     """
 
     id: str
@@ -89,12 +92,15 @@ class FoldedSection:
 
 
 ResultOf = Callable[[str], Any]
-"""Gives the result of a part of the analysis by its name, as `webapp.results.compute.PARTS` has it."""
+"""Callable that returns the result of a part of the analysis.
+
+Parts are named as in `webapp.results.compute.PARTS`.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class ReportStep:
-    """A section of a report that is still to be made: its id, and how it is made."""
+    """Section of a report that is still to be made: its id and maker."""
 
     id: str
     make: Callable[[], Section]
@@ -135,7 +141,7 @@ def report_steps(frame: StudyFrame, result: ResultOf, *, formula: bool = False) 
 
 
 def report_of(frame: StudyFrame, result: ResultOf, sections: Sequence[Section]) -> Document:
-    """Assemble the report: a summary, four numbers and the sections."""
+    """Assemble the report: summary, four numbers, and sections."""
     comparisons: StudyComparisons = result("comparisons")
     compared = SECTIONS["comparisons"](frame, comparisons).lead
     return _document(
@@ -189,7 +195,10 @@ def _in_short(frame: StudyFrame, summary: StudySummary, compared: Sequence[str])
 
 
 def pair_report(study: Study, *, include_synthetic: bool = False, without: Sequence[str] = ()) -> Document | None:
-    """Return the report of a study with paired comparisons; None without any."""
+    """Return the report of a study with paired comparisons.
+
+    None without any.
+    """
     pairs = study_pairs(study, include_synthetic=include_synthetic, without=without)
     results = pairs.results
     if not get_protocol(study).compares_pairs or results is None:

@@ -1,4 +1,4 @@
-"""Counts on the dashboard's pages: studies, and the progress of their bots and metrics.
+"""Counts on dashboard pages: studies, and progress of bots and metrics.
 
 Every page makes a constant number of queries.
 """
@@ -58,11 +58,13 @@ class StudyRow:
 
 @dataclass(frozen=True, slots=True)
 class ItemCards:
-    """Counts that replace the length and time of chats if participants rate items.
+    """Counts for studies in which participants rate items.
+
+    They replace the length and duration of chats.
 
     Attributes:
         n_rated: items with a rating, out of `n_items`.
-        set_apart: work of participants who missed an attention check.
+        set_apart: tasks excluded because the participant missed an attention check.
     """
 
     n_items: int
@@ -73,12 +75,12 @@ class ItemCards:
 
 @dataclass(frozen=True, slots=True)
 class StudyCards:
-    """The numbers above a study's pages: who entered, who rated; None where there is nothing to say.
+    """Numbers above a study's pages; None if one does not apply.
 
     Attributes:
-        n_completed: chats where people chat with bots, else tasks (`of_tasks`).
-        n_ratings, n_raters: ratings that count, of what the study asks (`answers_counted`), and people who gave them.
-        n_left: tasks that people left, of the `n_over` that are over.
+        n_completed: completed chats, or tasks if there are no chats (`of_tasks`).
+        n_ratings, n_raters: ratings that count (`answers_counted`), and the participants who gave them.
+        n_left: tasks that participants left, of `n_over` ended ones.
     """
 
     n_completed: int
@@ -113,7 +115,10 @@ STUDY_STATES = {
 
 
 def studies_found(state: str = "", words: str = "") -> QuerySet[Study]:
-    """Return the studies of a tab, newest first, whose name or key contains these words."""
+    """Return the studies of a tab that match these words, newest first.
+
+    Names and keys are searched.
+    """
     studies = Study.objects.filter(STUDY_STATES[state][1]).order_by("-created_at")
     return studies.filter(Q(name__icontains=words) | Q(key__icontains=words)) if words else studies
 
@@ -126,7 +131,7 @@ def study_counts() -> dict[str, int]:
 
 
 def study_rows(studies: QuerySet[Study]) -> list[StudyRow]:
-    """Return rows of the list of studies, in the order given."""
+    """Return rows of the list of studies, in the given order."""
     listed = list(studies)
     chat_counts: dict[int, dict[str, Any]] = {
         row["study"]: row  # type: ignore[misc]
@@ -172,7 +177,10 @@ def study_rows(studies: QuerySet[Study]) -> list[StudyRow]:
 
 
 def tour_study() -> Study | None:
-    """Return the study that is shown around: the oldest one that collects and can be rehearsed."""
+    """Return the study of the guided tour.
+
+    It is the oldest one that collects and can be rehearsed.
+    """
     made_here = Study.objects.filter(is_imported=False, archived_at=None)
     return made_here.filter(state=Study.State.COLLECTING).order_by("pk").first()
 
@@ -211,11 +219,11 @@ def ago(when: datetime) -> str:
 def study_cards(
     study: Study, *, include_synthetic: bool = False, without: Sequence[str] = (), n_raters: int | None = None
 ) -> StudyCards:
-    """Count a study's conversations and people, and measure the chats' length and time.
+    """Count a study's conversations and participants, and measure its chats.
 
     Args:
-        without: names of flags; people with one of them are not counted.
-        n_raters: people who rated, where it is known already.
+        without: names of flags; participants with one of them are excluded.
+        n_raters: number of raters, if already known.
     """
     conversations = study_conversations(study, include_synthetic=include_synthetic, without=without)
     chat_totals = conversations.aggregate(n=Count("pk"), mean=Avg("n_exchanges"))
@@ -226,7 +234,7 @@ def study_cards(
         .values_list("created_at", "ended_at")[:_DURATIONS]
         if ended is not None
     ]
-    # Whoever did not agree took no part.
+    # Participants who declined took no part.
     answered_no = Task.objects.filter(participant=OuterRef("pk"), outcome=Outcome.NO_CONSENT)
     declined = Q(consented_at=None) & Exists(answered_no)
     not_excluded = left_out(study, without, way="pk")
@@ -271,8 +279,8 @@ class BotProgress:
     """Conversations of one bot of a study by state.
 
     Attributes:
-        reason: why it is not offered, or what is wrong with it all the same.
-        n_by_others: conversations in which another bot, or its second address, gave a reply in its place.
+        reason: why it is not assigned, or its problem if it is.
+        n_by_others: conversations in which a fallback bot, or its second address, gave a reply.
     """
 
     title: str
@@ -340,7 +348,7 @@ def bot_progress(study: Study, *, include_synthetic: bool = False) -> list[BotPr
 
 @dataclass(frozen=True, slots=True)
 class ModelProgress:
-    """Numbers of a study's items with a reply by one model, and of their ratings."""
+    """Numbers of items with a reply by one model, and of their ratings."""
 
     title: str
     slot: int
@@ -349,7 +357,10 @@ class ModelProgress:
 
 
 def models_progress(study: Study, *, include_synthetic: bool = False) -> list[ModelProgress]:
-    """Return the progress of each model's items, in a study whose participants rate items."""
+    """Return the progress of each model's items.
+
+    For studies in which participants rate items.
+    """
     items = items_given(study).order_by()
     ratings = answers_counted(study, include_synthetic=include_synthetic).order_by()
     n_items, n_ratings = Counter[str](), Counter[str]()
@@ -380,11 +391,13 @@ class MetricProgress:
     columns: int
     on_request: bool
     n_left_out: int
-    """Number of conversations done in a language for which the metric is not valid."""
+    """Number of conversations in a language that the metric does not support."""
 
 
 def metrics_progress(study: Study, known_counts: Mapping[str, Counter[str]] | None = None) -> list[MetricProgress]:
-    """Return the progress of each metric's current version over the study's finished conversations.
+    """Return the progress of each metric over the finished conversations.
+
+    Current versions are counted.
 
     Args:
         known_counts: `results_counted` of the study, if already known.
@@ -458,7 +471,7 @@ STAFF_CHAT_SHOWN_FOR = timedelta(minutes=10)
 
 
 def staff_seats(study: Study) -> list[PartnerSeat]:
-    """Return the seats of open chats in which staff are the partner, the one that waits longest first."""
+    """Return open chats with a staff partner, the longest wait first."""
     open_seats = PartnerSeat.objects.filter(
         conversation__study=study,
         conversation__bot__params__by="staff",

@@ -18,12 +18,15 @@ from webapp.studies.models import Study
 _ALERTS = 10
 _STUDIES = 200
 LONG_WAIT_S = 120
-"""While something waits for longer, the page does not say that nothing is wrong."""
+"""If something waits longer, the page does not claim that nothing is wrong."""
 
 
 @dataclass(frozen=True, slots=True)
 class ProcessRow:
-    """A process: what it does, where, since when, and how busy it is; `cpu` in percent of a core, None at first."""
+    """Process: its work, host, start and load.
+
+    `cpu` is in percent of a core, None at first.
+    """
 
     name: str
     about: str
@@ -39,7 +42,7 @@ class ProcessRow:
 
 @dataclass(frozen=True, slots=True)
 class QueueRow:
-    """A queue with its name for people."""
+    """Queue with its displayed name."""
 
     title: str
     queue: Queue
@@ -59,7 +62,7 @@ class DiskUsage:
 
 @dataclass(frozen=True, slots=True)
 class AlertRow:
-    """An alert and how sending it went."""
+    """Alert, and the outcome of sending it."""
 
     alert: Alert
     title: str
@@ -80,7 +83,7 @@ def system_now() -> System:
     """Return the current state of the installation.
 
     Raises:
-        DatabaseError, OSError: the database or the disk does not answer.
+        DatabaseError, OSError: the database or the disk is unavailable.
     """
     problems = find_problems()
     kinds = {(problem.kind, problem.subject) for problem in problems}
@@ -95,7 +98,10 @@ def system_now() -> System:
 
 
 def _notes(processes: list[Process]) -> list[str]:
-    """Compose notes on kinds of process without any heartbeat; none if no process has one."""
+    """Compose notes on kinds of process without a heartbeat.
+
+    None if no process has one.
+    """
     roles = {role for process in processes if not is_silent(process) for role in process.roles}
     if not roles:
         return []
@@ -112,10 +118,10 @@ def _queues() -> list[Queue]:
 
 
 def queue_waits(problem_keys: set[tuple[str, str]]) -> list[str]:
-    """Compose notes on queues that move but whose oldest entry has waited for minutes.
+    """Compose notes on moving queues whose oldest entry has waited minutes.
 
     Args:
-        problem_keys: kinds and subjects of the problems that are shown already.
+        problem_keys: kinds and subjects of problems that are already shown.
     """
     return [
         f"{_queue_title(queue.name)}: {queue.n} {plural(queue.n, 'waits', 'wait')}, the oldest for "
@@ -166,7 +172,10 @@ def _room(*, is_low: bool) -> DiskUsage:
 
 @dataclass(frozen=True, slots=True)
 class RetentionRow:
-    """Retention of one study's recruitment ids and texts; times of erasure are None while it has not ended."""
+    """Retention of a study's recruitment ids and texts.
+
+    Times of erasure are None until the study has ended.
+    """
 
     study: Study
     ids_at: datetime | None
@@ -174,7 +183,7 @@ class RetentionRow:
 
 
 def retention_rows() -> list[RetentionRow]:
-    """Return the retention of the studies of live participants, the newest first."""
+    """Return the retention of studies with participants, newest first."""
     rows = []
     for study in Study.objects.filter(is_imported=False, archived_at=None).order_by("-created_at")[:_STUDIES]:
         rights, end = study.values.rights, study.ended_at

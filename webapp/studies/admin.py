@@ -28,7 +28,10 @@ class StudyAdmin(ReadOnlyAdminMixin, admin.ModelAdmin):
 
     @admin.display(description=_("study file"))
     def file(self, study: Study) -> str:
-        """Show the study's file without items, completion codes and links that may contain codes."""
+        """Show the study's file without items, codes and links.
+
+        Completion codes are left out, and so are links that may contain them.
+        """
         file = without_codes(study_file_of(study), links=True).model_copy(update={"items": ()})
         return format_html("<pre>{}</pre>", study_file_text(file))
 
@@ -183,12 +186,15 @@ class TaskAdmin(ReadOnlyAdminMixin, admin.ModelAdmin):
         return tasks_with_endings(super().get_queryset(request)).prefetch_related("slots")
 
     def get_search_fields(self, request: HttpRequest) -> list[str]:
-        """Add the participant's platform id to the search for users who may see it."""
+        """Add the platform id to the search for users who may see it."""
         return private_search(request, self.search_fields, "participant__platform_ids__external_id")
 
     @admin.display(description=_("code shown"))
     def code_shown(self, task: Task) -> str:
-        """Return the completion code shown to the participant; the platform's own, if it has one."""
+        """Return the completion code that the participant saw.
+
+        It is the platform's own if it has one.
+        """
         ending = ending_of(task)
         return ending.code if ending else ""
 

@@ -1,9 +1,10 @@
-"""Settings of attention checks and of the quiz about the instructions.
+"""Settings of attention checks and of the quiz about instructions.
 
-Attention checks among items are replies that state the answer to give, hidden among the items that participants
-judge. A check is a value of the study. Drawn into a task it is stored as an item that no result counts.
+Attention checks among items are replies that state the answer to give, hidden among the items that participants judge.
+A check is a value of the study. When it is drawn into a task, it is stored as an item that is excluded from all
+results.
 
-The quiz, and attention checks in a chat, are for every protocol. Attention checks among questions are questions with
+The quiz and attention checks in a chat work with every protocol. Attention checks among questions are questions with
 the answers that pass (`webapp.studies.questions`). In a study's file:
 
     checking:
@@ -65,11 +66,14 @@ class AttentionCheck(InputModel):
 
     @property
     def key(self) -> str:
-        """Name of the item that represents it: equal checks have the same name in every version."""
+        """Name of the item that represents the check.
+
+        Equal checks have the same name in every version.
+        """
         plain = self.model_dump(mode="json")
         for name in ("second_response", "reference", "reference_score"):
             if not plain[name]:
-                del plain[name]  # as checks were known before there was one
+                del plain[name]  # attention checks written before there was a second reply
         text = json.dumps(plain, sort_keys=True)
         return f"check/{hashlib.sha256(text.encode()).hexdigest()[:16]}"
 
@@ -114,7 +118,9 @@ class Attention(InputModel):
 
 
 def answers_beyond(expected: Mapping[str, Sequence[float]], scales: Mapping[str, tuple[float, float]]) -> str:
-    """Return an error message if expected answers do not fit the study's questions, else an empty string.
+    """Return an error about expected answers that do not fit the questions.
+
+    Empty if they fit.
 
     Args:
         expected: the answers by the question's key.
@@ -131,7 +137,7 @@ def answers_beyond(expected: Mapping[str, Sequence[float]], scales: Mapping[str,
 
 
 MOST_QUIZ_ATTEMPTS = 2
-"""Of the quiz; who misses a question in the last one is screened out."""
+"""Maximum number of quiz attempts; a miss in the last one screens the participant out."""
 
 
 class QuizQuestion(InputModel):
@@ -172,12 +178,18 @@ class QuizQuestion(InputModel):
         return self
 
     def to_question(self, number: int) -> Question:
-        """Return it as pages show questions; `number` from 1 makes its key."""
+        """Return it as pages show questions.
+
+        `number` from 1 makes its key.
+        """
         return Question(key=f"quiz_{number}", title=self.question, kind="choice", options=self.options)
 
 
 def quiz_digest(questions: Sequence[QuizQuestion]) -> str:
-    """Return a digest of a quiz, equal for equal questions in all versions of a study."""
+    """Return a digest of a quiz.
+
+    Equal questions have the same digest in all versions of a study.
+    """
     parts = [[question.question, list(question.options), question.right] for question in questions]
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:32]
 
@@ -223,7 +235,10 @@ class ChatCheck(InputModel):
 
     @property
     def digest(self) -> str:
-        """Digest of the check: equal in every version of the study that has it."""
+        """Digest of the check.
+
+        It is the same in every version of the study that has the check.
+        """
         parts = [self.question, list(self.options), list(self.expected)]
         return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:32]
 
@@ -264,7 +279,10 @@ class Checking(InputModel):
 
 
 def quiz_rows(questions: Sequence[QuizQuestion], answers: Sequence[str]) -> list[dict[str, Any]]:
-    """Return a participant's quiz answers as stored: question, answer, and whether it is right."""
+    """Return a participant's quiz answers as stored.
+
+    Each row has the question, the answer, and whether it is right.
+    """
     return [
         {"question": question.question, "answer": answer, "is_right": answer == question.right}
         for question, answer in zip(questions, answers, strict=True)

@@ -67,7 +67,7 @@ class BotColumns:
 
 
 def controls_mark(*, study: Study, bots: Collection[str], is_control: bool = True) -> None:
-    """Mark bots of the study as controls, or remove their marks."""
+    """Mark bots of the study as controls, or unmark them."""
     with transaction.atomic():
         row = Study.objects.select_for_update(of=("self",)).get(pk=study.pk)
         columns = BotColumns.from_json(row.bot_columns)
@@ -131,7 +131,7 @@ def bot_columns_read(content: bytes, bots: Collection[str], source: str = "") ->
 
 
 def _rows(content: bytes) -> tuple[list[str], list[tuple[int, dict[str, str]]]]:
-    """Return the header and (line number, row) of every row that is not blank."""
+    """Return the header and the numbered rows that are not blank."""
     if len(content) > LIMIT_BYTES:
         raise _bad(f"the file has {len(content):,} bytes; the limit is {LIMIT_BYTES:,}")
     try:
@@ -160,7 +160,7 @@ def _rows(content: bytes) -> tuple[list[str], list[tuple[int, dict[str, str]]]]:
     if "" in header:
         raise _bad(f"column {header.index('') + 1} has no name in the header")
     if len(header) == 1:
-        raise _bad("the only column is 'bot'; add at least one column with data about the bots")
+        raise _bad("the only column is 'bot'; add at least one column about the bots")
     for line, cells in rows[1:]:
         if len(cells) != len(header):
             raise _bad(f"line {line} has {len(cells)} cells; the header has {len(header)}")

@@ -1,4 +1,4 @@
-"""Conditions of a study: factors whose levels give participants and bots different texts.
+"""Conditions of a study: texts that vary by the levels of factors.
 
 A study's file declares them:
 
@@ -62,7 +62,7 @@ TAKEN_FACTOR_KEYS = frozenset(
         *("tokens_estimated", "tokens_in", "tokens_out", "trace", "turn", "turns", "version", "vote", "withheld"),
     }
 )
-"""Reserved column names of exported chats and ratings, which no factor may use."""
+"""Column names of exported chats and ratings, which factors must not use."""
 
 
 def _single_line(text: str) -> str:
@@ -80,7 +80,7 @@ ConditionText = Annotated[LongText, Field(max_length=4000)]
 
 @dataclass(frozen=True, slots=True)
 class ConditionTexts:
-    """Texts of a condition: those of its levels, in the order of the factors.
+    """Texts of a condition, taken from its levels in order of the factors.
 
     Attributes:
         scenario, goal, success, topic, persona, instructions, disclosure: shown to the participant.
@@ -99,7 +99,10 @@ class ConditionTexts:
     instructions: str = ""
 
     def for_participants(self) -> dict[str, str]:
-        """Return the texts that participants read, by name; empty ones are left out."""
+        """Return the texts that participants read, by name.
+
+        Empty texts are left out.
+        """
         texts = {text_field.name: getattr(self, text_field.name) for text_field in fields(self)}
         return {name: text for name, text in texts.items() if text and name not in ("bot_prompt", "opening")}
 
@@ -179,7 +182,7 @@ class Factor(InputModel):
 
 
 class Conditions(InputModel):
-    """Factors that vary next to the bot, and how many conversations each cell gets."""
+    """Factors of a study, and the conversations wanted in each cell."""
 
     factors: Annotated[Many[Factor], Field(max_length=4)] = Field(
         default=(),
@@ -212,7 +215,10 @@ class Conditions(InputModel):
         return {factor.key: level.key for factor, level in zip(self.factors, levels, strict=True)}
 
     def to_plain(self) -> dict[str, Any]:
-        """Return the section as in a study's file: texts that a level lacks are left out."""
+        """Return the section as in a study's file.
+
+        Texts that a level lacks are left out.
+        """
         factors = [factor.model_dump(mode="json", exclude_defaults=True) for factor in self.factors]
         return {"factors": factors, "n_each_cell": self.n_each_cell}
 
@@ -230,7 +236,10 @@ def bots_of(levels: Sequence[Level], bots: Collection[str]) -> list[str]:
 
 
 def condition_key(condition: Condition) -> str:
-    """Return a short key of a condition for counting its cells; empty without factors."""
+    """Return a short key of a condition for counting its cells.
+
+    Empty without factors.
+    """
     if not condition:
         return ""
     text = "\n".join(f"{factor}={level}" for factor, level in sorted(condition.items()))
@@ -238,7 +247,10 @@ def condition_key(condition: Condition) -> str:
 
 
 def condition_texts(values: HasConditions, condition: Condition) -> ConditionTexts:
-    """Return the texts of a condition; texts of several levels are shown one below the other."""
+    """Return the texts of a condition.
+
+    Texts of several levels are joined, one below the other.
+    """
     levels = [factor.level(condition.get(factor.key, "")) for factor in values.conditions.factors]
     known_levels = [level for level in levels if level is not None]
     return ConditionTexts(

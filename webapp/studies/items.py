@@ -1,4 +1,4 @@
-"""Storage of items to rate, single or from a file, and their sets by source."""
+"""Storage of items to rate, and their sets by source."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ class SampledItem:
 
     @property
     def digest(self) -> str:
-        """Return a digest, equal for items with the same texts in any order."""
+        """Return a digest that does not depend on the order of texts."""
         texts = [*self.context, "\0", *sorted(text for _bot, text in self.responses)]
         return self.digest_of("\0".join(texts))
 
@@ -108,8 +108,8 @@ def items_store(*, study: Study, sampled: Sequence[SampledItem]) -> dict[str, in
     Items with the same texts as another one, and pairs of identical replies, are skipped.
 
     Returns:
-        How many are new (`items`), were there (`unchanged`), are like another one (`alike`), or hold the same
-        reply twice (`same_replies`).
+        Number of items that are new (`items`), already present (`unchanged`), equal to another one (`alike`), or
+            contain the same reply twice (`same_replies`).
     """
     counts = dict.fromkeys(("items", "unchanged", "alike", "same_replies"), 0)
     with transaction.atomic():
@@ -160,7 +160,9 @@ def items_copy(*, items: QuerySet[Item], study: Study) -> int:
 
 
 def origin_of_file(study: Study, name: str, path: Path) -> dict[str, str]:
-    """Return the origin that a file's items store: the file's name and the digest of its content.
+    """Return the origin that a file's items store.
+
+    It consists of the file's name and the digest of its content.
 
     A different file with an existing name becomes a separate set: `items.jsonl (2)`.
 
@@ -180,14 +182,17 @@ def origin_of_file(study: Study, name: str, path: Path) -> dict[str, str]:
 
 
 def gold_fields(gold: Mapping[str, Sequence[int]]) -> dict[str, Any]:
-    """Return the fields of a gold item with these right answers; empty without answers."""
+    """Return the fields of a gold item with these right answers.
+
+    Empty without answers.
+    """
     if not gold:
         return {}
     return {"purpose": Item.Purpose.GOLD, "expected": {key: list(passing) for key, passing in gold.items()}}
 
 
 def study_item_sets(study: Study) -> dict[str, str]:
-    """Return the set of each of a study's items by item name, without items that have none.
+    """Return the set of each item that has one, by item name.
 
     Items of a file belong to the data set that they name, otherwise to the file; drawn items to their study or run.
     """
@@ -206,7 +211,10 @@ def study_item_sets(study: Study) -> dict[str, str]:
 
 
 def checks_ensure(*, study: Study, checks: Sequence[AttentionCheck]) -> list[Item]:
-    """Return the items that represent the checks, in their order; store missing ones."""
+    """Return the items that represent the checks, in order.
+
+    Missing ones are stored.
+    """
     keys = [check.key for check in checks]
     of_study = Item.objects.filter(study=study, purpose=Item.Purpose.CHECK, key__in=keys)
     stored = {item.key: item for item in of_study}
@@ -231,7 +239,10 @@ def _of_check(study: Study, check: AttentionCheck) -> Item:
 
 
 def repeats_ensure(*, study: Study, items: Sequence[Item]) -> dict[int, Item]:
-    """Return the item that repeats each item, by the latter's id; store missing ones."""
+    """Return the item that repeats each item, by the latter's id.
+
+    Missing ones are stored.
+    """
     of_study = Item.objects.filter(study=study, original__in=items)
     repeats = {repeat.original_id: repeat for repeat in of_study}
     missing = [_again(item) for item in items if item.pk not in repeats]
@@ -257,14 +268,16 @@ def _again(item: Item) -> Item:
 
 
 def gold_store(*, item: Item, expected: Mapping[str, Sequence[float]]) -> Item:
-    """Store the right answers to an item, which makes it a gold item; without answers it becomes a normal one.
+    """Store the right answers to an item, which makes it gold.
+
+    Without answers it becomes a normal item.
 
     Raises:
         ValidationError: if the item was shown to participants: their ratings are already counted or excluded.
     """
     is_gold = item.purpose == Item.Purpose.GOLD
     if is_gold != bool(expected) and item.slots.filter(task__participant__is_synthetic=False).exists():
-        raise ValidationError(f"Participants have already been given “{item.key}”, so it cannot be changed.")
+        raise ValidationError(f"Participants have already rated “{item.key}”, so it cannot be changed.")
     item.purpose = Item.Purpose.GOLD if expected else Item.Purpose.JUDGED
     item.expected = {key: list(passing) for key, passing in expected.items()}
     item.save(update_fields=["purpose", "expected", "updated_at"])
@@ -272,7 +285,10 @@ def gold_store(*, item: Item, expected: Mapping[str, Sequence[float]]) -> Item:
 
 
 def question_item_ensure(*, study: Study) -> None:
-    """Store the one item of a study without items to judge: it represents the question itself."""
+    """Store the single item of a study without items to rate.
+
+    It represents the question itself.
+    """
     everybody = {"model": "everybody", "text": ""}
     Item.objects.get_or_create(
         study=study, key="question", defaults={"purpose": Item.Purpose.QUESTION, "responses": [everybody]}
@@ -314,12 +330,15 @@ class ItemSet:
 
     @property
     def n_free(self) -> int:
-        """Number of items that can be removed: never assigned, and nothing depends on them."""
+        """Number of items that can be removed.
+
+        They were never assigned, and nothing depends on them.
+        """
         return self.n - self.n_given
 
 
 def item_sets(study: Study) -> list[ItemSet]:
-    """Return the sets of a study's items, in the order of their names."""
+    """Return the sets of a study's items, ordered by name."""
     rows = (
         _in_sets(study)
         .annotate(is_given=_is_given())
@@ -334,23 +353,25 @@ def item_sets(study: Study) -> list[ItemSet]:
 
 
 def item_set_remove(*, study: Study, name: str) -> tuple[int, int]:
-    """Remove a set except for items shown to participants, and delete rehearsals that rated the rest.
+    """Remove a set except for items that participants have seen.
+
+    Rehearsals that rated the removed items are deleted.
 
     Returns:
-        The number of removed items, and of those that stay.
+        The numbers of removed and of remaining items.
 
     Raises:
-        ValidationError: if the study is open, so that its items are given now, or has no such set.
+        ValidationError: if the study is open, which means that its items are being assigned, or has no such set.
     """
     with transaction.atomic():
         # Assigning items locks this row too, so no participant gets an item that is being removed.
         locked = Study.objects.select_for_update(of=("self",), no_key=True).get(pk=study.pk)
         if locked.state == Study.State.COLLECTING:
-            raise ValidationError("The study is collecting with these items. Pause the study first.")
+            raise ValidationError("The study is collecting ratings of these items. Pause the study first.")
         rows = _in_sets(study).filter(set_name=name).annotate(is_given=_is_given())
         all_of_it = dict(rows.values_list("pk", "is_given"))
         if not all_of_it:
-            raise ValidationError("The study has no such items; they may have been removed already.")
+            raise ValidationError("The study does not have these items; they may have been removed already.")
         free = [pk for pk, is_given in all_of_it.items() if not is_given]
         judged = Q(tasks__slots__item__in=free) | Q(tasks__slots__item__original__in=free)
         rehearsed = Participant.objects.filter(judged, study=study, is_synthetic=True)
@@ -386,6 +407,9 @@ def _joined(kind: str, suffix: Any) -> Concat:
 
 
 def _is_given() -> Exists:
-    """Return a condition: the item or one like it was assigned to a participant outside rehearsals."""
+    """Return the condition that participants have been assigned an item.
+
+    Equal items count, rehearsals do not.
+    """
     slots = Slot.objects.filter(task__participant__is_synthetic=False)
     return Exists(slots.filter(Q(item=OuterRef("pk")) | Q(item__original=OuterRef("pk"))))

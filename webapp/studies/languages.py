@@ -1,4 +1,4 @@
-"""Languages of a study: participants read all texts in the language they chose.
+"""Languages of a study: participants read every text in their language.
 
 Confab translates its default texts; a study translates its own (`texts.translations`). A line without a translation is
 shown as written. Options are shown translated and stored as written.
@@ -33,7 +33,10 @@ def translate_values(values: StudyValues, before: str) -> StudyValues:
 
 
 def values_in(values: StudyValues, language: str) -> StudyValues:
-    """Return the values in a participant's language; unchanged if the study does not offer it."""
+    """Return the values in a participant's language.
+
+    Unchanged if the study does not offer it.
+    """
     if language == values.texts.language or language not in values.texts.languages:
         return values
     translations = _lines_told(values, language)
@@ -95,7 +98,12 @@ def lines_untranslated(version: StudyVersion) -> dict[str, list[str]]:
 
 
 def version_speak(version: StudyVersion, language: str) -> None:
-    """Set the language of this unsaved version to a participant's, if the study offers it."""
+    """Set this unsaved version to a participant's language.
+
+    Nothing changes if the study does not offer it.
+
+    The study offers it.
+    """
     before = version.values
     version.values = values_in(before, language)
     if version.values is not before:
@@ -108,7 +116,10 @@ def text_told(text: str, version: StudyVersion) -> str:
 
 
 def question_told(question: Question, version: StudyVersion) -> Question:
-    """Return a question with title, help and labels in the version's current language."""
+    """Return a question in the version's current language.
+
+    Title, help and labels are translated.
+    """
     translations = version.lines_told
     if not translations:
         return question
@@ -120,7 +131,10 @@ def question_told(question: Question, version: StudyVersion) -> Question:
 
 
 def languages_read(study: Study) -> set[str]:
-    """Return the languages in which participants read the study; without participants, its own language."""
+    """Return the languages in which participants read the study.
+
+    Without participants, its own language.
+    """
     default_language, people = study.values.texts.language, study.participants.filter(consented_at__isnull=False)
     return {code or default_language for code in people.order_by().values_list("language", flat=True).distinct()} or {
         default_language
@@ -128,7 +142,10 @@ def languages_read(study: Study) -> set[str]:
 
 
 def language_store(*, participant: Participant, language: str) -> None:
-    """Store the language that a participant reads; the language of their consent does not change."""
+    """Store the language that a participant reads.
+
+    The language of their consent does not change.
+    """
     if Participant.objects.filter(pk=participant.pk, consented_at=None).update(language=language):
         participant.language = language
 
@@ -151,7 +168,7 @@ def _translations(before: str, after: str) -> Mapping[str, str]:
 
 @cache
 def _lines_in(language: str) -> tuple[str, ...]:
-    """Return Confab's default lines in a language, in an order that is equal for all languages.
+    """Return Confab's default lines in a language.
 
     They include the defaults of new studies and the ready-made sets of questions.
     """

@@ -1,4 +1,4 @@
-"""Lifecycle of a study: demo, import from a file, datasheet, archiving, and deletion.
+"""Lifecycle of a study: demo, import, datasheet, archiving and deletion.
 
 Archived studies are hidden in lists; deletion includes the participants.
 """
@@ -45,7 +45,7 @@ _DEMO_TALKER = "smollm2"
 
 
 def demo_study_ensure() -> Study:
-    """Create the study `demo` with the bots of every installation, and the pretrained talker if installed.
+    """Create the study `demo` if it does not exist.
 
     An existing study is left unchanged.
     """
@@ -67,7 +67,9 @@ _PAPER_BOTS = [f"{model}{ei}-demo" for model in ("hred", "vhred", "vhcr") for ei
 
 
 def demo_paper_study_ensure() -> Study:
-    """Create the study `demo-paper`: three architectures, each plain and with EI, as in the main paper.
+    """Create the study `demo-paper`, with the main paper's architectures.
+
+    It has three architectures, each plain and with EI.
 
     It stays a draft until one of its bots is installed, then starts collecting. A state set by a researcher is kept.
     """
@@ -89,14 +91,16 @@ def demo_paper_study_ensure() -> Study:
 
 @dataclass(frozen=True, slots=True)
 class DeletedData:
-    """One kind of data that is deleted with a study, and its amount."""
+    """One kind of data that is deleted with a study."""
 
     title: str
     n: int
 
 
 def study_archive(*, study: Study, is_archived: bool) -> Study:
-    """Archive a study (hide it from lists) or restore it; its data do not change.
+    """Archive a study, which hides it from lists, or restore it.
+
+    Its data do not change.
 
     Raises:
         ValidationError: the study is collecting.
@@ -114,7 +118,10 @@ def study_participants(study: Study) -> Any:
 
 
 def study_loss(study: Study) -> list[DeletedData]:
-    """Return the number of rows by kind that deleting the study would delete, without empty kinds."""
+    """Return the number of rows that deleting the study deletes, by kind.
+
+    Kinds without rows are left out.
+    """
     kinds = erasure_kinds()
     counts = erasure_counts(Participant.objects.filter(study=study))
     losses = [DeletedData(str(kinds[table].title), n) for table, n in counts.items()]
@@ -123,13 +130,15 @@ def study_loss(study: Study) -> list[DeletedData]:
 
 
 def study_delete(*, study: Study, typed_key: str = "") -> list[DeletedData]:
-    """Delete a study with all its data. Returns the kinds and amounts that were deleted.
+    """Delete a study with all its data.
+
+    Returns the deleted kinds and amounts.
 
     Args:
         typed_key: the study's key, which the user must type to delete participants' data.
 
     Raises:
-        ValidationError: if it collects, or holds participants' data and the key is not the study's.
+        ValidationError: if the study is collecting, or contains participants' data and the key is wrong.
     """
     if study.state == Study.State.COLLECTING:
         raise ValidationError("The study is open to participants. Pause or close it first.")
@@ -148,7 +157,10 @@ MOST_DATASHEET_CHARS = 5000
 
 
 def datasheet_store(*, study: Study, answers: Mapping[str, str]) -> Study:
-    """Store answers by question; an empty one deletes the earlier answer, others stay unchanged."""
+    """Store answers by question.
+
+    An empty one deletes the earlier answer, others stay unchanged.
+    """
     with transaction.atomic():
         current = Study.objects.select_for_update(of=("self",)).get(pk=study.pk)
         datasheet = {**current.datasheet, **{key: text.strip()[:MOST_DATASHEET_CHARS] for key, text in answers.items()}}
@@ -181,7 +193,9 @@ class Imported:
 
 
 def study_read(text: str | bytes, *, key: str = "", opens: bool = False) -> StudyFile:
-    """Read a study's file; report errors in its parts together with visible errors of the whole.
+    """Read a study's file and report all errors at once.
+
+    Errors of its parts are reported together with the visible errors of the whole.
 
     Args:
         key: key in place of the file's.
@@ -203,7 +217,9 @@ def study_read(text: str | bytes, *, key: str = "", opens: bool = False) -> Stud
 
 
 def study_import(*, file: StudyFile, folder: Path | None = None, opens: bool = False, author: str = "") -> Imported:
-    """Store the study of a file: a new study as a draft, or a change of the one with its key.
+    """Store the study of a file.
+
+    A new study becomes a draft; otherwise the study with its key is changed.
 
     If participants have agreed to it, it gets a new version, as with every edit. After an error nothing is stored.
 
@@ -239,7 +255,10 @@ def study_import(*, file: StudyFile, folder: Path | None = None, opens: bool = F
 
 
 def _with_level(file: StudyFile, before: Study | None) -> StudyFile:
-    """Return the file with the study's level if it names none; a new study begins with `NEW_STUDIES`."""
+    """Fill in the confidence level if the file names none.
+
+    An existing study keeps its level; a new one gets that of `NEW_STUDIES`.
+    """
     if "level" in file.quotas.model_fields_set:
         return file
     level = NEW_STUDIES if before is None else before.values.quotas.level
@@ -247,14 +266,20 @@ def _with_level(file: StudyFile, before: Study | None) -> StudyFile:
 
 
 def study_changes(study: Study, file: StudyFile) -> list[SettingChange]:
-    """Return the changes that importing the file would make to the study, items excepted."""
+    """Return the changes that importing the file would make.
+
+    Items are not compared.
+    """
     stored, file = study_file_of(study), _with_level(file, study)
     fields = [{name: getattr(source, name) for name in _OWN} for source in (stored, file)]
     return [*names_diff(fields[0], fields[1]), *values_diff(stored.values, file.values)]
 
 
 def _values(study: Study, file: StudyFile) -> StudyValues:
-    """Return the values to store; a study whose rubric equals the file's keeps it."""
+    """Return the values to store.
+
+    A study whose rubric equals the file's keeps it.
+    """
     values = file.values
     version = study.version
     if version is None or version.values.after or post_task_questions(version) != values.after:
@@ -276,14 +301,14 @@ def _wrong_as_whole(before: Study | None, file: StudyFile, opens: bool, unread: 
     )
     errors = study_errors(before=before, study=study, values=file.values, rubric=None, unread=unread)
     if file.items or "items" in unread:
-        errors.pop("state", None)  # they are stored before it opens
+        errors.pop("state", None)  # items are stored before the study opens
     return [mistake for mistake in as_mistakes(errors) if not parts_of([mistake.path]) & set(unread)]
 
 
 def _stored(study: Study, file: StudyFile, author: str) -> Study:
     values = _values(study, file)
     rubric = None
-    if study.version is None and not values.after:  # questions missing in the file are not asked
+    if study.version is None and not values.after:  # questions missing from the file are not asked
         rubric = rubric_create(name=file.key, dimensions=[])
     try:
         return study_store(study=study, values=values, rubric=rubric, author=author)
@@ -298,7 +323,7 @@ def _items(study: Study, file: StudyFile, folder: Path | None) -> Iterable[tuple
     name = file.items
     is_there = folder is not None and Path(name).name == name and (folder / name).is_file()
     if not is_there and name == items_name(study) and study.items.exists():
-        return ()  # its own, already stored here
+        return ()  # the study's own rubric, already stored here
     if folder is None:
         raise _items_wrong(f"names the file {quote(name)}, which cannot be read here; write the items into this file")
     if Path(name).name != name:
@@ -318,8 +343,8 @@ class ItemsReport:
 
     Attributes:
         items: new ones that were stored.
-        unchanged: lines whose item was there already, the same.
-        skipped: lines that were left out, each with its reason.
+        unchanged: lines whose item is already present with the same texts.
+        skipped: skipped lines, each with its reason.
     """
 
     items: int = 0
@@ -327,7 +352,7 @@ class ItemsReport:
     skipped: list[Skipped] = field(default_factory=list)
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the report as JSON has it."""
+        """Return the report as JSON."""
         skipped = [{"line": line.line, "reason": line.reason} for line in self.skipped]
         return {"items": self.items, "unchanged": self.unchanged, "skipped": skipped}
 
@@ -342,7 +367,7 @@ def items_import(
 
     Args:
         lines: items with their numbers, as `items_of_file` reads them.
-        origin: as `origin_of_file`: it groups items that name no data set into one set.
+        origin: the return value of `origin_of_file`, which groups items without a data set into one set.
     """
     report = ItemsReport()
     scales = scales_of(study.values, study.rubric)

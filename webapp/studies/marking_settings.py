@@ -1,4 +1,4 @@
-"""Settings of marking replies: labels of replies and of their steps, labels in the own chat, and weighted errors."""
+"""Settings of labelling: replies, their steps, own chats, weighted errors."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Marking(InputModel):
 
 
 class StepMarking(InputModel):
-    """Settings for labelling each step of a reply's trace together with the reply."""
+    """Settings for labelling the steps of a reply's trace."""
 
     label_steps: bool = Field(
         default=False,
@@ -80,15 +80,20 @@ class OwnMarking(InputModel):
         ge=0,
         le=200,
         title="Replies per chat",
-        description="Number of replies drawn at random for labelling: from the whole chat, or, during the chat, from "
-        "as many replies as the shortest chat has. 0 for all of them.",
+        description=(
+            "Number of replies drawn at random for labelling. During the chat, they are drawn from the first "
+            "replies, as many as the shortest possible chat has. 0 for all replies."
+        ),
     )
 
     def asked_while_chatting(self, n_least: int, seed: int, chat: str, is_opened: bool) -> list[int] | None:
-        """Return the numbers of the turns that are labelled during the chat; None: those of all replies.
+        """Return the numbers of the turns that are labelled during the chat.
+
+        None means the turns of all replies.
 
         Args:
-            n_least: replies that every chat has. They have odd numbers, and even ones after a bot's opening, turn 0.
+            n_least: number of replies that every chat has. Their turns have odd numbers, or even numbers if the bot
+                opens the chat with turn 0.
             seed: the study's seed; chat: id of the chat. Equal arguments give equal turns.
         """
         if self.marked_when == "after":
@@ -98,10 +103,10 @@ class OwnMarking(InputModel):
         return self._draw_turns(range(1 + is_opened, 2 * n_least + is_opened, 2), seed, chat)
 
     def chosen(self, replies: Sequence[int], n_least: int, seed: int, chat: str, is_opened: bool) -> list[int]:
-        """Return the turns of the replies that are labelled, for a chat that has ended.
+        """Return the turns of the labelled replies, once a chat has ended.
 
         Args:
-            replies: numbers of all of them; n_least, seed, chat, is_opened: as `asked_while_chatting`.
+            replies: turn numbers of all replies; n_least, seed, chat, is_opened: as in `asked_while_chatting`.
         """
         if self.marked_when == "during":
             requested_turns = self.asked_while_chatting(n_least, seed, chat, is_opened)
@@ -117,7 +122,7 @@ ErrorWeight = Annotated[int, Field(ge=0, le=50)]
 
 
 class ErrorMarking(InputModel):
-    """Settings for marking errors in replies: their number, and the weight of each severity in the score."""
+    """Settings for marking errors: their number, and weights by severity."""
 
     n_errors_most: int = Field(
         default=5, ge=1, le=20, title="Errors per reply", description="Maximum number of errors in one reply."

@@ -27,13 +27,18 @@ def _checked(text: str) -> str:
 
 
 def _locked(participant_id: UUID) -> bool:
-    """Lock the participant's row, as an erasure does first; return False if they are erased."""
+    """Lock the participant's row; return False if they are erased.
+
+    An erasure locks this row first, too.
+    """
     people = Participant.objects.select_for_update(of=("self",)).filter(pk=participant_id)
     return people.first() is not None
 
 
 def message_send(*, participant: Participant, text: str) -> ParticipantMessage:
-    """Store a message; an unanswered one with the same text is not stored twice.
+    """Store a message.
+
+    An unanswered message with the same text is not stored twice.
 
     Raises:
         Refused: `bad_text`, `too_many` while many messages wait, or `erased`.
@@ -61,7 +66,7 @@ def message_answer(*, message: ParticipantMessage, text: str, username: str) -> 
     with transaction.atomic():
         _locked(message.participant_id)
         if not ParticipantMessage.objects.filter(pk=message.pk, answered_at=None).update(**answer):
-            raise Refused("answered", "This message has been answered already. Reload the page to read the answer.")
+            raise Refused("answered", "This message has already been answered. Reload the page to read the answer.")
         Participant.objects.filter(pk=message.participant_id).update(n_new_answers=F("n_new_answers") + 1)
 
 

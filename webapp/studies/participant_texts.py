@@ -27,7 +27,7 @@ TEXTS = frozenset(
 
 
 def texts_in(plain: Any, language: str) -> Any:
-    """Return a study's values (or some of them) as JSON, with all texts in this language.
+    """Return a study's values (or part of them) as JSON, translated.
 
     A line without a translation stays unchanged.
     """
@@ -48,7 +48,7 @@ def texts_said(plain: Any) -> Iterator[str]:
 
 
 def each_text(plain: Any, change: Callable[[str], str], *, is_text: bool = False) -> Any:
-    """Return a study's values as JSON, with every line of their texts changed by `change`."""
+    """Return a study's values with `change` applied to every line."""
     match plain:
         case dict():
             return {name: each_text(value, change, is_text=is_text or name in TEXTS) for name, value in plain.items()}

@@ -1,4 +1,4 @@
-"""Settings of chats between people: disclosure, waiting time, and what happens if no partner comes."""
+"""Settings of chats between people: disclosure, waiting, no partner."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class People(InputModel):
         ge=5,
         le=900,
         title="Maximum wait in seconds",
-        description="How long a participant waits for a partner, or for staff to take up the chat.",
+        description="Time that a participant waits for a partner, or for staff to take the chat.",
     )
     without_partner: Literal["bot", "pay"] = Field(
         default="bot",

@@ -23,7 +23,7 @@ from webapp.studies.services import task_end
 def _lock_participant(task: Task) -> Participant:
     """Return the participant of an open task, locked.
 
-    A concurrent withdrawal or erasure waits, and then finds the answers. Like those, this locks no task.
+    A concurrent withdrawal or erasure waits, and then includes the answers. Like them, this locks no task.
 
     Raises:
         Refused: `closed` if the task is over or its participant erased.
@@ -36,7 +36,9 @@ def _lock_participant(task: Task) -> Participant:
 
 
 def question_answers_store(*, task: Task, answers: Mapping[str, Any]) -> QuestionAnswers:
-    """Store the participant's answers to the questions of the task's version. A repeated submission changes nothing.
+    """Store the participant's answers to the questions before the task.
+
+    A repeated submission changes nothing.
 
     Args:
         answers: a text or a list of options by the question's key.
@@ -72,7 +74,7 @@ class DueQuiz:
         quiz: digest of its questions.
         attempt: 1, or 2 after a wrong answer.
         before: answers of the first attempt by question index; empty at the first attempt.
-        right: indices of questions that were right then; they are not asked again.
+        right: indices of questions answered correctly at the first attempt; they are not asked again.
     """
 
     questions: Sequence[QuizQuestion]
@@ -83,7 +85,10 @@ class DueQuiz:
 
 
 def quiz_due(participant: Participant, version: StudyVersion) -> DueQuiz | None:
-    """Return the participant's due quiz; None if it is passed, failed or not part of the study."""
+    """Return the participant's due quiz.
+
+    None if it is passed, failed or not part of the study.
+    """
     questions = version.values.checking.quiz_questions
     if not questions:
         return None
@@ -103,7 +108,7 @@ def quiz_attempt_store(*, task: Task, quiz: str, attempt: int, answers: Sequence
 
     Args:
         quiz: digest of the questions that the page showed.
-        attempt: attempt that the page was for, so that a form sent twice is no second attempt.
+        attempt: attempt that the page showed, so that a repeated submission is not a second attempt.
         answers: an option for each question, in their order; any text for one that was right before.
 
     Returns:
@@ -111,7 +116,7 @@ def quiz_attempt_store(*, task: Task, quiz: str, attempt: int, answers: Sequence
 
     Raises:
         Refused: `closed` if the task is over, its participant erased or another attempt due; `bad_answers` with the
-            places of questions without an answer as `errors`.
+            positions of unanswered questions as `errors`.
     """
     with transaction.atomic():
         participant = _lock_participant(task)
@@ -156,7 +161,10 @@ class DuePractice:
 
 
 def practice_due(participant: Participant, version: StudyVersion) -> DuePractice | None:
-    """Return the participant's next practice pair; None if all were right or there are none."""
+    """Return the participant's next practice pair.
+
+    None if all were right or there are none.
+    """
     pairs = version.values.training.training_pairs
     if not pairs:
         return None
@@ -174,12 +182,12 @@ def practice_due(participant: Participant, version: StudyVersion) -> DuePractice
 
 
 def practice_answer(*, task: Task, attempt: int, pair: str, answers: Mapping[str, float]) -> bool:
-    """Store answers about a practice pair; a second wrong answer screens the participant out.
+    """Store answers about a practice pair.
 
     A repeated submission changes nothing.
 
     Args:
-        attempt: attempt that the page was for, so that a form sent twice is no second attempt.
+        attempt: attempt that the page showed, so that a repeated submission is not a second attempt.
         pair: digest of the pair that the page showed.
 
     Returns:

@@ -14,11 +14,14 @@ from webapp.core.projects import project_by_key
 from webapp.studies.models import Study
 
 study_moved = Signal()
-"""Sent with `study` in the transaction that moves it, so that higher apps move what they keep of it."""
+"""Signal with `study`, sent in the transaction that moves it: higher apps move their rows."""
 
 
 def studies_by_name(*, is_offered: bool | None = None) -> QuerySet[Study]:
-    """Return the studies of the active project that are not archived, by name; those offered or not, or all."""
+    """Return the active project's studies by name, without archived ones.
+
+    `is_offered` selects the studies that are offered, or not offered.
+    """
     studies = Study.objects.filter(archived_at=None).order_by("name")
     return studies if is_offered is None else studies.filter(offered_to__isnull=not is_offered)
 
@@ -46,7 +49,9 @@ def study_decline(*, study: Study) -> None:
 
 
 def study_accept(*, study: Study) -> None:
-    """Move a study to the project that it was offered to, with its jobs, fits and simulated runs.
+    """Move an offered study to its new project.
+
+    Its jobs, fits and simulated runs move too.
 
     Raises:
         Refused: `no_offer`: the offer was withdrawn. `bots`: the study uses bots that the new project cannot use.

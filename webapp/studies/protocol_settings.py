@@ -3,7 +3,7 @@
 Chats: content notice, reports, typing, pacing, and reply filters. One pace holds for all chatbots of a study: when a
 reply begins and how fast it goes on are drawn alike for each of them.
 
-Practice comes before comparisons: pairs with known answers, all of which must be right. Researchers write them as a
+Practice precedes comparisons: participants must answer pairs with known answers correctly. Researchers write them as a
 list in YAML or JSON:
 
     - context: [My dog died last week.]
@@ -125,7 +125,7 @@ class Choosing(InputModel):
 
 
 class Dialogues(InputModel):
-    """Settings for comparing conversations: their source, and the number of pairs for each participant."""
+    """Settings for comparing conversations: source, and pairs per participant."""
 
     dialogues_of: str = Field(
         default="",
@@ -158,7 +158,7 @@ class Dialogues(InputModel):
 
 
 class Referencing(InputModel):
-    """Settings for asking questions of certain items only, and for the weight of each question."""
+    """Settings for questions about certain items, and question weights."""
 
     asked_only_of: dict[Key, Many[str]] = Field(
         default_factory=dict,
@@ -174,7 +174,7 @@ class Referencing(InputModel):
     )
 
     def not_asked(self, task: str) -> frozenset[str]:
-        """Return the keys of the questions that are not asked of an item of this kind of talk."""
+        """Return the keys of questions not asked about this kind of conversation."""
         return frozenset(key for key, tasks in self.asked_only_of.items() if task not in tasks)
 
 
@@ -183,7 +183,7 @@ MOST_PRACTICE_ATTEMPTS = 2
 PracticeText = Annotated[str, Field(min_length=1, max_length=20_000)]
 PracticeAnswer = Literal["first", "same", "second"]
 PRACTICE_ANSWER_NUMBERS: dict[PracticeAnswer, int] = {"first": 1, "same": 0, "second": -1}
-"""How an answer is stored, as with any pair."""
+"""Stored numbers of the answers, as in any pair."""
 
 
 class TrainingPair(InputModel):
@@ -210,12 +210,15 @@ class TrainingPair(InputModel):
 
     @property
     def digest(self) -> str:
-        """Digest of the pair: equal in every version of the study that has it."""
+        """Digest of the pair.
+
+        It is the same in every version of the study that has the pair.
+        """
         text = json.dumps(self.model_dump(mode="json"), sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:32]
 
     def missed(self, answers: Mapping[str, float]) -> list[str]:
-        """Return the keys of the questions whose answers are not right."""
+        """Return the keys of the questions that were answered wrongly."""
         return [key for key, which in self.answers.items() if answers.get(key) != PRACTICE_ANSWER_NUMBERS[which]]
 
 
@@ -230,7 +233,10 @@ class Training(InputModel):
 
 
 def text_lines(text: str) -> str:
-    """Normalise line ends to line feeds: forms of browsers send others, which would make another text."""
+    """Convert line ends to line feeds.
+
+    Browsers send other line ends, which would make a different text.
+    """
     return text.replace("\r\n", "\n")
 
 
@@ -283,7 +289,7 @@ class Comfort(InputModel):
 
     @property
     def notice_must_be_ticked(self) -> bool:
-        """True if there is a notice that participants must tick before they begin."""
+        """True if participants must tick the content notice to begin."""
         return bool(self.content_notice.strip()) and self.content_notice_ticked
 
 
@@ -313,7 +319,7 @@ class Typing(InputModel):
 
 
 LONGEST_PACED_REPLY_S = 45.0
-"""Latest delay of any word after its message; the rest of the reply is shown then."""
+"""Maximum delay of a word after its message; the rest of the reply is then shown at once."""
 
 
 class Pacing(InputModel):
@@ -345,7 +351,9 @@ class Pacing(InputModel):
     )
 
     def draw(self, seed: int, turn: int) -> ReplyPace:
-        """Return the pace of one reply: the same for the same seed and turn, whichever bot gives it.
+        """Return the pace of one reply.
+
+        It depends on the seed and the turn, not on the bot.
 
         The time to the first words is log-normal: its logarithm has the median's as its mean, and the spread's as its
         standard deviation.
@@ -374,7 +382,10 @@ FilterAction = Literal["mark", "withhold"]
 
 
 def _by_filter(form_value: object) -> object:
-    """Parse lines “filter: mark” of a form; values that are not text are returned unchanged."""
+    """Parse lines “filter: mark” of a form.
+
+    Values other than text are returned unchanged.
+    """
     if not isinstance(form_value, str):
         return form_value
     action_by_filter: dict[str, str] = {}
@@ -396,9 +407,11 @@ class Filtering(InputModel):
     reply_filters: FilterActions = Field(
         default={"names_model": "mark"},
         title="Reply filters",
-        description="Mark: participants read the reply, and you see what was found. Withhold: participants only read "
-        "that a reply was withheld, and you see the reply. Replies then appear only once they are complete and "
-        "checked.",
+        description=(
+            "Mark: participants read the reply, and you see what the filter matched. Withhold: participants only "
+            "read that a reply was withheld, and you see the reply. Replies then appear only once they are complete "
+            "and checked."
+        ),
     )
     filter_phrases: Many[str] = Field(
         default=(),

@@ -1,4 +1,4 @@
-"""A study's questions before and after a task, validation of answers to them, and default texts.
+"""Questions before and after a task: settings, validation, default texts.
 
 Researchers write the questions as a list in YAML or JSON:
 
@@ -14,10 +14,10 @@ Researchers write the questions as a list in YAML or JSON:
       labels: {1: not at all, 7: extremely}
 
 Default texts are English in protocols and values; catalogues have each of their lines, which `texts_said` lists for
-translators. Researchers' own texts stay unchanged, unless they are word for word one of these.
+translators. Researchers' own texts stay unchanged unless they equal a default text.
 
-Bots are rated on the scales that are asked after a task: `webapp.studies.rubrics` makes the rows of the version's
-rubric from them.
+Bots are rated on the scales asked after a task: `webapp.studies.rubrics` makes the rows of the version's rubric from
+them.
 """
 
 from __future__ import annotations
@@ -74,12 +74,12 @@ Passing = Annotated[
     BeforeValidator(lambda answer: str(answer) if isinstance(answer, int) else answer),
     Field(min_length=1, max_length=200),
 ]
-"""An answer that passes an attention check; a point of a scale as its digits."""
+"""Answer that passes an attention check; points of a scale are digits."""
 Words = Annotated[str, Field(min_length=1, max_length=60)]
 
 
 class ShowWhen(InputModel):
-    """Condition on which a question is shown: one of these answers to an earlier question."""
+    """Condition for showing a question: certain answers to an earlier one."""
 
     key: Key = Field(title="Key of the other question")
     answers: Annotated[Many[Passing], Field(min_length=1, max_length=200)] = Field(title="Its answers")
@@ -192,7 +192,10 @@ class Question(InputModel):
         return list(self.options)
 
     def _admits_wrong(self) -> str:
-        """Return an error message about the admitting answers; empty if they are valid."""
+        """Return an error about the admitting answers.
+
+        Empty if they are valid.
+        """
         if not self.admits:
             return ""
         if self.kind == "text":
@@ -209,7 +212,10 @@ class Question(InputModel):
         return ""
 
     def _expected_wrong(self) -> str:
-        """Return an error message about the passing answers; empty if they are valid or this is no check."""
+        """Return an error about the passing answers.
+
+        Empty if they are valid or this is not an attention check.
+        """
         if not self.expected:
             return ""
         if not self.required:
@@ -237,7 +243,10 @@ class Question(InputModel):
         return self.kind == "scale" and not self.expected
 
     def passes(self, answer: Any) -> bool:
-        """Return True if an answer passes the check; with several choices, exactly the expected ones are needed."""
+        """Return True if an answer passes the check.
+
+        If several options can be selected, it must be exactly the expected ones.
+        """
         if self.kind == "choices":
             return set(answer or ()) == set(self.expected)
         text = "" if answer is None else str(answer)
@@ -246,13 +255,19 @@ class Question(InputModel):
         return text in self.expected
 
     def lets_in(self, answer: Any) -> bool:
-        """Return True if an answer admits the participant; of several choices, one is enough."""
+        """Return True if an answer admits the participant.
+
+        If several options are selected, one admitting option is enough.
+        """
         chosen = answer if isinstance(answer, list) else [answer]
         return not self.admits or any(str(option) in self.admits for option in chosen)
 
     @property
     def column(self) -> str:
-        """Name of the column in exports and of the form field before the task."""
+        """Name of the column in exports and of the form field.
+
+        The form field is the one before the task.
+        """
         return f"question_{self.key}"
 
     @property
@@ -262,7 +277,10 @@ class Question(InputModel):
 
     @property
     def is_row(self) -> bool:
-        """True if the question is shown as a row of points: a scale with few enough."""
+        """True if the question is shown as a row of points.
+
+        This needs a scale with few enough points.
+        """
         return self.kind == "scale" and self.high - self.low < MOST_POINTS_IN_A_ROW
 
     @property
@@ -278,7 +296,10 @@ class Question(InputModel):
         return bool(self.labels.keys() - {self.low, self.high})
 
     def to_plain(self) -> dict[str, Any]:
-        """Return the question as in a file: values that are not the default, and always the ends of a scale."""
+        """Return the question as in a file.
+
+        Defaults are left out, except for the ends of a scale.
+        """
         plain = self.model_dump(mode="python", exclude_defaults=True)
         if self.kind == "scale":
             plain |= {"low": self.low, "high": self.high}
@@ -309,7 +330,10 @@ def first_duplicate(names: Sequence[str]) -> str:
 
 
 def is_same_text(first: str, second: str) -> bool:
-    """Return True if two texts are equal, ignoring capitals, spaces, and signs at their ends."""
+    """Return True if two texts differ at most in case and punctuation.
+
+    Spaces, and signs at the ends, are ignored too.
+    """
     plain = [" ".join(text.split()).strip(" .,;:!?\"'“”‘’").casefold() for text in (first, second)]
     return plain[0] == plain[1]
 
@@ -342,7 +366,7 @@ def validate_keys(questions: Sequence[Question], list_path: str, reserved: Seque
 
 
 def validate_no_screening(questions: Sequence[Question], list_path: str) -> list[Mistake]:
-    """Return a mistake for each screening question after the task, where it is too late."""
+    """Return a mistake for each screening question after the task."""
     paths = [f"{list_path}[{i}].admits" for i, question in enumerate(questions) if question.admits]
     return [
         Mistake(path, f"{path} must be left out: only questions before the task can screen participants")
@@ -351,7 +375,10 @@ def validate_no_screening(questions: Sequence[Question], list_path: str) -> list
 
 
 def validate_show_when(questions: Sequence[Question], list_path: str) -> list[Mistake]:
-    """Return a mistake for each condition without a matching earlier question or answer."""
+    """Return a mistake for each invalid condition of a question.
+
+    A condition needs an earlier question with these answers.
+    """
     before: dict[str, Question] = {}
     mistakes = []
     for i, question in enumerate(questions):
@@ -377,7 +404,10 @@ def validate_show_when(questions: Sequence[Question], list_path: str) -> list[Mi
 
 
 def _is_shown(question: Question, questions: Mapping[str, Question], answers: Mapping[str, Any]) -> bool:
-    """Return True if a question's condition holds, and that of the question it depends on."""
+    """Return True if a question's condition holds.
+
+    The question that it depends on must be shown too.
+    """
     if (when := question.show_when) is None:
         return True
     condition_question, answer = questions.get(when.key), answers.get(when.key)
@@ -390,12 +420,12 @@ def _is_shown(question: Question, questions: Mapping[str, Question], answers: Ma
 
 
 def answers_read(questions: Sequence[Question], answers: Mapping[str, Any]) -> tuple[Answers, dict[str, str]]:
-    """Return the valid answers, and an error message for each question with an invalid one, both by key.
+    """Return the valid answers, and errors about the invalid ones, by key.
 
     Hidden questions are not required, and answers to them are dropped.
 
     Args:
-        answers: a text, a number or a list of options by key; keys of no question are left out.
+        answers: a text, a number or a list of options by key; unknown keys are ignored.
     """
     valid: Answers = {}
     wrong: dict[str, str] = {}

@@ -24,8 +24,8 @@ class QuestionSet:
 
     Attributes:
         source: publication of the questions; shown with a note if the wording is ours.
-        only_in: names of the protocols whose sheets they fit; empty: all that ask about the same subject on any
-            scale.
+        only_in: names of the protocols whose forms they fit; empty: all protocols that ask about the same subject, on
+            any scale.
         about: subject of the questions, "chat" or "reply".
     """
 

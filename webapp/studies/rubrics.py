@@ -38,7 +38,10 @@ def rubric_create(
 
 
 def rubric_default() -> Rubric:
-    """Return the rubric with `DEFAULT_QUESTIONS`, created on first use and after they change."""
+    """Return the rubric with `DEFAULT_QUESTIONS`.
+
+    It is created on first use and whenever they change.
+    """
     rows = tuple(map(_as_row, DEFAULT_QUESTIONS))
     stored = Rubric.objects.filter(name=DEFAULT_RUBRIC_NAME).order_by("-version")
     rubric = next((candidate for candidate in stored if questions_of(candidate) == rows), None)
@@ -46,7 +49,10 @@ def rubric_default() -> Rubric:
 
 
 def rubric_directions_store(*, rubric: Rubric, reversed_keys: Collection[str], higher_keys: Collection[str]) -> None:
-    """Store the questions whose high answers are bad or good; stored answers do not change."""
+    """Store the directions of questions.
+
+    Stored answers do not change.
+    """
     for dimension in rubric.dimensions.all():
         dimension.reversed = True if dimension.key in reversed_keys else False if dimension.key in higher_keys else None
         dimension.save(update_fields=["reversed"])
@@ -58,11 +64,11 @@ def rubric_freeze(*, rubric_id: int) -> None:
 
 
 def rubric_store(*, study: Study, questions: Sequence[Question], known: Rubric | None) -> Rubric:
-    """Return a rubric with the scales that a version of the study asks after a task.
+    """Return a rubric with the scales that a version asks after a task.
 
     Args:
-        known: rubric to keep if its rows are equal, and to change if no participant has answered it or is about to;
-            otherwise a new one is created.
+        known: rubric that is kept if its rows are equal, or changed if no participant has answered it or can answer it
+            now; otherwise a new one is created.
     """
     scales = [question for question in questions if question.is_rated]
     if known is not None and questions_of(known) == tuple(map(_as_row, scales)):
@@ -86,7 +92,7 @@ def post_task_questions(version: StudyVersion) -> tuple[Question, ...]:
 
 
 def questions_not_asked(version: StudyVersion, condition: Condition) -> frozenset[str]:
-    """Return the keys of questions that are not asked after a chat under this condition.
+    """Return the keys of questions that this condition leaves out after a chat.
 
     Without a goal, these are the questions about it and those that depend on them.
     """
@@ -167,7 +173,10 @@ def _dimensions_store(rubric: Rubric, dimensions: Sequence[Dimension]) -> None:
 
 
 def _is_own(study: Study, rubric: Rubric) -> bool:
-    """Return True if the rubric can be changed: unfrozen, and used only by the study's newest version."""
+    """Return True if the rubric can be changed.
+
+    It must be unfrozen, and used only by the study's newest version.
+    """
     other_versions = StudyVersion.objects.filter(rubric=OuterRef("pk")).exclude(Q(study=study, frozen_at=None))
     own_rubrics = Rubric.objects.filter(pk=rubric.pk, name=study.key, frozen_at=None)
     return own_rubrics.exclude(Exists(other_versions)).exists()

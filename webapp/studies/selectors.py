@@ -62,7 +62,7 @@ def study_by_key(key: str) -> Study:
 
 
 def smallest_difference_agreed(study: Study) -> float | None:
-    """Return the smallest difference of interest that was set when the first participant agreed, before any data.
+    """Return the smallest difference of interest fixed before any data.
 
     None if none was set: a tenth of the scale is used. Without participants, the current one.
     """
@@ -70,13 +70,19 @@ def smallest_difference_agreed(study: Study) -> float | None:
 
 
 def level_agreed(study: Study) -> float | None:
-    """Return the confidence level set when the first participant agreed; without participants, the current one."""
+    """Return the confidence level that the first participant agreed to.
+
+    Without participants, the current one.
+    """
     first = study.versions.filter(frozen_at__isnull=False).order_by("number").first()
     return (first or study).values.quotas.level
 
 
 def project_of_study(key: str) -> str | None:
-    """Return the key of the project that a study belongs to, whatever the active project; None if there is no study."""
+    """Return a study's project, whatever the active project is.
+
+    The key of the project; None if there is no such study.
+    """
     return Study.everywhere.filter(key=key).values_list("project_id", flat=True).first()
 
 
@@ -86,7 +92,7 @@ def study_found(key: str) -> Study | None:
 
 
 def study_key_free(name: str, reserved: Collection[str] = ()) -> str:
-    """Return an unused key similar to the name, and not one of the reserved keys."""
+    """Return an unused, unreserved study key similar to the name."""
     slug = slugify(name)[:54] or "study"
     existing_keys = set(Study.everywhere.filter(key__startswith=slug).values_list("key", flat=True))
     existing_keys.update(reserved)
@@ -96,7 +102,7 @@ def study_key_free(name: str, reserved: Collection[str] = ()) -> str:
 
 
 def task_for(participant_ids: Collection[UUID], public_id: UUID) -> Task | None:
-    """Return the task with this public id, if it belongs to one of these participants."""
+    """Return a task by its public id if it belongs to these participants."""
     return (
         Task.objects.filter(public_id=public_id, participant__in=list(participant_ids))
         .select_related("participant__study__version", "version__rubric")
@@ -105,13 +111,15 @@ def task_for(participant_ids: Collection[UUID], public_id: UUID) -> Task | None:
 
 
 def labels_steps(study: Study) -> bool:
-    """Return True if a version of the study has participants label the steps of replies."""
+    """Return True if participants label the steps of replies."""
     can_label = get_protocol(study).can_label_steps
     return can_label and any(version.values.step_marking.label_steps for version in study.versions.all())
 
 
 def study_refusal(study: Study, participant: Participant | None, *, is_rehearsal: bool = False) -> Refused | None:
-    """Return the reason why nobody, or this participant, can start a task now; None if they can.
+    """Return the reason why a participant cannot start a task.
+
+    Without a participant, the reason why nobody can. None if they can start.
 
     Args:
         is_rehearsal: as `entry_refusal`.
@@ -119,7 +127,7 @@ def study_refusal(study: Study, participant: Participant | None, *, is_rehearsal
     synthetic = is_rehearsal or (participant is not None and participant.is_synthetic)
     history = task_history(participant) if participant is not None else None
     if history is not None and history.open_task is not None:
-        return None  # a participant with an open task may finish in any state of the study
+        return None  # a participant with an open task can finish in any state of the study
     refusal = entry_refusal(study, participant, is_rehearsal=is_rehearsal, history=history)
     if refusal is not None:
         return refusal
@@ -138,26 +146,28 @@ def study_refusal(study: Study, participant: Participant | None, *, is_rehearsal
         return Refused(StartRefusal.ALL_RATED, _("You have already rated everything."))
     n = bots_in_turn(study)
     met = bots_met(participant, history, n) if participant is not None else ()
-    if history is not None and history.completed_parts:  # bots are repeated, and participants' places are reserved
+    if history is not None and history.completed_parts:  # bots are repeated, and places of participants are reserved
         met, synthetic = (), True
     return bots_refusal(study, met=met, synthetic=synthetic, n=n)
 
 
 def bots_in_turn(study: Study) -> int:
-    """Return the number of bots that each participant meets one after another."""
+    """Return the number of bots that each participant meets."""
     return study.values.assignment.bots_in_a_row if get_protocol(study).has_sequences else 1
 
 
 def entry_refusal(
     study: Study, participant: Participant | None, *, is_rehearsal: bool = False, history: TaskHistory | None = None
 ) -> Refused | None:
-    """Return the reason why nobody, or this participant without an open task, can start; None if they can.
+    """Return the reason why a participant without an open task cannot start.
 
-    The draw checks that something is left to give; a page that draws nothing calls `study_refusal`. A rehearsal
-    tests a study before it is open, and does not count towards quotas.
+    Without a participant, the reason why nobody can; None if they can start.
+
+    The draw checks that something is left to assign; pages that draw nothing call `study_refusal`. A rehearsal tests a
+    study before it opens and does not count towards quotas.
 
     Args:
-        is_rehearsal: True for a new participant who opened a rehearsal's link; not needed for scripted ones.
+        is_rehearsal: True for a new participant with a rehearsal link; not needed for scripted participants.
         history: the participant's tasks, if they have been read already.
     """
     synthetic = is_rehearsal or (participant is not None and participant.is_synthetic)
@@ -185,7 +195,10 @@ def entry_refusal(
 
 
 def sitting_next(study: Study, participant: Participant, history: TaskHistory | None = None) -> DueSitting | None:
-    """Return the participant's next part; None without parts or after the last one."""
+    """Return the participant's next part.
+
+    None without parts or after the last one.
+    """
     if not study.values.sittings.parts:
         return None
     history = history or task_history(participant)
@@ -195,7 +208,10 @@ def sitting_next(study: Study, participant: Participant, history: TaskHistory | 
 
 
 def _sitting_refusal(study: Study, participant: Participant, history: TaskHistory) -> Refused | None:
-    """Return the reason why the participant cannot start their next part now; None if they can."""
+    """Return the reason why the next part cannot start now.
+
+    None if it can.
+    """
     due, now = sitting_next(study, participant, history), database_now()
     if due is None:
         return Refused(StartRefusal.ALL_SITTINGS, _("You have done all parts"))
@@ -228,7 +244,10 @@ def earlier_studies_refusal(study: Study, platform: str, external_id: str) -> Re
 
 
 def state_refusal(study: Study) -> Refused | None:
-    """Return the reason why a study that is not open admits nobody; None if it is open."""
+    """Return the reason why a study that is not open admits nobody.
+
+    None if it is open.
+    """
     if study.state == Study.State.PAUSED:
         return Refused(StartRefusal.PAUSED, _("This study is paused."))
     if study.state == Study.State.DRAFT:
@@ -239,14 +258,20 @@ def state_refusal(study: Study) -> Refused | None:
 
 
 def questions_answered(participant: Participant, version: StudyVersion) -> bool:
-    """Return True if the participant has answered the version's questions, or equal ones of another version."""
+    """Return True if the participant has answered the version's questions.
+
+    Answers to equal questions of another version count.
+    """
     answer_rows = QuestionAnswers.objects.filter(participant=participant).select_related("version")
     questions = version.values.questions
     return any(row.version_id == version.pk or row.version.values.questions == questions for row in answer_rows)
 
 
 def questions_of_study(study: Study) -> list[Question]:
-    """Return all questions asked before tasks in any version, one per key, in the newest wording."""
+    """Return all questions before tasks of all versions.
+
+    One per key, in the newest wording.
+    """
     versions = study.versions.order_by("number")
     questions = {question.key: question for version in versions for question in version.values.questions}
     return list(questions.values())
@@ -260,7 +285,10 @@ def other_questions_of_study(study: Study) -> list[Question]:
 
 
 def factors_of_study(study: Study) -> list[Factor]:
-    """Return all factors of any version, one per key, with the levels of all versions."""
+    """Return the factors of all versions, with all their levels.
+
+    One factor per key.
+    """
     factors: dict[str, Factor] = {}
     for version in study.versions.order_by("number"):
         for factor in version.values.conditions.factors:
@@ -271,25 +299,31 @@ def factors_of_study(study: Study) -> list[Factor]:
 
 
 def condition_names(study: Study) -> list[str]:
-    """Return all levels of all factors as named in searches and fits: `scenario=trip`."""
+    """Return all levels as named in searches and fits: `scenario=trip`."""
     return [f"{factor.key}={level.key}" for factor in factors_of_study(study) for level in factor.levels]
 
 
 def in_condition(levels: Mapping[str, str]) -> Q:
     """Return the condition on conversations with these levels of factors."""
     text = Cast("condition", TextField())
-    # As the text that both databases print: numeric keys would be list indices.
+    # Compare as text, which both databases print alike: numeric keys would be list indices.
     return Q(*(Contains(text, f'"{factor}": "{level}"') for factor, level in levels.items()))
 
 
 def parts_of_study(study: Study) -> list[Sitting]:
-    """Return all parts of any version, one per key, in the newest wording."""
+    """Return all parts of all versions.
+
+    One per key, in the newest wording.
+    """
     versions = study.versions.order_by("number")
     return list({part.key: part for version in versions for part in version.values.sittings.parts}.values())
 
 
 def condition_said(study: Study | None, condition: Condition) -> list[tuple[str, str]]:
-    """Return the names of a conversation's factors and levels; keys if they no longer exist."""
+    """Return the titles of a conversation's factors and levels.
+
+    Keys, if they no longer exist.
+    """
     factors = {} if study is None else {factor.key: factor for factor in study.values.conditions.factors}
     labels = []
     for key, name in condition.items():
@@ -302,11 +336,13 @@ def condition_said(study: Study | None, condition: Condition) -> list[tuple[str,
 def conversations_given(
     study: Study, values: StudyValues | None = None, *, is_rehearsal: bool = False
 ) -> QuerySet[Any]:
-    """Return the completed conversations that the study can give: its own, or those of the source that it names.
+    """Return the completed conversations that the study can assign.
+
+    They are its own, or those of the source named in its values.
 
     Args:
         values: values that the study will have; None: its current ones.
-        is_rehearsal: True for scripted participants, who also get the chats of a rehearsal of the source.
+        is_rehearsal: True for scripted participants, who can also get chats from rehearsals of the source.
     """
     values = values or study.values
     source_key, run = values.marking.conversations_of, values.marking.conversations_run
@@ -324,7 +360,7 @@ def conversations_given(
 
 
 def replies_of(study: Study, conversations: Sequence[str], *, is_rehearsal: bool = False) -> dict[str, list[int]]:
-    """Return the numbers of the chatbot's replies in each of these conversations that the study gives, in order.
+    """Return the turns of the assignable bot replies, by conversation.
 
     The opening line of a condition is the study's text and no reply; a partner's first message is the partner's own.
     """
@@ -338,7 +374,10 @@ def replies_of(study: Study, conversations: Sequence[str], *, is_rehearsal: bool
 
 
 def conversations_unseen(study: Study, participant: Participant) -> QuerySet[Any]:
-    """Return the study's completed conversations of others that this participant has not seen."""
+    """Return the completed conversations that this participant has not seen.
+
+    Conversations with the participant are left out.
+    """
     seen = Slot.objects.filter(task__participant=participant, conversation__isnull=False)
     source_conversations = conversations_given(study, is_rehearsal=participant.is_synthetic)
     conversations = source_conversations.exclude(participant=participant)
@@ -351,7 +390,7 @@ def items_judged(study: Study) -> QuerySet[Item]:
 
 
 def steps_asked(study: Study) -> list[str]:
-    """Return the protocol's steps that participants reach, without those empty in this study."""
+    """Return the protocol's steps that participants of this study reach."""
     values = study.values
     empty = {
         "quiz": not values.checking.quiz_questions,
@@ -362,7 +401,10 @@ def steps_asked(study: Study) -> list[str]:
 
 
 def items_given(study: Study) -> QuerySet[Item]:
-    """Return the items that the protocol can use; some need a scored reference."""
+    """Return the items that the protocol can use.
+
+    Some protocols need a scored reference.
+    """
     items = items_judged(study)
     if study.protocol not in protocols:
         return items
@@ -373,7 +415,7 @@ def items_given(study: Study) -> QuerySet[Item]:
 
 
 def gold_given(study: Study) -> QuerySet[Item]:
-    """Return the items with a known right answer that its protocol can give."""
+    """Return the gold items that the protocol can assign."""
     return _with_reference(study, study.items.filter(purpose=Item.Purpose.GOLD))
 
 
@@ -390,7 +432,10 @@ def items_unseen(study: Study, participant: Participant) -> QuerySet[Item]:
 
 
 def items_lacking(study: Study, items: QuerySet[Item]) -> QuerySet[Item]:
-    """Return those of the items that do not have the raters that are wanted; without such a number, all."""
+    """Return the items that still need raters.
+
+    All items, if no number of raters is wanted.
+    """
     raters_wanted = study.values.judging.raters_wanted
     if not raters_wanted:
         return items
@@ -403,17 +448,25 @@ def get_participant(study: Study, participant_id: UUID) -> Participant | None:
 
 
 def participant_token(participant: Participant) -> str:
-    """Return a signed token that identifies the participant on their current device if cookies do not arrive."""
+    """Return a signed token of the participant for use without cookies.
+
+    It is valid on their current device.
+    """
     return signing.dumps(known_as(participant), salt=_PARTICIPANT_SALT)
 
 
 def known_as(participant: Participant) -> str:
-    """Return the text that a session or token stores of a participant: their id and number of moves."""
+    """Return the text that identifies a participant in sessions and tokens.
+
+    It contains their id and number of moves.
+    """
     return f"{participant.pk.hex}.{participant.n_moves}" if participant.n_moves else participant.pk.hex
 
 
 def known_read(text: str) -> tuple[UUID, int]:
-    """Return the participant's id and how often they had moved, as `known_as` wrote it.
+    """Parse the participant's id and number of moves.
+
+    The inverse of `known_as`.
 
     Raises:
         ValueError: for another text.
@@ -423,7 +476,10 @@ def known_read(text: str) -> tuple[UUID, int]:
 
 
 def token_read(token: str) -> tuple[UUID, int] | None:
-    """Return a token's participant and number of moves; None for a token that is not ours."""
+    """Return a token's participant and number of moves.
+
+    None for an invalid token.
+    """
     try:
         return known_read(signing.loads(token, salt=_PARTICIPANT_SALT, max_age=60 * 60 * 24 * 460))
     except (signing.BadSignature, ValueError):
@@ -431,7 +487,10 @@ def token_read(token: str) -> tuple[UUID, int] | None:
 
 
 def participant_from_token(token: str) -> Participant | None:
-    """Return the token's participant, even if they continued elsewhere; None for a token that is not ours."""
+    """Return the token's participant.
+
+    Also if they continued on another device. None for an invalid token.
+    """
     token_pair = token_read(token)
     if token_pair is None:
         return None
@@ -439,12 +498,15 @@ def participant_from_token(token: str) -> Participant | None:
 
 
 def rehearsal_token(study: Study) -> str:
-    """Return a token that lets scripted participants in, marked as such, for an hour."""
+    """Return a token that admits scripted participants for an hour.
+
+    Participants who enter with it are marked as scripted.
+    """
     return signing.dumps(study.key, salt=_REHEARSAL_SALT)
 
 
 def rehearsal_token_valid(study: Study, token: str) -> bool:
-    """Return True if `token` was made for this study within the last hour."""
+    """Return True if `token` was created for this study within the last hour."""
     try:
         return signing.loads(token, salt=_REHEARSAL_SALT, max_age=3600) == study.key
     except signing.BadSignature:

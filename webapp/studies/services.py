@@ -55,7 +55,7 @@ _CODE_LETTERS = string.ascii_uppercase + string.digits
 def study_create(
     *, key: str, name: str, bots: Sequence[str], rubric: Rubric | None = None, author: str = "", **fields: Any
 ) -> Study:
-    """Make a study with its first version.
+    """Create a study with its first version.
 
     Args:
         rubric: the questions if there is no `after`; without both: the protocol's default questions, or for chats
@@ -75,10 +75,12 @@ def study_create(
 
 
 def study_copy(*, study: Study, author: str = "") -> Study:
-    """Copy the study to a draft, with its items, without participants and the platform's codes and links.
+    """Copy the study to a draft, with its items.
+
+    Participants and the platform's codes and links are not copied.
 
     Raises:
-        ValidationError: if the study has settings that are invalid today.
+        ValidationError: if the study has settings that are no longer valid.
     """
     of_platform = [f"{kind}_{outcome}" for kind in ("code", "link") for outcome in Outcome.values]
     flat = {name: value for name, value in study.values.flat().items() if name not in of_platform}
@@ -105,7 +107,10 @@ def _numbered(key: str, number: int) -> str:
 
 
 def bot_columns_store(*, study: Study, columns: BotColumns) -> None:
-    """Store the researcher's table of bots; an empty one removes the one before. Marked controls stay."""
+    """Store the researcher's table of bots.
+
+    An empty table deletes the earlier one. Marked controls stay.
+    """
     marked = BotColumns.from_json(study.bot_columns).marked
     columns_write(study, replace(columns, marked=marked))
 
@@ -119,10 +124,12 @@ def participant_enter(
     entry_nonce: str = "",
     is_synthetic: bool = False,
 ) -> Participant:
-    """Return the participant of this recruitment id or entry form, or a new one.
+    """Return the participant of a recruitment id or entry form.
+
+    A new participant is stored if there is none.
 
     Args:
-        entry_nonce: that of the form that was sent; a form sent again leads to the same participant.
+        entry_nonce: nonce of the submitted form; a repeated submission leads to the same participant.
     """
     known_by: dict[str, str] = {}
     if external_id:
@@ -143,9 +150,9 @@ def participant_enter(
                     is_synthetic=is_synthetic,
                 )
         except IntegrityError:
-            participant = known.get()  # the same person was faster in another request
+            participant = known.get()  # another request of the same person was faster
     if recruitment and participant.recruitment != recruitment:
-        # The same worker came by another assignment: its parameters now pay them.
+        # The same worker came from another assignment: its parameters now pay them.
         PlatformIds.objects.filter(participant=participant).update(parameters=recruitment)
         participant.refresh_from_db()
     return participant
@@ -175,14 +182,17 @@ def participant_create(
         ids = {"external_id": external_id, "parameters": recruitment or {}}
         PlatformIds.objects.create(participant=participant, **origin, **ids)
     else:
-        Participant.platform_ids.related.set_cached_value(participant, None)  # known to have none
+        Participant.platform_ids.related.set_cached_value(participant, None)  # a new participant has none
     if platform == LINK_PLATFORM:
         link_use(study=study, number=external_id)
     return participant
 
 
 def participants_named(*, study: Study, platform: str, names: Collection[str]) -> dict[str, uuid.UUID]:
-    """Return the participants that a platform, or a file, calls by these names; those missing are made."""
+    """Return the participants with these names on a platform or in a file.
+
+    Missing participants are created.
+    """
     rows = PlatformIds.objects.filter(study=study, platform=platform, external_id__in=names)
     known: dict[str, uuid.UUID] = dict(rows.values_list("external_id", "participant"))
     missing = sorted(set(names) - set(known))
@@ -206,7 +216,7 @@ def participants_named(*, study: Study, platform: str, names: Collection[str]) -
 
 
 def consent_record(*, participant: Participant) -> Participant:
-    """Store that the participant agreed, to which texts and when. The first agreement stays.
+    """Store the participant's consent: the texts, and the time.
 
     A person's agreement freezes the study's version: a rehearsal is there to try it out.
     """
@@ -216,7 +226,7 @@ def consent_record(*, participant: Participant) -> Participant:
     if participant.consented_at is None:
         consent_fields = consent_given(version, participant.language)
         if Participant.objects.filter(pk=participant.pk, consented_at=None).update(**consent_fields):
-            for name, value in consent_fields.items():  # what else is known of them here stays known
+            for name, value in consent_fields.items():  # other stored facts about them stay
                 setattr(participant, name, value)
         else:
             participant.refresh_from_db()
@@ -224,7 +234,7 @@ def consent_record(*, participant: Participant) -> Participant:
 
 
 def consent_given(version: StudyVersion, language: str = "") -> dict[str, Any]:
-    """Return the fields of a participant who agrees to the version now, in a language that it offers.
+    """Return the fields that store consent to the current version.
 
     Its texts are stored on first use.
     """
@@ -243,13 +253,13 @@ def task_open(
     chosen_bot: str = "",
     history: TaskHistory | None = None,
 ) -> Task:
-    """Return the participant's open task, or a new one as the study's protocol draws it.
+    """Return the participant's open task, or draw a new one.
 
     Args:
-        exclude: bots not to give now, besides those met before.
+        exclude: bots not to assign now, besides those met before.
         version: the study's version that the participant agreed to; None: the newest.
-        chosen_bot: the bot that they chose, if the study allows it; empty: the rule draws.
-        history: their tasks, if no other request can open one, as of a participant whom this transaction stored.
+        chosen_bot: bot chosen by the participant, if the study allows it; empty: the rule draws.
+        history: their tasks, if no other request can open one, as for a participant stored in this transaction.
 
     Raises:
         Refused: `paused`, `ended`, `limit`, `all_rated`, `full`, `bots_full`, `spent`, `no_bot` or `choice_gone`.
@@ -292,16 +302,16 @@ def task_open(
 
 def _needs_by_bot(values: StudyValues, order: OrderState | None) -> dict[str, float]:
     needs = order.needs if order is not None else {}
-    # A bot without ratings is in no comparison, and needs ratings most.
+    # A bot without ratings is in no comparison and needs ratings most.
     greatest = max(needs.values(), default=0) or 1
     return {bot_id: needs.get(bot_id, greatest) for bot_id in values.bots} if needs else {}
 
 
 def task_bot_add(*, task: Task, exclude: Collection[str] = ()) -> Slot:
-    """Give the participant one more bot at the end of their task, in place of one that failed.
+    """Replace a failed bot by one more bot at the end of the task.
 
     Raises:
-        Refused: as `task_open`, if there is none.
+        Refused: as in `task_open`, if there is none.
     """
     values = task.version.values
     available = bot_available_ids(list(values.bots))
@@ -323,14 +333,14 @@ def _study_locked(participant: Participant) -> Study:
     rows = Study.objects.select_for_update(of=("self",), no_key=True)
     group = study_group(participant.study)
     if len(group) > 1 and participant.external_id:
-        # In the same order everywhere, so that there is no deadlock.
+        # The same order everywhere avoids deadlocks.
         list(rows.select_related(None).filter(pk__in=group).order_by("pk").only("pk"))
     known = participant.study.version
     if known.frozen_at is None:
         return rows.get(pk=participant.study_id)
     study = rows.select_related(None).get(pk=participant.study_id)
     if study.version_id == known.pk:
-        study.version = known  # nothing in it can have changed: it need not be read and checked again
+        study.version = known  # the version cannot have changed, so it need not be loaded and parsed again
     return study
 
 
@@ -356,14 +366,16 @@ def _slot_fields(bot: DrawnBot | None) -> dict[str, Any]:
 
 
 def pairs_replace(*, task: Task, excluded: Collection[str], n_given_up: int = 1) -> None:
-    """Give the task another pair in the place of one in which a bot failed, and of each to come with that bot.
+    """Replace a task's pair in which a bot failed.
+
+    Later pairs with that bot are replaced too.
 
     Args:
-        excluded: bots not to give; pairs with them that have no chats yet go.
-        n_given_up: pairs that were given up already; 0 where only those to come are replaced.
+        excluded: bots not to assign; their pairs that have no chats yet are removed.
+        n_given_up: number of abandoned pairs; 0 if only later pairs are replaced.
 
     Raises:
-        Refused: as `StudyDraw.pairs`, if there is no other pair to go on with; then nothing has changed.
+        Refused: as in `StudyDraw.pairs`, if no other pair is left; nothing has changed then.
     """
     participant = task.participant
     with transaction.atomic():
@@ -377,7 +389,7 @@ def pairs_replace(*, task: Task, excluded: Collection[str], n_given_up: int = 1)
         except Refused:
             if len(dropped) == len(coming):
                 raise
-            pairs = []  # there is one to go on with
+            pairs = []  # another pair is left
         Slot.objects.filter(pk__in=[slot.pk for pair in dropped for slot in pair]).delete()
         first = (task.slots.aggregate(last=Max("order"))["last"] or 0) + 1
         sides = [(bot, side) for pair in pairs for bot, side in zip(pair, "AB", strict=True)]
@@ -388,7 +400,10 @@ def pairs_replace(*, task: Task, excluded: Collection[str], n_given_up: int = 1)
 
 
 def task_complete(*, task: Task, outcome: str = Outcome.RATED) -> Task:
-    """Complete the task with a code; done twice it keeps the first code and outcome."""
+    """Complete the task with a code.
+
+    A repeated call keeps the first code and outcome.
+    """
     for _attempt in range(10):
         try:
             with transaction.atomic():
@@ -396,12 +411,15 @@ def task_complete(*, task: Task, outcome: str = Outcome.RATED) -> Task:
                     task_counted(task=task)
             break
         except IntegrityError:
-            continue  # the code is taken
+            continue  # the code is already used
     return task
 
 
 def _task_ended(task: Task, still: Q, state: str, outcome: str) -> bool:
-    """End the task with a new code and what its person is shown, if it is still as it must be; else read it again."""
+    """End the task with a new code, if its state is still as required.
+
+    Otherwise it is loaded again. The code and link that the participant sees are stored.
+    """
     end = {"state": state, "outcome": outcome, "completion_code": _completion_code(), "ended_at": database_now()}
     for name, value in end.items():
         setattr(task, name, value)
@@ -416,13 +434,13 @@ def _task_ended(task: Task, still: Q, state: str, outcome: str) -> bool:
 
 
 def task_end(*, task: Task, outcome: str) -> Task:
-    """End an open task that will not be completed: its person was screened out, failed a check or came too late.
+    """End an open task that will not be completed.
 
     It counts for no quota. Done twice, or once the task is over, it changes nothing. Chats of the task are
     closed by `webapp.conversations.services.task_end_with_chats`.
 
     Raises:
-        ValueError: for another outcome, which has a service of its own.
+        ValueError: for another outcome, which has its own service.
     """
     if outcome not in (Outcome.SCREENED_OUT, Outcome.FAILED_CHECK, Outcome.LATE):
         raise ValueError(f"task_end cannot end a task as {quote(outcome)}")
@@ -432,19 +450,22 @@ def task_end(*, task: Task, outcome: str) -> Task:
                 _task_ended(task, Q(state=Task.State.OPEN), Task.State.ENDED, outcome)
             break
         except IntegrityError:
-            continue  # the code is taken
+            continue  # the code is already used
     return task
 
 
 def task_close(*, task: Task, state: str) -> Task:
-    """Close an open task without a code: the bot failed, or its person left."""
+    """Close an open task without a code.
+
+    Either a bot failed or the participant left.
+    """
     Task.objects.filter(pk=task.pk, state=Task.State.OPEN).update(state=state, ended_at=database_now())
     task.refresh_from_db()
     return task
 
 
 def task_withdraw(*, task: Task) -> Task:
-    """Store that the participant withdrew their work here; one who had left may do so, too.
+    """Store that the participant withdrew their work in this study.
 
     Their answers before the task are deleted.
     """
@@ -452,7 +473,7 @@ def task_withdraw(*, task: Task) -> Task:
         task_close(task=task, state=Task.State.WITHDRAWN)
         Task.objects.filter(pk=task.pk, outcome="").update(outcome=Outcome.WITHDRAWN, ended_at=database_now())
         _completion_shown(task)
-        # Answers that are being stored are waited for, and go too.
+        # Wait for answers that are being stored; they are deleted too.
         Participant.objects.select_for_update(of=("self",), no_key=True).get(pk=task.participant_id)
         QuestionAnswers.objects.filter(participant=task.participant_id).delete()
     task.refresh_from_db()
@@ -469,5 +490,8 @@ def _completion_code() -> str:
 
 
 def conversation_seed(*, study: Study) -> int:
-    """Draw an unpredictable seed for a new chat: its replies must not be foreseeable."""
+    """Draw an unpredictable seed for a new chat.
+
+    Nobody must be able to foresee its replies.
+    """
     return derive_seed(study.seed, "conversation", uuid.uuid4().hex)

@@ -1,7 +1,7 @@
-"""Settings of a study: its questions and promises, stored by its versions.
+"""Settings of a study: values stored in its versions.
 
-Reading a study's file or editing a study in a form creates them; an error names the path of its value.
-`webapp.studies.validation` validates several values together, and against the bots that are installed.
+They are parsed from a study's file or a form; an error names the path of its value. `webapp.studies.validation` checks
+combinations of values, and checks them against the installed bots.
 """
 
 from __future__ import annotations
@@ -60,8 +60,9 @@ Minutes = Annotated[int, Field(ge=1, le=1440)]
 
 
 class Rights(InputModel):
-    """Withdrawing after the end, and the clock by which ids and texts are erased.
-    People read both before they agree.
+    """Right to withdraw, and times after which ids and texts are erased.
+
+    Participants read both before they consent.
     """
 
     withdrawal_days: Days = Field(
@@ -122,8 +123,10 @@ class Texts(InputModel):
     browser_translation: Literal["forbid", "allow"] = Field(
         default="forbid",
         title="Translation by the browser",
-        description="A browser that translates the page changes the texts that participants rate. If forbidden, "
-        "replies and items are marked as not translatable. A translated page is flagged in both cases.",
+        description=(
+            "If a browser translates the page, participants rate changed texts. “Forbidden” marks replies and items "
+            "as not translatable. A translated page is flagged in both cases."
+        ),
         json_schema_extra={"choices": {"forbid": "Forbidden for replies and items", "allow": "Allowed"}},
     )
     title: str = Field(
@@ -202,7 +205,7 @@ class Texts(InputModel):
     @classmethod
     def _with_their_own(cls, languages: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
         if twice := first_duplicate(languages):
-            raise ValueError(f"it contains {twice} twice; list each language once")
+            raise ValueError(f"it contains {twice} twice; list each language only once")
         study_language = info.data.get("language", "")
         if languages and study_language and study_language not in languages:
             raise ValueError(f"it must include {study_language}, the study's own language")
@@ -219,7 +222,7 @@ class Texts(InputModel):
 
     @property
     def offered(self) -> tuple[str, ...]:
-        """Languages that participants may read the study in, its own first."""
+        """Languages in which participants can read the study, starting with its own."""
         return self.languages or (self.language,)
 
 
@@ -281,14 +284,18 @@ class ChatRules(InputModel):
     images: bool = Field(
         default=False,
         title="Participants can send images",
-        description="One per message, in chats whose bot accepts images. JPEG, PNG or WebP up to 5 MB; stored "
-        "without metadata such as the location. A reply of an endpoint bot can contain one, too.",
+        description=(
+            "One per message, in chats whose bot accepts images. JPEG, PNG or WebP up to 5 MB; metadata such as the "
+            "location is removed. Replies of endpoint bots can contain an image, too."
+        ),
     )
     trace: Literal["hidden", "folded", "shown"] = Field(
         default="hidden",
         title="Reasoning and tool calls",
-        description="Of endpoint bots. Shown above each reply, to participants in the chat and to raters. They are "
-        "always stored and exported, and are never part of the reply's text.",
+        description=(
+            "For endpoint bots. Shown above each reply, to participants in the chat and to raters. They are always "
+            "stored and exported, but are never part of the reply's text."
+        ),
         json_schema_extra={"choices": {"hidden": "Hidden", "folded": "Folded", "shown": "Open"}},
     )
 
@@ -314,7 +321,7 @@ class Asking(InputModel):
 
 
 class Quotas(InputModel):
-    """Limits on the number of tasks and on the cost, and the difference that they are planned for."""
+    """Limits on tasks and cost, and the difference to detect."""
 
     n_conversations_wanted: Count = Field(
         default=0,
@@ -391,7 +398,7 @@ class StudyValues(InputModel):
     @model_validator(mode="before")
     @classmethod
     def _begin_in_their_language(cls, plain: Any) -> Any:
-        """Return the values with texts that are left out in the language of the study."""
+        """Fill in missing texts in the study's language."""
         texts = plain.get("texts") if isinstance(plain, Mapping) else None
         language = texts.get("language") if isinstance(texts, Mapping) else None
         if not isinstance(language, str) or language not in LANGUAGES or language == "en":
@@ -413,17 +420,20 @@ class StudyValues(InputModel):
         return self
 
     def reply_html(self, text: str) -> SafeString | str:
-        """Return a bot's reply as HTML if the study shows Markdown; empty if it shows replies as written."""
+        """Return a bot's reply as HTML.
+
+        Empty if the study shows replies as written.
+        """
         if self.chat.format == "plain":
             return ""
         return reply_html(text, links_as_text=self.chat.links == "text", language=self.texts.language)
 
     def to_json(self) -> dict[str, Any]:
-        """Return the values as JSON has them."""
+        """Return the values as JSON."""
         return self.model_dump(mode="json")
 
     def flat(self) -> dict[str, Any]:
-        """Return the values by their names alone, which no two sections share."""
+        """Return the values by name, without sections; names are unique."""
         flat_values: dict[str, Any] = {"bots": list(self.bots)}
         for name in ASKED:
             flat_values[name] = [question.model_dump(mode="json") for question in getattr(self, name)]
@@ -481,17 +491,20 @@ SECTION_OF = {name: section for section, kind in SECTIONS.items() for name in ki
 ASKED = ("questions", "after")
 """The lists of questions."""
 NAMES = ("bots", *ASKED, *SECTION_OF)
-"""Of all values; bots and questions stand in no section."""
+"""Names of all values; bots and questions belong to no section."""
 
 
 @lru_cache(maxsize=256)
 def _stored_values(text: str) -> StudyValues:
-    """Return the values of a stored text, checked once: they are frozen, and every page reads them."""
+    """Return a version's stored values, parsed and checked once.
+
+    Cached: they are immutable and every page reads them.
+    """
     return StudyValues.model_validate(json.loads(text))
 
 
 class ValuesField(models.JSONField):
-    """A JSON column that holds `StudyValues`. Migrations know it as plain JSON."""
+    """JSON column with `StudyValues`. Migrations see it as plain JSON."""
 
     def from_db_value(self, value: Any, expression: Any, connection: Any) -> Any:
         if value is None or isinstance(expression, KeyTransform):

@@ -1,4 +1,4 @@
-"""Tasks of a study's parts: those that came too late, and how many participants came back to each part."""
+"""Tasks of a study's parts: late ones, and returning participants."""
 
 from __future__ import annotations
 
@@ -18,17 +18,19 @@ from webapp.studies.sittings import Sitting
 from webapp.studies.start_refusals import StartRefusal
 
 LATE_KIND = "late"
-"""Of a task in which nothing was done, because its part had closed."""
+"""Kind of a task in which nothing was done, because its part had closed."""
 
 
 def sitting_miss(*, participant: Participant) -> Task:
-    """Store that the participant came too late for their next part. Returns the task for this, with its code.
+    """Store that the participant missed their next part.
+
+    Returns the task that stores this, with its code.
 
     Raises:
         Refused: `sitting_early` if they are not late.
     """
     with transaction.atomic():
-        # The same form, sent twice at once, stores it once.
+        # A form submitted twice at once is stored once.
         Participant.objects.select_for_update(of=("self",), no_key=True).get(pk=participant.pk)
         late = participant.tasks.filter(outcome=Outcome.LATE).first()
         if late is not None:
@@ -52,9 +54,9 @@ class SittingCount:
 
     Attributes:
         sitting: the part; number: its number, from 1.
-        n_begun, done: those who have started it, and completed it.
-        early, due, late: of those who completed the part before and have not begun this one: it opens later for them,
-            it is open, or it has closed.
+        n_begun, done: numbers of participants who have started it, and who have completed it.
+        early, due, late: of participants who completed the previous part and have not begun this one: the part opens
+            later, is open, or has closed.
     """
 
     sitting: Sitting
@@ -67,13 +69,19 @@ class SittingCount:
 
     @property
     def share(self) -> float | None:
-        """Fraction that began it, of those who could and those who have missed it; None without any."""
+        """Share of participants who began the part, among those who could.
+
+        Participants who missed it count as those who could. None without any.
+        """
         could = self.n_begun + self.due + self.late
         return self.n_begun / could if could and self.number > 1 else None
 
 
 def sitting_counts(study: Study, *, include_synthetic: bool, now: datetime) -> list[SittingCount]:
-    """Return the participants of each part, in order; none in a study without parts."""
+    """Return the number of participants of each part, in order.
+
+    Empty for a study without parts.
+    """
     tasks = Task.objects.filter(participant__study=study, participant__withdrawn_at=None)
     if not include_synthetic:
         tasks = tasks.filter(participant__is_synthetic=False)
@@ -92,7 +100,7 @@ def sitting_counts(study: Study, *, include_synthetic: bool, now: datetime) -> l
 
 
 def _waiting(tasks: QuerySet[Task], part: Sitting, before: str, now: datetime) -> dict[str, int]:
-    """Count those who completed the part before and have not begun this one, by when it is open for them."""
+    """Count the participants between two parts by the state of the next part."""
     began = tasks.filter(participant=OuterRef("participant"), sitting=part.key).exclude(outcome=Outcome.LATE)
     waiting = tasks.filter(~Exists(began), sitting=before, state=Task.State.COMPLETED)
     is_early = Q(ended_at__gt=now - timedelta(days=part.gap.least))

@@ -1,4 +1,4 @@
-"""Sittings of a study: parts with gaps between them, for which the same participant comes back.
+"""Sittings: parts of a study with gaps between them.
 
 A study's file declares them:
 
@@ -10,7 +10,8 @@ A study's file declares them:
       bots_remember: true
       pay_for_all: 3
 
-A part is a task of its participant, and the task holds the part's key. A gap begins when the part before was completed.
+The same participant returns for each part. A part is one task, which stores the part's key. A gap begins when the
+previous part is completed.
 """
 
 from __future__ import annotations
@@ -27,11 +28,11 @@ from webapp.studies.conditions import ConditionKey, ConditionLabel
 
 MOST_DAYS = 400
 SITTING = "sitting"
-"""Name of the column with a part's key in exported tables."""
+"""Column with a part's key in exported tables."""
 
 
 class Gap(InputModel):
-    """Days between the end of one part and the begin of the next."""
+    """Gap between two parts, in days."""
 
     least: Number = Field(
         default=0,
@@ -70,12 +71,12 @@ class Sitting(InputModel):
 
     @property
     def gap(self) -> Gap:
-        """Its gap; without one it opens at once."""
+        """Gap before the part; without one it opens immediately."""
         return self.after_days or Gap()
 
 
 class Sittings(InputModel):
-    """Parts of a study, and what goes on from one to the next."""
+    """Parts of a study, and what is kept from one to the next."""
 
     parts: Annotated[Many[Sitting], Field(max_length=20)] = Field(
         default=(),
@@ -85,7 +86,7 @@ class Sittings(InputModel):
     same_bot: bool = Field(
         default=False,
         title="Same chatbot in all parts",
-        description="Otherwise no chatbot is repeated before the participant has had all the others.",
+        description="Otherwise, participants meet every chatbot once before one is repeated.",
     )
     bots_remember: bool = Field(
         default=False,
@@ -102,7 +103,7 @@ class Sittings(InputModel):
     )
 
     def to_plain(self) -> dict[str, Any]:
-        """Return the section as in a study's file, without what stands at its default."""
+        """Return the section as in a study's file, without defaults."""
         return self.model_dump(mode="json", exclude_defaults=True)
 
 
@@ -112,8 +113,8 @@ class DueSitting:
 
     Attributes:
         number, n_parts: its number from 1, and the number of parts.
-        opens_at: None where it is open since ever: the first part, or one of a scripted participant.
-        closes_at: None where it stays open.
+        opens_at: None if it was always open: the first part, or a part of a scripted participant.
+        closes_at: None if it never closes.
     """
 
     sitting: Sitting
@@ -134,12 +135,14 @@ class DueSitting:
 def sitting_due(
     sittings: Sittings, done: Mapping[str, datetime], started: Collection[str] = (), *, has_gaps: bool = True
 ) -> DueSitting | None:
-    """Return a participant's next part; None if all are done, or the study has no parts.
+    """Return a participant's next part.
+
+    None if all parts are done or the study has none.
 
     Args:
         done: when each part was completed, by its key.
-        started: keys of parts that they began; those do not close for them.
-        has_gaps: False for scripted participants, who come back at once.
+        started: keys of parts that the participant began; these no longer close.
+        has_gaps: False for scripted participants, who return immediately.
     """
     parts = sittings.parts
     next_part = next(((n, part) for n, part in enumerate(parts, start=1) if part.key not in done), None)

@@ -1,7 +1,6 @@
-"""Reasons for which nobody can start a task, each with the text that a participant reads.
+"""Reasons why nobody can start a task, with texts for participants.
 
-A code cannot exist without its text: both are one member. A plug-in's refusal has a code of its own, and its message
-is its text.
+A member contains both a code and its text. A plug-in's refusal has its own code, and its message is its text.
 """
 
 from __future__ import annotations
@@ -31,13 +30,13 @@ class StartRefusal(StrEnum):
     """Codes of refusals to start.
 
     Attributes:
-        text: for the participant.
+        text: text that the participant reads.
     """
 
     text: RefusalText
 
     def __new__(cls, code: str, text: RefusalText) -> StartRefusal:
-        """Make a member of a code and its text."""
+        """Make a member from a code and its text."""
         member = str.__new__(cls, code)
         member._value_ = code
         member.text = text
@@ -193,5 +192,5 @@ class StartRefusal(StrEnum):
 
     @classmethod
     def get_member(cls, code: str) -> StartRefusal | None:
-        """Return the member of a code; None for a plug-in's."""
+        """Return the member of a code; None for a plug-in's code."""
         return next((member for member in cls if member == code), None)

@@ -1,4 +1,6 @@
-"""A study as a file: all values of a version, in YAML or JSON, read by one model and written in one format.
+"""A study as a file in YAML or JSON, with all values of a version.
+
+One model reads it, and it is written in one format.
 
     confab_study: 1
     key: everyday-talk
@@ -50,10 +52,10 @@ from webapp.studies.validation.sections import SECTION_VALIDATORS, as_mistakes, 
 
 FORMAT = 1
 MOST_INLINE = 20
-"""So many items of a study are written into its file; more get a file of their own."""
+"""Maximum number of items written into a study's file; more get a separate file."""
 _OF_EVERY_STUDY = ("texts", "comfort", "asking", "checking", "recruitment", "quotas", "assignment")
 _NEEDED = {"", "confab_study", "key", "protocol", "rule"}
-"""Parts of a file without which nothing else of it can be checked."""
+"""Parts of a file without which nothing else can be validated."""
 _HEAD = (
     "# A study as a file. `import_study` creates a study from it, or a new version of the study with its key;\n"
     "# `export_study` writes the same file again.\n"
@@ -76,14 +78,14 @@ def _registered(name: str, known: list[str]) -> str:
 
 
 class Reply(InputModel):
-    """One reply of an item that has several."""
+    """One of several replies of an item."""
 
     model: str = Field(default="", max_length=100)
     text: str = Field(min_length=1, max_length=20_000)
 
 
 class FileItem(InputModel):
-    """One item as a study's file has it: a context, and one reply or several."""
+    """One item in a study's file: a context, and one or several replies."""
 
     id: str = Field(min_length=1, max_length=200)
     context: Many[str] = ()
@@ -106,7 +108,7 @@ class FileItem(InputModel):
 
     @classmethod
     def from_row(cls, item: Item) -> FileItem:
-        """Return a stored item as a file has it."""
+        """Return a stored item in the form of a file."""
         replies = [{"model": reply.get("model") or "", "text": reply["text"]} for reply in item.responses]
         [first, *other_replies] = replies
         reply_fields = {"responses": replies} if other_replies else {"response": first["text"], **first}
@@ -125,7 +127,7 @@ class FileItem(InputModel):
         )
 
     def to_row(self, study: Study) -> Item:
-        """Return it as a row that is not stored yet."""
+        """Return it as an unsaved row."""
         replies = self.responses or (Reply(model=self.model, text=self.response),)
         panel = {"persona": list(self.persona), "emotion": self.emotion, "topic": self.topic}
         return Item(
@@ -143,7 +145,7 @@ class FileItem(InputModel):
     def to_plain(self) -> dict[str, Any]:
         """Return the item as in a file."""
         plain = self.model_dump(mode="json", exclude_defaults=True)
-        if self.gold:  # in one order on every database
+        if self.gold:  # the same order on every database
             plain["gold"] = dict(sorted(plain["gold"].items()))
         return plain
 
@@ -154,7 +156,10 @@ Slug = Annotated[
 
 
 class StudyFile(StudyValues):
-    """Content of a study's file. `items` is a list, or the name of a file next to it."""
+    """Content of a study's file.
+
+    `items` is a list, or the name of a file next to it.
+    """
 
     confab_study: Literal[1]
     key: Slug
@@ -208,7 +213,7 @@ def study_file_read(text: str | bytes) -> StudyFile:
 
 
 def study_file_made(plain: Any) -> StudyFile:
-    """Return the study's file that these plain values make.
+    """Return the study's file that these plain values describe.
 
     Raises:
         ValuesError: as `study_file_read`.
@@ -220,10 +225,10 @@ def study_file_made(plain: Any) -> StudyFile:
 
 
 def study_file_plain(text: str | bytes) -> dict[str, Any]:
-    """Return the keys and values of a study's file, which nothing has validated.
+    """Return the keys and values of a study's file, without validation.
 
     Raises:
-        ValuesError: it is no YAML or JSON with keys and values.
+        ValuesError: the content is not YAML or JSON with keys and values.
     """
     try:
         plain = plain_read(text)
@@ -235,11 +240,10 @@ def study_file_plain(text: str | bytes) -> dict[str, Any]:
 
 
 def study_file_parts(plain: Any) -> tuple[StudyFile | None, list[Mistake]]:
-    """Read what can be read of a study's file.
+    """Parse a study's file as far as possible.
 
-    Returns:
-        The file, with the default of every part that has a mistake (None without a usable key, protocol or rule), and
-        all mistakes, also those that others would hide.
+    Returns the file and all mistakes, including those that others would hide. In the file, parts with a mistake have
+    their defaults; it is None without a usable key, protocol or rule.
     """
     remaining, mistakes, file = plain, dict[str, Mistake](), None
     while file is None:
@@ -263,13 +267,16 @@ def study_file_parts(plain: Any) -> tuple[StudyFile | None, list[Mistake]]:
 
 
 def parts_of(paths: Iterable[str]) -> set[str]:
-    """Name the parts of a study's file in which these paths are; a misplaced setting spoils its own section, too."""
+    """Return the parts of a study's file that contain these paths.
+
+    A misplaced setting spoils its own section, too.
+    """
     parts = {re.split(r"[.\[]", path)[0] for path in paths}
     return parts | {SECTION_OF[name] for name in parts & set(SECTION_OF)}
 
 
 def _in_its_section(mistake: Mistake) -> Mistake:
-    """Say of a setting that stands outside its section where it belongs."""
+    """Explain to which section a misplaced setting belongs."""
     section = SECTION_OF.get(mistake.path)
     if section is None or " is an unknown key" not in mistake.message:
         return mistake
@@ -278,7 +285,10 @@ def _in_its_section(mistake: Mistake) -> Mistake:
 
 
 def study_file_of(study: Study, version: StudyVersion | None = None) -> StudyFile:
-    """Return a version of a study as a file has it, the newest if none is named; items stand with every version."""
+    """Return a version of a study as a file.
+
+    The newest version if none is named; every version has the current items.
+    """
     version = version or study.version
     version_values = {name: getattr(version.values, name) for name in StudyValues.model_fields}
     version_values["after"] = post_task_questions(version)
@@ -292,10 +302,9 @@ def study_file_of(study: Study, version: StudyVersion | None = None) -> StudyFil
 
 
 def without_codes(file: StudyFile, *, links: bool = False) -> StudyFile:
-    """Return a study's file without its completion codes, which are worth money.
+    """Return a study's file without its completion codes.
 
-    Args:
-        links: True to leave out links back, too: a panel's may hold its code.
+    They are worth money. With `links`, return links are left out, too, because a panel's link may contain its code.
     """
     kinds = ("code_", "link_") if links else ("code_",)
     codes = {name: "" for name in type(file.recruitment).model_fields if name.startswith(kinds)}
@@ -304,7 +313,10 @@ def without_codes(file: StudyFile, *, links: bool = False) -> StudyFile:
 
 
 def _items_of(study: Study) -> QuerySet[Item]:
-    """Return the items that were given to the study: not its attention checks, nor one that its protocol makes."""
+    """Return the items that were given to the study.
+
+    Attention checks, and an item that the protocol makes, are left out.
+    """
     makes_its_own = study.protocol in protocols and protocols.get(study.protocol).has_one_item
     items = study.items.none() if makes_its_own else study.items.filter(purpose__in=("", Item.Purpose.GOLD))
     return items.order_by("pk")
@@ -322,12 +334,15 @@ def items_lines(study: Study) -> Iterator[str]:
 
 
 def items_of_file(path: Path) -> Iterator[tuple[int, FileItem] | Skipped]:
-    """Stream the items of a file with their lines; a line that is none comes as `Skipped`, with all its errors."""
+    """Stream the items of a file with their line numbers.
+
+    An invalid line is yielded as `Skipped`, with all its errors.
+    """
     return json_lines(path, _line_item)
 
 
 def holds_items(path: Path) -> bool:
-    """Return True if the first line of a file is an item and no conversation."""
+    """Return True if a file's first line is an item, not a conversation."""
     lines = text_lines(path) if ".json" in path.name.lower() else iter(())
     try:
         plain = json.loads(next((line[1] for line in lines if not isinstance(line, Skipped)), "null"))
@@ -349,7 +364,10 @@ def _line_item(plain: Any) -> FileItem:
 
 
 def study_file_text(file: StudyFile) -> str:
-    """Return a study's file as YAML: the same study is always the same text."""
+    """Return a study's file as YAML.
+
+    The same study always gives the same text.
+    """
     parts = [_HEAD]
     for name, value in file.to_plain().items():
         if note := _NOTES.get(name):
@@ -387,10 +405,10 @@ _JUDGING = {
 
 
 def study_example(name: str, language: str = "en") -> StudyFile:
-    """Return the file of a ready-made study, or of one that shows the protocol of this name.
+    """Return the file of a ready-made study or of a protocol's example.
 
     Args:
-        language: that the protocol's study speaks; its items are in English all the same.
+        language: language of the protocol's example; its items stay in English.
 
     Raises:
         LookupError: there is no such protocol.
@@ -426,14 +444,17 @@ def study_example(name: str, language: str = "en") -> StudyFile:
 
 
 def default_lines() -> set[str]:
-    """Return every line that a new study may begin with, in English."""
+    """Return the English default lines of all new studies."""
     examples = [study_example(protocol.name).to_plain() for protocol in protocols]
     contents = [{k: v for k, v in plain.items() if k not in ("name", "items")} for plain in examples]
     return set(texts_said(contents))
 
 
 def items_sample(protocol: StudyProtocol) -> list[dict[str, Any]]:
-    """Return a few items as a study's file has them, with as many replies as the protocol shows."""
+    """Return sample items in the form of a study's file.
+
+    Each has as many replies as the protocol shows.
+    """
     items: list[dict[str, Any]] = []
     for number, talk in enumerate(READY_MADE["talks"], start=1):
         item, replies = (
@@ -452,7 +473,7 @@ def items_sample(protocol: StudyProtocol) -> list[dict[str, Any]]:
 
 
 def sets_for(protocol: str) -> list[QuestionSet]:
-    """Return the sets to offer in a study of this protocol: those that its sheet can ask."""
+    """Return the question sets that this protocol's form can ask."""
     if protocol not in protocols:
         return []
     study_protocol = protocols.get(protocol)

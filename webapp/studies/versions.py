@@ -1,10 +1,10 @@
 """Versions of a study: freezing, edits, and differences.
 
-The first participant who agrees to a version freezes it. New tasks have the study's newest version, and open tasks
-keep theirs, so the exact texts, rules and questions of every participant are stored. A version without consent
-changes in place while one researcher edits it; another researcher's save makes the next version.
+The first participant who agrees to a version freezes it. New tasks have the study's newest version, and open tasks keep
+theirs, so the exact texts, rules and questions of every participant are stored. A version without consent changes in
+place while one researcher edits it; a save by another researcher creates the next version.
 
-Two versions, or a study and a file, differ by one change for each setting.
+Differences between two versions, or a study and a file, have one change per setting.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class SettingChange:
     Attributes:
         path: path of the setting, as in a study's file: "texts.minutes", "after.fluency.high".
         title: the same in words.
-        before, after: old and new value, in words; empty if there was or is none.
+        before, after: old and new value, in words; empty without one.
         lines: lines of a longer text: each with "-" (removed), "+" (new) or " " (unchanged).
     """
 
@@ -68,7 +68,7 @@ class SettingChange:
         return f"{self.title}: {self.before} → {self.after}"
 
     def as_dict(self) -> dict[str, str]:
-        """Return it as JSON has it."""
+        """Return it as JSON."""
         return {"path": self.path, "before": self.before, "after": self.after}
 
 
@@ -78,7 +78,10 @@ def version_diff(before: StudyVersion, after: StudyVersion) -> list[SettingChang
 
 
 def versions_changed(study: Study, limit: int = 50) -> list[tuple[StudyVersion, list[SettingChange] | None]]:
-    """Return the newest versions, newest first, each with its changes; None for the very first."""
+    """Return the newest versions, newest first, each with its changes.
+
+    The very first version has None.
+    """
     versions = list(study.versions.select_related("rubric").order_by("-number")[: limit + 1])
     changes: list[tuple[StudyVersion, list[SettingChange] | None]] = [
         (newer, version_diff(older, newer)) for newer, older in pairwise(versions)
@@ -107,7 +110,10 @@ def values_diff(before: StudyValues, after: StudyValues) -> list[SettingChange]:
 
 
 def names_diff(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[SettingChange]:
-    """Return the differences between settings outside of all sections, such as the study's name."""
+    """Return the differences in settings outside of all sections.
+
+    An example is the study's name.
+    """
     return [change for name in before for change in _of_value(name, name.capitalize(), before[name], after[name])]
 
 
@@ -183,7 +189,7 @@ def _words(value: Any) -> str:
 
 
 def _lines(before: str, after: str) -> Iterator[DiffLine]:
-    """Compare line by line; unchanged lines far from any change are left out."""
+    """Compare line by line, without unchanged lines far from a change."""
     diff = difflib.unified_diff(before.splitlines(), after.splitlines(), lineterm="", n=1)
     for line in list(diff)[2:]:
         if not line.startswith("@@"):
@@ -191,7 +197,10 @@ def _lines(before: str, after: str) -> Iterator[DiffLine]:
 
 
 class EditedMeanwhile(Exception):
-    """Another user has changed the same fields since they were read; `study` is as it is stored now."""
+    """Raised if another user has changed the same fields meanwhile.
+
+    `study` is the study as it is stored now.
+    """
 
     def __init__(self, study: Study) -> None:
         super().__init__(f"version {study.version.number} was saved meanwhile")
@@ -199,12 +208,14 @@ class EditedMeanwhile(Exception):
 
 
 def study_revise(*, study: Study, changes: Mapping[str, Any], author: str, seen: str | None = None) -> Study:
-    """Change some fields of a study as it is stored now; other users' changes of other fields stay.
+    """Change some fields of a study, keeping other users' edits.
+
+    Changes that other users made to other fields stay.
 
     Args:
         changes: as the fields of `study_edit`.
         author: name of the user who saves.
-        seen: the `state_of` these fields when they were read; None to save over any change.
+        seen: the `state_of` these fields when they were read; None to overwrite any change.
 
     Raises:
         ValidationError: as `study_edit`.
@@ -212,7 +223,7 @@ def study_revise(*, study: Study, changes: Mapping[str, Any], author: str, seen:
     """
     with transaction.atomic():
         Study.objects.select_for_update(of=("self",), no_key=True).get(pk=study.pk)
-        # Read once more: while it waited for the row, the version may have changed.
+        # Load it again: the version may have changed while this waited for the row.
         current = Study.objects.get(pk=study.pk)
         if seen is not None and seen != state_of(current, changes):
             raise EditedMeanwhile(current)
@@ -220,14 +231,16 @@ def study_revise(*, study: Study, changes: Mapping[str, Any], author: str, seen:
 
 
 def state_of(study: Study, names: Collection[str]) -> str:
-    """Return a digest of some fields of a study, of the model's and of `StudyValues` alike."""
+    """Return a digest of some fields, of the model and of `StudyValues` alike."""
     flat = study.values.flat()
     field_values = {name: flat[name] if name in flat else getattr(study, name) for name in names}
     return _digest_of({name: str(field_values[name]) for name in sorted(field_values)})
 
 
 def study_edit(*, study: Study, rubric: Rubric | None = None, author: str = "", **fields: Any) -> Study:
-    """Change some fields of a study; if participants have agreed to it, this makes a new version.
+    """Change some fields of a study.
+
+    If participants have agreed to it, this creates a new version.
 
     Args:
         rubric: rubric whose questions replace those of `after`.
@@ -236,7 +249,7 @@ def study_edit(*, study: Study, rubric: Rubric | None = None, author: str = "", 
             Questions (`questions` before the task, `after` it) may be `Question` values or JSON.
 
     Raises:
-        ValidationError: with a sentence for each field that is invalid, or cannot change any more.
+        ValidationError: with a sentence for each field that is invalid or can no longer change.
     """
     of_values = {name: fields.pop(name) for name in list(fields) if name in NAMES}
     if rubric is None and "after" not in of_values:
@@ -252,14 +265,20 @@ def study_edit(*, study: Study, rubric: Rubric | None = None, author: str = "", 
 
 
 def _in_other_language(study: Study, values: StudyValues, rubric: Rubric | None) -> StudyValues:
-    """Return the values with the texts that nobody has changed in their language, questions about chats among them."""
+    """Return the values with unedited texts in their language.
+
+    Questions about chats are included.
+    """
     if not values.after and (rubric or study.rubric).name == DEFAULT_RUBRIC_NAME:
         values = values.model_copy(update={"after": DEFAULT_QUESTIONS})
     return translate_values(values, study.values.texts.language)
 
 
 def questions_first(protocol: str, language: str) -> tuple[Question, ...]:
-    """Return a new study's questions after its tasks; empty if the English chat rubric asks them."""
+    """Return a new study's questions after its tasks.
+
+    Empty if the English chat rubric asks them.
+    """
     protocol_questions = protocol_asks(protocol)
     return (
         protocol_questions
@@ -269,10 +288,9 @@ def questions_first(protocol: str, language: str) -> tuple[Question, ...]:
 
 
 def _other_questions(study: Study, protocol: str, of_values: dict[str, Any]) -> Rubric | None:
-    """Put the questions of another protocol among the values, where the study still asks those of its own.
+    """Replace unedited questions by those of another protocol.
 
-    Returns:
-        The rubric about chats, if it is that which the other protocol asks.
+    Returns the rubric about chats, if the other protocol asks it.
     """
     language = study.values.texts.language
     before, after = (questions_first(name, language) for name in (study.protocol, protocol))
@@ -286,7 +304,9 @@ def _other_questions(study: Study, protocol: str, of_values: dict[str, Any]) -> 
 
 
 def study_store(*, study: Study, values: StudyValues, rubric: Rubric | None = None, author: str = "") -> Study:
-    """Store a new or changed study with these values. Returns it with its version.
+    """Store a new or changed study with these values.
+
+    Returns the study with its version.
 
     Args:
         rubric: the questions after a task if the values have none; if they have, it is used if it is equal.
@@ -296,7 +316,7 @@ def study_store(*, study: Study, values: StudyValues, rubric: Rubric | None = No
         ValidationError: as `study_edit`.
     """
     with transaction.atomic():
-        # Two who edit at once make two versions, one after the other.
+        # Users who edit at the same time create two versions, one after the other.
         rows = Study.objects.select_for_update(of=("self",), no_key=True)
         before = rows.filter(pk=study.pk).first() if study.pk else None
         current = _current(before)
@@ -304,7 +324,7 @@ def study_store(*, study: Study, values: StudyValues, rubric: Rubric | None = No
         study.full_clean(exclude=["version"])
         is_in_project = before is None and active_project() is not None
         if is_in_project and Study.everywhere.filter(key=study.key).exists():  # else `full_clean` has seen all projects
-            raise ValidationError({"key": f"The key {quote(study.key)} is not available. Choose another one."})
+            raise ValidationError({"key": f"The key {quote(study.key)} is already used. Choose another key."})
         if errors := study_errors(before=before, study=study, values=values, rubric=separate_rubric):
             raise ValidationError(errors)  # type: ignore[arg-type]
         if study.state != Study.State.ENDED:
@@ -324,7 +344,10 @@ def study_store(*, study: Study, values: StudyValues, rubric: Rubric | None = No
 
 
 def _current(before: Study | None) -> StudyVersion | None:
-    """Return the stored study's newest version; no participant can agree to it before this transaction ends."""
+    """Return the stored study's newest version.
+
+    No participant can agree to it before this transaction ends.
+    """
     if before is None or before.version_id is None:
         return None
     rows = StudyVersion.objects.select_for_update(of=("self",), no_key=True)
@@ -332,12 +355,15 @@ def _current(before: Study | None) -> StudyVersion | None:
 
 
 def _choose_separate_rubric(values: StudyValues, rubric: Rubric | None, current: StudyVersion | None) -> Rubric | None:
-    """Return the rubric with the questions if the values have none; None if nothing is asked then."""
+    """Return the rubric with the questions if the values have none.
+
+    None if nothing is asked then.
+    """
     if rubric is not None or values.after:
         return rubric
     if current is None:
         return rubric_default()
-    return None if current.values.after else current.rubric  # the last question was taken out
+    return None if current.values.after else current.rubric  # the last question was removed
 
 
 def _rubric(study: Study, values: StudyValues, separate_rubric: Rubric | None, current: StudyVersion | None) -> Rubric:
@@ -349,10 +375,10 @@ def _rubric(study: Study, values: StudyValues, separate_rubric: Rubric | None, c
 
 
 def values_made(known: dict[str, Any], changed: dict[str, Any]) -> StudyValues:
-    """Return values by their names alone, checked.
+    """Return validated values from names without sections.
 
     Raises:
-        ValidationError: with a sentence for each that is wrong.
+        ValidationError: with a sentence for each invalid value.
     """
     try:
         return StudyValues.model_validate(values_nested({**known, **changed}))
@@ -364,14 +390,17 @@ def values_made(known: dict[str, Any], changed: dict[str, Any]) -> StudyValues:
 
 
 def field_of(path: str) -> str:
-    """Return the name of the value that a path of a study's values is in, as forms call it."""
+    """Return the form field of a path in a study's values."""
     first, *rest = path.split(".")
     name = rest[0] if first in SECTIONS and rest else first
     return name.split("[")[0]
 
 
 def _version(study: Study, values: StudyValues, rubric: Rubric, author: str) -> StudyVersion:
-    """Return the study's version with these values: the one it has, that one changed, or a new one."""
+    """Return the study's version with these values.
+
+    It is the current version, unchanged or changed, or a new one.
+    """
     digest = _digest(values, rubric)
     fields: dict[str, Any] = {
         "values": values,
@@ -382,7 +411,7 @@ def _version(study: Study, values: StudyValues, rubric: Rubric, author: str) -> 
     }
     current = study.version
     if current is not None:
-        # Not by the digest, which knows no values that came with a later release.
+        # Do not compare digests: they lack values that were added in later releases.
         if current.values == values and current.rubric_id == rubric.pk:
             return current
         in_place = StudyVersion.objects.filter(pk=current.pk, frozen_at=None)
@@ -403,7 +432,10 @@ def _digest_of(plain: dict[str, Any]) -> str:
 
 
 def version_freeze(*, version: StudyVersion) -> StudyVersion:
-    """Mark that a person has agreed to the version. Returns it as it stays; safe to repeat."""
+    """Mark that a person has agreed to the version.
+
+    Returns the frozen version; idempotent.
+    """
     if version.frozen_at is not None:
         return version
     StudyVersion.objects.filter(pk=version.pk, frozen_at=None).update(frozen_at=database_now())
@@ -411,7 +443,10 @@ def version_freeze(*, version: StudyVersion) -> StudyVersion:
 
 
 def values_nested(flat: Mapping[str, Any]) -> dict[str, Any]:
-    """Return values named without their sections as a study's file has them; bots and questions have none."""
+    """Return values nested in sections as in a study's file.
+
+    Bots and questions have no section.
+    """
     nested: dict[str, Any] = {}
     for name, value in flat.items():
         if name in SECTION_OF:

@@ -55,7 +55,7 @@ def test_all_mistakes_stand_beside_their_fields(staff: Client, study: Study) -> 
     assert answer.status_code == 200
     assert answer.json()["saved"] is False
     told = answer.json()["errors"]
-    assert "The first part has no part before it" in str(told["parts-a-most"])
+    assert "The first part cannot have a gap before it" in str(told["parts-a-most"])
     assert "ends before it starts" in str(told["parts-b-most"])
     assert "parts[0] already has the key" in str(told["parts-b-key"])
     cards |= part("b", most="-1", pay="-2")

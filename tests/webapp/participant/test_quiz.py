@@ -328,8 +328,8 @@ def test_a_study_that_gives_bots_itself_shows_no_choice_and_takes_none() -> None
 @pytest.mark.parametrize(
     ("fields", "at", "words"),
     [
-        ({"bot_names": {"eliza": "Robin"}}, "bot_names", "no name to choose it by"),
-        ({"bot_names": {**NAMES, "elisa": "Lou"}}, "bot_names", "none of the study's"),
+        ({"bot_names": {"eliza": "Robin"}}, "bot_names", "no name for participants to choose"),
+        ({"bot_names": {**NAMES, "elisa": "Lou"}}, "bot_names", "is not a chatbot of this study"),
         ({"bot_names": {**NAMES, "parrot": "Robin"}}, "bot_names", "the same name"),
         ({"bot_names": "eliza Robin"}, "bot_names", "a colon and a name"),
         ({"bots_in_a_row": 2}, "choice", "cannot choose"),

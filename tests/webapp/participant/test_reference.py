@@ -160,7 +160,7 @@ def test_only_items_with_a_scored_reference_are_given_and_none_is_refused() -> N
 @pytest.mark.parametrize(
     ("fields", "field", "words"),
     [
-        ({"asked_only_of": {"wit": ["persona"]}}, "asked_only_of", "none of the questions"),
+        ({"asked_only_of": {"wit": ["persona"]}}, "asked_only_of", "is not a question of this study"),
         ({"weights_study": "a"}, "weights_study", "no other study"),
         ({"weights_study": "nowhere"}, "weights_study", "no other study"),
         ({"after": [{**QUESTIONS[0], "key": "direction"}], "asked_only_of": {}}, "after", "another key"),

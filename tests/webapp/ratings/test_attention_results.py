@@ -189,7 +189,7 @@ def test_gold_items_look_like_others_count_nowhere_and_end_the_task_when_too_man
     assert {row["kind"] for row in rows_of(study, "checks")} == {"gold"}
     assert len(rows_of(study, "ratings")) == 3
     gold = study.items.get(key="g1")
-    with pytest.raises(ValidationError, match="Participants have already been given “g1”, so it cannot be changed"):
+    with pytest.raises(ValidationError, match="Participants have already rated “g1”, so it cannot be changed"):
         gold_store(item=gold, expected={})
 
 

@@ -94,17 +94,18 @@ conditions:
 """)
     at = "conditions.factors"
     assert told == {
-        f"{at}[0].levels[0].bots": f"{at}[0].levels[0].bots: parot is none of the study's chatbots (eliza, parrot); "
+        f"{at}[0].levels[0].bots": f"{at}[0].levels[0].bots: “parot” is not a chatbot of this study (eliza, parrot); "
         "did you mean parrot?",
-        f"{at}[0].levels[1]": f"{at}[0].levels[1]: The level has no text. Write one, or set is_control for a "
+        f"{at}[0].levels[1]": f"{at}[0].levels[1]: The level has no text. Enter one, or set is_control for a "
         "level that shows nothing.",
         f"{at}[0].levels[1].key": f"{at}[0].levels[1].key: {at[11:]}[0].levels[0] already has the key 'trip'. "
-        "Choose another one.",
-        f"{at}[0].levels[2]": f"{at}[0].levels[2]: A control level has no text. Remove the text, or is_control.",
-        f"{at}[1].key": f"{at}[1].key: factors[0] already has the key 'Scenario'. Choose another one.",
+        "Choose another key.",
+        f"{at}[0].levels[2]": f"{at}[0].levels[2]: A control level cannot have text. Remove the text, or "
+        "set is_control to false.",
+        f"{at}[1].key": f"{at}[1].key: factors[0] already has the key 'Scenario'. Choose another key.",
         f"{at}[1].levels": f"{at}[1].levels: A factor needs at least two levels; this one has 1.",
         f"{at}[2].key": f"{at}[2].key: 'bot' is the name of a column in exported tables; choose another.",
-        f"{at}[3].key": f"{at}[3].key: A question already has the key 'quality'. Choose another one.",
+        f"{at}[3].key": f"{at}[3].key: A question already has the key 'quality'. Choose another key.",
     }
 
 
@@ -114,7 +115,7 @@ def test_every_cell_has_a_bot_and_every_bot_a_cell() -> None:
     crossed = mistakes(nested % f"{factor % ('one', 'parrot')}, {factor % ('two', 'parrot')}")
     assert "No chatbot has “a” with “b”, “b” with “a”." in crossed["conditions.factors"]
     without = mistakes(nested % (factor % ("one", "eliza")))
-    assert "parrot is missing a level of some factor" in without["conditions.factors"]
+    assert "parrot has no level in at least one factor" in without["conditions.factors"]
     many = ", ".join(f"{{key: l{i}, topic: T}}" for i in range(20))
     large = mistakes(nested % ", ".join(f"{{key: f{i}, levels: [{many}]}}" for i in range(4)))
     assert "160000 combinations; the maximum is 500" in large["conditions.factors"]

@@ -42,7 +42,7 @@ def test_a_study_opens_once_it_says_how_people_learn_of_it() -> None:
         ({"protocol": "arena"}, "allows only chatbots"),
         (
             {"factors": [{"key": "f", "levels": [{"key": "a", "opening": "Hi!"}, {"key": "b", "topic": "Cats"}]}]},
-            "who writes the first message or answers it",
+            "who writes or answers the first message",
         ),
         ({"people_notice": "  "}, "people_notice is empty"),
         ({"wait_seconds": 4}, "wait_seconds"),
@@ -85,7 +85,7 @@ def test_the_hybrid_metric_is_fitted_without_people(with_people: bool, left_out:
 
 def test_a_study_opens_only_if_somebody_can_continue_the_chat() -> None:
     bots.put(PersonBot(name="wizard", by="staff"))
-    with pytest.raises(ValidationError, match="No chatbot can continue the chat if no partner comes"):
+    with pytest.raises(ValidationError, match="No chatbot can continue the chat if no partner joins"):
         make_study(bots=["wizard"], disclosure="before")
     assert make_study("pay", bots=["wizard"], disclosure="before", without_partner="pay").pk
     levels = [{"key": "a", "bots": ["eliza"]}, {"key": "b", "bots": ["wizard"]}]

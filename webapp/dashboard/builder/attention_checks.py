@@ -1,4 +1,4 @@
-"""Builder's step of the quiz, attention checks, gold items and practice pairs, a card for each entry.
+"""Builder page of quiz, attention checks, gold items and practice.
 
 Each card is made of the fields of its value. An entry whose answers are given by question has a field for each
 question, so that no key is written by hand.
@@ -33,13 +33,13 @@ class EntryKind:
     """List of attention checks of one kind.
 
     Attributes:
-        name: of the value, such as `quiz_questions`.
-        entry: what each entry is.
-        named_by: field that titles a folded card.
-        add: words of the button that adds one.
-        new_answer: what it gives as the right answer to the first question.
+        name: name of the value, such as `quiz_questions`.
+        entry: name of one entry.
+        named_by: field that is the title of a folded card.
+        add: label of the button that adds one.
+        new_answer: initial right answer to the first question.
         by_question: the field with answers by question; empty for none.
-        of_sides: these answers are sides of a comparison, else numbers.
+        of_sides: whether these answers are sides of a comparison; otherwise numbers.
         long: fields with several lines.
     """
 
@@ -95,12 +95,12 @@ class EntryCard(Card):
         new: Mapping[str, Any] | None = None,
         leave_out: tuple[str, ...] = (),
     ) -> None:
-        """Make the card.
+        """Build the card.
 
         Args:
-            questions: the scales that are asked, for answers by question.
+            questions: scales of the study, for answers by question.
             new: initial field values of a new entry.
-            leave_out: fields that the study's protocol has no use for.
+            leave_out: fields that the study's protocol does not use.
         """
         self.kind, self.questions, self.title_field = kind, questions, kind.named_by
         if kind.by_question and questions:
@@ -157,12 +157,15 @@ class EntryCard(Card):
 
 
 def answers_field(question: Question, label: str, help_text: str) -> forms.Field:
-    """Return the field in which the answers to a scale are chosen that are right: boxes to tick, where they fit."""
+    """Return the field for choosing the right answers on a scale.
+
+    It has checkboxes, if they fit.
+    """
     options: dict[str, Any] = {"label": label, "required": False, "help_text": help_text}
     if question.high - question.low >= MOST_POINTS_IN_A_ROW:
         return NumbersField(low=question.low, high=question.high, **options)
     points = range(question.low, question.high + 1)
-    if question.low < 0:  # of two, the first stands first
+    if question.low < 0:  # of two sides, the first comes first
         points = points[::-1]
     return forms.TypedMultipleChoiceField(
         choices=[(str(point), _point_words(question, point)) for point in points],
@@ -174,13 +177,13 @@ def answers_field(question: Question, label: str, help_text: str) -> forms.Field
 
 def _point_words(question: Question, point: int) -> str:
     words = question.labels.get(point, "")
-    if question.low < 0:  # sides of a comparison: their numbers stand on no page
+    if question.low < 0:  # sides of a comparison: no page shows their numbers
         return words or str(point)
     return f"{point} ({words})" if words else str(point)
 
 
 class NumbersField(forms.CharField):
-    """Numbers of a scale with too many points to show each, with commas between them."""
+    """Field of comma-separated numbers, for scales with many points."""
 
     def __init__(self, *, low: int, high: int, **options: Any) -> None:
         self.low, self.high = low, high
@@ -204,7 +207,7 @@ class NumbersField(forms.CharField):
 
 
 def entry_new(kind: EntryKind, questions: list[Question], language: str) -> Fields:
-    """Return the fields of a new card as a form sends them, in the language of the study."""
+    """Return the initial fields of a new card, in the study's language."""
     is_pair = kind.name == "attention_checks" and any(question.low < 0 for question in questions)
     plain = texts_in(READY_MADE["entries"][f"{kind.name}_of_pairs" if is_pair else kind.name], language)
     fields: Fields = {
@@ -218,7 +221,7 @@ def entry_new(kind: EntryKind, questions: list[Question], language: str) -> Fiel
 
 
 class GoldForm(forms.Form):
-    """An item of the study by its name, and the answers that are right for each question."""
+    """Item of the study by name, and the right answers to each question."""
 
     item = forms.CharField(label="Name of the item", max_length=200)
 
@@ -233,10 +236,12 @@ class GoldForm(forms.Form):
                 field.widget.attrs["class"] = "input"
 
     def store(self) -> None:
-        """Store the form; without answers the item becomes a regular one again.
+        """Store the form.
+
+        Without answers, the item becomes a normal one again.
 
         Raises:
-            ValidationError: there is no such item, or participants have been given it.
+            ValidationError: there is no such item, or participants have rated it.
         """
         name = self.cleaned_data["item"]
         kinds = (Item.Purpose.JUDGED, Item.Purpose.GOLD)
@@ -248,7 +253,7 @@ class GoldForm(forms.Form):
 
 
 class ChecksForm(CardsForm):
-    """Lists of checks, each entry a card, and the settings next to them."""
+    """Lists of checks, one card per entry, with the settings next to them."""
 
     def __init__(
         self,
@@ -260,13 +265,13 @@ class ChecksForm(CardsForm):
         questions: list[Question],
         leave_out: tuple[str, ...] = (),
     ) -> None:
-        """Make the form.
+        """Build the form.
 
         Args:
-            fields: the settings beside the lists.
-            lists: names of the lists that the study's protocol has.
-            questions: the scales that it asks.
-            leave_out: fields of entries that it has no use for.
+            fields: the settings next to the lists.
+            lists: names of the protocol's lists.
+            questions: the scales of the study.
+            leave_out: fields of entries that the protocol does not use.
         """
         self.of_cards: dict[str, Any] = {"questions": questions, "leave_out": leave_out}
         self.language = initial["language"]
@@ -299,11 +304,11 @@ class ChecksForm(CardsForm):
 
 
 CHECKED = ("attention", "training")
-"""Sections of a protocol's settings that stand on this page."""
+"""Sections of a protocol's settings on this page."""
 
 
 class ChecksStep(BuildStep):
-    """Belongs to the step of the questions, from which it is opened."""
+    """Page of checks; it belongs to the step of questions."""
 
     name = "checks"
     within = "questions"
@@ -338,7 +343,7 @@ class ChecksStep(BuildStep):
         )
 
     def context(self, request: HttpRequest, plan: Plan) -> dict[str, Any]:
-        """Return the checks among the questions, the check that was deleted just now, and the gold items."""
+        """Return the checks among questions, a just-deleted check, and gold items."""
         context: dict[str, Any] = {
             "asks_checks": checks_asked(plan),
             "moving_words": MOVING_WORDS,
@@ -353,7 +358,10 @@ class ChecksStep(BuildStep):
         return context
 
     def onward(self, form: SettingsForm) -> str:
-        """Lead back to the list whose button was pressed, with what it deleted."""
+        """Return the address of the list whose button was pressed.
+
+        It includes the deleted entry.
+        """
         assert isinstance(form, ChecksForm)
         if form.undo:
             return f"?deleted={form.undo.sign()}#deleted"

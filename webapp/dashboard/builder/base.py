@@ -1,4 +1,4 @@
-"""Interface of a builder's step, the study's plan, and the preview."""
+"""Interface of a builder step, the study's plan, and the preview."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from webapp.studies.versions import study_revise
 
 @dataclass(frozen=True, slots=True)
 class StepState:
-    """Progress of a step, in a few words; `tone` is "good", "warn" or empty."""
+    """Progress of a step in a few words; `tone` is "good", "warn" or empty."""
 
     words: str
     tone: str = ""
@@ -38,7 +38,7 @@ class StepState:
 
 @dataclass
 class Plan:
-    """Study in the builder, with lazily read and cached facts."""
+    """Study in the builder, with lazily loaded facts."""
 
     study: Study
     findings: list[Any] | None = None
@@ -50,7 +50,10 @@ class Plan:
 
     @property
     def gives(self) -> str:
-        """Kind of thing that participants get: "bots", "items" or "conversations"; "bots" without a protocol."""
+        """Kind of assignment: "bots", "items" or "conversations".
+
+        "bots" if the protocol is not installed.
+        """
         return self.protocol.gives if self.protocol else "bots"
 
     @property
@@ -71,12 +74,12 @@ class Plan:
 
     @cached_property
     def not_offered(self) -> list[str]:
-        """Bots of the study that no participant would get now."""
+        """Bots of the study that cannot be assigned now."""
         return [bot_id for bot_id in self.study.bots if bot_id not in self.states or not self.states[bot_id].is_offered]
 
     @cached_property
     def not_loaded(self) -> list[str]:
-        """Those of the study's bots that no bot host has loaded so far."""
+        """Bots of the study that no bot host has loaded so far."""
         return [
             bot_id
             for bot_id in self.study.bots
@@ -85,7 +88,7 @@ class Plan:
 
     @cached_property
     def untried(self) -> list[str]:
-        """Those of the study's bots that have never answered, and may be configured wrongly."""
+        """Bots of the study that have never replied, so may be misconfigured."""
         return [bot_id for bot_id in self.study.bots if bot_id in self.entries and not self.entries[bot_id].is_tried]
 
     @cached_property
@@ -95,18 +98,18 @@ class Plan:
 
     @cached_property
     def width(self) -> float:
-        """Width in points of the scale that bots are ranked by; 0 without one."""
+        """Width of the ranking question's scale, in points; 0 without one."""
         leading = next(iter(study_dimensions(self.study)), None)
         return leading.high - leading.low if leading else 0.0
 
     @cached_property
     def dimensions(self) -> list[Dimension]:
-        """The scale questions that are asked after the task."""
+        """The scale questions after the task."""
         return list(self.study.rubric.dimensions.all())
 
     @cached_property
     def asked_after(self) -> list[Question]:
-        """Everything that is asked after the task."""
+        """All questions after the task."""
         return list(post_task_questions(self.study.version))
 
 
@@ -114,14 +117,13 @@ class BuildStep:
     """Step of the builder, listed in the view of steps.
 
     Attributes:
-        name: in its address.
-        title: in the row of steps.
-        heading: of its form, as a question to the researcher.
-        template: of its form, below `dashboard/builder/`.
-        within: name of the step that it belongs to, for a page that is none of the row's own; empty for those of the
-            row.
-        is_sent_by_button: True where a button saves the form; else every change does.
-        live_template: template of derived content, refreshed after every save; empty without.
+        name: name in its address.
+        title: title in the row of steps.
+        heading: heading of its form, a question to the researcher.
+        template: template of its form, below `dashboard/builder/`.
+        within: name of the step to which a page outside the row belongs; empty for steps of the row.
+        is_sent_by_button: True if a button saves the form; otherwise every change does.
+        live_template: template of derived content, refreshed after every save; empty without one.
     """
 
     name: ClassVar[str]
@@ -145,7 +147,10 @@ class BuildStep:
         raise NotImplementedError
 
     def form(self, plan: Plan, data: Mapping[str, Any] | None = None) -> SettingsForm | None:
-        """Return the form of its fields, by their names in `StudyValues` or in the study's row; None without."""
+        """Return the form of its fields; None without one.
+
+        Fields are named as in `StudyValues` or the study's row.
+        """
         return None
 
     def rows(self, plan: Plan, form: SettingsForm) -> list[Any]:
@@ -157,15 +162,15 @@ class BuildStep:
         return {}
 
     def save(self, plan: Plan, form: SettingsForm, *, author: str, seen: str | None) -> Study:
-        """Store the values of a valid form; return the changed study.
+        """Store the values of a valid form and return the changed study.
 
         Raises:
-            EditedMeanwhile, ValidationError: as `study_revise`.
+            EditedMeanwhile, ValidationError: as in `study_revise`.
         """
         return study_revise(study=plan.study, changes=form.changes(), author=author, seen=seen)
 
     def onward(self, form: SettingsForm) -> str:
-        """Return the query or fragment added to the step's address after a save without script."""
+        """Return the query or fragment of the address after a save without script."""
         return ""
 
     def context(self, request: HttpRequest, plan: Plan) -> dict[str, Any]:
@@ -174,7 +179,7 @@ class BuildStep:
 
 
 THEMES = {"light": "Light", "dark": "Dark"}
-# Steps that stand for several pages below one heading, by what those are called.
+# Steps with several pages under one heading, by the names of those pages.
 _TITLES: dict[str, str | Promise] = {
     "consent": "Agreeing",
     "instructions": "How it works",
@@ -184,8 +189,8 @@ _TITLES: dict[str, str | Promise] = {
     "judge": "Items",
 }
 _STATES = {"quiz": "missed"}
-"""What an address calls the state in which a step is shown; of the others the outcome."""
-# Where a participant reads what is edited; a field that stands nowhere alone leaves the phone as it is.
+"""Names of preview states in addresses; other steps use the outcome."""
+# Page on which participants see an edited field; other fields leave the preview unchanged.
 FIELD_STEPS = {
     **dict.fromkeys(
         (
@@ -221,7 +226,7 @@ FIELD_STEPS = {
 
 @dataclass(frozen=True, slots=True)
 class PreviewParams:
-    """Previewable page: its address, and the builder's address showing it."""
+    """Page of the preview: its address, and the builder's address with it."""
 
     title: str | Promise
     is_now: bool
@@ -234,11 +239,11 @@ class Preview:
     """Content of the phone in the preview.
 
     Attributes:
-        tabs: one for each step in the participant's header.
-        pages: pages of the step shown, where it has several.
-        address: address of the page shown.
+        tabs: one for each step in the participants' header.
+        pages: pages of the step, if it has several.
+        address: address of the shown page.
         title: title of the frame.
-        level, levels: level of a factor whose texts are shown, and those to choose from, as `preview_levels`.
+        level, levels: level whose texts are shown, and the available levels, as in `preview_levels`.
     """
 
     tabs: list[PreviewParams]
@@ -257,7 +262,10 @@ class Preview:
 
 
 def preview_levels(conditions: Conditions) -> list[tuple[str, str]]:
-    """Return each level as addresses of previews name it, by its factor's and its own number, with its title."""
+    """Return each level's name in addresses, with its title.
+
+    The name consists of the numbers of its factor and of the level.
+    """
     return [
         (f"{n}.{place}", f"{factor.title}: {level.title}")
         for n, factor in enumerate(conditions.factors, start=1)
@@ -266,11 +274,11 @@ def preview_levels(conditions: Conditions) -> list[tuple[str, str]]:
 
 
 def preview_of(study: Study, query: Mapping[str, str], *, step_name: str) -> Preview:
-    """Return the phone for a page of the builder.
+    """Return the phone preview for a page of the builder.
 
     Args:
-        query: the query of that page's address: `preview`, `outcome`, `theme` and `lang` choose what is shown.
-        step_name: name of the builder's step, which says what is shown where the address does not.
+        query: the query of that page's address: `preview`, `outcome`, `theme` and `lang` select the content.
+        step_name: name of the builder's step, which decides if the address does not.
     """
     header_places = header_steps(protocols.get(study.protocol).steps)
     has = steps_asked(study)
@@ -341,5 +349,8 @@ def preview_of(study: Study, query: Mapping[str, str], *, step_name: str) -> Pre
 
 
 def work_steps(protocol: StudyProtocol) -> list[str]:
-    """Return the steps between the first and the last place: what people come for, and questions about it."""
+    """Return the steps of the work itself, and questions about it.
+
+    The first and the last step are not included.
+    """
     return [name for place in header_steps(protocol.steps)[1:-1] for name in place.steps]

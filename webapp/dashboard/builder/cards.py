@@ -1,4 +1,4 @@
-"""Lists of cards in the builder: each entry of a list is a form, and every button works without script.
+"""Lists of cards in the builder, one form per entry.
 
 Fields of a card are named `<list>-<token>-<field>`. The tokens, sent as `<list>`, give the order of the cards; the
 button that was pressed is sent as `_do`.
@@ -20,10 +20,10 @@ from chatbots.validation import InputModel, mistakes_of
 from webapp.dashboard.builder.forms import SettingsForm, titled
 
 Fields = dict[str, str | list[str]]
-"""What a form says of a card; a list where several boxes are ticked."""
+"""Submitted fields of a card; a list if several boxes are ticked."""
 _SALT = "confab.build.deleted"
 _KEYS = ("key", "was")
-"""Fields by which a question is known; its copy gets names of its own."""
+"""Fields that identify a question; a copy gets new values."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,13 +35,16 @@ class Undo:
     sent: Fields
 
     def sign(self) -> str:
-        """Return it as a text that only this server can make."""
+        """Return it as a signed text, which only this server can create."""
         value = [self.list_name, self.position, self.sent]
         return signing.dumps(value, salt=_SALT, compress=True)
 
     @staticmethod
     def unsign(text: str) -> Undo | None:
-        """Return the undo in a signed text, or None if the signature is invalid."""
+        """Return the undo in a signed text.
+
+        None if the signature is invalid.
+        """
         try:
             return Undo(*signing.loads(text, salt=_SALT))
         except (signing.BadSignature, TypeError):
@@ -49,7 +52,7 @@ class Undo:
 
 
 class Drafts:
-    """Submitted form: its fields, and the tokens of each list in their order."""
+    """Submitted form: its fields, and the tokens of each list in order."""
 
     def __init__(self, data: Mapping[str, Any], lists: Sequence[str]) -> None:
         self.data = data.copy() if isinstance(data, QueryDict) else QueryDict(mutable=True)
@@ -73,10 +76,10 @@ class Drafts:
         return {key.removeprefix(prefix): sent[0] if len(sent) == 1 else sent for key, sent in sent_values.items()}
 
     def press(self, added: Callable[[Drafts, str, str, str], Iterable[Fields]]) -> Undo | None:
-        """Carry out the pressed button; return any removed card.
+        """Apply the pressed button; return any removed card.
 
         Args:
-            added: gives the fields of the cards that are added, by the button's verb, the list and what is asked for.
+            added: function that returns the fields of added cards, from the button's verb, the list and the request.
         """
         verb, name, target = [*self.data.get("_do", "").split(":", 2), "", ""][:3]
         tokens = self.tokens.get(name, [])
@@ -101,10 +104,10 @@ class Drafts:
 
 
 def deleted_just_now(request: HttpRequest, title_fields: Mapping[str, str]) -> dict[str, Any]:
-    """Return the context on a card that was just deleted without script.
+    """Return the context of a card that was just deleted without script.
 
     Args:
-        title_fields: the field that names a card, by the name of its list.
+        title_fields: field that is a card's title, by the name of its list.
     """
     text = request.GET.get("deleted", "")
     undo = Undo.unsign(text)
@@ -134,15 +137,16 @@ MOVING_WORDS: dict[str, Any] = {
     "words_under": "Words under %(point)s",
     "optional": "%(what)s, optional",
 }
-"""The page script's messages on cards that are moved, added and deleted."""
+"""Messages of the page's script about moved, added and deleted cards."""
 
 
 class Card(forms.Form):
     """Entry of a list; `entry` is its value if the form is valid.
 
     Attributes:
-        title_field: name of the field that it is told by while it is folded; mistakes about the whole stand there.
-        instead_of: field in which a value is entered, where it has none of its own name.
+        title_field: name of the field that is the title of the folded card; errors about the whole card are shown
+            there.
+        instead_of: field in which a value is entered, if it has no field with its own name.
     """
 
     use_required_attribute = False
@@ -156,11 +160,11 @@ class Card(forms.Form):
         self.entry: Any = None
 
     def plain(self, field_values: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the entry as JSON has it."""
+        """Return the entry as JSON."""
         raise NotImplementedError
 
     def clean(self) -> dict[str, Any]:
-        """Make the entry; each mistake is reported at its field."""
+        """Build the entry; report each error at its field."""
         cleaned = super().clean() or self.cleaned_data
         if self.errors:
             return cleaned
@@ -174,13 +178,16 @@ class Card(forms.Form):
         return cleaned
 
     def _field_of(self, *names: str) -> str:
-        """Return the field at which a mistake is shown; a mistake about the whole begins with a field's name."""
+        """Return the field at which an error is shown.
+
+        An error about the whole card begins with a field's name.
+        """
         candidates = (field for name in names for field in (name, self.instead_of.get(name)) if field in self.fields)
         return next(candidates, self.title_field)
 
     @property
     def title_now(self) -> str:
-        """Title of the card while it is folded."""
+        """Title of the folded card."""
         return str(self[self.title_field].value() or "") or "New: fill it in"
 
 
@@ -188,8 +195,8 @@ class CardsForm(SettingsForm):
     """Settings with lists of entries, each entry a card.
 
     Attributes:
-        cards: of each list, by its name.
-        undo: card just removed by a button without script.
+        cards: cards by the name of their list.
+        undo: card that a button just removed without script.
     """
 
     def __init__(
@@ -200,11 +207,11 @@ class CardsForm(SettingsForm):
         entries: Mapping[str, Sequence[Any]],
         initial: Mapping[str, Any],
     ) -> None:
-        """Make the form.
+        """Build the form.
 
         Args:
             fields: the settings next to the lists.
-            entries: of each list as they are now.
+            entries: current entries of each list.
         """
         self.lists = tuple(entries)
         of_lists = {name: forms.Field(required=False) for name in self.lists}
@@ -223,7 +230,7 @@ class CardsForm(SettingsForm):
             }
 
     def card(self, name: str, token: str, *, entry: Any = None, data: QueryDict | None = None) -> Card:
-        """Return the card of an entry, or of what was sent of it."""
+        """Return the card of an entry, or of its submitted data."""
         raise NotImplementedError
 
     def added(self, drafts: Drafts, verb: str, name: str, target: str) -> Iterable[Fields]:
@@ -231,7 +238,10 @@ class CardsForm(SettingsForm):
         raise NotImplementedError
 
     def full_clean(self) -> None:
-        """Check the fields and every card; each mistake stands under the name of its own field."""
+        """Validate the fields and every card.
+
+        Errors are stored under the names of their own fields.
+        """
         super().full_clean()
         if not self.is_bound:
             return
@@ -243,7 +253,7 @@ class CardsForm(SettingsForm):
                 self.cleaned_data[name] = self.entries(name)
 
     def entries(self, name: str) -> tuple[Any, ...]:
-        """Return the values of a list without mistakes."""
+        """Return the valid values of a list."""
         return tuple(card.entry for card in self.cards[name])
 
     def list_errors(self, name: str) -> list[str]:

@@ -27,18 +27,18 @@ from webapp.studies.settings import SECTION_OF
 from webapp.studies.validation import outcomes_possible, study_errors
 
 _MOST = 2000
-"""So many of the latest replies of the study's bots are looked at, of all studies together."""
+"""Maximum number of recent replies that are read, for all bots of the study together."""
 _LEAST = 5
-"""With fewer replies nothing is said of a bot."""
+"""Minimum number of replies for a statement about a bot."""
 
 
 @dataclass(frozen=True, slots=True)
 class Slower:
-    """A bot that falls behind the pace.
+    """Bot that cannot keep up with the pace.
 
     Attributes:
-        first_s: the median of the seconds until its own first words; words_per_s: of its own speed after them, None
-            where it gives its whole reply at once.
+        first_s: median seconds until its own first words; words_per_s: median of its own speed after them, None if it
+            returns whole replies.
     """
 
     bot_id: str
@@ -47,7 +47,10 @@ class Slower:
 
 
 def slower_bots(study: Study) -> list[Slower]:
-    """Return the study's bots whose usual reply cannot keep to its pace, by their latest replies, in one query."""
+    """Return the study's bots that usually cannot keep up with its pace.
+
+    Their latest replies are read in one query.
+    """
     pacing = study.values.pacing
     if not pacing.paces_alike or not study.bots:
         return []
@@ -84,10 +87,10 @@ class ChecklistFinding:
     """Line of the checklist.
 
     Attributes:
-        tone: "stop" keeps the study closed; "warn" is unwise; "info" is worth knowing; "good" is well.
-        lead: the first words, in bold; rest: what follows; hint: a second line.
-        step: of the builder where it is mended; empty if nowhere there.
-        field: that is to be mended, in that step.
+        tone: "stop" keeps the study closed; "warn" is a problem; "info" is worth knowing; "good" is fine.
+        lead: bold first words; rest: the words after them; hint: a second line.
+        step: builder step that fixes it; empty if none does.
+        field: field to fix in that step.
     """
 
     tone: str
@@ -99,7 +102,10 @@ class ChecklistFinding:
 
 
 def findings_of(plan: Plan) -> list[ChecklistFinding]:
-    """Return the whole list, what is missing first; it is made once for a page."""
+    """Return the whole checklist, missing items first.
+
+    It is computed once per page.
+    """
     if plan.findings is None:
         plan.findings = _findings(plan)
     return plan.findings
@@ -148,7 +154,7 @@ def _refusals(plan: Plan) -> list[ChecklistFinding]:
 
 
 def _is_end_missing(field: str, plan: Plan) -> bool:
-    """Return True if an error is about an outcome with neither code nor link."""
+    """Return True if an error is about an outcome without code and link."""
     is_end = field.startswith(("code_", "link_"))
     return is_end and not getattr(plan.study.values.recruitment, field)
 
@@ -263,7 +269,10 @@ def _walked(plan: Plan) -> list[ChecklistFinding]:
 
 
 def last_walk(study: Study) -> Task | None:
-    """Return the newest task that a rehearsal, or a researcher by the link of one, has gone through to the end."""
+    """Return the newest task completed in a rehearsal.
+
+    A researcher may have completed it with a rehearsal link.
+    """
     done = Task.objects.filter(participant__study=study, participant__is_synthetic=True, state=Task.State.COMPLETED)
     return done.select_related("version").order_by("-ended_at", "-pk").first()
 
@@ -273,7 +282,7 @@ def _ends(plan: Plan) -> list[ChecklistFinding]:
     outcomes = outcomes_possible(plan.study)
     n = len([outcome for outcome in outcomes if recruitment.code(outcome) or recruitment.link(outcome)])
     if recruitment.platform in ("prolific", "panel"):
-        if n < len(outcomes):  # the validator says which
+        if n < len(outcomes):  # the validator names it
             return []
         lead = f"All {n} outcomes have a code or return link,"
         return [ChecklistFinding("good", lead, "and no two share a code.")]
@@ -296,7 +305,7 @@ def _chat(plan: Plan) -> list[ChecklistFinding]:
 
 
 def _slower(plan: Plan) -> list[ChecklistFinding]:
-    """Return a finding for each bot that cannot keep to the pace at which all are shown."""
+    """Return a finding for each bot that cannot keep up with the pace."""
     findings = []
     for bot in slower_bots(plan.study):
         rest = "Unpaced, it starts after %(own).1f s, so participants could recognise it."
@@ -327,7 +336,10 @@ def _check_target(plan: Plan) -> list[ChecklistFinding]:
 
 
 def _half(plan: Plan) -> str:
-    """Compose a sentence on the ratings per bot that detect the smallest difference of interest."""
+    """Compose a sentence on the ratings per bot that a study needs.
+
+    They detect the smallest difference of interest.
+    """
     reach = reach_of(plan.study, plan.width)
     if reach is None or reach.for_smallest is None:
         return ""
@@ -380,7 +392,7 @@ class CheckStep(BuildStep):
         return StepState("ready", "good")
 
     def context(self, request: HttpRequest, plan: Plan) -> dict[str, Any]:
-        """Return the list, and what keeps the study closed."""
+        """Return the checklist, and the findings that keep the study closed."""
         findings = findings_of(plan)
         missing = stops(findings)
         n = len(missing)

@@ -1,4 +1,4 @@
-"""Builder's page of conditions: factors with a card for each level, and the cells that they make with the bots.
+"""Builder page of conditions: factors, levels, and their cells.
 
 A factor has a place of its own on the page, `factor1_…` with the list `levels1`, of which there are as many as a study
 may have factors. A place without levels is no factor.
@@ -26,16 +26,16 @@ from webapp.studies.ready_made import READY_MADE
 
 MOST_FACTORS = 4
 MOST_ROWS = 50
-"""Conditions whose cells the page shows."""
+"""Maximum number of conditions whose cells the page shows."""
 LISTS = tuple(f"levels{n}" for n in range(1, MOST_FACTORS + 1))
 _FIRST = ("label", "scenario", "goal")
-"""Fields of a level that stand open; the others are folded."""
+"""Fields of a level that are always visible; the others are folded."""
 _OF_FACTOR = ("label", "varies", "key")
 _PATH = re.compile(r"factors\[(\d+)\](?:\.levels\[(\d+)\])?(?:\.(\w+))?")
 
 
 def free_key(words: str, existing_keys: Iterable[str]) -> str:
-    """Return a key made of a name that none of the others has."""
+    """Return an unused key made from a name."""
     base, lowered_keys = key_made(words, ())[:36], {key.lower() for key in existing_keys}
     return next(key for n in range(1, 100) if (key := f"{base}_{n}" if n > 1 else base).lower() not in lowered_keys)
 
@@ -76,12 +76,12 @@ class LevelCard(Card):
 
     @property
     def has_more(self) -> bool:
-        """True if one of the folded fields has a text or a mistake."""
+        """True if one of the folded fields has a text or an error."""
         return any((field.value() and field.name != "key") or field.errors for field in self.more_fields)
 
     @property
     def title_now(self) -> str:
-        """Title of the card while it is folded: its name, else its name in exports."""
+        """Title of the folded card: its name, else its key."""
         return str(self["label"].value() or self["key"].value() or "") or super().title_now
 
     def plain(self, field_values: Mapping[str, Any]) -> dict[str, Any]:
@@ -89,7 +89,7 @@ class LevelCard(Card):
 
 
 class ConditionsForm(CardsForm):
-    """Factors with their levels, and the number of conversations that each cell gets."""
+    """Factors with their levels, and the conversations wanted per cell."""
 
     def __init__(self, data: Mapping[str, Any] | None = None, *, stored: Conditions, bots: Sequence[str]) -> None:
         self.bots, self.stored = bots, stored
@@ -143,7 +143,7 @@ class ConditionsForm(CardsForm):
         return {"set": _examples()[:2], "add": _examples()[2:]}.get(verb, [])
 
     def entries(self, name: str) -> tuple[Level, ...]:
-        """Return the levels of a factor, each with a key of its own."""
+        """Return the levels of a factor, each with its key."""
         levels: list[Level] = []
         written = [card.cleaned_data["key"] for card in self.cards[name] if card.cleaned_data["key"]]
         for card in self.cards[name]:
@@ -193,12 +193,18 @@ class ConditionsForm(CardsForm):
 
 
 def _examples() -> list[Fields]:
-    """Return the fields of new levels, to be written over: two for a new factor, and one more."""
+    """Return the fields of example levels, to be overwritten.
+
+    There are two for a new factor, and one for a further level.
+    """
     return cast(list[Fields], READY_MADE["entries"]["levels"])
 
 
 class ConditionsStep(BuildStep):
-    """Belongs to the step of the bots, with which the levels are crossed."""
+    """Page of conditions; it belongs to the step of bots.
+
+    Levels are crossed with bots.
+    """
 
     name = "conditions"
     within = "bots"
@@ -218,7 +224,7 @@ class ConditionsStep(BuildStep):
         return {"moving_words": MOVING_WORDS, **deleted, **self.live(plan)}
 
     def live(self, plan: Plan) -> dict[str, Any]:
-        """Return the cells with the number of conversations that each gets, and bots that read no prompt."""
+        """Return the cells with their quotas, and bots that ignore prompts."""
         study = plan.study
         conditions, n_wanted = study.values.conditions, study.values.quotas.n_conversations_wanted
         rows = [(levels, bots_of(levels, study.bots)) for levels in islice(conditions.combinations(), 500)]
@@ -243,7 +249,7 @@ class ConditionsStep(BuildStep):
         }
 
     def onward(self, form: SettingsForm) -> str:
-        """Lead back with the level that was deleted, so that this can be undone without script."""
+        """Return the address with the deleted level, for undo without script."""
         return f"?deleted={form.undo.sign()}#deleted" if isinstance(form, CardsForm) and form.undo else ""
 
 

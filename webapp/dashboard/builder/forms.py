@@ -1,4 +1,4 @@
-"""Form fields made of a study's settings.
+"""Form fields made from a study's settings.
 
 Any section of the settings is shown without a line written for it. Lists of entries are cards (`cards.py`).
 """
@@ -23,7 +23,7 @@ from webapp.studies.settings import SECTION_OF, SECTIONS
 
 FILTER_ACTIONS = [("", "Off"), ("mark", "Mark"), ("withhold", "Withhold")]
 _ROWS = {"consent_text": 9}
-"""Of boxes for long texts; 4 where nothing is said."""
+"""Rows of boxes for long texts; 4 by default."""
 
 
 def titled(message: str, label: Any, name: str) -> str:
@@ -36,7 +36,10 @@ def titled(message: str, label: Any, name: str) -> str:
 
 
 def field_made(name: str, info: FieldInfo) -> forms.Field | None:
-    """Return the form field of a value; None for one that needs a form of its own."""
+    """Return the form field of a value.
+
+    None for a value that needs its own form.
+    """
     kind, extra = _unwrapped(info.annotation)
     bounds = _Bounds([*info.metadata, *extra])
     options: dict[str, Any] = {
@@ -52,7 +55,7 @@ def field_made(name: str, info: FieldInfo) -> forms.Field | None:
         return forms.BooleanField(**options)
     if kind in (int, float):
         field_class = forms.IntegerField if kind is int else forms.FloatField
-        # A number of people or messages that is missing is no number.
+        # An empty number of participants or messages is invalid.
         number_options = {"min_value": bounds.low, "max_value": bounds.high, "required": not is_optional}
         field: forms.Field = field_class(**{**options, **number_options})
         if kind is float:
@@ -79,7 +82,10 @@ def field_made(name: str, info: FieldInfo) -> forms.Field | None:
 
 
 class DirectionField(forms.NullBooleanField):
-    """Direction of a scale as `Question.reversed`: True if lower is better, None if it is not known."""
+    """Direction of a scale, with the values of `Question.reversed`.
+
+    True if lower is better, None if unknown.
+    """
 
     _VALUES: ClassVar[dict[str, bool | None]] = {"": None, "off": False, "on": True}
     _LABELS = ("Not known", "↑ Higher is better", "↓ Lower is better")
@@ -90,7 +96,7 @@ class DirectionField(forms.NullBooleanField):
 
     @classmethod
     def name_of(cls, value: bool | None) -> str:
-        """Return the option of the list that stands for a value."""
+        """Return the option of a value."""
         return next(name for name, direction in cls._VALUES.items() if direction is value)
 
     def to_python(self, value: Any) -> bool | None:  # type: ignore[override]  # of NullBooleanField too
@@ -99,7 +105,7 @@ class DirectionField(forms.NullBooleanField):
 
 
 class LinesField(forms.CharField):
-    """Several texts, one a line."""
+    """Field of several texts, one per line."""
 
     widget = forms.Textarea(attrs={"rows": 4})
 
@@ -122,7 +128,10 @@ def _as_yaml(entries: Sequence[Any]) -> str:
 
 
 class ByNameField(forms.CharField):
-    """Values by name, one a line: “name: value”. What cannot be read is said by the values themselves."""
+    """Field of values by name, one “name: value” per line.
+
+    The value's own validation reports invalid lines.
+    """
 
     widget = forms.Textarea(attrs={"rows": 3})
 
@@ -141,11 +150,11 @@ class FiltersWidget(forms.MultiWidget):
         super().__init__({reply_filter.name: forms.Select(choices=FILTER_ACTIONS) for reply_filter in self.filters})
 
     def decompress(self, value: Any) -> list[str]:
-        """Return the action of each filter, in the filters' order."""
+        """Return the action of each filter, in order."""
         return [(value or {}).get(reply_filter.name, "") for reply_filter in self.filters]
 
     def get_context(self, name: str, value: Any, attrs: Any) -> dict[str, Any]:
-        """Return the lists with the filters that they are about."""
+        """Return the select boxes with their filters."""
         context = super().get_context(name, value, attrs)
         parts = context["widget"]["subwidgets"]
         context["rows"] = list(zip(self.filters, parts, strict=True))
@@ -161,7 +170,7 @@ class FiltersField(forms.MultiValueField):
         super().__init__(parts, widget=widget, require_all_fields=False, **options)
 
     def compress(self, data_list: list[str]) -> dict[str, str]:
-        """Return the filters in use, each with the action on replies that it matches."""
+        """Return the used filters with their actions on matching replies."""
         names = [reply_filter.name for reply_filter in self.widget.filters]
         return {name: action for name, action in zip(names, data_list, strict=False) if action}
 
@@ -184,11 +193,11 @@ class TranslationsWidget(forms.MultiWidget):
         super().__init__(boxes)
 
     def decompress(self, value: Any) -> list[str]:
-        """Return the translation in each box, in their order."""
+        """Return the translation in each box, in order."""
         return [(value or {}).get(language, {}).get(line, "") for line, language in self.places]
 
     def get_context(self, name: str, value: Any, attrs: Any) -> dict[str, Any]:
-        """Return the lines, each with its boxes."""
+        """Return the lines with their boxes."""
         context = super().get_context(name, value, attrs)
         rows: dict[str, list[Any]] = {}
         for (line, language), part in zip(self.places, context["widget"]["subwidgets"], strict=True):
@@ -205,7 +214,7 @@ class TranslationsField(forms.MultiValueField):
         super().__init__(parts, widget=self.boxes, require_all_fields=False, required=False, **options)
 
     def compress(self, data_list: list[str]) -> dict[str, dict[str, str]]:
-        """Return the lines that are translated, by language."""
+        """Return the translated lines, by language."""
         translations: dict[str, dict[str, str]] = {}
         for (line, language), text in zip(self.boxes.places, data_list, strict=False):
             if text:
@@ -214,7 +223,7 @@ class TranslationsField(forms.MultiValueField):
 
 
 class ListsByNameField(forms.CharField):
-    """Several texts by name, one name a line: “name: text, text”."""
+    """Field of lists by name, one “name: text, text” per line."""
 
     widget = forms.Textarea(attrs={"rows": 3})
 
@@ -225,7 +234,10 @@ class ListsByNameField(forms.CharField):
         return "\n".join(f"{name}: {', '.join(texts)}" for name, texts in (value or {}).items())
 
     def clean(self, value: Any) -> Any:
-        """Return the lists by name; a line without a colon, or a name twice, is refused."""
+        """Return the lists by name.
+
+        Lines without a colon and repeated names are rejected.
+        """
         texts_by_name: dict[str, list[str]] = {}
         for line in filter(None, map(str.strip, super().clean(value).splitlines())):
             name, colon, texts = (part.strip() for part in line.partition(":"))
@@ -237,7 +249,7 @@ class ListsByNameField(forms.CharField):
 
 
 class _Bounds:
-    """Bounds of a value: lowest, highest and longest, read from its metadata."""
+    """Bounds of a value: lowest, highest and longest, from its metadata."""
 
     def __init__(self, metadata: Sequence[Any]) -> None:
         bounds: dict[str, Any] = {}
@@ -275,7 +287,7 @@ def _words(info: FieldInfo, value: str) -> str:
 
 
 def section_fields(section: str, leave_out: Sequence[str] = ()) -> dict[str, forms.Field]:
-    """Return the form fields of a section, by name, in its order."""
+    """Return the form fields of a section by name, in order."""
     kind: type[InputModel] = SECTIONS[section]
     fields = {name: field_made(name, info) for name, info in kind.model_fields.items() if name not in leave_out}
     return {name: field for name, field in fields.items() if field is not None}
@@ -349,11 +361,11 @@ class SettingsForm(forms.Form):
 
     @property
     def changeable(self) -> list[str]:
-        """Names of the fields that `changes` has."""
+        """Names of the fields that `changes` returns."""
         return [name for name in self.fields if name not in self.unversioned_fields]
 
     def changes(self) -> dict[str, Any]:
-        """Return the values by their names, once the form is valid."""
+        """Return the values by name; the form must be valid."""
         return {name: self.cleaned_data[name] for name in self.changeable}
 
     def tell(self, field: str, sentence: str) -> None:
@@ -369,7 +381,7 @@ class SettingsForm(forms.Form):
 
 
 def value_words(value: Any) -> str:
-    """Return a value as the page that compares two of them shows it."""
+    """Return a value as shown in comparisons of two values."""
     if isinstance(value, bool):
         return "✓" if value else "–"
     if isinstance(value, dict):

@@ -20,12 +20,12 @@ _RUNS_LISTED = 30
 
 
 def items_judged(study: Study) -> Any:
-    """Return the items that people are given to judge; checks among them are left out."""
+    """Return the items that participants rate, without checks among them."""
     return Item.objects.filter(study=study, purpose=Item.Purpose.JUDGED)
 
 
 class ItemDrawForm(forms.Form):
-    """Form to draw items: source conversations, and the bots that reply to their contexts."""
+    """Form to draw items: source conversations, and bots that reply to them."""
 
     source = forms.ChoiceField(label="Draw from")
     n_contexts = forms.IntegerField(label="Number of items", min_value=1, max_value=100_000, initial=100)
@@ -64,7 +64,10 @@ class ItemDrawForm(forms.Form):
 
 
 def item_sources() -> list[tuple[str, str]]:
-    """Return the studies with finished chats and the self-play runs that are done, as choices."""
+    """Return finished studies with chats and self-play runs, as choices.
+
+    Studies need finished chats; runs must be done.
+    """
     study_counts = (
         Conversation.objects.filter(study__isnull=False, state=Conversation.State.COMPLETED, is_synthetic=False)
         .order_by()
@@ -87,12 +90,12 @@ _RUN_SOURCE = {"conversations_run", "dialogues_run"}
 
 
 def conversation_count(study: Study) -> int:
-    """Count the conversations that people of the study are given to judge."""
+    """Count the conversations that the study's participants can rate."""
     return conversations_given(study).count()
 
 
 def source_fields(section: str, study: Study) -> dict[str, forms.Field]:
-    """Return the fields of a section, with lists to choose from for where its conversations come from."""
+    """Return the fields of a section, with choices of conversation sources."""
     fields = section_fields(section)
     known = [(*address.partition(":")[::2], title) for address, title in item_sources()]
     values = study.values.flat()

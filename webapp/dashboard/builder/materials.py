@@ -33,18 +33,18 @@ from webapp.studies.models import Study
 from webapp.studies.rubrics import rubric_directions_store
 
 USUAL_LINE = "I had a rough day at work."
-"""Asked of every bot, so that their answers can be compared."""
+"""Message that every bot gets, so that their replies can be compared."""
 SELDOM = ("people", "pacing", "filtering", "typing")
-"""Sections that most studies leave as they are; they are folded."""
+"""Sections that most studies leave unchanged; they are folded."""
 
 
 @dataclass(frozen=True, slots=True)
 class BotCard:
-    """Bot to choose from.
+    """Card of a bot to choose.
 
     Attributes:
-        entry: none for a bot that was chosen once and is registered here no more.
-        slot: which mark it has on all pages of this study, from 1; None for a bot that is not chosen.
+        entry: None for a chosen bot that is no longer registered.
+        slot: number of its mark on all pages of this study, from 1; None for a bot that is not chosen.
     """
 
     bot_id: str
@@ -55,13 +55,16 @@ class BotCard:
 
     @property
     def answers_unasked(self) -> bool:
-        """It is loaded and costs nothing, so the page asks it for a sample reply by itself."""
+        """True if the page requests a sample reply by itself.
+
+        The bot is loaded and costs nothing.
+        """
         is_loaded = self.state is not None and self.state.tone == "good"
         return is_loaded and self.entry is not None and self.entry.kind != "endpoint"
 
     @property
     def is_closed(self) -> bool:
-        """It can be neither chosen nor tried now."""
+        """True if it can be neither chosen nor tried now."""
         return self.entry is None or not self.entry.available
 
 
@@ -104,12 +107,12 @@ class BotsStep(BuildStep):
         if plan.gives == "bots":
             groups.append(("", {"bots": _BotsField(plan)}))
         for section in plan.protocol.settings if plan.protocol else ():
-            if section not in CHECKED:  # on the page of checks
+            if section not in CHECKED:  # shown on the page of checks
                 groups.append((section_title(section), source_fields(section, plan.study)))
         return SettingsForm(data, groups=groups, initial=plan.study.values.flat())
 
     def context(self, request: HttpRequest, plan: Plan) -> dict[str, Any]:
-        """Return the cards of the bots, or the items there are."""
+        """Return the cards of the bots, or the items."""
         folded = [section_title(section) for section in SELDOM]
         if plan.makes_its_item:
             return {"needs_none": True, "folded": folded}
@@ -118,7 +121,7 @@ class BotsStep(BuildStep):
                 "folded": folded,
                 "sets": _titled(item_sets(plan.study)),
                 "n_items": plan.n_items,
-                # First where there are none, else behind what is set.
+                # First if there are no items, otherwise after the settings.
                 "below_template" if plan.n_items else "above_template": "dashboard/builder/_items.html",
                 "draw_form": ItemDrawForm(study=plan.study, auto_id="c-draw-%s"),
             }
@@ -158,7 +161,10 @@ def _titled(sets: list[ItemSet]) -> list[tuple[str, ItemSet]]:
 
 
 class _BotsField(forms.MultipleChoiceField):
-    """Bots to tick; those chosen before keep their places, which give their marks in plots."""
+    """Bots with checkboxes.
+
+    Bots chosen earlier keep their order, which sets their marks in plots.
+    """
 
     widget = forms.CheckboxSelectMultiple
 
@@ -168,14 +174,17 @@ class _BotsField(forms.MultipleChoiceField):
         super().__init__(label="Bots", required=False, choices=[(bot_id, bot_id) for bot_id in known])
 
     def clean(self, value: Any) -> list[str]:
-        """Return the chosen bots: those that were there in their order, then the new ones."""
+        """Return the chosen bots: earlier ones in their order, then new ones."""
         chosen = super().clean(value)
         previous = [bot_id for bot_id in self._before if bot_id in chosen]
         return previous + [bot_id for bot_id in chosen if bot_id not in previous]
 
 
 def bot_cards(plan: Plan) -> list[BotCard]:
-    """Return a card for every bot: the chosen ones, then those that can load, then the rest."""
+    """Return a card for every bot.
+
+    Chosen bots come first, then those that can load, then the rest.
+    """
     chosen, marked = plan.study.bots, study_bots(plan.study)
     cards = []
     for bot_id in dict.fromkeys([*chosen, *plan.entries]):
@@ -186,7 +195,7 @@ def bot_cards(plan: Plan) -> list[BotCard]:
 
 
 NEEDED = ("title", "consent_points", "instructions_text", "thanks_text")
-"""A page without one of these would have a hole."""
+"""Texts without which a page would have a gap."""
 
 
 def texts_missing(plan: Plan) -> list[str]:
@@ -228,7 +237,10 @@ class TextsStep(BuildStep):
 
 class TextsForm(SettingsForm):
     def changes(self) -> dict[str, Any]:
-        """Return the values; translations into a language that is no longer offered are left out."""
+        """Return the values.
+
+        Translations into languages that are no longer offered are left out.
+        """
         changes = super().changes()
         if "translations" in changes:
             translations = {
@@ -242,7 +254,7 @@ class GeneralForm(SettingsForm):
     unversioned_fields = ("reversed", "higher")
 
     def clean(self) -> dict[str, Any]:
-        """Keep the newly ticked of two directions; refuse two new ones."""
+        """Keep the newly selected direction of two; reject two new ones."""
         cleaned = super().clean() or self.cleaned_data
         for name, opposite in (("reversed", "higher"), ("higher", "reversed")):
             new = set(cleaned.get(name, ())) - set(self.initial.get(name, ()))
@@ -255,7 +267,10 @@ class GeneralForm(SettingsForm):
 
 
 class GeneralStep(BuildStep):
-    """Name, key and seed of a study; of an imported one also the direction of its scales, which an import may miss."""
+    """Name, key and seed of a study.
+
+    Imported studies also have the directions of their scales, which an import may not know.
+    """
 
     name = "general"
     within = "bots"

@@ -1,9 +1,9 @@
 """Builder's step of recruitment and pay, with cost and power.
 
 Power: the smallest detectable difference, and the number of ratings that detects the one of interest. The plan is that
-of the page of comparisons (`evaluation.analysis.planning`): power of t-tests for every pair of bots, at the study's
-level, shared among the pairs, for the pair with the largest spread of ratings. The spread is
-that of the newest ratings here on an equally wide scale; without any, a usual one is assumed.
+of the page of comparisons (`evaluation.analysis.planning`): power of t-tests for all pairs of bots at the study's
+level, which the pairs share, for the pair with the largest spread of ratings. The spread is that of the newest ratings
+on an equally wide scale; without any, a typical value is assumed.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from webapp.studies.recruitment.owed import pay_for_ending
 from webapp.studies.validation import outcomes_possible
 
 PROLIFIC_LEAST = {"GBP": 6.0, "USD": 8.0}
-"""The least that Prolific lets a study pay an hour."""
+"""Minimum pay per hour on Prolific."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,9 +44,9 @@ class Cost:
     """Amounts in the study's currency.
 
     Attributes:
-        an_hour: None while pay or minutes are missing.
+        an_hour: pay per hour; None while pay or minutes are missing.
         people, fee: total for all wanted participants; None while pay or their number is missing.
-        n: how many are wanted.
+        n: number of participants wanted.
     """
 
     currency: str
@@ -87,7 +87,7 @@ def n_wanted(study: Study) -> int:
 
 
 _USUAL_SHARE = 0.23
-"""Of a scale's width: 1.4 points from 1 to 7."""
+"""Assumed standard deviation as a share of the scale's width: 1.4 points from 1 to 7."""
 _NEWEST = 300
 _KEPT_S = 600
 
@@ -97,7 +97,7 @@ class RatingSpread:
     """Spread of the ratings of one bot.
 
     Attributes:
-        plan: plan with this spread, for the number of bots rated in that study.
+        plan: plan with this spread, for the number of bots in that study.
         study: key of the study that it was measured in; empty if it is assumed.
     """
 
@@ -106,7 +106,7 @@ class RatingSpread:
 
     @property
     def sd(self) -> float:
-        """The standard deviation of the pair of bots that spreads most, in points."""
+        """Standard deviation of the pair with the largest spread, in points."""
         return round(self.plan.pairs[0].sd, 2)
 
 
@@ -118,7 +118,7 @@ class Reach:
         n: planned ratings per bot; 0 without a plan.
         difference: smallest difference that n ratings detect with 80 % power; None without a plan.
         smallest: smallest difference of interest, in points.
-        for_smallest: ratings per bot that detect it; None if no number does.
+        for_smallest: ratings per bot that detect this difference; None if no number does.
         with_prediction: ratings that a further bot needs with the hybrid fit's predictions; None without a fit.
         n_bots, n_pairs: numbers of bots and pairs compared.
         alpha: probability of any wrong order among all pairs.
@@ -136,7 +136,9 @@ class Reach:
 
 
 def reach_of(study: Study, width: float) -> Reach | None:
-    """Return the power of the study's plan, or None if it compares no two bots.
+    """Return the power of the study's plan.
+
+    None if it compares no two bots.
 
     Args:
         width: width in points of the scale that bots are ranked by.
@@ -170,7 +172,9 @@ def _planned(plan: RaterPlan, n_bots: int, n: int, smallest: float) -> RaterPlan
 
 
 def _with_prediction(study: Study, n: int) -> int | None:
-    """Return the ratings that a further bot needs with predictions, or None without a usable fit.
+    """Return the ratings that a further bot needs with predictions.
+
+    None without a usable fit.
 
     A hybrid fit of another study does not count: it predicts no values here.
     """
@@ -184,7 +188,7 @@ def _with_prediction(study: Study, n: int) -> int | None:
 def spread_for(study: Study, width: float) -> RatingSpread:
     """Return the spread of ratings for planning.
 
-    It is this study's, else that of the newest study with an equally wide scale, else a typical value.
+    It is that of this study, else that of the newest study with an equally wide scale, else a typical value.
     """
     key = f"spread:{study.pk}:{width:g}"
     spread: RatingSpread | None = cache.get(key)
@@ -216,7 +220,7 @@ def _measured(study: Study, rated: QuerySet[Conversation], width: float) -> Rate
     plan = plan_raters(ratings)
     if plan.pairs or plan.sd is None:
         return plan if plan.pairs else None
-    return plan_assumed(plan.sd, plan.reach)  # one bot is rated, controls aside
+    return plan_assumed(plan.sd, plan.reach)  # one rated bot, besides controls
 
 
 PLATFORMS = [
@@ -245,12 +249,12 @@ _NUMBERS = {
     "minutes": ("Minutes", ""),
     "fee_share": ("Platform fee", "0.33 is 33 %"),
 }
-"""Stand side by side, so their words are short."""
+"""Settings that are shown side by side, so their labels are short."""
 
 
 @dataclass(frozen=True, slots=True)
 class OutcomeRow:
-    """Ending of a part, with the fields of its code and return link."""
+    """Outcome of a part, with the fields of its code and return link."""
 
     title: str
     description: str
@@ -299,7 +303,7 @@ class PayStep(BuildStep):
         return SettingsForm(data, groups=groups, initial=initial)
 
     def context(self, request: HttpRequest, plan: Plan) -> dict[str, Any]:
-        """Return the platforms with the address to give to each, and what the plan costs and shows."""
+        """Return the platforms with their addresses, and the plan's cost."""
         link = participant_link(request, plan.study)
         return {
             "platforms": [(name, title, hint, address_for(plan.study, name, link)) for name, title, hint in PLATFORMS],
@@ -309,7 +313,7 @@ class PayStep(BuildStep):
         }
 
     def live(self, plan: Plan) -> dict[str, Any]:
-        """Return the context that every number changes: cost, and detectable differences."""
+        """Return the context that depends on numbers: cost and power."""
         cost = cost_of(plan.study)
         currency = cost.currency
         return {
@@ -322,7 +326,7 @@ class PayStep(BuildStep):
         }
 
     def rows(self, plan: Plan, form: SettingsForm) -> list[OutcomeRow]:
-        """Return a row for every outcome that is possible here."""
+        """Return a row for every possible outcome."""
         return [
             OutcomeRow(
                 str(outcome.label),
@@ -336,7 +340,7 @@ class PayStep(BuildStep):
 
 
 def _needs_ends(study: Study) -> bool:
-    """Return True if the study's platform asks for codes or return links, or some are set."""
+    """Return True if codes or return links are needed, or some are set."""
     recruitment = study.values.recruitment
     is_asked = recruitment.platform in ("prolific", "panel")
     return is_asked or any(recruitment.code(outcome) or recruitment.link(outcome) for outcome in Outcome)
@@ -352,7 +356,7 @@ def _rest(fields: Mapping[str, forms.Field], shown_names: set[str]) -> dict[str,
 
 def _rule_field(plan: Plan) -> forms.ChoiceField:
     choices = [(rule.name, f"{rule.title}: {rule.description}") for rule in rules]
-    if plan.study.rule not in rules:  # its plug-in is away
+    if plan.study.rule not in rules:  # the plug-in is not installed
         choices.append((plan.study.rule, plan.study.rule))
     return forms.ChoiceField(label="Rule", choices=choices)
 

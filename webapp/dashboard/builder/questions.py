@@ -1,4 +1,4 @@
-"""Builder's step of questions before and after the task: cards, keys, summaries and its form.
+"""Builder step of the questions before and after the task.
 
 The form has a card for each question, in the order of the page.
 """
@@ -37,7 +37,10 @@ NEW_KINDS: dict[Kind, str] = {
 
 
 def question_new(kind: Kind, language: str) -> Question:
-    """Return a question to begin with, in the study's language; its words are there to be written over."""
+    """Return a new question, in the study's language.
+
+    Its placeholder words are to be overwritten.
+    """
     kind_fields: dict[str, Any] = {}
     if kind in ("choice", "choices"):
         kind_fields["options"] = ["First answer", "Second answer"]
@@ -56,7 +59,10 @@ def on_scale(question: Question, scale: Scale | None) -> Question:
 
 
 def fields_of(question: Question) -> Fields:
-    """Return the fields of a question's card, as a form sends them; a new question's key is made from its words."""
+    """Return the fields of a question's card, as a form sends them.
+
+    A new question's key is made from its words.
+    """
     fields: Fields = {
         **{name: getattr(question, name) for name in ("kind", "title", "help", "name")},
         "key": question.key if question.key != "new" else "",
@@ -86,7 +92,7 @@ _NO_KEY_WORDS = re.compile(
 
 
 def key_made(text: str, existing_keys: Sequence[str]) -> str:
-    """Return a key made of the words of a text, that none of the others has."""
+    """Return an unused key made from a text's words."""
     plain = unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode().lower()
     words = [w for w in re.findall(r"[a-z][a-z0-9]*", plain) if not _NO_KEY_WORDS.fullmatch(w)]
     key = "_".join(words[:3])[:44] or "question"
@@ -98,7 +104,7 @@ def key_made(text: str, existing_keys: Sequence[str]) -> str:
 
 
 class QuestionCard(Card):
-    """Question card.
+    """Card of a question.
 
     Its kind is fixed, as are the points of a scale that may have answers.
     """
@@ -121,13 +127,13 @@ class QuestionCard(Card):
         keeps_key: bool = True,
         scale: Scale | None = None,
     ) -> None:
-        """Make the card.
+        """Build the card.
 
         Args:
             question: stored question; None if only in `data`.
-            is_fixed: whether its points cannot change any more.
+            is_fixed: whether its points can no longer change.
             keeps_key: False if the key follows the wording until one is entered.
-            scale: the one on which the protocol's form asks it, in the form's own words.
+            scale: scale of the protocol's form, with the form's labels.
         """
         initial: dict[str, Any] = {}
         if question is not None:
@@ -183,7 +189,7 @@ class QuestionCard(Card):
                 field.widget.attrs["class"] = "input"
 
     def _words_of(self, point: int) -> str:
-        """Return the name of the field with the words under a point."""
+        """Return the name of the field with a point's label."""
         return {self.low: "low_words", self.high: "high_words"}.get(point, f"word_{point}")
 
     @property
@@ -193,18 +199,21 @@ class QuestionCard(Card):
 
     @property
     def points_between(self) -> range:
-        """The points that may have words besides the two ends; none where there are too many to stand in a row."""
+        """The points between the ends that can have labels.
+
+        None if there are too many for a row.
+        """
         is_row = self.kind_now == "scale" and self.high - self.low <= 10
         return range(self.low + 1, self.high) if is_row else range(0)
 
     @property
     def word_fields(self) -> list[forms.BoundField]:
-        """The fields of the words between."""
+        """The fields of the labels between the ends."""
         return [self[f"word_{point}"] for point in self.points_between]
 
     @property
     def pill(self) -> str:
-        """Kind of the question, in few words."""
+        """Kind of the question, in a few words."""
         kind_title = NEW_KINDS.get(self.kind_now, "")  # type: ignore[call-overload]
         words = self.scale_words if self.kind_now == "scale" else kind_title
         if str(self["expected"].value() or "").strip():
@@ -215,23 +224,26 @@ class QuestionCard(Card):
 
     @property
     def scale_words(self) -> str:
-        """The points it is answered on."""
+        """The points of its scale, in words."""
         of_forms: dict[Scale | None, str] = {(-1, 1): "Compared", (0, 1): "Chosen or not"}
         return of_forms.get(self.scale) or f"{self.low} to {self.high}"
 
     @property
     def own_scale_fields(self) -> list[forms.BoundField]:
-        """The fields of its points and their words, which the protocol's form has no use for."""
+        """The fields of its points and labels.
+
+        Empty if the protocol's form sets the scale.
+        """
         return [*(self[name] for name in ("span", "low_words", "high_words", "between")), *self.word_fields]
 
     @property
     def may_screen(self) -> bool:
-        """True if it is asked before the task, and its answers can be chosen."""
+        """True if it is before the task and its answers can be chosen."""
         return self.list_name == "questions" and self.kind_now != "text"
 
     @property
     def may_need_goal(self) -> bool:
-        """True if it can be asked only where the condition has a goal."""
+        """True if it can be limited to conditions with a goal."""
         return self.list_name == "after" and self.scale is None
 
     @property
@@ -260,7 +272,7 @@ class QuestionCard(Card):
         return plain_question
 
     def key_settle(self, existing_keys: Sequence[str]) -> None:
-        """Give the question its key: the one that was written, or one of its words where none was."""
+        """Set the question's key: the entered one, or one from its words."""
         typed_key, was = self.cleaned_data["key"], self.cleaned_data["was"]
         if not typed_key or typed_key == was:
             key = key_made(self.entry.name or self.entry.title, existing_keys)
@@ -279,7 +291,7 @@ def _lines(lines: Sequence[str]) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class QuestionList:
-    """List of questions on the page; `new_cards` are added by its buttons."""
+    """List of questions on the page; its buttons add `new_cards`."""
 
     name: str
     cards: Sequence[Card]
@@ -293,7 +305,7 @@ class QuestionList:
 
 
 class QuestionsForm(CardsForm):
-    """The lists of questions, and how they are asked."""
+    """The lists of questions, and their settings."""
 
     def __init__(
         self,
@@ -304,12 +316,12 @@ class QuestionsForm(CardsForm):
         fixed: bool,
         scale: Scale | None = None,
     ) -> None:
-        """Make the form.
+        """Build the form.
 
         Args:
-            stored: the questions of each list that the protocol asks, as they are asked now.
-            fixed: whether people have agreed: keys stay, and so do the scales after the task.
-            scale: the one on which the protocol asks everything after the task; None: any.
+            stored: current questions of each list that the protocol asks.
+            fixed: whether participants have consented: keys then stay, and so do the scales after the task.
+            scale: scale of all questions after the task in this protocol; None: any.
         """
         self.stored = {name: tuple(questions) for name, questions in stored.items()}
         self.is_fixed, self.scale, self.language = fixed, scale, initial["language"]
@@ -349,7 +361,10 @@ class QuestionsForm(CardsForm):
         )
 
     def added(self, drafts: Drafts, verb: str, name: str, target: str) -> Iterable[Fields]:
-        """Return a new question, or those of a ready-made set, with keys that are not taken."""
+        """Return a new question, or those of a ready-made set.
+
+        Their keys are unused.
+        """
         questions: Sequence[Question] = ()
         if verb == "add" and target in NEW_KINDS:
             questions = [question_new(cast(Kind, target), self.language)]
@@ -375,7 +390,10 @@ class QuestionsForm(CardsForm):
         return entries
 
     def changes(self) -> dict[str, Any]:
-        """Return the values by name; a list equal to the rubric stays unchanged."""
+        """Return the values by name.
+
+        A list equal to the rubric stays unchanged.
+        """
         same = {name: self.initial[name] for name in self.lists if self.cleaned_data[name] == self.stored[name]}
         return super().changes() | same
 
@@ -407,7 +425,7 @@ class QuestionsStep(BuildStep):
         return StepState(plural(n, "%(n)d question", "%(n)d questions") % {"n": n}, "good")
 
     def form(self, plan: Plan, data: Mapping[str, Any] | None = None) -> QuestionsForm:
-        """Return the form of the lists, in the order in which the page shows them."""
+        """Return the form of the lists, in the order of the page."""
         values = plan.study.values
         stored: dict[str, Sequence[Question]] = {"after": plan.asked_after}
         if plan.protocol and asks_questions(plan.protocol.name):
@@ -421,7 +439,7 @@ class QuestionsStep(BuildStep):
         )
 
     def context(self, request: HttpRequest, plan: Plan) -> dict[str, Any]:
-        """Return the lists' headings, what can be added, and the question that was deleted just now."""
+        """Return the lists' headings, addable sets, and the deleted question."""
         has_goal = any(level.goal for factor in plan.study.values.conditions.factors for level in factor.levels)
         sets = sets_for(plan.study.protocol)
         chosen = [
@@ -442,12 +460,12 @@ class QuestionsStep(BuildStep):
         }
 
     def onward(self, form: SettingsForm) -> str:
-        """Lead back with the question that was deleted, so that this can be undone without script too."""
+        """Return the address with the deleted question, for undo without script."""
         return f"?deleted={form.undo.sign()}#deleted" if isinstance(form, CardsForm) and form.undo else ""
 
 
 def _checks_set(plan: Plan) -> int:
-    """Return the number of the study's checks, of every kind."""
+    """Return the number of the study's checks of all kinds."""
     values = plan.study.values
     lists = (
         values.checking.quiz_questions,

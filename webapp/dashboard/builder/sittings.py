@@ -1,4 +1,4 @@
-"""Builder's page of parts: a card for each part, with its gap and pay."""
+"""Builder page of parts: one card each, with gap and pay."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class SittingCard(Card):
 
     @property
     def title_now(self) -> str:
-        """Title of the card while it is folded: its name, else its name in exports."""
+        """Title of the folded card: its name, else its key."""
         return str(self["label"].value() or self["key"].value() or "") or super().title_now
 
     def plain(self, field_values: Mapping[str, Any]) -> dict[str, Any]:
@@ -50,7 +50,7 @@ class SittingCard(Card):
 
 
 class SittingsForm(CardsForm):
-    """Parts of a study, and what stays from one to the next."""
+    """Parts of a study, and what is kept between them."""
 
     def __init__(self, data: Mapping[str, Any] | None = None, *, stored: Sittings) -> None:
         fields = section_fields("sittings", ("parts",))
@@ -68,7 +68,7 @@ class SittingsForm(CardsForm):
 
     @property
     def new_cards(self) -> list[SittingCard]:
-        """Cards of parts that are added: two at first, then one more."""
+        """Cards of added parts: two at first, then one more."""
         return [SittingCard(prefix="parts-NEWCARD", initial=example) for example in _examples()]
 
     def card(self, name: str, token: str, *, entry: Sitting | None = None, data: QueryDict | None = None) -> Card:
@@ -79,7 +79,7 @@ class SittingsForm(CardsForm):
         return {"set": _examples()[:2], "add": _examples()[2:]}.get(verb, [])
 
     def entries(self, name: str) -> tuple[Sitting, ...]:
-        """Return the parts, each with a key of its own."""
+        """Return the parts, each with its key."""
         parts: list[Sitting] = []
         written = [key for card in self.cards[name] if (key := card.cleaned_data["key"])]
         for card in self.cards[name]:
@@ -100,12 +100,15 @@ class SittingsForm(CardsForm):
 
 
 def _examples() -> list[Fields]:
-    """Return the fields of new parts, to be written over: two at first, and one more."""
+    """Return the fields of example parts, to be overwritten.
+
+    Two at first, then one more.
+    """
     return cast(list[Fields], READY_MADE["entries"]["parts"])
 
 
 class SittingsStep(BuildStep):
-    """Belongs to the step of recruitment and pay."""
+    """Page of parts; it belongs to the step of recruitment and pay."""
 
     name = "sittings"
     within = "pay"
@@ -123,7 +126,7 @@ class SittingsStep(BuildStep):
         return {"moving_words": MOVING_WORDS, **deleted_just_now(request, {"parts": "label"})}
 
     def onward(self, form: SettingsForm) -> str:
-        """Lead back with the part that was deleted, so that this can be undone without script."""
+        """Return the address with the deleted part, for undo without script."""
         return f"?deleted={form.undo.sign()}#deleted" if isinstance(form, CardsForm) and form.undo else ""
 
 

@@ -1,4 +1,7 @@
-"""Means of a study's bots in every question: chart and table, a row for each bot, votes last."""
+"""Means of a study's bots in every question: chart and table.
+
+Each bot has a row, and votes come last.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +43,7 @@ def bots_figure(summary: StudySummary, link: Link, *, is_whole: bool = False) ->
     """Draw the means of a study's bots in every question.
 
     Args:
-        link: the address of the conversations behind a bot's marks.
+        link: address of the conversations behind a bot's marks.
         is_whole: True to show whole scales, not the range of the data.
     """
     leading = summary.dimensions[0] if summary.dimensions else None
@@ -112,7 +115,10 @@ def _facet(summary: StudySummary, dimension: RatingDimension, link: Link, n_tick
 
 
 def _window(summary: StudySummary, dimension: RatingDimension, n_ticks: int, is_whole: bool) -> ScaleWindow:
-    """Return the data range of all questions with the same scale, which makes their columns comparable."""
+    """Return the shared range of all questions with the same scale.
+
+    It makes their columns comparable.
+    """
     scale = dimension.low, dimension.high
     same_scale = [question.key for question in summary.dimensions if (question.low, question.high) == scale]
     intervals = [bot.intervals[key] for bot in summary.bots for key in same_scale]
@@ -125,7 +131,10 @@ def _means(summary: StudySummary, dimension: RatingDimension) -> Column:
 
 
 def _votes(summary: StudySummary, link: Link) -> Column:
-    """Draw the shares of replies voted down and up, to the left and to the right of the middle."""
+    """Draw the shares of downvotes and upvotes.
+
+    They extend to the left and to the right of the middle.
+    """
     shares = [
         (bot.votes_down / bot.n_replies, bot.votes_up / bot.n_replies) if bot.n_replies else (0.0, 0.0)
         for bot in summary.bots
@@ -134,7 +143,7 @@ def _votes(summary: StudySummary, link: Link) -> Column:
     cells = []
     for bot, (down, up) in zip(summary.bots, shares, strict=True):
         says = f"{bot.bot.title}\n{bot.votes_up} up, {bot.votes_down} down on {phrases.replies_text(bot.n_replies)}"
-        # Bars hang from the middle of the row by a shift of half their height.
+        # Centre bars on the row by shifting them by half their height.
         bar = {"y": "50%", "height": 10, "rx": 2.5, "transform": "translate(0,-5)"}
         down_width, up_width = 50 * down / largest_share, 50 * up / largest_share
         bars = [

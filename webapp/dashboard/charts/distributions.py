@@ -28,7 +28,10 @@ from webapp.ratings.selectors import BotInfo
 
 @dataclass(frozen=True, slots=True)
 class AnswerDistribution:
-    """Distribution of the answers for a bot; `counts` and addresses in `steps` follow the scale."""
+    """Distribution of a bot's answers.
+
+    `counts`, and addresses in `steps`, follow the scale.
+    """
 
     bot: BotInfo
     counts: list[int]
@@ -112,7 +115,10 @@ def _bar(
     unit: float,
     room: float,
 ) -> Markup:
-    """Draw the answers of a bot side by side; positions are shares of the width, `room` its pixels."""
+    """Draw the answers of a bot side by side.
+
+    Positions are shares of the width, `room` its pixels.
+    """
     parts: list[object] = []
     for k, value in enumerate(share):
         if not value:
@@ -131,7 +137,10 @@ def _bar(
 
 
 def _below(share: Sequence[float]) -> float:
-    """Return the share left of the centre: the lower steps and half of the middle one."""
+    """Return the share left of the centre.
+
+    It consists of the lower steps and half of the middle one.
+    """
     half, odd = divmod(len(share), 2)
     return sum(share[:half]) + (share[half] / 2 if odd else 0)
 
@@ -153,10 +162,12 @@ _WIDE = 760.0
 
 
 def durations_figure(durations: Mapping[str, Any]) -> PageFigure | None:
-    """Draw the durations of a study's finished tasks; None if there are none.
+    """Draw the durations of a study's finished tasks.
+
+    None if there are none.
 
     Args:
-        durations: as `webapp.ratings.flags.answers` has them.
+        durations: as returned by `webapp.ratings.flags.answers`.
     """
     if not durations.get("n"):
         return None
@@ -218,11 +229,11 @@ Link = Callable[[str, str], str]
 def answers_figure(
     answers: DimensionAnswers, dimension: RatingDimension, bots: Mapping[str, BotInfo], link: Link | None = None
 ) -> PageFigure:
-    """Return the share of each answer for every bot.
+    """Return the share of each answer by bot.
 
     Args:
-        dimension: what the answers are about, with its title.
-        link: takes a bot and an answer as it was given, which of a reversed question is not as it counts.
+        dimension: question of the answers, with its title.
+        link: function of a bot and the raw answer, which differs from the counted one for a reversed question.
     """
     answer_texts = [
         tick_label(dimension.low + dimension.high - step if dimension.reversed else step) for step in answers.steps

@@ -1,4 +1,4 @@
-"""Figure of a page: title, method, drawings, and a table with the same numbers."""
+"""Figure of a page: title, method, drawings, and table."""
 
 from __future__ import annotations
 
@@ -84,7 +84,9 @@ class Variant:
 
 @dataclass(frozen=True, slots=True)
 class CompleteDrawing:
-    """Complete drawing of a figure that shows a part at first: pages unfold it, the report prints it.
+    """Complete drawing of a figure that first shows a part.
+
+    Pages unfold it; the report prints it.
 
     Attributes:
         note: sentence on the part shown at first.

@@ -1,8 +1,8 @@
 """Line charts over turns: trajectories of groups, and tracks along a conversation.
 
-A track has a cell next to every turn. Rows are as high as their text, which the server cannot know, so every cell
-is a drawing of its own that stretches to its row: line pieces meet at the rows' borders, and dots are round strokes
-that do not scale.
+A track has a cell next to every turn. Rows are as high as their text, which the server does not know. So each cell is a
+separate drawing that stretches to its row: line pieces meet at the rows' borders, and dots are round strokes that do
+not scale.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ FEWEST = 20
 class LineGroup:
     """Compared group; its position defines its colour and marker.
 
-    `link` gives the address of the conversations behind a point, by exchange from 1.
+    `link` returns the address of the conversations behind a point, by exchange from 1.
     """
 
     title: str
@@ -54,7 +54,7 @@ class LineAxes:
 class LinePanel:
     """Panel of a measure by turn; `missing` explains an empty panel.
 
-    `axes` are those that it shares with others; without, they fit its own groups.
+    `axes` are shared with other panels; without them, axes fit its own groups.
     """
 
     title: str
@@ -76,7 +76,10 @@ class LinePanel:
 
 
 def with_shared_axes(*figures: Sequence[LinePanel]) -> list[list[LinePanel]]:
-    """Return the panels of a page's figures with one axis of turns, and one range for each measure."""
+    """Return the panels of a page's figures with shared axes.
+
+    They share the axis of turns, and the range of each measure.
+    """
     panels = [panel for figure in figures for panel in figure]
     n_turns = max((panel.n_turns for panel in panels), default=0)
     values: dict[str, list[float]] = {}
@@ -130,7 +133,10 @@ def lines_figure(panels: Sequence[LinePanel], *, x_title: str, **texts: Any) -> 
 
 
 def _mark(i: int, x: float, y: float) -> Markup:
-    """Draw a point: a disc for the first group, a square for the second, a ring for the third."""
+    """Draw a point.
+
+    The first group has a disc, the second a square, the third a ring.
+    """
     css = f"line-point line-{i + 1}"
     if i == 1:
         return rect(x - 3.4, y - 3.4, 6.8, 6.8, class_=css)
@@ -153,7 +159,10 @@ def _reach(course: Course) -> int:
 
 
 def _drawn_turns(course: Course) -> np.ndarray:
-    """Return the turns drawn, from 0: those with a mean of at least `FEWEST` conversations."""
+    """Return the turns drawn, from 0.
+
+    Their means include at least `FEWEST` conversations.
+    """
     return np.flatnonzero((course.n >= FEWEST) & np.isfinite(course.mean))
 
 
@@ -239,7 +248,10 @@ def _table(panels: Sequence[LinePanel], x_title: str) -> PageTable:
 
 @dataclass(frozen=True, slots=True)
 class TrackCell:
-    """Cell of a track for one turn: its drawing, the printed value, or the reason for a missing one."""
+    """Cell of a track for one turn.
+
+    It has a drawing, and the printed value or the reason for a missing one.
+    """
 
     svg: Markup | None
     value: str
@@ -247,7 +259,10 @@ class TrackCell:
 
 
 def printed(value: float | None, unit: str) -> str:
-    """Write a metric's value: whole numbers as they are, others with two decimals."""
+    """Write a metric's value.
+
+    Whole numbers are written as such, others with two decimals.
+    """
     if value is None:
         return "–"
     return tick_label(value) if float(value).is_integer() and unit not in ("1", "cosine") else figure(value)
@@ -263,7 +278,7 @@ def track(values: Sequence[float | None], speakers: Sequence[str], column: Colum
         reason: reason for missing values.
     """
     known = [value for value in values if value is not None]
-    # A value outside its metric's range extends the track, so that it is never drawn at another value's place.
+    # A value outside its metric's range extends the track instead of being drawn at a wrong position.
     low = min([*known, 0.0 if column.range[0] is None else column.range[0]])
     high = max([*known, 1.0 if column.range[1] is None else column.range[1]])
     scale = Scale(low, high, 10, 90)

@@ -240,7 +240,10 @@ def differences_figure(
 
 
 def _narrow(bots: Sequence[RatedBot], differences: Differences) -> list[Variant]:
-    """Make the drawings for narrow pages: the square where its numbers fit, else one column for each bot."""
+    """Make the drawings for narrow pages.
+
+    These are the square if its numbers fit, otherwise one column for each bot.
+    """
     names = names_width(max((text_width(bot.title) for bot in bots), default=60.0), NARROW) + 24
     if (NARROW - names) / max(len(bots), 1) >= differences.least_cell:
         return [Variant("", _draw_differences(bots, bots, differences, NARROW))]

@@ -37,11 +37,13 @@ def scatter_figure(
     other_values: Sequence[float] = (),
     **texts: Any,
 ) -> PageFigure:
-    """Draw the points that have both values; the others are only in the table.
+    """Draw the points that have both values.
+
+    The others are only in the table.
 
     Args:
         other_values: values of the page's other figures, so that all have the same range.
-        scale: of the ratings; predictions outside it are drawn at their value and labelled.
+        scale: scale of the ratings; predictions outside it are drawn and labelled.
     """
     drawn_points = [
         replace(point, says=_says(point, x_title, y_title, scale))
@@ -157,7 +159,9 @@ _LEFT, _BOTTOM, _TOP, _RIGHT = 46.0, 44.0, 12.0, 12.0
 
 
 def items_figure(points: Sequence[tuple[float, float]], *, x: str, y: str, **texts: Any) -> PageFigure:
-    """Draw the replies; the table has the mean human rating for each quintile of the metric's scores.
+    """Draw the replies.
+
+    The table has the mean human rating for each quintile of the metric's scores.
 
     Args:
         points: the metric's score and people's mean of each.
@@ -169,7 +173,10 @@ def items_figure(points: Sequence[tuple[float, float]], *, x: str, y: str, **tex
 
 
 def _fifths(points: Sequence[tuple[float, float]]) -> Iterator[tuple[str, Sequence[tuple[float, float]]]]:
-    """Return the points of each quintile by score; equal scores stay together, so sizes may differ."""
+    """Return the points of each quintile by score.
+
+    Equal scores stay together, so sizes may differ.
+    """
     names = ["lowest", "second", "middle", "fourth", "highest"]
     ordered = sorted(points)
     scores = [score for score, _mean in ordered]
@@ -217,7 +224,9 @@ WEIGHTS_SHOWN = 15
 
 
 def weights_figure(weights: Sequence[Weight], *, unit: str, **texts: Any) -> PageFigure:
-    """Draw the weights, largest mean first; of many, only the strongest, and all on demand.
+    """Draw the weights, largest mean first.
+
+    Of many weights only the strongest are drawn, and all on demand.
 
     Args:
         unit: of the axis.

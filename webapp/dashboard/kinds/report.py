@@ -1,4 +1,4 @@
-"""The report of a study as a document that is kept, made of the stored results."""
+"""Job that stores a study's report as a document, from stored results."""
 
 from __future__ import annotations
 
@@ -24,8 +24,9 @@ from webapp.studies.protocols.base import get_protocol
 
 @register_kind
 class ReportFile(JobKind[Job, ReportParams]):
-    """Every part of the analysis, then the document; the result has how much it is of and what a later one is
-    compared by.
+    """Job that computes all parts of the analysis and the document.
+
+    Its result has the size of the report, and the values that later reports are compared with.
     """
 
     name = KIND
@@ -55,7 +56,7 @@ class ReportFile(JobKind[Job, ReportParams]):
         return self._store_document(work, study, _document(study, results, work.asked))
 
     def _store_document(self, work: ShardWork[Job, ReportParams], study: Study, document: Document) -> dict[str, Any]:
-        """Write the document with what has changed since the previous one."""
+        """Store the document with changes since the previous one."""
         digest = work.job.key.rpartition(":")[2]
         before = report_before(study, digest, like=work.asked.like, **work.asked.counted_work)
         path = report_path(work.job)
@@ -63,20 +64,20 @@ class ReportFile(JobKind[Job, ReportParams]):
             stored_document = document if work.asked.like else with_changes(document, before)
             _write(path, document_dump(stored_document))
             work.beat(now=True)
-        except BaseException:  # stopped, perhaps since somebody of the study was erased
+        except BaseException:  # stopped, perhaps because a participant was erased
             path.unlink(missing_ok=True)
             raise
         return {"n_ratings": document.n_ratings, "past": result_dump(past_of(document), Past)}
 
     def follow_up(self, job: Job) -> None:
-        if job.cancel_requested:  # after the last sign of life
+        if job.cancel_requested:  # after the last heartbeat
             report_path(job).unlink(missing_ok=True)
         assert job.study is not None, "jobs are deleted with their study"
         params = ReportParams.model_validate(job.payload)
         reports = reports_of(job.study, like=params.like, **params.counted_work)
         for n, older in enumerate(reports.filter(pk__lt=job.pk, state=State.DONE)):
             report_path(older).unlink(missing_ok=True)
-            if n:  # the one before this tells what has changed since
+            if n:  # the previous report shows what has changed
                 older.delete()
 
 
@@ -93,7 +94,7 @@ def _document(study: Study, results: dict[str, ComputedResult], params: ReportPa
 
 
 def _write(path: Path, document: bytes) -> None:
-    """Write the file for its owner alone, whole or not at all."""
+    """Write the file atomically, readable by its owner only."""
     path.unlink(missing_ok=True)
     part = path.with_suffix(".part")
     part.touch(mode=0o600)

@@ -57,7 +57,7 @@ from webapp.studies.assignment.capacity import keeps_always_valid
 
 
 def ratings_section(frame: StudyFrame, summary: StudySummary, answers: DimensionAnswers) -> Section:
-    """Show the means with intervals, and how the answers spread.
+    """Show the means with intervals, and the distribution of answers.
 
     Args:
         answers: distribution of the ratings that bots are ranked by.
@@ -74,7 +74,7 @@ def ratings_section(frame: StudyFrame, summary: StudySummary, answers: Dimension
 
 
 def _distributions(frame: StudyFrame, means: BotMeans) -> NamedTable:
-    """Tabulate every bot's answers to every question in five numbers."""
+    """Tabulate every bot's answers to every question by five numbers."""
 
     def numbers(row: tuple[str, RatingDimension]) -> list[Cell]:
         bot, dimension = row
@@ -95,13 +95,16 @@ def _distributions(frame: StudyFrame, means: BotMeans) -> NamedTable:
 
 
 def prediction_of(frame: StudyFrame) -> PredictionWorth | None:
-    """Return the ratings saved by the leading fit's predictions of additional bots; None without a fit."""
+    """Return the ratings that predictions save for additional bots.
+
+    None without a fit.
+    """
     fit = fit_leading(frame.study, frame.excluded_flags)
     return prediction_worth(fit.result, study_whole(frame.study)) if fit is not None and fit.result else None
 
 
 def comparisons_section(frame: StudyFrame, comparisons: StudyComparisons) -> Section:
-    """Return the section on the bots' order, and the ratings needed for undecided pairs."""
+    """Return the section on the ranking, and on undecided pairs."""
     compared = comparisons.compared
     digits = digits_for(frame.headline.low, frame.headline.high)
     titles = {bot: info.title for bot, info in frame.bots.items()}
@@ -144,7 +147,9 @@ def comparisons_section(frame: StudyFrame, comparisons: StudyComparisons) -> Sec
 
 
 def conclusion(frame: StudyFrame, compared: Comparisons, dimension: RatingDimension) -> str:
-    """Return the conclusion: pairs that are clearly different, equal and not yet known, and the first bot.
+    """Return the conclusion on the pairs, and the leading bot.
+
+    Pairs are clearly different, equal, or not yet known.
 
     Args:
         dimension: the question that was compared, with its title for people.
@@ -262,13 +267,15 @@ def _plans_one_look() -> str:
 
 
 def planning_table(frame: StudyFrame, plan: RaterPlan, worth: PredictionWorth | None = None) -> NamedTable:
-    """Tabulate the raters per bot needed for other differences, at this study's variance.
+    """Tabulate the raters needed for other differences.
+
+    They are per bot, at this study's variance.
 
     Args:
         worth: ratings saved by the hybrid metric's predictions of additional bots.
     """
     digits = digits_for(frame.headline.low, frame.headline.high)
-    # A conversation has one bot, so raters without an ID never rate both.
+    # A conversation has one bot, so raters without an ID never rate both bots.
     is_paired = plan.units != "conversations"
     paired = ("Same raters for both", lambda row: _need_cell(row.paired_least, row.paired))
     predicted = ("With the prediction", lambda row: _need_cell(row.independent_least, row.independent, worth))
@@ -336,7 +343,10 @@ def _prediction(frame: StudyFrame, worth: PredictionWorth) -> str:
 
 
 def _spreads(frame: StudyFrame, plan: RaterPlan, digits: int) -> str:
-    """Name the pairs with the most and least variable ratings, which define the range of a plan."""
+    """Name the pairs with the most and the least variable ratings.
+
+    They define the range of a plan.
+    """
     if not plan.pairs:
         return ""
     widest, narrowest = plan.pairs[0], plan.pairs[-1]
@@ -372,7 +382,9 @@ def predictor_title(name: str) -> str:
 
 
 def powered_section(frame: StudyFrame, powered: StudyPowered, predictor: str = "") -> Section:
-    """Return the section on the gain by predictions, with a table if there is a gain.
+    """Return the section on the gain by predictions.
+
+    It has a table if there is a gain.
 
     Args:
         predictor: name of the predictor; "" for the first.

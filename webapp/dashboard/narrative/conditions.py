@@ -1,4 +1,4 @@
-"""Bots by condition: a table of each factor's levels, and a sentence on the weights."""
+"""Bots by condition: tables of levels, and the weights."""
 
 from __future__ import annotations
 
@@ -44,7 +44,10 @@ def conditions_section(frame: StudyFrame, conditions: ConditionResults) -> Secti
 
 
 def _table(frame: StudyFrame, conditions: ConditionResults, dimension: RatingDimension, factor: Factor) -> NamedTable:
-    """Tabulate bots by the levels of a factor: mean with interval, and the number of rated conversations."""
+    """Tabulate bots by the levels of a factor.
+
+    Cells have the mean with its interval, and the number of rated conversations.
+    """
     columns = [
         (
             level.title,
@@ -69,7 +72,10 @@ def _table(frame: StudyFrame, conditions: ConditionResults, dimension: RatingDim
 
 
 def _cell(level_result: LevelResult | None, dimension: RatingDimension, digits: int, bot: str) -> Cell:
-    """Make the cell of a bot at a level, with a reason if there are no ratings."""
+    """Make the cell of a bot at a level.
+
+    Without ratings it has the reason.
+    """
     n = level_result.n_conversations.get(bot, 0) if level_result is not None else 0
     if level_result is None or not n:
         return Cell("–", reason="no rated conversations", raw=(None,))

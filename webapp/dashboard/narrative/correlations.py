@@ -22,7 +22,10 @@ from webapp.results.study_data import StudyFrame
 
 
 def correlations_section(frame: StudyFrame, correlations: StudyCorrelations) -> Section:
-    """Return the three matrices of the paper; controls are only in the matrix of dimensions."""
+    """Return the paper's three matrices.
+
+    Controls are only in the matrix of dimensions.
+    """
     dimensions, metrics, bots = correlations.dimensions, correlations.metrics, correlations.bots
     fit = fit_by_id(correlations.fit) if correlations.fit is not None else None
     result = fit.result if fit is not None else None
@@ -108,7 +111,10 @@ def _dimensions_figure(frame: StudyFrame, matrix: CorrelationMatrix, titles: Map
 
 
 def _strongest(matrix: CorrelationMatrix, headline: RatingDimension) -> str:
-    """Compose the sentence on the metrics that correlate most with the headline, the first column."""
+    """Compose the sentence on the metrics most correlated with the headline.
+
+    The headline is the first column.
+    """
     strongest_rows = matrix.strongest(0)
     if not strongest_rows:
         return (
@@ -192,7 +198,7 @@ def _discovered(matrix: CorrelationMatrix) -> str:
 
 
 def _first(matrix: CorrelationMatrix, titles: Mapping[str, str]) -> tuple[list[int], str]:
-    """Return the rows drawn first, and a note on the effect of that selection."""
+    """Return the rows drawn first, and a note on this selection."""
     return matrix.first_rows(), (
         "The plot shows the hybrid metric, if there is one, and the rows most closely related to "
         f"{titles[matrix.columns[0]].lower()}. Because they were selected for that, they look stronger than they are."
@@ -200,7 +206,7 @@ def _first(matrix: CorrelationMatrix, titles: Mapping[str, str]) -> tuple[list[i
 
 
 def _few(n_bots: int) -> str:
-    """Compose the sentence on the wide interval of a correlation over few bots."""
+    """Compose the sentence on wide intervals over few bots."""
     low, high = fisher_interval(0.5, n_bots) if n_bots > 3 else (None, None)
     if low is None or high is None:
         return f"Too few for an interval: {phrases.bots_text(n_bots)}."
@@ -208,7 +214,10 @@ def _few(n_bots: int) -> str:
 
 
 def _missing_of_hybrid(hybrid: HybridCorrelations | None, fit: int | None) -> list[str]:
-    """Return the reason for missing rows of the hybrid metric; empty if none is missing."""
+    """Return the reason for missing rows of the hybrid metric.
+
+    Empty if none is missing.
+    """
     if hybrid is None:
         return ["Hybrid metric: no fit yet."]
     if not hybrid.has_conversations:
@@ -221,7 +230,10 @@ def _missing_of_hybrid(hybrid: HybridCorrelations | None, fit: int | None) -> li
 
 
 def _note_of_hybrid(frame: StudyFrame, hybrid: HybridCorrelations | None, fit: int | None) -> str:
-    """Compose the note on the hybrid metric's rows; empty without them."""
+    """Compose the note on the hybrid metric's rows.
+
+    Empty without them.
+    """
     if hybrid is None or not hybrid.has_conversations:
         return ""
     rated = [bot for bot, of_bot in hybrid.result["bots"].items() if of_bot["human_mean"] is not None]

@@ -1,4 +1,4 @@
-"""Model by a formula: effects on the ratings, differences between levels, and variance components."""
+"""Model by a formula: effects, differences, and variance components."""
 
 from __future__ import annotations
 
@@ -30,7 +30,10 @@ from webapp.studies.assignment.capacity import keeps_always_valid
 
 
 def formula_section(frame: StudyFrame, model: FormulaModel) -> Section:
-    """Return the model in words and tables, or the reason for a missing fit."""
+    """Return the model in words and tables.
+
+    If there is no fit, the reason.
+    """
     section = Section("formula", f"Model by formula: {model.formula}")
     section.methods.append(f"The model is {model.kind}, for {phrases.ratings_text(model.n)}.")
     if model.n_dropped:
@@ -68,7 +71,7 @@ def _outcome(frame: StudyFrame, model: FormulaModel) -> str:
 
 
 def _effects_sentence(model: FormulaModel, outcome: str, alpha: float) -> str:
-    """Compose the sentence on the terms with a significant effect at this level."""
+    """Compose the sentence on the significant terms."""
     significant_tests = [test for test in model.tests if test.p is not None and test.p < alpha]
     other_terms = [_term(test.term) for test in model.tests if test not in significant_tests]
     if not significant_tests:
@@ -215,7 +218,7 @@ def _tables(frame: StudyFrame, model: FormulaModel, outcome: str) -> Iterator[Na
 
 
 def _level(frame: StudyFrame, column: str, level: str) -> str:
-    """Return the title of a level: a bot's, or that of a condition."""
+    """Return the title of a bot or of a condition's level."""
     if column == "bot":
         return frame.title(level)
     factor = next((factor for factor in frame.study.values.conditions.factors if factor.key == column), None)

@@ -1,4 +1,4 @@
-"""A stored hybrid fit in words and figures: what it supports, three figures in numbers, plots and tables."""
+"""A stored hybrid fit in words, figures, plots and tables."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ from webapp.dashboard.narrative.verdicts import test_named
 CONDITIONS = ("within_condition", "several_conditions")
 """Cautions shown together with the verdict."""
 MANY_BOTS = 30
-"""From so many on a correlation over bots is not called one of few."""
+"""Minimum number of bots for a correlation that is not called one over few bots."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +89,7 @@ def hybrid_view(
     """Read the stored document of a fit.
 
     Args:
-        bots: of the study, for titles and marks.
+        bots: bots of the study, for titles and marks.
         link: address of a bot's conversations.
         dimensions: titles of the study's rubric by key.
     """
@@ -192,7 +192,10 @@ def target_in_words(target: str, dimensions: Collection[str]) -> str:
 
 
 def _scale(result: Result) -> Ends:
-    """Return the rating scale if a prediction exceeds it; unknown for fits of earlier versions."""
+    """Return the rating scale if a prediction exceeds it.
+
+    Unknown for fits of earlier versions.
+    """
     for caution in result.get("cautions", []):
         if not isinstance(caution, str) and caution["code"] == "beyond_scale":
             return caution["low"], caution["high"]
@@ -240,7 +243,7 @@ def _figures(result: Result, bots: Bots, link: Callable[[str], str], target: str
             scale=scale,
             other_values=all_values,
         )
-    # Marks from the run's page would repeat those of rated bots on this page.
+    # Marks of the run's page would repeat those of rated bots on this page.
     if unrated := [replace(point, slot=0, href="") for point in played if point.human is None]:
         means = [mean for bot in result["bots"].values() if (mean := human_mean(bot)) is not None]
         yield predictions_figure(
@@ -266,7 +269,10 @@ def _figures(result: Result, bots: Bots, link: Callable[[str], str], target: str
 
 
 def _points(result: Result, bots: Bots, link: Callable[[str], str], source: str) -> list[ScatterPoint]:
-    """Return the bots with a prediction from `source`, best rated first, with names and marks."""
+    """Return the bots with a prediction from `source`, best rated first.
+
+    They have names and marks.
+    """
     points = []
     for point in points_of(result, source):
         if (info := bots.get(point.title)) is None:

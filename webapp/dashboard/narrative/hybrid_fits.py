@@ -1,4 +1,4 @@
-"""Hybrid fits in the report, and comparisons of fits, self-play runs and studies."""
+"""Hybrid fits in the report, and comparisons of fits, runs and studies."""
 
 from __future__ import annotations
 
@@ -113,11 +113,13 @@ _SEVERAL = (
 
 
 def fits_table(fits: Sequence[HybridFit], link: Callable[[HybridFit], str], *, several: bool) -> NamedTable:
-    """Tabulate the accuracy of fits on left-out bots, with chance level and strongest rival.
+    """Tabulate the accuracy of fits on left-out bots.
+
+    The table has the chance level and the strongest rival.
 
     Args:
-        fits: finished ones.
-        several: whether they belong to several studies, which are then named.
+        fits: finished fits.
+        several: whether they belong to several studies; the table then names the studies.
     """
     rows = [(fit, fit.result or {}) for fit in fits]
     has_played = any(result.get("bot_level_selfplay") for _, result in rows)
@@ -162,7 +164,7 @@ def _value_cell(result: Mapping[str, Any], key: str) -> Cell:
 
 
 def _rival_cells(result: Mapping[str, Any]) -> list[Cell]:
-    """Make the cells of the rival's name, the ratio of errors and its interval."""
+    """Make the cells of the rival: name, error ratio, and interval."""
     rival = rival_of(result)
     if rival is None:
         reason = reason_text(metric_level(result).get("reason")) or "no rival fitted"
@@ -187,7 +189,9 @@ def _describe_params(fit: HybridFit) -> str:
 def runs_table(
     fits: Sequence[HybridFit], bots: Bots, link: Callable[[SelfPlayRun], str]
 ) -> tuple[NamedTable, list[tuple[str, str]]] | None:
-    """Tabulate predictions from self-play by bot and run, with the addresses of runs; None without a run.
+    """Tabulate predictions from self-play by bot and run.
+
+    Rows have the addresses of runs. None without a run.
 
     Args:
         fits: newest first; only the newest of each run and study is used.
@@ -254,7 +258,10 @@ class ComparedStudy:
 
 
 def studies_table(studies: Sequence[ComparedStudy]) -> NamedTable | None:
-    """Tabulate every bot's mean, interval and range of ranks, study by study; None for fewer than two studies."""
+    """Tabulate every bot's mean, interval and ranks by study.
+
+    None for fewer than two studies.
+    """
     if len(studies) < 2:
         return None
     boards = [
@@ -279,7 +286,7 @@ def studies_table(studies: Sequence[ComparedStudy]) -> NamedTable | None:
         "studies",
         "The same bots in several studies",
         dict.fromkeys(bot for board in boards for bot in board),
-        # A bot's mark depends on the study, so bots have no marks here.
+        # A bot's mark depends on the study, so this table has no marks.
         ("Bot", lambda bot: Cell(title(bot))),
         *(column for study, board in zip(studies, boards, strict=True) for column in columns(study, board)),
         method=f"Mean of all ratings with {level} interval; ranks as on each leaderboard.",
@@ -306,7 +313,10 @@ def _rank_cell(place: LeaderboardEntry | None) -> Cell:
 
 
 def _agreement_sentence(first: ComparedStudy, second: ComparedStudy) -> str:
-    """Compose a sentence on pairs significant in both studies, by agreement in order."""
+    """Compose a sentence on pairs that are significant in both studies.
+
+    It compares their orders.
+    """
 
     def sign(pair: Comparison) -> bool:
         return (pair.difference or 0.0) > 0

@@ -1,4 +1,7 @@
-"""Tables of a hybrid fit: predictors, checks, bots, blocks and dimensions. Each row is one number."""
+"""Tables of a hybrid fit: predictors, checks, bots, blocks and dimensions.
+
+Each row is one number.
+"""
 
 from __future__ import annotations
 
@@ -45,10 +48,12 @@ def intercept_in_words(result: Result) -> str:
 
 
 def metric_level(result: Result, level: str = "bot_level") -> Result:
-    """Return Pearson's r over bots of a fit, or the reason for its absence.
+    """Return Pearson's r over bots of a fit.
+
+    If it is missing, the reason.
 
     Args:
-        level: of a fit's document, `bot_level` or `bot_level_selfplay`.
+        level: part of a fit's document, `bot_level` or `bot_level_selfplay`.
     """
     if not result.get(level):
         return {"reason": "not applied to self-play"}
@@ -66,7 +71,7 @@ def rival_of(result: Result) -> Result | None:
 
 
 def rival_cell(name: str) -> Cell:
-    """Make a cell of the name of a rival, or of the metric."""
+    """Make a cell with the name of a rival, or of the metric."""
     words = RIVALS.get(name, name)
     return Cell(words[:1].upper() + words[1:])
 
@@ -82,7 +87,10 @@ def correlation_cells(correlation: Result) -> list[Cell]:
 
 
 def predictors_table(result: Result) -> NamedTable | None:
-    """Tabulate the metric and its rivals over bots, on self-play, and the metric over conversations."""
+    """Tabulate the metric and its rivals.
+
+    Over bots and on self-play; the metric also over conversations.
+    """
     sources: dict[str, tuple[str, Any, str]] = {"bots": ("bot_level", result, "rivals")}
     if result.get("bot_level_selfplay"):
         sources["bots, from self-play"] = ("bot_level_selfplay", result.get("values_selfplay"), "rivals_selfplay")
@@ -126,7 +134,10 @@ def predictors_table(result: Result) -> NamedTable | None:
 
 
 def checks_table(result: Result, bots: Bots) -> NamedTable | None:
-    """Tabulate checks of the correlation over bots; None for fits of earlier versions without them."""
+    """Tabulate checks of the correlation over bots.
+
+    None for fits of earlier versions without them.
+    """
     checks = [*(_checks(result, bots) if result["n_bots"] >= FEW_BOTS else ()), *_penalties(result)]
     if not checks:
         return None
@@ -142,12 +153,12 @@ def checks_table(result: Result, bots: Bots) -> NamedTable | None:
 
 
 Check = tuple[str, str, str]
-"""A number: its title, its value in words, and what it says."""
+"""Check of a fit: title, formatted value, and meaning."""
 
 
 def _checks(result: Result, bots: Bots) -> Iterator[Check]:
     for kind, fit_levels in result.get("intercepts", {}).items():
-        if kind != result["intercept"]:  # the fit's own intercept is among the predictors
+        if kind != result["intercept"]:  # the fit's own intercept is one of the predictors
             pearson = fit_levels["bot_level"]["pearson"]
             yield f"r, {INTERCEPTS[kind]}", share(pearson.get("r")), _chance(pearson.get("null95"))
     if ceiling := result.get("ceiling"):
@@ -222,7 +233,7 @@ def _chance(null95: float | None) -> str:
 
 
 def _with_ends(text: str, estimate: Result) -> str:
-    """Return the text preceded by the interval, or by the reason for a missing one."""
+    """Return the text after the interval, or after the reason for none."""
     if estimate.get("ci95"):
         return f"95 %: {span(*estimate['ci95'], shares=True)}. {text}"
     if estimate.get("reason"):
@@ -231,7 +242,10 @@ def _with_ends(text: str, estimate: Result) -> str:
 
 
 def _describe_worth(worth: Result) -> tuple[str, str]:
-    """Return a prediction's effective number of ratings, and the estimate by its errors."""
+    """Return a prediction's effective number of ratings.
+
+    It comes with the estimate by its errors.
+    """
     low, high = worth["ci95"]
     if worth["by_error"] is None:
         by_error_text = "Its errors are no larger than the noise of the human means."
@@ -253,7 +267,10 @@ def _penalties(result: Result) -> Iterator[Check]:
 
 
 def combined_table(result: Result, bots: Bots) -> NamedTable | None:
-    """Tabulate means by ratings alone and combined with the prediction; None for other fits."""
+    """Tabulate means by ratings alone and combined with predictions.
+
+    None for other fits.
+    """
     known = {bot: prediction["combined"] for bot, prediction in result["bots"].items() if prediction.get("combined")}
     if not known:
         return None
@@ -285,10 +302,12 @@ def combined_table(result: Result, bots: Bots) -> NamedTable | None:
 
 
 def expected_table(result: Result, bots: Bots, scale: Ends = None) -> NamedTable | None:
-    """Tabulate the expected mean of each bot, from people and self-play; None if unknown.
+    """Tabulate each bot's expected mean, from people and self-play.
+
+    None if unknown.
 
     Args:
-        scale: of the ratings, to mark predictions outside it.
+        scale: scale of the ratings, to mark predictions outside it.
     """
     rows: list[tuple[str, str, float | None, Result, str]] = []
     notes = []
@@ -350,12 +369,18 @@ def ends_cell(ends: Sequence[float] | None, reason: str = "", *, shares: bool = 
 
 
 def is_unchecked(reason: Mapping[str, Any] | str) -> bool:
-    """Return True if too few rated bots have self-play to check predictions from it."""
+    """Return True if too few bots can check predictions from self-play.
+
+    They need both ratings and self-play.
+    """
     return isinstance(reason, Mapping) and reason["code"] == "selfplay_unchecked"
 
 
 def raters_in_words(result: Result) -> str:
-    """Describe the ratings and the adjustment of human means; empty for ordinary means."""
+    """Describe the ratings and the adjustment of human means.
+
+    Empty for ordinary means.
+    """
     given_note = "Human means use the current ratings, not those of the fit." if is_given(result) else ""
     is_adjusted = any("adjusted_mean" in bot for bot in result["bots"].values())
     if not is_adjusted or (result.get("pairs") or {}).get("clusters") == "conversations":
@@ -364,12 +389,15 @@ def raters_in_words(result: Result) -> str:
 
 
 def is_given(result: Result) -> bool:
-    """Return True if a stored fit is compared with other ratings than its own."""
+    """Return True if a fit is compared with ratings other than its own."""
     return result.get("held_against") == "given"
 
 
 def ranks_table(result: Result, bots: Bots) -> NamedTable | None:
-    """Tabulate the bots' predicted ranks by a fit of another study; None for a fit that predicts values."""
+    """Tabulate the bots' ranks predicted by another study's fit.
+
+    None for a fit that predicts values.
+    """
     if not ranks_only(result):
         return None
     titles = {"rank": "Rank, from people’s chats", "rank_selfplay": "Rank, from self-play"}
@@ -396,7 +424,10 @@ def _rank_cell(key: str, row: tuple[str, Result]) -> Cell:
 
 
 def influence_table(result: Result, bots: Bots) -> NamedTable | None:
-    """Tabulate each bot's influence on a least-squares fit; None for other fits."""
+    """Tabulate each bot's influence on a least-squares fit.
+
+    None for other fits.
+    """
     influence = result.get("carrying")
     if not influence:
         return None
@@ -433,7 +464,10 @@ def _percent_cell(value: float) -> Cell:
 
 
 def selfplay_table(result: Result) -> NamedTable | None:
-    """Tabulate the distance of self-play from human conversations by block; None if unknown."""
+    """Tabulate the distance of self-play from human conversations by block.
+
+    None if unknown.
+    """
     shifts = result.get("selfplay_shifts")
     if not shifts:
         return None
@@ -454,7 +488,10 @@ def selfplay_table(result: Result) -> NamedTable | None:
 
 
 def _selfplay_values(values: Result | None) -> Iterator[str]:
-    """Describe the accuracy of values predicted from self-play, and its effect on the intervals."""
+    """Describe the accuracy of values predicted from self-play.
+
+    It also states the effect on the intervals.
+    """
     if not values:
         return
     if values["q2"]["value"] is not None:
@@ -472,7 +509,9 @@ def _selfplay_values(values: Result | None) -> Iterator[str]:
 
 
 def dimensions_table(result: Result, titles: Mapping[str, str]) -> NamedTable | None:
-    """Tabulate r of the metric with every rating dimension, from rated conversations and from self-play.
+    """Tabulate r of the metric with every rating dimension.
+
+    From rated conversations and from self-play.
 
     Args:
         titles: the dimensions' titles by key.

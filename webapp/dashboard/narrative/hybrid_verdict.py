@@ -1,4 +1,4 @@
-"""Verdict on a hybrid fit: uses that it supports, and cautions, in sentences."""
+"""Verdict on a hybrid fit: supported uses and cautions, in sentences."""
 
 from __future__ import annotations
 
@@ -39,7 +39,9 @@ _USES = {
 
 
 def verdict_text(verdict: StoredFinding | str | None) -> str:
-    """Return the uses that a fit supports, conclusion first, or the reason for none.
+    """Return the uses that a fit supports, conclusion first.
+
+    If there are none, the reason.
 
     Args:
         verdict: as `FitVerdict.to_json` wrote it. Fits of earlier versions have a paragraph instead of codes, and the
@@ -152,7 +154,7 @@ _SHOWN: dict[str, Callable[[Any], str]] = {
     "n_bots": phrases.bots_text,
     "shift": figure,
     "widest": figure,
-    # In quotation marks, because titles contain commas.
+    # Use quotation marks, because titles contain commas.
     "features": lambda names: listed([f"“{title}”" for title in feature_titles(names)]),
     "languages": lambda codes: ", ".join(map(language_name, codes)),
     "condition": lambda value: f"{value or 0:.0f}",
@@ -160,11 +162,14 @@ _SHOWN: dict[str, Callable[[Any], str]] = {
     "low": lambda value: f"{value:g}",
     "high": lambda value: f"{value:g}",
 }
-"""How values of these names are shown."""
+"""Formats of values by name."""
 
 
 def caution_sentences(cautions: Sequence[StoredFinding | str]) -> list[str]:
-    """Return a sentence for each caution of a fit; earlier versions stored sentences."""
+    """Return a sentence for each caution of a fit.
+
+    Earlier versions stored sentences.
+    """
     sentences = (caution if isinstance(caution, str) else _render_caution(caution) for caution in cautions)
     return [sentence for sentence in sentences if sentence]
 

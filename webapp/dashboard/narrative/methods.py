@@ -128,7 +128,7 @@ def methods_section(frame: StudyFrame) -> Section:
 
 
 def pair_methods_section(frame: StudyFrame) -> Section:
-    """Return the same for a study that compares pairs."""
+    """Return the same for a study with paired comparisons."""
     section = Section("methods", "Data and methods")
     always = keeps_always_valid(frame.study)
     intervals = (
@@ -257,7 +257,10 @@ def _metrics(versions: Sequence[tuple[MetricVersion, bool]]) -> NamedTable:
 
 
 def _format_params(params: Mapping[str, Any], before: str = "") -> str:
-    """Write parameters in one line with shortened digests; the identity in the next column covers them."""
+    """Write parameters in one line with shortened digests.
+
+    The identity in the next column covers them.
+    """
     parts = []
     for key, value in sorted(params.items()):
         name = f"{before}{key}"

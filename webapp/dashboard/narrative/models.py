@@ -108,7 +108,10 @@ def _term(term: AnovaTerm) -> str:
 
 
 def _digits(df: float | None) -> int:
-    """Return the digits of degrees of freedom, which are fractional with clustered errors."""
+    """Return the digits for degrees of freedom.
+
+    With clustered errors these are fractional.
+    """
     return 0 if df is not None and abs(df - round(df)) < 0.05 else 1
 
 
@@ -250,7 +253,10 @@ def _ordinal_method(model: OrdinalModel, models: RatingModels, headline: RatingD
 
 
 def _wald_test(model: OrdinalModel) -> str:
-    """Return the test of no difference between the bots, or the reason for its absence."""
+    """Return the test of no difference between the bots.
+
+    If it is missing, the reason.
+    """
     if model.test_reason is not None:
         return reason_text(model.test_reason)
     if model.df2 is None:

@@ -1,4 +1,4 @@
-"""Judgements of pairs in words and tables, and comparison of one-turn with interactive evaluation."""
+"""Paired comparisons in words and tables, and their agreement with chats."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def pairs_section(study: Study, pair_results: PairResults, titles: Titles, bots:
 
 
 def pairs_conclusion(pair_results: PairResults, titles: Titles, bots: Bots) -> str:
-    """Return the conclusion on the leading question, and the bots that no other bot beats."""
+    """Return the conclusion on the leading question, and unbeaten bots."""
     leading = next(iter(titles))
     outcomes = [outcome for outcome in pair_results.outcomes if outcome.question == leading]
     beaten = {outcome.b if outcome.sign > 0 else outcome.a for outcome in outcomes if outcome.sign}
@@ -121,7 +121,7 @@ def pairs_conclusion(pair_results: PairResults, titles: Titles, bots: Bots) -> s
 
 
 def protocols_section(study: Study, page: PairPage) -> Section | None:
-    """Return the section that compares the orders from single replies and from chats.
+    """Return the section on the orders by single replies and by chats.
 
     None if one of the two is missing.
     """

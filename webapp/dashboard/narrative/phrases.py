@@ -1,4 +1,4 @@
-"""Phrases shared by all results: counts, cells, reasons, titles, and terms.
+"""Phrases shared by all results: counts, cells, reasons, titles, terms.
 
 Sentences insert counts as a part (`1 rating`, `1,240 ratings`), so that every count has its singular. Every code of
 `evaluation.findings.Reason` has one sentence fragment.
@@ -28,7 +28,10 @@ Row = TypeVar("Row")
 
 
 def _counter(singular: str, several: str = "") -> Callable[[int], str]:
-    """Return a function that writes a number with its noun, `1 bot` or `2 bots`."""
+    """Return a function that writes a number with its noun.
+
+    For example `1 bot` or `2 bots`.
+    """
     words = f"%(n)s {singular}", f"%(n)s {several or singular + 's'}"
     return lambda n: plural(n, *words) % {"n": f"{n:,}"}
 
@@ -69,7 +72,10 @@ def short_titles(titles: Sequence[str]) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class MetricSeries:
-    """Trajectory along a conversation: one column, or the same column of participant and bot."""
+    """Trajectory along a conversation.
+
+    It has one column, or the same column of participant and bot.
+    """
 
     name: str
     title: str
@@ -131,7 +137,10 @@ Columns = tuple[str | Sequence[str], Callable[[Row], Cell | Sequence[Cell]]]
 
 
 def page_table(rows: Iterable[Row], *columns: Columns[Row]) -> PageTable:
-    """Return a table of declared columns; a column with any number is numeric."""
+    """Return a table of declared columns.
+
+    A column with any number is numeric.
+    """
     titles = [title for names, _make in columns for title in ([names] if isinstance(names, str) else names)]
     cells = [
         [
@@ -184,14 +193,17 @@ class Section:
 
     @property
     def in_one_sentence(self) -> str:
-        """Its conclusion, or the reason why there is none."""
+        """Its conclusion, or the reason for none."""
         return next(
             iter([sentence for sentence in (self.conclusion, *self.lead, *self.points, *self.missing) if sentence]), ""
         )
 
 
 def number_cell(value: float | None, digits: int = 2, reason: str | None = "") -> Cell:
-    """Make a cell of a number; without one, of a dash and the reason."""
+    """Make a cell of a number.
+
+    Without a number, it has a dash and the reason.
+    """
     undefined = value is None or not math.isfinite(value)
     return Cell(figure(value, digits), reason=(reason or "") if undefined else "", raw=(value,))
 
@@ -228,7 +240,7 @@ def mean_cells(
 
 
 def named_cell(bots: Mapping[str, BotInfo], bot: str) -> Cell:
-    """Make a cell of a bot's name, with its mark where the study knows it."""
+    """Make a cell of a bot's name, with its mark if known."""
     return bot_cell(bots[bot]) if bot in bots else Cell(bot)
 
 
@@ -243,7 +255,10 @@ def p_cell(p: float | None, reason: str | None = "") -> Cell:
 
 
 def bot_cell(bot: BotInfo) -> Cell:
-    """Make a cell of a bot's name with its mark, hollow for a control."""
+    """Make a cell of a bot's name with its mark.
+
+    The mark of a control is hollow.
+    """
     return Cell(bot.title, slot=bot.slot, hollow=bot.is_control)
 
 
@@ -275,7 +290,10 @@ def controls_sentence(frame: StudyFrame, *, left_out: bool) -> str:
 
 
 def two_digits(n: int) -> str:
-    """Write a planned number rounded up to two figures, because more digits would promise too much."""
+    """Round a planned number up to two figures.
+
+    More digits would promise too much.
+    """
     if n < 100:
         return str(n)
     power = 10 ** (len(str(n)) - 2)
@@ -300,11 +318,13 @@ _SHOWN: dict[str, Callable[[Any], str]] = {
     "seconds": lambda value: figure(value, 0),
     "usual_seconds": lambda value: figure(value, 0),
 }
-"""How values of these names are shown."""
+"""Formats of values by name."""
 
 
 def reason_text(stored_reason: Reason | Mapping[str, Any] | str | None) -> str:
-    """Return the reason for a missing number, without a full stop; "" without a reason.
+    """Return the reason for a missing number, without a full stop.
+
+    "" without a reason.
 
     Args:
         stored_reason: a reason, or its form in a stored document.
@@ -325,7 +345,7 @@ def _format_value(name: str, value: Any) -> str:
 
 
 def glossary_terms() -> list[tuple[str, str]]:
-    """Return each word with its explanation."""
+    """Return each term with its explanation."""
     return [
         (
             "Significant difference",

@@ -1,4 +1,4 @@
-"""Raters' agreement, use of the scale, and flags by rater filters, in words and tables."""
+"""Raters' agreement, use of the scale, and flags, in words and tables."""
 
 from __future__ import annotations
 
@@ -76,7 +76,9 @@ def raters_section(frame: StudyFrame, analysis: RaterAnalysis, *, names: bool = 
 def answers_section(
     frame: StudyFrame, answers: DimensionAnswers, dimension: RatingDimension, link: Callable[[str, str], str]
 ) -> Section:
-    """Return the spread of the answers to a question, and the difference between raters of one conversation.
+    """Return the section on the answers to a question.
+
+    It shows their distribution, and differences between raters of the same conversation.
 
     Args:
         link: address of the conversations of a bot with an answer.
@@ -139,7 +141,10 @@ def _coefficient_name(coefficient: AgreementCoefficient) -> str:
 
 
 def agreement_sentences(frame: StudyFrame, agreement: RaterAgreement) -> list[str]:
-    """Compose sentences on raters' agreement on the same conversation, or else on the bots."""
+    """Compose sentences on raters' agreement.
+
+    On the same conversation, or otherwise on the bots.
+    """
     same, name, thing = agreement.same_conversation, frame.headline.title.lower(), _thing(frame)
     if same.value is not None:
         ends = span(same.low, same.high, shares=True)

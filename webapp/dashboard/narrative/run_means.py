@@ -1,4 +1,4 @@
-"""Tables that compare self-play runs: metrics by bot and run, and differing settings."""
+"""Tables that compare self-play runs: metrics and settings."""
 
 from __future__ import annotations
 

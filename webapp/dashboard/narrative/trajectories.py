@@ -1,4 +1,4 @@
-"""Trajectories over the turns of conversations, in sentences, figures and the table behind a point."""
+"""Trajectories over the turns of conversations: text, figures, tables."""
 
 from __future__ import annotations
 
@@ -32,7 +32,10 @@ MOST = 500
 
 
 def trajectories_section(frame: StudyFrame, trajectories: StudyTrajectories) -> Section:
-    """Return Figures 3 and 4 of the paper for a study; only best and worst exclude controls."""
+    """Return Figures 3 and 4 of the paper for a study.
+
+    Only the best and worst conversations exclude controls.
+    """
     best_worst, by_trait = trajectories.best_worst, trajectories.by_trait
     section = Section("trajectories", "Trajectories over the conversation")
     best_worst_panels, by_trait_panels = with_shared_axes(_panels(frame, best_worst), _panels(frame, by_trait))
@@ -128,7 +131,10 @@ def _declared() -> dict[str, Column]:
 
 
 def group_title(grouping: Grouping, place: int) -> str:
-    """Return the title of a group, with its size for the best and worst conversations."""
+    """Return the title of a group.
+
+    The best and worst conversations come with their number.
+    """
     group = grouping.groups[place]
     if grouping.kind == "by-trait":
         return group.name
@@ -151,7 +157,10 @@ def _panel(frame: StudyFrame, grouping: Grouping, measure: TrajectoryMeasure) ->
 
 
 def _contrast_sentences(trajectory: TrajectoryResult, panels: list[LinePanel]) -> list[str]:
-    """Compose sentences on the groups' difference in conversation means, and the exchanges where they differ."""
+    """Compose sentences on differences between the groups.
+
+    They compare conversation means, and name the exchanges that differ.
+    """
     return [
         _statement(panel, measure.contrast)
         for measure, panel in zip(trajectory.measures, panels, strict=True)
@@ -175,7 +184,10 @@ def _statement(panel: LinePanel, contrast: GroupContrast) -> str:
 
 
 def verdict_sentence(trajectory: TrajectoryResult) -> str:
-    """Name the measures in which two groups differ significantly; "" for more groups."""
+    """Name the measures in which two groups differ significantly.
+
+    "" for more groups.
+    """
     titles_by_direction: dict[str, list[str]] = {"higher": [], "lower": [], "none": []}
     for measure in trajectory.measures:
         if measure.contrast is not None:
@@ -201,7 +213,9 @@ def verdict_sentence(trajectory: TrajectoryResult) -> str:
 def point_table(
     frame: StudyFrame, trajectories: StudyTrajectories, kind: str, column: str, group: int, exchange: int
 ) -> NamedTable | None:
-    """Return the conversations behind a point of a trajectory; None for no such point.
+    """Return the conversations behind a point of a trajectory.
+
+    None for no such point.
 
     Args:
         kind, column, group: identify the trajectory; the group by its position in the figure.
@@ -212,7 +226,7 @@ def point_table(
         return None
     (grouping, values), headline = point, frame.headline
     means = point_ratings(frame.study, list(values)[:MOST], headline.key)
-    # Without conversations deleted since the trajectories were computed.
+    # Conversations may have been deleted since the trajectories were computed.
     values = {pk: value for n, (pk, value) in enumerate(values.items()) if n >= MOST or pk in means}
     digits = digits_for(headline.low, headline.high)
     return declared_table(

@@ -16,19 +16,19 @@ from webapp.studies.selectors import level_agreed, smallest_difference_agreed
 
 CLEARLY_BETTER, CLEARLY_WORSE = "clearly better than {other}", "clearly worse than {other}"
 NOT_YET_KNOWN = "not yet known"
-"""Wording of all conclusions, on leaderboards and in comparisons of predictions with conversation length."""
+"""Wording shared by leaderboards and by comparisons of predictions with conversation length."""
 _NAMED = 3
 """Maximum number of bots named in a sentence; the rest are counted."""
 
 
 def pair_verdict(pair: Comparison, compared: Comparisons, titles: Mapping[str, str], digits: int) -> str:
-    """Return a sentence or two about two bots.
+    """Return one or two sentences about two bots.
 
     Args:
         pair: one of the pairs.
         compared: all pairs, with plans if these are to be shown.
-        titles: of the bots.
-        digits: after the point.
+        titles: titles of the bots.
+        digits: decimals.
     """
     a, b = titles.get(pair.a, pair.a), titles.get(pair.b, pair.b)
     code = verdict(pair)
@@ -55,12 +55,12 @@ def pair_verdict(pair: Comparison, compared: Comparisons, titles: Mapping[str, s
 def pair_counts_sentence(
     question: str, n_clear: int, equal: Sequence[str], n_unknown: int, n_pairs: int, smallest: str
 ) -> str:
-    """Return the pairs of bots that are clearly different, equal, and not yet known.
+    """Count the pairs that are clearly different, equal, and not yet known.
 
     Args:
         question: title of the compared question.
         equal: the two bots of each equal pair, including pairs that are clearly different as well.
-        n_unknown: pairs that are neither.
+        n_unknown: number of pairs that are neither.
         smallest: the smallest difference of interest, formatted.
     """
     sentences = [f"Clearly different in {question}: {n_clear} of {phrases.pairs_text(n_pairs)} of bots."]
@@ -76,7 +76,7 @@ def pair_counts_sentence(
 
 
 def question_counts_sentence(clear: Sequence[str], equal: Sequence[str], unknown: Sequence[str], n: int) -> str:
-    """Return the questions in which two bots are clearly different, equal, and not yet known.
+    """List the questions in which two bots differ, are equal, or are undecided.
 
     Args:
         clear, equal, unknown: titles of questions; a clearly different one may also be equal.
@@ -133,7 +133,10 @@ def smallest_sentences(study: Study, smallest: float | None, digits: int = 2) ->
 
 
 def by_units(units: Units, n: int) -> str:
-    """Format the number of raters, or of conversations if raters are not named."""
+    """Format the number of raters.
+
+    Or of conversations, if raters are not named.
+    """
     if units == "raters":
         return phrases.raters_text(n)
     return phrases.conversations_text(n) if units == "conversations" else _raters_or_chats(n)
@@ -145,7 +148,10 @@ def _raters_or_chats(n: int) -> str:
 
 
 def _not_apart(a: str, b: str, plan: PairPlan | None, compared: Comparisons) -> str:
-    """State that two bots do not differ significantly, with the number of raters."""
+    """State that two bots do not differ significantly.
+
+    The sentence includes the number of raters.
+    """
     if plan is None:
         return f"{a} and {b} do not differ significantly."
     low, high = sorted((plan.n_a, plan.n_b))
@@ -158,7 +164,10 @@ def _not_apart(a: str, b: str, plan: PairPlan | None, compared: Comparisons) -> 
 
 
 def _need(pair: Comparison, compared: Comparisons, titles: tuple[str, str], digits: int) -> str:
-    """Give the interval of the difference, and the ratings needed for the smallest difference of interest."""
+    """Give the interval of the difference, and the ratings needed.
+
+    They are needed for the smallest difference of interest.
+    """
     need, plan = compared.need(pair), compared.plan(pair.a, pair.b)
     n_more, smallest = compared.more.get((pair.a, pair.b)), figure(compared.smallest, digits)
     sentence = f"It is {NOT_YET_KNOWN} which is better"
@@ -174,7 +183,10 @@ def _need(pair: Comparison, compared: Comparisons, titles: tuple[str, str], digi
 
 
 def _from_to(pair: Comparison, titles: tuple[str, str], digits: int) -> str:
-    """Give the interval of the difference, because “not significant” does not mean “equal”."""
+    """Give the interval of the difference.
+
+    Readers need it because “not significant” does not mean “equal”.
+    """
     a, b = titles
     return (
         f"the difference, {a} minus {b}, may be anywhere from {figure(pair.low, digits)} to {figure(pair.high, digits)}"
@@ -182,7 +194,10 @@ def _from_to(pair: Comparison, titles: tuple[str, str], digits: int) -> str:
 
 
 def one_look() -> str:
-    """Return the caution about one-look intervals in a study whose test is always-valid."""
+    """Return the caution about one-look intervals.
+
+    It applies to a study whose test is always-valid.
+    """
     return "The intervals are valid only for a single look, once the study has all its ratings."
 
 
@@ -190,7 +205,7 @@ def intervals_sentence(subject: str, test: str, level: float) -> str:
     """Return the line above a plot on its intervals and the deciding test.
 
     Args:
-        subject: name of the drawn values, which begins the sentence.
+        subject: name of the plotted values, the first words of the sentence.
     """
     if test == "always":
         return (
@@ -201,18 +216,24 @@ def intervals_sentence(subject: str, test: str, level: float) -> str:
 
 
 def name_comparison_test(compared: Comparisons) -> str:
-    """Name the test of differences between bots, always-valid while a study collects."""
+    """Name the test of differences between bots.
+
+    While a study collects, it is always-valid.
+    """
     return test_named(compared.test, compared.alpha)
 
 
 def test_named(test: str | None, alpha: float) -> str:
-    """Name a significance test; results of earlier versions do not identify it."""
+    """Name a significance test.
+
+    Results of earlier versions do not identify it.
+    """
     words = {"fixed": "fixed-sample test, Holm, p < {alpha}", "always": "always-valid test, Holm, p < {alpha}"}
     return words.get(str(test), "Holm, p < {alpha}").format(alpha=share(alpha))
 
 
 def deciding_sentences(compared: Comparisons) -> list[str]:
-    """Describe the test that decides which bot is better, and the means that it compares."""
+    """Describe the deciding test and the means that it compares."""
     if compared.test == "always":
         test_sentence = (
             "An always-valid test decides which bot is better. Looking early or often does not increase its error "
@@ -260,7 +281,10 @@ def untested_reasons(compared: Comparisons) -> str:
 
 
 def overall_verdict(compared: Comparisons, titles: Mapping[str, str]) -> str:
-    """Compose the sentence on the best bot, and the bots not significantly different from it."""
+    """Compose the sentence on the best bot and its close rivals.
+
+    These do not differ significantly from it.
+    """
     if len(compared.order) + len(compared.controls) < 2:
         return "Only one bot is rated, so there is nothing to compare."
     if not compared.n_pairs:

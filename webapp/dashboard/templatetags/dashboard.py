@@ -1,4 +1,4 @@
-"""Small helpers of the dashboard's templates: a bot's mark, progress, durations, query strings."""
+"""Helpers of the dashboard's templates: marks, progress, durations, links."""
 
 from __future__ import annotations
 
@@ -25,10 +25,13 @@ register = template.Library()
 
 @register.simple_block_tag
 def table(content: str, caption: str, *columns: str, css: str = "") -> str:
-    """Draw a table around its rows, in a region that scrolls by keyboard.
+    """Draw a table around its rows.
+
+    It is in a region that scrolls by keyboard.
 
     Args:
-        columns: titles, each with its classes after a colon; `hidden` ones are read out only, empty ones left out.
+        columns: titles, each with its classes after a colon; `hidden` ones are only for screen readers, empty ones are
+            left out.
     """
     heads = [_column_head(*column.partition(":")[::2]) for column in columns if column]
     return format_html(
@@ -48,7 +51,10 @@ _ROLES = {"bad": "alert", "good": "status"}
 
 @register.simple_block_tag
 def banner(content: str, kind: str, old: bool = False) -> str:
-    """Draw a banner around its text; what is `bad` is an alert. An `old` one is shown as no news."""
+    """Draw a banner around its text.
+
+    A `bad` one is an alert; an `old` one is not announced as news.
+    """
     css = f"banner-{kind}{' banner-old' if old else ''}"
     return format_html(
         '<div class="banner {}" role="{}">{}{}</div>', css, _ROLES.get(kind, "note"), icon(_ICONS[kind]), content
@@ -69,7 +75,10 @@ def bot_mark(slot: int, hollow: bool = False) -> Markup:
 
 @register.simple_tag
 def table_rows(table: PageTable) -> Markup:
-    """Write the body of a table: thousands of cells, which a template would take ten times as long for."""
+    """Render the body of a table.
+
+    A template would take ten times as long for thousands of cells.
+    """
     rows = []
     for first, *value_cells in table.lined:
         cells = [_heading(first[1]), *(_cell(cell, header.numeric) for header, cell in value_cells)]
@@ -98,7 +107,10 @@ def _linked(cell: Cell) -> str:
 
 @register.simple_tag
 def bar(done: int, total: int, label: str = "") -> Markup:
-    """Draw how much is done, as a bar; a total of 0 is drawn empty."""
+    """Draw how much is done, as a bar.
+
+    A total of 0 is drawn empty.
+    """
     return el(
         "progress",
         value=min(done, total) if total else 0,
@@ -120,7 +132,7 @@ JOB_PILLS = {
 
 @register.simple_tag
 def job_pill(job: JobBase) -> Markup:
-    """Return the state of a job as a coloured pill with one label."""
+    """Return the state of a job as a labelled, coloured pill."""
     state = State(job.state)
     word, colour = str(state.label), JOB_PILLS[state]
     if job.is_stopping:
@@ -134,7 +146,7 @@ def job_pill(job: JobBase) -> Markup:
 
 @register.filter
 def minutes(value: float | timedelta | None) -> str:
-    """Write seconds or a duration as `7:40`."""
+    """Write seconds or a duration, such as `7:40`."""
     if value is None:
         return "–"
     seconds = value.total_seconds() if isinstance(value, timedelta) else value
@@ -144,7 +156,7 @@ def minutes(value: float | timedelta | None) -> str:
 
 @register.filter
 def in_words(seconds: float | None) -> str:
-    """Write a rough time, as `4 minutes`."""
+    """Write a rough duration, such as `4 minutes`."""
     if seconds is None:
         return "–"
     if seconds < 90:
@@ -157,7 +169,10 @@ def in_words(seconds: float | None) -> str:
 
 @register.filter
 def money(value: float | None) -> str:
-    """Write an amount: two decimals, small ones with two digits that count, a dash where it is unknown."""
+    """Format an amount.
+
+    It has two decimals; small amounts have two significant digits, unknown ones are a dash.
+    """
     if value is None:
         return "–"
     if value == 0 or abs(value) >= 0.1:
@@ -167,7 +182,7 @@ def money(value: float | None) -> str:
 
 @register.filter
 def words(text: str) -> list[str]:
-    """Split a text at blanks, for loops over a few constants."""
+    """Split a text at spaces, for loops over a few constants."""
     return text.split()
 
 
@@ -187,7 +202,10 @@ def figure_address(context: dict[str, Any], figure: str, kind: str) -> str:
 
 @register.filter
 def setting(value: Any) -> str:
-    """Say a bot's parameter in words: yes and no, none, and lists without brackets."""
+    """Format a bot's parameter.
+
+    Truth values become yes or no, and lists lose their brackets.
+    """
     if value is None:
         return "none"
     if isinstance(value, bool):
@@ -195,7 +213,7 @@ def setting(value: Any) -> str:
     if isinstance(value, str):
         if not value:
             return "empty"
-        # What ends in blanks, as separators do, would not be seen.
+        # Trailing spaces, as in separators, would be invisible.
         return value if value.strip() == value else json.dumps(value, ensure_ascii=False)
     if isinstance(value, dict):
         return ", ".join(f"{key}: {setting(item)}" for key, item in value.items()) or "none"
@@ -206,7 +224,7 @@ def setting(value: Any) -> str:
 
 @register.filter
 def remove_sentence(sentences: Sequence[str], sentence: str) -> list[str]:
-    """Return the sentences but one that was said before."""
+    """Return the text without a sentence that was already shown."""
     return [other_sentence for other_sentence in sentences if other_sentence != sentence]
 
 
@@ -218,29 +236,29 @@ def two(value: float | None) -> str:
 
 @register.filter
 def point(value: float | None) -> str:
-    """Write a correlation, as `.84`."""
+    """Write a correlation, such as `.84`."""
     return share(value)
 
 
 @register.filter
 def interval(value: Any) -> str:
-    """Write a pair as `[.34, .97]`."""
+    """Write an interval, such as `[.34, .97]`."""
     return span(*value, shares=True) if value else "–"
 
 
 @register.filter
 def p_value(value: float | None) -> str:
-    """Write a p-value, as `p = .031`."""
+    """Write a p-value, such as `p = .031`."""
     return probability(value)
 
 
 @register.filter
 def get(mapping: dict, key: Any) -> Any:
-    """Return an entry of a dictionary, None where it is missing."""
+    """Return an entry of a dictionary, or None."""
     return mapping.get(key)
 
 
 @register.inclusion_tag("dashboard/_terms.html")
 def terms() -> dict[str, Any]:
-    """Explain the words that every page and the report share."""
+    """Explain the terms that all pages and the report share."""
     return {"terms": shared_terms()}

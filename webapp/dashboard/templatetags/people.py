@@ -14,7 +14,7 @@ register = template.Library()
 
 @register.filter
 def seconds(value: float | None) -> str:
-    """Write a latency, as `0.9 s`."""
+    """Write a latency, such as `0.9 s`."""
     if value is None:
         return "–"
     return f"{value:.1f} s" if value < 10 else f"{round(value)} s"
@@ -22,7 +22,7 @@ def seconds(value: float | None) -> str:
 
 @register.filter
 def since(start: datetime, now: datetime) -> str:
-    """Format a waiting time, as `34 s` or `2 min`."""
+    """Format a waiting time, such as `34 s` or `2 min`."""
     elapsed = max(0, round((now - start).total_seconds()))
     return f"{elapsed} s" if elapsed < 90 else f"{round(elapsed / 60)} min"
 
@@ -35,14 +35,17 @@ def per_cent(value: float | None) -> str:
 
 @register.filter
 def clock(time: datetime) -> str:
-    """Write a time that is near: `21:40` of today, else `29 Nov, 21:40`."""
+    """Write a recent time.
+
+    `21:40` for today, otherwise `29 Nov, 21:40`.
+    """
     local = timezone.localtime(time)
     return f"{local:%H:%M}" if local.date() == timezone.localdate() else f"{local.day} {local:%b, %H:%M}"
 
 
 @register.filter
 def hours(value: float) -> str:
-    """Write a rough time, as `3 h` or `20 min`."""
+    """Write a rough duration, such as `3 h` or `20 min`."""
     if value < 1:
         return f"{max(5, 5 * round(value * 12))} min"
     if value < 48:

@@ -1,4 +1,4 @@
-"""Small helpers of the workbench's templates: addresses of other lines, numbers in lists."""
+"""Helpers of the conversation browser's templates: addresses and numbers."""
 
 from __future__ import annotations
 
@@ -28,19 +28,22 @@ _SELECTED, _CHECKED = Markup(" selected"), Markup(" checked")
 
 @register.simple_tag
 def bench_line(bench: Workbench, line: str) -> str:
-    """Return the address of the page with another line."""
+    """Return the address of the page with another query."""
     return bench.address(q=line)
 
 
 @register.simple_tag
 def saved_address(bench: Workbench, search: SavedSearch) -> str:
-    """Return the address of the page with a saved search and its columns."""
+    """Return the page's address with a saved search and its columns."""
     return bench.address(q=search.line, columns=search.columns)
 
 
 @register.simple_tag
 def number_of(number_and_value: tuple[Number, float | datetime | None]) -> str:
-    """Write a number of a conversation, or the day of a time; a dash where it has none."""
+    """Write a conversation's number, or the day of a time.
+
+    A dash if it is missing.
+    """
     number, value = number_and_value
     if value is None:
         return "–"
@@ -53,19 +56,22 @@ def number_of(number_and_value: tuple[Number, float | datetime | None]) -> str:
 
 @register.filter
 def number_plain(value: float) -> str:
-    """Write a number with as few decimals as it takes."""
+    """Write a number with as few decimals as possible."""
     return tick_label(value)
 
 
 @register.filter
 def unlocalised(value: float) -> str:
-    """Write a number as attributes of HTML have it, in every language."""
+    """Write a number for HTML attributes, in any language."""
     return f"{value:.10g}"
 
 
 @register.simple_tag
 def spread_bars(spread: Histogram) -> Markup:
-    """Draw the bars of a spread on a ground of 200 by 40, each with the range that it stands for."""
+    """Draw the bars of a distribution, each with its range.
+
+    They fill a box of 200 by 40.
+    """
     highest = max(bar.n for bar in spread.bars)
     width = 200 / len(spread.bars)
     bars = [
@@ -79,14 +85,13 @@ def spread_bars(spread: Histogram) -> Markup:
             data_high=unlocalised(bar.high),
         )
         for i, bar in enumerate(spread.bars)
-        # A bar of one conversation among thousands is still seen.
+        # Keep a bar of one conversation among thousands visible.
         if (height := max(40 * bar.n / highest, 1.5) if bar.n else 0)
     ]
     return Markup("").join(bars)
 
 
-# A study has some hundred numbers, each of them in several lists: a template would take ten times as long to write
-# these.
+# A study has hundreds of numbers, each in several lists; a template would take ten times as long.
 
 
 @register.simple_tag
@@ -100,7 +105,10 @@ def select_options(options: Iterable[tuple[str, Any]], chosen: str) -> Markup:
 
 @register.simple_tag
 def range_options(ranges: Iterable[Range], selected: Range) -> Markup:
-    """Write numbers as the options of a select, each with the range that the line asks for."""
+    """Write numbers as the options of a select, with their ranges.
+
+    The ranges are those in the query.
+    """
     written = Markup('<option value="{}" data-low="{}" data-high="{}"{}>{}</option>')
     return Markup("").join(
         written.format(
@@ -116,7 +124,7 @@ def range_options(ranges: Iterable[Range], selected: Range) -> Markup:
 
 @register.simple_tag
 def column_ticks(columns: Sequence[tuple[Number, bool]]) -> Markup:
-    """Write numbers as boxes to tick, and which are ticked."""
+    """Write numbers as checkboxes."""
     written = Markup('<label><input type="checkbox" name="columns" value="{}"{}> {}</label>')
     return Markup("").join(
         written.format(number.name, _CHECKED if is_shown else "", number.title) for number, is_shown in columns
@@ -125,5 +133,5 @@ def column_ticks(columns: Sequence[tuple[Number, bool]]) -> Markup:
 
 @register.simple_tag
 def board_address(choice: BoardParams, **changes: str) -> str:
-    """Return the address of the comparison of bots with another choice."""
+    """Return the address of the bot comparison with another choice."""
     return choice.address(**changes)

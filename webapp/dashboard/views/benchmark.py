@@ -1,4 +1,4 @@
-"""Benchmark of metrics: table of computed results, form for more, and a plot per cell."""
+"""Benchmark of metrics: results, a form for more, and plots."""
 
 from __future__ import annotations
 
@@ -52,7 +52,10 @@ from webapp.studies.selectors import study_found
 
 @form_view(to_post=[Right.RUN])
 def benchmark(request: HttpRequest) -> HttpResponse:
-    """Show the table and what is being computed; POST asks for a data set."""
+    """Show the table and what is being computed.
+
+    POST asks for a data set.
+    """
     metrics = benchmark_metrics()
     if "example" in request.POST:
         benchmark_example(created_by=request.user)  # type: ignore[arg-type]
@@ -106,7 +109,7 @@ def benchmark(request: HttpRequest) -> HttpResponse:
 
 @post_view(to_post=[Right.RUN])
 def benchmark_renew(request: HttpRequest, pk: int) -> HttpResponse:
-    """Compute a comparison again, of the data and by the metrics as they are now."""
+    """Repeat a comparison with the current data and metrics."""
     job = benchmark_done(pk)
     if job is None:
         raise Http404
@@ -119,7 +122,7 @@ def benchmark_renew(request: HttpRequest, pk: int) -> HttpResponse:
 
 @post_view(to_post=[Right.RUN])
 def benchmark_remove(request: HttpRequest) -> HttpResponse:
-    """Remove an uploaded file, with what was computed of it."""
+    """Remove an uploaded file and its results."""
     try:
         benchmark_file_remove(file=request.POST.get("file", ""), user=request.user)  # type: ignore[arg-type]
     except Refused as error:
@@ -131,13 +134,16 @@ def benchmark_remove(request: HttpRequest) -> HttpResponse:
 
 @read_view()
 def benchmark_published(request: HttpRequest) -> HttpResponse:
-    """Show all published figures, set by set, with what to mind."""
+    """Show all published results by data set, with notes."""
     return page(request, "benchmark_published.html", "metrics", sets=sets_published())
 
 
 @read_view()
 def benchmark_csv(request: HttpRequest) -> HttpResponse:
-    """Send the table as it is shown, or that of systems, with all digits."""
+    """Send the table as shown, or the table of systems.
+
+    It has all digits.
+    """
     grid, method, _chosen = _grid(request, benchmarks_newest())
     table, name = grid.table(), str(method)
     if request.GET.get("table") == "systems":
@@ -152,7 +158,10 @@ def benchmark_csv(request: HttpRequest) -> HttpResponse:
 
 @read_view()
 def benchmark_cell(request: HttpRequest, pk: int, metric: str) -> HttpResponse:
-    """Show a cell: the replies as points, the coefficients, each dialogue model, what was left out."""
+    """Show the details of a cell.
+
+    They are a plot of the replies, coefficients, dialogue models, and exclusions.
+    """
     job = benchmark_done(pk)
     if job is None:
         raise Http404
@@ -252,7 +261,7 @@ def _grid(request: HttpRequest, jobs: list[Job]) -> tuple[Grid, Method, dict[str
     method: Method = next((known_method for known_method in METHODS if known_method == method_name), "spearman")
     choices = {name: request.GET.get(name, "") for name in ("target", "language", "sort")}
     grid = grid_of(jobs, method=method, **choices)
-    if choices["language"] not in grid.languages:  # of a data set that is gone
+    if choices["language"] not in grid.languages:  # of a deleted data set
         choices["language"] = ""
         grid = grid_of(jobs, method=method, **choices)
     return grid, method, {"by": str(method), **choices}
@@ -264,7 +273,7 @@ def _targets(grid: Grid, choices: list[ChoiceSet]) -> list[str]:
 
 
 def _is_of_one_language(grid: Grid) -> bool:
-    """Return True if all data sets are in one language, and it is known for each."""
+    """Return True if all data sets have the same, known language."""
     return len(grid.languages) == 1 and all(dataset.language for dataset in grid.sets)
 
 

@@ -1,4 +1,4 @@
-"""Adding bots in the browser: the form, a trial before it is stored, and the archive."""
+"""Adding bots in the browser: form, test reply, and archive."""
 
 from __future__ import annotations
 
@@ -34,7 +34,10 @@ _SALT = "confab.bot-trial"
 @form_view(Right.BOTS)
 @sensitive_post_parameters("new_key")
 def bot_new(request: HttpRequest) -> HttpResponse:
-    """Show the form of a new bot, perhaps filled in as another one, and store what it says."""
+    """Show the form of a new bot, and store it.
+
+    It may be filled in as a copy.
+    """
     entry = None
     if source := request.GET.get("from", ""):
         bots_discover()
@@ -51,7 +54,7 @@ def bot_new(request: HttpRequest) -> HttpResponse:
 @form_view(Right.BOTS)
 @sensitive_post_parameters("new_key")
 def bot_edit(request: HttpRequest, bot_id: str) -> HttpResponse:
-    """Show the form of a bot that was added here, and store what it says."""
+    """Show the form of a bot that was added here, and store it."""
     row = own_declared_bot(bot_id)
     if row is None or row.archived_at is not None:
         raise Http404
@@ -84,7 +87,10 @@ def _answer(request: HttpRequest, form: BotForm) -> HttpResponse:
 
 
 def _tried_s(proof: str, bot: Bot | None) -> float | None:
-    """Return the seconds that the trial of this very bot took, just before it was stored; None without one."""
+    """Return the seconds of the bot's test reply before it was stored.
+
+    None without one.
+    """
     try:
         key, seconds = signing.loads(proof, salt=_SALT, max_age=3600)
     except signing.BadSignature:
@@ -95,7 +101,10 @@ def _tried_s(proof: str, bot: Bot | None) -> float | None:
 @post_view(to_post=[Right.BOTS])
 @sensitive_post_parameters("new_key")
 async def bot_new_try(request: HttpRequest) -> JsonResponse:
-    """Ask the endpoint that the form describes for one reply; nothing is stored."""
+    """Request a test reply from the form's endpoint.
+
+    Nothing is stored.
+    """
     bot, problem = await sync_to_async(_bot_of_form)(request)
     if bot is None:
         return JsonResponse({"error": problem}, status=400)
@@ -149,7 +158,10 @@ def bot_archive(request: HttpRequest, bot_id: str) -> HttpResponse:
 
 @post_view(to_post=[Right.BOTS])
 def bot_share(request: HttpRequest, bot_id: str) -> HttpResponse:
-    """Share a bot with all projects, or take it back; administrators of the server alone may do so."""
+    """Share a bot with all projects, or stop sharing it.
+
+    Only administrators of the server can do this.
+    """
     row = own_declared_bot(bot_id)
     if row is None:
         raise Http404

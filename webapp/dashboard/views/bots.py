@@ -1,4 +1,4 @@
-"""Bots of the installation with their state, and a test chat that no study stores."""
+"""Bots of the installation with their states, and a test chat."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ MAX_CHARS = 2000
 MAX_TURNS = 200
 SHOWN_CHARS = 200
 SILENT_S = 60.0
-"""Seconds without a heartbeat after which a bot host is considered down."""
+"""Seconds without a heartbeat after which a bot host counts as down."""
 _log = logging.getLogger("webapp.dashboard")
 
 
 @read_view()
 def bots(request: HttpRequest) -> HttpResponse:
-    """Show every registered bot, or those that a search finds."""
+    """Show all registered bots, or those that match a search."""
     reports = heartbeat_bots()
     bot_entries = bot_entry_list()
     spent = bots_spent()
@@ -69,14 +69,17 @@ def bots(request: HttpRequest) -> HttpResponse:
 
 
 def _fits(entry: BotEntry, state: BotState, words: list[str]) -> bool:
-    """Return True if each of the words is in the bot's name, id, kind, settings or state."""
+    """Return True if the bot matches every word.
+
+    Its name, id, kind, settings and state are searched.
+    """
     text = " ".join([entry.name, entry.id, entry.kind, state.words, entry.short_params]).lower()
     return all(word in text for word in words)
 
 
 @read_view()
 def bot(request: HttpRequest, bot_id: str) -> HttpResponse:
-    """Show one bot: its parameters and the try-it chat."""
+    """Show one bot: its parameters and the test chat."""
     entry = next((entry for entry in bot_entry_list() if entry.id == bot_id), None)
     if entry is None:
         raise Http404
@@ -108,7 +111,7 @@ def bot(request: HttpRequest, bot_id: str) -> HttpResponse:
 
 @read_view()
 def bot_imported(request: HttpRequest, bot_id: str) -> HttpResponse:
-    """Show a bot known by imported conversations alone."""
+    """Show a bot known only from imported conversations."""
     roles = roles_of_bot(bot_id)
     if not roles:
         raise Http404
@@ -117,7 +120,7 @@ def bot_imported(request: HttpRequest, bot_id: str) -> HttpResponse:
 
 @post_view(to_post=[Right.RUN])
 def bot_control(request: HttpRequest) -> HttpResponse:
-    """Mark a bot as a control of a study, or remove the mark."""
+    """Mark a bot as a control of a study, or unmark it."""
     bot_id, study = request.POST.get("bot", ""), study_found(request.POST.get("study", ""))
     if study is None or bot_id not in study_bots(study):
         raise Http404
@@ -134,7 +137,10 @@ def bot_control(request: HttpRequest) -> HttpResponse:
 
 @post_view(to_post=[Right.BOTS])
 def bot_add(request: HttpRequest, model_id: str) -> HttpResponse:
-    """Put a public checkpoint into bots.yaml. Nothing is downloaded before the bot is first loaded."""
+    """Add a public checkpoint to bots.yaml.
+
+    Nothing is downloaded before the bot is first loaded.
+    """
     try:
         model = remote_get(model_id)
     except UnknownName:
@@ -153,7 +159,7 @@ def bot_add(request: HttpRequest, model_id: str) -> HttpResponse:
 
 @post_view(to_post=[Right.RUN])
 async def bot_try(request: HttpRequest, bot_id: str) -> HttpResponse:
-    """Ask the bot for one reply; where it gives one it is offered again."""
+    """Request a test reply; if it succeeds, the bot is enabled again."""
     turns = [{"speaker": "human", "text": TEST_MESSAGE}]
     try:
         text = await _ask(bot_id, turns)
@@ -184,10 +190,10 @@ def bot_back(request: HttpRequest, bot_id: str) -> HttpResponse:
 
 
 async def _ask(bot_id: str, turns: list[dict[str, str]], seed: int = 0) -> str:
-    """Return a bot host's reply.
+    """Request a reply from a bot host.
 
     Raises:
-        BotError: with the reason; at once where no bot host has given a sign of life of late.
+        BotError: with the reason; at once if no bot host has reported recently.
     """
     if not await sync_to_async(_can_be_asked)(bot_id):
         raise BotError(f"there is no bot called {bot_id}")
@@ -208,7 +214,10 @@ def _shortened(text: str) -> str:
 
 @post_view(to_post=[Right.RUN])
 async def bot_reply(request: HttpRequest, bot_id: str) -> JsonResponse:
-    """Answer `{"turns": [{"speaker", "text"}], "seed"}` with a reply of the bot host. Nothing is stored."""
+    """Reply to `{"turns": [{"speaker", "text"}], "seed"}` by a bot host.
+
+    Nothing is stored.
+    """
     problem, turns, seed = _read(request)
     if problem:
         return JsonResponse({"error": problem}, status=400)
@@ -223,12 +232,15 @@ async def bot_reply(request: HttpRequest, bot_id: str) -> JsonResponse:
 
 
 def _read(request: HttpRequest) -> tuple[str, list[dict[str, str]], int]:
-    """Return an error message (empty if the request is valid), the turns and the seed."""
+    """Return the turns and the seed of a request, or an error message.
+
+    The message comes first; it is empty if the request is valid.
+    """
     try:
         value = json.loads(request.body)
         turns = [{"speaker": str(turn["speaker"]), "text": str(turn["text"])} for turn in value["turns"]]
         seed = int(value.get("seed", 0))
-    except RawPostDataException:  # a form, which was parsed before
+    except RawPostDataException:  # a form, which was already parsed
         return "The request is not a list of turns.", [], 0
     except (ValueError, KeyError, TypeError, AttributeError, OverflowError):
         return "The request is not a list of turns.", [], 0

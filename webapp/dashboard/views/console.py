@@ -1,4 +1,4 @@
-"""Console of staff who are the partners in chats (Wizard of Oz): chats that wait, one of them with its reply box."""
+"""Console for staff as chat partners (Wizard of Oz)."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from webapp.studies.models import Study
 @never_cache
 @read_view(Right.ADMINISTER)
 def console(request: HttpRequest, study: Study) -> HttpResponse:
-    """Show the study's open chats with staff as partner, and the chosen one."""
+    """Show the study's open chats with a staff partner, and the chosen one."""
     return study_page(request, "console.html", study, "console", **_context(request, study))
 
 
 @never_cache
 @read_view(Right.ADMINISTER)
 def console_now(request: HttpRequest, study: Study) -> HttpResponse:
-    """Return the part of the page that is asked for again and again."""
+    """Return the part of the page that is polled."""
     return render(request, "dashboard/_console_live.html", {"study": study, **_context(request, study)})
 
 

@@ -1,4 +1,4 @@
-"""Conversation browser, the live parts of its search form, and the reader."""
+"""Conversation browser, live parts of its search form, and the reader."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ class Pane:
     """Conversation shown next to the list.
 
     Attributes:
-        place: in the list; None for one that does not fit what the list shows.
-        before, following: addresses of this page with the conversations beside it; empty where there is none.
+        place: position in the list; None if the list does not contain it.
+        before, following: addresses of this page with the neighbouring conversations; empty without one.
         kept: parts of the address of this page with this conversation.
-        notes: what readers left at it.
-        path: of this page.
+        notes: notes, stars and tags of readers.
+        path: path of this page.
     """
 
     conversation: Conversation
@@ -54,12 +54,12 @@ class Pane:
 
     @property
     def here(self) -> str:
-        """The address of this page with this conversation, to come back to."""
+        """The address of this page with this conversation, to return to."""
         return f"{self.path}?{self.query}"
 
     @property
     def query(self) -> str:
-        """The address part of this page with this conversation."""
+        """The query string of this page with this conversation."""
         return urlencode(self.address_parts, safe=",:~")
 
 
@@ -67,10 +67,10 @@ def pane_of(request: HttpRequest, bench: Workbench, listing: Listing, pk: UUID, 
     """Return the conversation for the pane next to the list.
 
     Args:
-        first_page: the page of the list, where it is the first one.
+        first_page: page of the list, if it is the first one.
 
     Raises:
-        Http404: there is none.
+        Http404: there is no such conversation.
     """
     row = get_object_or_404(conversation_reader.conversations_to_read(), pk=pk)
     place = position_of(listing, row, first_page)
@@ -96,7 +96,9 @@ def pane_of(request: HttpRequest, bench: Workbench, listing: Listing, pk: UUID, 
 
 
 def bench_context(request: HttpRequest, gathered: Gathered, bench: Workbench, n_all: int) -> dict[str, Any]:
-    """Return the context of the conversation browser: the list and the open conversation.
+    """Return the context of the conversation browser.
+
+    It has the list and the open conversation.
 
     Args:
         n_all: number of conversations without the query.
@@ -148,7 +150,7 @@ def bench_context(request: HttpRequest, gathered: Gathered, bench: Workbench, n_
 
 
 def _form(gathered: Gathered, bench: Workbench, tags: Sequence[Tag]) -> filters.SearchForm:
-    """Return the form that narrows the list, with what there is to choose from."""
+    """Return the search form of the list, with its options."""
     study, source = gathered.study, gathered.source
     bots = [(bot.bot_id, bot.title) for bot in gathered.bots.values()]
     has_pairs = isinstance(source, SelfPlayRun) and source.plan.get("pairs") == "all"
@@ -173,7 +175,10 @@ def _conditions(study: Study) -> list[tuple[str, str]]:
 
 
 def _narrowed(request: HttpRequest, gathered: Gathered) -> HttpResponse | None:
-    """Return a redirect to the address with the form's choices as a query; None if the form was not submitted."""
+    """Return a redirect with the form's choices as a query.
+
+    None if the form was not submitted.
+    """
     if filters.MARK not in request.GET:
         return None
     parameters = filters.address_asked(request.GET, gathered.numbers)
@@ -189,7 +194,10 @@ def _uuid(request: HttpRequest, name: str) -> UUID | None:
 
 
 def _opens(bench: Workbench, pk: UUID, held_id: UUID | None, after: str) -> str:
-    """Return the address that a row opens: its conversation, next to any held one."""
+    """Return the address that a row opens.
+
+    It shows the conversation, next to a pinned one if any.
+    """
     if held_id is None or held_id == pk:
         return bench.address(chat=str(pk), after=after)
     return reverse("dashboard:side_by_side", args=[held_id, pk]) + bench.address()
@@ -197,7 +205,7 @@ def _opens(bench: Workbench, pk: UUID, held_id: UUID | None, after: str) -> str:
 
 @read_view()
 def study_conversations(request: HttpRequest, study: Study) -> HttpResponse:
-    """Show a study's conversations that match a query, with one opened."""
+    """Show a study's conversations that match a query, with one open."""
     apply_flag_filter(request, study)
     collection = gathered(study)
     if (narrowed := _narrowed(request, collection)) is not None:
@@ -281,18 +289,27 @@ def _list_parameters(bench: Workbench) -> list[tuple[str, str]]:
 
 @read_view()
 def study_spread(request: HttpRequest, study: Study) -> HttpResponse:
-    """Draw how a number spreads over a study's conversations, as a part of the page."""
+    """Draw the distribution of a number over a study's conversations.
+
+    The response is a part of the page.
+    """
     return _spread(request, gathered(study))
 
 
 @read_view()
 def run_spread(request: HttpRequest, run_id: int) -> HttpResponse:
-    """Draw how a number spreads over a run's conversations, as a part of the page."""
+    """Draw the distribution of a number over a run's conversations.
+
+    The response is a part of the page.
+    """
     return _spread(request, gathered(get_object_or_404(SelfPlayRun, pk=run_id)))
 
 
 def _spread(request: HttpRequest, collection: Gathered) -> HttpResponse:
-    """Draw the spread of the number that `of` names, over what the line asks for without its range of this number."""
+    """Draw the distribution of the number `of` over the search's results.
+
+    The search's own range of this number is ignored.
+    """
     number = collection.numbers.get(request.GET.get("of", ""))
     if number is None or number.is_time:
         raise Http404(f"unknown value {request.GET.get('of', '')}")
@@ -307,14 +324,14 @@ def _spread(request: HttpRequest, collection: Gathered) -> HttpResponse:
 
 @read_view()
 def study_total(request: HttpRequest, study: Study) -> HttpResponse:
-    """Return the number of a study's conversations that the form would find."""
+    """Return the number of a study's conversations that match the form."""
     apply_flag_filter(request, study)
     return _total(request, gathered(study))
 
 
 @read_view()
 def run_total(request: HttpRequest, run_id: int) -> HttpResponse:
-    """Return the number of a run's conversations that the form would find."""
+    """Return the number of a run's conversations that match the form."""
     return _total(request, gathered(get_object_or_404(SelfPlayRun, pk=run_id)))
 
 

@@ -1,4 +1,4 @@
-"""Downloads: tables of studies and runs, data packages, and datasheets, with their sections of the page Report.
+"""Downloads: tables, data packages and datasheets.
 
 Tables are streamed in constant memory; workers make large files.
 """
@@ -57,15 +57,15 @@ _ORDER = ["ratings", "conversations", "messages", "metrics", "participants", "co
 
 
 def export_form(form_data: QueryDict) -> ExportForm:
-    """Return the form of an export as it was sent."""
+    """Return the export form as submitted."""
     return ExportForm(form_data, tables=[(exporter.name, exporter.title) for exporter in exporter_list()])
 
 
 def export_section(request: HttpRequest, study: Study, *, form: ExportForm | None = None) -> dict[str, Any]:
-    """Return the context of the section with tables to download and the files that were made.
+    """Return the context of the section of tables and their files.
 
     Args:
-        form: that was refused.
+        form: the rejected form.
     """
     form_data = request.POST if request.method == "POST" else request.GET
     excluded_flags = apply_flag_filter(request, study)
@@ -98,7 +98,7 @@ def export_section(request: HttpRequest, study: Study, *, form: ExportForm | Non
 
 
 def package_section(request: HttpRequest, study: Study) -> dict[str, Any]:
-    """Return the context of the section with the data package and those that were made."""
+    """Return the context of the section of data packages and their files."""
     excluded_flags = apply_flag_filter(request, study)
     counts = exporter_counts(study, ExportOptions(without=excluded_flags))
     tables = sorted(packaged_tables(study, ExportOptions()), key=lambda table: table.exporter.title)
@@ -111,7 +111,7 @@ def package_section(request: HttpRequest, study: Study) -> dict[str, Any]:
 
 
 def _files(request: HttpRequest, study: Study, *, is_package: bool) -> dict[str, Any]:
-    """Return the files that were made or are being made, of those that this user may have."""
+    """Return the files of this user that exist or are being made."""
     jobs_settle()
     files_expire()
     files = [
@@ -129,7 +129,10 @@ def _files(request: HttpRequest, study: Study, *, is_package: bool) -> dict[str,
 
 
 def search_error(study: Study, form_data: QueryDict) -> ValueError | None:
-    """Return the error if the requested table cannot be filtered by the search, else None."""
+    """Return the error if a search cannot filter the requested table.
+
+    None if it can.
+    """
     options = ExportOptions(search=" ".join(form_data.get("q", "").split()))
     try:
         search_check(study, form_data.get("what", "conversations"), options)
@@ -141,7 +144,9 @@ def search_error(study: Study, form_data: QueryDict) -> ValueError | None:
 def send_file(
     request: HttpRequest, study: Study, table_name: str, file_format: Format | Literal["zip"], chosen: dict[str, Any]
 ) -> HttpResponseBase | None:
-    """Send a table or the package while it is made; None where a worker makes it, for a POST of a large one.
+    """Stream a table or the package.
+
+    None for a POST of a large one, which a worker makes.
 
     Args:
         chosen: cleaned values of its form.
@@ -170,7 +175,7 @@ _CHOSEN = ("include_synthetic", "include_failed", "include_private", "without")
 
 @read_view()
 def run_export(request: HttpRequest, run_id: int) -> HttpResponseBase:
-    """Send a table of a self-play run while it is read, of any size."""
+    """Stream a table of a self-play run, of any size."""
     run = get_object_or_404(SelfPlayRun, pk=run_id)
     choices = [(exporter.name, exporter.title) for exporter in run_exporters()]
     form = ExportForm(request.GET, tables=choices)
@@ -191,7 +196,7 @@ def run_export(request: HttpRequest, run_id: int) -> HttpResponseBase:
 
 @read_view()
 def made_file(request: HttpRequest, key: str, pk: int) -> HttpResponseBase:
-    """Send a file that a worker made."""
+    """Send a file that a worker has made."""
     job = get_object_or_404(Job, pk=pk, kind="export", study__key=key, state=State.DONE)
     if (refused := staff_refusal(request, *_rights_of_file(job))) is not None:
         return refused
@@ -205,7 +210,7 @@ def made_file(request: HttpRequest, key: str, pk: int) -> HttpResponseBase:
 
 
 def _rights_of_file(job: Job) -> set[Right]:
-    """Return the rights that a made file needs: those that making it needed."""
+    """Return the rights that a file needs: those needed to make it."""
     private = ExportOptions(include_private=job.payload["include_private"])
     return export_rights(job.payload["what"], private)
 
@@ -217,7 +222,7 @@ def datasheet_file(study: Study, ending: str) -> HttpResponse:
     """Send the datasheet as Markdown or JSON.
 
     Raises:
-        KeyError: there is no such format.
+        KeyError: the format is unknown.
     """
     write, kind = _WRITERS[ending]
     headers = {"Content-Disposition": f'attachment; filename="{study.key}-heds.{ending}"'}
@@ -225,7 +230,7 @@ def datasheet_file(study: Study, ending: str) -> HttpResponse:
 
 
 def datasheet_section(request: HttpRequest, study: Study) -> dict[str, Any]:
-    """Return the context of the section with the datasheet's questions."""
+    """Return the context of the section of the datasheet's questions."""
     entries = datasheet_of(study)
     return {
         "sections_of_sheet": [

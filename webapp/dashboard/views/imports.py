@@ -1,4 +1,4 @@
-"""Import of a file in two steps: upload, and a preview with the choices that the file leaves open."""
+"""Import of a file: upload, then a preview with the open choices."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ _TABLES = (".csv", ".tsv", ".csv.gz", ".parquet")
 
 @form_view(Right.RUN)
 def imports(request: HttpRequest) -> HttpResponse:
-    """Show the form for a file; a POST keeps the file and leads to its preview."""
+    """Show the upload form; a POST stores the file and opens its preview."""
     form = UploadForm(request.POST, request.FILES) if request.method == "POST" else UploadForm()
     status = 400
     if form.is_valid():
@@ -77,7 +77,10 @@ def imports(request: HttpRequest) -> HttpResponse:
 
 @form_view(Right.RUN)
 def import_file(request: HttpRequest, name: str) -> HttpResponse:
-    """Show what a file holds and what it leaves open; a POST imports it, or reads it again with other columns."""
+    """Show the content of a file, and what it leaves open.
+
+    A POST imports it, or reads it again with other columns.
+    """
     user: Any = request.user
     if not is_upload_name(name):
         raise Http404
@@ -124,7 +127,10 @@ def import_file(request: HttpRequest, name: str) -> HttpResponse:
 
 
 def _is_study(upload: Any) -> bool:
-    """Return True for a study's file: YAML, or JSON that holds one, and no conversation or item."""
+    """Return True for a study's file.
+
+    It is YAML, or JSON that contains a study but no conversation or item.
+    """
     name = upload.name.lower()
     if not name.endswith(".json") or upload.size > files.MOST_BYTES:
         return name.endswith(STUDY_ENDINGS)
@@ -139,10 +145,10 @@ def _is_study(upload: Any) -> bool:
 
 
 def _columns_form(path: Path, data: Any) -> ColumnsForm | None:
-    """Return the form of a table's columns; None for another file.
+    """Return the form of a table's columns; None for other files.
 
     Raises:
-        ValueError: two columns have one name.
+        ValueError: two columns have the same name.
     """
     if not path.name.lower().endswith(_TABLES) or not path.stat().st_size:
         return None
@@ -158,13 +164,15 @@ def _columns_form(path: Path, data: Any) -> ColumnsForm | None:
 
 
 def _import(path: Path, user: Any, study: str, **choices: Any) -> Job:
-    """Return the job that imports a file, which is done for a small one.
+    """Return the job that imports a file.
+
+    For a small file it has already finished.
 
     Args:
         choices: further fields of `ImportParams`.
 
     Raises:
-        Refused: a small file cannot be imported; there is no job then, and the file stays.
+        Refused: a small file cannot be imported; there is no job then, and the file is kept.
     """
     is_small = path.stat().st_size <= WAITED_FOR_BYTES
     job = upload_import(
@@ -181,7 +189,7 @@ def _import(path: Path, user: Any, study: str, **choices: Any) -> Job:
 
 
 def _items(request: HttpRequest, path: Path) -> HttpResponse:
-    """Show the items of a file, and store them in the study that a POST names."""
+    """Show the items of a file; a POST stores them in a study."""
     name = upload_name(path)
     form = ItemsForm(request.POST if request.method == "POST" else None, study=request.GET.get("study", ""))
     if form.is_valid() and not may(request.user, Right.ADMINISTER):
@@ -211,7 +219,10 @@ def _items(request: HttpRequest, path: Path) -> HttpResponse:
 
 
 def _report_items(request: HttpRequest, job: Job) -> HttpResponse:
-    """Lead to the study whose items are stored, with the report; to the job that a worker is still to do."""
+    """Redirect to the items' study with a report.
+
+    If a worker stores them, redirect to its job.
+    """
     if job.state != State.DONE:
         return redirect("dashboard:job", job.kind, job.pk)
     report: Any = job.result

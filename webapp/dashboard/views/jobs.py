@@ -1,4 +1,4 @@
-"""Self-play runs, imports, and every job: start, follow, stop, resume."""
+"""Self-play runs, imports and jobs: start, follow, stop, resume."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ _PAGES = {
     "benchmark": ("metrics", "benchmark", "Benchmark"),
     "judges": ("metrics", "judges", "Judges"),
 }
-"""Kinds of jobs that belong to a page other than a study's or that of self-play: section, address and title."""
+"""Kinds of jobs on pages other than a study's or self-play: section, address and title."""
 
 
 def job_context(job: JobBase, kind: str) -> dict[str, Any]:
@@ -80,8 +80,7 @@ def job_context(job: JobBase, kind: str) -> dict[str, Any]:
 class PairCell:
     """Progress of one pair of a run, for the matrix.
 
-    `pill` is its colour; `query` finds its conversations. `n` counts completed conversations, as everywhere on a
-    run's page.
+    `pill` is its colour, `query` finds its conversations, and `n` counts completed ones, as everywhere on a run's page.
     """
 
     n: int
@@ -91,7 +90,10 @@ class PairCell:
 
 
 def run_context(run: SelfPlayRun) -> dict[str, Any]:
-    """Return a run's progress: bot by bot, or pair by pair where bots converse with each other."""
+    """Return a run's progress by bot.
+
+    By pair, if bots converse with each other.
+    """
     counts = selfplay_counts(run)
     n_each = run.plan.get("n_conversations", 0)
     names, pairs = run.plan.get("bots", []), plan_pairs(run.plan)
@@ -131,7 +133,10 @@ def run_context(run: SelfPlayRun) -> dict[str, Any]:
 
 
 def run_progress(run: SelfPlayRun) -> dict[str, Any]:
-    """Return the progress of a run, or of its metrics once the conversations are there."""
+    """Return the progress of a run.
+
+    Once it is done, the progress of its metrics.
+    """
     metric_run = metric_run_of(run)
     job = metric_run if run.is_over and metric_run is not None else run
     live = reverse("dashboard:job_live", args=["selfplay", run.pk])
@@ -162,7 +167,10 @@ _STUDY_PAGES = {
 
 
 def _address(job: JobBase) -> str:
-    """Return the address of the page that shows a job: that of its study or run where it has one."""
+    """Return the address of the page that shows a job.
+
+    It is that of its study or run, if any.
+    """
     study, run = getattr(job, "study", None), getattr(job, "run", None)
     if study is not None and job.kind in _STUDY_PAGES:
         return reverse(f"dashboard:{_STUDY_PAGES[job.kind]}", args=[study.key])
@@ -173,11 +181,11 @@ def _address(job: JobBase) -> str:
 
 @dataclass(frozen=True, slots=True)
 class JobRow:
-    """A job that waits or is under way.
+    """A waiting or running job.
 
     Attributes:
-        left_s: seconds until it is done, where that can be told.
-        place: in the line of its queue, from 1; 0 if it is under way.
+        left_s: estimated seconds until it is done; None if unknown.
+        place: position in its queue, from 1; 0 if it is running.
         before: title of the last job before it.
     """
 
@@ -190,7 +198,7 @@ class JobRow:
 
 
 def job_rows() -> list[JobRow]:
-    """Return the jobs that wait or are under way, in the order of their queues."""
+    """Return the waiting and running jobs, in the order of their queues."""
     return [
         JobRow(
             job,
@@ -206,7 +214,7 @@ def job_rows() -> list[JobRow]:
 
 @read_view()
 def jobs(request: HttpRequest) -> HttpResponse:
-    """Show all jobs under way or waiting, and those that failed or were interrupted."""
+    """Show running, waiting, failed and interrupted jobs."""
     jobs_settle()
     broken_off = [(job_title(job), job) for job in jobs_broken_off(_FAILED_LISTED)]
     return page(request, "jobs.html", "home", rows=job_rows(), broken_off=broken_off)
@@ -214,7 +222,7 @@ def jobs(request: HttpRequest) -> HttpResponse:
 
 @read_view()
 def jobs_live(request: HttpRequest) -> HttpResponse:
-    """Send the table of jobs under way, for polling."""
+    """Send the table of running jobs, for polling."""
     response = render(request, "dashboard/_jobs.html", {"rows": job_rows()})
     response["Cache-Control"] = "no-store"
     return response
@@ -239,7 +247,10 @@ def _job(kind: str, pk: int) -> JobBase:
 
 
 def _above(job: JobBase) -> tuple[str, list[tuple[str, str]]]:
-    """Return the part of the navigation in which a job's page stands, and the pages above it: title and address."""
+    """Return a job's navigation section and parent pages.
+
+    Pages have a title and an address.
+    """
     study = None if isinstance(job, SelfPlayRun) else getattr(job, "study", None)
     if job.kind in _PAGES:
         section, route, title = _PAGES[job.kind]
@@ -257,7 +268,10 @@ def _above(job: JobBase) -> tuple[str, list[tuple[str, str]]]:
 
 @read_view()
 def job(request: HttpRequest, kind: str, pk: int) -> HttpResponse:
-    """Show one job of any kind: how it stands, and its result if that has no page of its own."""
+    """Show a job of any kind: its state, and its result.
+
+    A result with its own page is not shown.
+    """
     selected_job = _job(kind, pk)
     section, above = _above(selected_job)
     result = getattr(selected_job, "result", None)
@@ -286,14 +300,14 @@ def job(request: HttpRequest, kind: str, pk: int) -> HttpResponse:
 
 @read_view()
 def job_live(request: HttpRequest, kind: str, pk: int) -> HttpResponse:
-    """Send the part of a page that shows a job's progress, for polling."""
+    """Send the progress part of a job's page, for polling."""
     job = _job(kind, pk)
     if isinstance(job, SelfPlayRun) and "brief" in request.GET:
         response = render(request, "dashboard/_job_live.html", run_progress(job))
     elif isinstance(job, SelfPlayRun):
         response = render(request, "dashboard/_run_live.html", run_context(job))
     else:
-        # A page that shows an older result does not change under its reader's eyes.
+        # A page with an older result does not change while it is read.
         show = kind == results.RESULTS_KIND and job.state == State.DONE
         context = {**job_context(job, kind), "over": job.is_over, "show": show}
         response = render(request, "dashboard/_job_live.html", context)
@@ -303,7 +317,10 @@ def job_live(request: HttpRequest, kind: str, pk: int) -> HttpResponse:
 
 @post_view(to_post=[Right.RUN])
 def job_stop(request: HttpRequest, kind: str, pk: int) -> HttpResponse:
-    """Ask for a job to stop, or leave one alone that failed or was interrupted. What it made stays."""
+    """Ask a job to stop, or dismiss a failed or interrupted one.
+
+    Its results so far are kept.
+    """
     job = _job(kind, pk)
     was_over = job.is_over
     job = job_cancel(job=job)
@@ -316,7 +333,7 @@ def job_stop(request: HttpRequest, kind: str, pk: int) -> HttpResponse:
 
 @post_view(to_post=[Right.RUN])
 def job_go_on(request: HttpRequest, kind: str, pk: int) -> HttpResponse:
-    """Go on with a job that failed, was stopped or lost its process."""
+    """Resume a job that failed, was stopped or lost its process."""
     job = _job(kind, pk)
     try:
         job_restart(job=job, enqueue=True)

@@ -1,4 +1,4 @@
-"""Judges compared with people: verdicts, figures, and a form for more."""
+"""Judges compared with participants: verdicts, figures, and a form for more."""
 
 from __future__ import annotations
 

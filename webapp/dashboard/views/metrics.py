@@ -30,7 +30,7 @@ class MetricRow:
 
     @property
     def words(self) -> str:
-        """Text that a search of the catalogue looks through."""
+        """Text that the catalogue's search looks through."""
         columns = (f"{column.name} {column.title} {column.description}" for column, _range in self.columns)
         return " ".join([self.metric.name, self.metric.title, *columns]).lower()
 

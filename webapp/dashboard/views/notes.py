@@ -36,7 +36,10 @@ def _number(values: QueryDict, name: str) -> int:
 
 @post_view()
 def conversation_note(request: HttpRequest, conversation_id: UUID) -> HttpResponse:
-    """Star, tag or note a conversation, take one of these away, or withhold an image; go back to where it was read."""
+    """Star, tag or annotate a conversation, undo this, or hide an image.
+
+    Then return to the page that it was read on.
+    """
     row = get_object_or_404(conversations_to_read(), pk=conversation_id)
     action, text = request.POST.get("what", ""), request.POST.get("text", "")
     try:
@@ -88,7 +91,7 @@ def _keep_search(request: HttpRequest, collection: Gathered) -> HttpResponse:
 
 
 def noted_context(request: HttpRequest, collection: Gathered, bench: Workbench) -> dict[str, Any]:
-    """Return tags with their numbers and some notes, each with the address of the search that finds it."""
+    """Return tags with counts and some notes, with their searches."""
     rows, listed = collection.get_counted_rows(bench), collection.address()
     after, before = request.GET.get("tags", "").replace("\x00", ""), request.GET.get("before", "")
     tags = tags_of(rows, after=after, limit=MOST_TAGS + 1)

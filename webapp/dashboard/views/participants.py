@@ -1,4 +1,4 @@
-"""Views of a study's people: live part, list, one person, one-time links, reports.
+"""Views of a study's people: live part, list, details, links, reports.
 
 The page requests its live part every three seconds. Decisions about pay are in `webapp.dashboard.views.pay`.
 """
@@ -81,14 +81,17 @@ _TURNED_AWAY = {
     "script_failed": "the browser could not load the chat (seen before consent)",
     "script_failed_chat": "the chat page did not start (after consent)",
 }
-"""Reasons for rejection at entry, for researchers; used or invalid one-time links have separate codes."""
+"""Refusals at entry, for researchers; used and invalid one-time links have separate codes."""
 _STATE_BUTTONS = (("collecting", "play", "Resume"), ("paused", "pause", "Pause"), ("ended", "", "Close study"))
 
 
 @read_view()
 def people(request: HttpRequest, study: Study) -> HttpResponse:
-    """Show who is where in a study, and everybody who began; the overview of an imported study."""
-    if study.is_imported:  # nobody comes there
+    """Show a study's participants.
+
+    An imported study has its overview instead.
+    """
+    if study.is_imported:  # no participants come there
         return redirect("dashboard:study", study.key)
     return _people_page(request, study)
 
@@ -139,11 +142,13 @@ def _people_page(request: HttpRequest, study: Study, *, links: LinksForm | None 
 def people_reader(
     request: HttpRequest, visits: Submissions, state: FlagState | None, bots: Mapping[str, BotInfo] | None = None
 ) -> PeopleReader:
-    """Return the reader of these visits for the user who asks: pay only where the study pays and they may decide.
+    """Return the reader of these visits for the current user.
+
+    Pay is included only if the study pays and the user may decide about it.
 
     Args:
-        state: of the study's flags.
-        bots: of the study, where they are known.
+        state: state of the study's flags.
+        bots: bots of the study, if known.
     """
     study = visits.study
     has_pay = is_paid(study.values) or study.values.recruitment.platform in PAYING
@@ -163,7 +168,7 @@ def people_reader(
 
 
 def _pay_context(request: HttpRequest, study: Study) -> dict[str, Any]:
-    """Return the state of what is sent to the platform, and the setup of Prolific's webhook."""
+    """Return the state of submissions to the platform, and Prolific's webhook."""
     jobs_settle()
     job = platform_job(study)
     hook = study.values.recruitment.platform == "prolific"
@@ -195,7 +200,10 @@ def _links_context(request: HttpRequest, study: Study, form: LinksForm | None) -
 
 @read_view()
 def people_now(request: HttpRequest, study: Study) -> HttpResponse:
-    """Return the live part of the page; 304 where nothing of it has changed since the browser's copy."""
+    """Return the live part of the page.
+
+    304 if it has not changed since the browser's copy.
+    """
     if study.is_imported:
         raise Http404(f"{study.key} is imported")
     context = _live_context(request, study)
@@ -208,7 +216,7 @@ def people_now(request: HttpRequest, study: Study) -> HttpResponse:
 
 @post_view(to_post=[Right.ADMINISTER])
 def people_state(request: HttpRequest, study: Study) -> HttpResponse:
-    """Pause, resume or close the study, and lead back."""
+    """Pause, resume or close the study, and redirect back."""
     state_change(request, study, request.POST.get("_state", ""))
     return redirect("dashboard:study_people", study.key)
 
@@ -245,14 +253,14 @@ def _live_context(request: HttpRequest, study: Study) -> dict[str, Any]:
 
 
 def _confirm(n_inside: int) -> str:
-    """Return the text of the dialog before the study is paused or closed."""
+    """Return the text of the dialog to pause or close the study."""
     if not n_inside:
         return "No participant is active, and no new ones can start."
     return f"{n_inside} active {plural(n_inside, 'participant', 'participants')} can finish. No new ones can start."
 
 
 def _alarm(room: LiveRoom) -> str:
-    """Return the text that screen readers announce at once: disabled and failing bots."""
+    """Return the alert for screen readers: disabled and failing bots."""
     troubled = [bot for bot in room.bots if bot.aside is not None or (bot.reason and bot.tone == "warn")]
     return " ".join(
         f"{bot.info.title} is set aside." if bot.aside is not None else f"{bot.info.title}: {bot.words}."
@@ -262,7 +270,7 @@ def _alarm(room: LiveRoom) -> str:
 
 @read_view()
 def person(request: HttpRequest, study: Study, participant_id: UUID) -> HttpResponse:
-    """Show one person: their visit, its flags and chats, their reports, and what is decided about pay."""
+    """Show one participant: visit, flags, chats, reports, and pay."""
     visits = submissions_of(study, include_synthetic=True)
     own_visits = visits.get_visits(participant_id)
     visit_key = request.GET.get("visit")
@@ -282,7 +290,10 @@ def person_page(
     *,
     bonus: BonusForm | None = None,
 ) -> HttpResponse:
-    """Show one visit of a person; with the form of a bonus that was not taken, why."""
+    """Show one visit of a participant.
+
+    A rejected bonus form is shown with its errors.
+    """
     study = visits.study
     reader = people_reader(request, visits, refresh_flags(study).state)
     return study_page(
@@ -304,7 +315,7 @@ def person_page(
 
 @post_view(Right.ADMINISTER)
 def message_reply(request: HttpRequest, study: Study, participant_id: UUID) -> HttpResponse:
-    """Answer a person's message, and lead back to the person."""
+    """Answer a participant's message, and redirect to the participant."""
     message_id = request.POST.get("message", "")
     number = int(message_id) if message_id.isdecimal() and len(message_id) < 19 else 0
     message = get_object_or_404(ParticipantMessage, pk=number, participant=participant_id, participant__study=study)
@@ -318,7 +329,7 @@ def message_reply(request: HttpRequest, study: Study, participant_id: UUID) -> H
 
 @form_view(Right.ADMINISTER)
 def person_erase(request: HttpRequest, study: Study, participant_id: UUID) -> HttpResponse:
-    """Count what is kept of a person, and erase it after confirmation."""
+    """Count what is stored about a participant, and erase it after confirmation."""
     participant = get_participant(study, participant_id)
     if participant is None:
         raise Http404("no such person")
@@ -334,7 +345,7 @@ def person_erase(request: HttpRequest, study: Study, participant_id: UUID) -> Ht
 
 @post_view(Right.ADMINISTER)
 def links(request: HttpRequest, study: Study) -> HttpResponse:
-    """Make a list of one-time links."""
+    """Create a list of one-time links."""
     form = LinksForm(request.POST)
     if not form.is_valid():
         return _people_page(request, study, links=form)
@@ -344,7 +355,7 @@ def links(request: HttpRequest, study: Study) -> HttpResponse:
 
 @read_view(Right.ADMINISTER)
 def links_csv(request: HttpRequest, study: Study) -> StreamingHttpResponse:
-    """Give the links of one list, or of all, as CSV."""
+    """Send the links of one list, or of all, as CSV."""
     list_id = request.GET.get("list", "")
     batch = int(list_id) if list_id.isdecimal() else None
     rows = link_table(study, participant_link(request, study), batch)
@@ -355,7 +366,7 @@ def links_csv(request: HttpRequest, study: Study) -> StreamingHttpResponse:
 
 
 class _Line:
-    """Buffer whose last line is read as soon as it is written."""
+    """Buffer whose last line is read immediately after writing."""
 
     def write(self, text: str) -> str:
         return text
@@ -369,7 +380,7 @@ def _written(rows: Iterator[tuple[str, ...]]) -> Iterator[str]:
 
 @post_view()
 def reports(request: HttpRequest, study: Study) -> HttpResponse:
-    """Note that reports were seen: one (`seen`), or all; then lead back."""
+    """Mark one report (`seen`) or all as seen, and redirect back."""
     which = request.POST.get("seen", "")
     report_ids = [int(which)] if which.isdecimal() and len(which) < 19 else None
     if report_ids is not None or which == "all":

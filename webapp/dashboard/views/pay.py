@@ -1,4 +1,7 @@
-"""Decisions about pay: approve, reject, bonus, undo, send; messages; and files of Mechanical Turk."""
+"""Decisions about pay, messages, and files of Mechanical Turk.
+
+Decisions are approval, rejection, bonus, undo and submission.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +42,7 @@ from webapp.studies.models import Study
 from webapp.studies.recruitment.completion import money_text
 
 _IN_MEMORY_BYTES = 2_500_000
-"""A larger results file lies on the disk while it is filled in and sent back."""
+"""Larger results files are on disk while they are filled in and sent back."""
 _PIECE_BYTES = 65_536
 
 
@@ -68,7 +71,7 @@ def _approve(request: HttpRequest, study: Study) -> None:
 
 
 def _approve_all(request: HttpRequest, study: Study) -> None:
-    """Approve all visits that wait for it and have no flags, or all that broke through our fault."""
+    """Approve all waiting visits without flags, or all that our fault ended."""
     target_state = OURS if request.POST.get("of") == OURS else APPROVE
     visits = submissions_of(study)
     flags = flags_of(visits, exact=True)
@@ -86,7 +89,7 @@ def _approved(request: HttpRequest, study: Study, keys: Sequence[SubmissionKey])
 
 
 def _reject(request: HttpRequest, study: Study) -> HttpResponse | None:
-    """Reject visits after confirmation, all or none of them."""
+    """Reject visits after confirmation, all or none."""
     visits, chosen = _chosen(request, study)
     if any(visit.outcome == INSIDE for visit in chosen):
         raise Refused("inside", "A participant who is still active cannot be rejected.")
@@ -114,7 +117,7 @@ def _reject(request: HttpRequest, study: Study) -> HttpResponse | None:
 
 
 def _bonus(request: HttpRequest, study: Study) -> HttpResponse | None:
-    """Give one visit a bonus once its name is confirmed."""
+    """Give one visit a bonus after its name is confirmed."""
     visits, [visit, *_rest] = _chosen(request, study)
     form = BonusForm(request.POST)
     if not form.is_valid():
@@ -134,7 +137,10 @@ def _bonus(request: HttpRequest, study: Study) -> HttpResponse | None:
 
 
 def _message(request: HttpRequest, study: Study) -> None:
-    """Write to one participant by Prolific; a form that is sent twice writes once."""
+    """Write to one participant by Prolific.
+
+    A form that is sent twice writes once.
+    """
     _visits, [visit, *_rest] = _chosen(request, study)
     request_key = f"message:{request.POST.get('asked', '')[:36]}"
     shared = caches["shared"]  # a second click may reach another process
@@ -185,7 +191,10 @@ def _sent(request: HttpRequest, study: Study) -> None:
 
 
 def _retry(request: HttpRequest, study: Study) -> None:
-    """Send once more what could not be sent; where Confab cannot send, it waits for a person again."""
+    """Send failed decisions again.
+
+    If Confab cannot send them, they wait for a user again.
+    """
     prolific.decision_retry(study=study, pk=_number(request))
     if prolific.can_send():
         _send(request, study)
@@ -229,7 +238,7 @@ _ACTIONS: dict[str, Callable[[HttpRequest, Study], HttpResponse | None]] = {
     "send": _send,
     "compare": _compare,
 }
-"""Actions by the value of the button; those that return nothing lead back."""
+"""Actions by the value of the button; those that return nothing redirect back."""
 
 
 def _number(request: HttpRequest) -> int:
@@ -240,11 +249,13 @@ def _number(request: HttpRequest) -> int:
 
 
 def _chosen(request: HttpRequest, study: Study, verb: str = "reject") -> tuple[Submissions, list[Submission]]:
-    """Return all visits, and those that the form names; at least one.
+    """Return all visits, and those selected in the form.
+
+    At least one must be selected.
 
     Raises:
-        Http404: one of them is not of this study.
-        Refused: none is named.
+        Http404: one of them belongs to another study.
+        Refused: none is selected.
     """
     visits, names = submissions_of(study), request.POST.getlist("visit")
     if not names:
@@ -257,7 +268,7 @@ def _chosen(request: HttpRequest, study: Study, verb: str = "reject") -> tuple[S
 def _sure(
     request: HttpRequest, visits: Submissions, chosen: Sequence[Submission], action: str, form: PeopleForm
 ) -> HttpResponse:
-    """Ask once more, naming the persons and what will happen."""
+    """Ask for confirmation, naming the participants and the effect."""
     amount = form.cleaned_data.get("amount") if action == "bonus" else None
     return study_page(
         request,
@@ -284,7 +295,7 @@ def _back(request: HttpRequest, study: Study) -> HttpResponse:
 
 
 def _address(request: HttpRequest, study: Study) -> str:
-    """Return the address of the list with its filters, or of the person that the form was about."""
+    """Return the address of the filtered list, or of the form's participant."""
     query = _filters(request).query()
     person, _mark, visit = request.POST.get("person", "").partition("~")
     try:
@@ -299,7 +310,7 @@ def _address(request: HttpRequest, study: Study) -> str:
 
 @post_view(Right.ADMINISTER)
 def codes(request: HttpRequest, study: Study) -> JsonResponse:
-    """Return the completion codes that a study has at Prolific, by the settings that they belong in."""
+    """Return a study's completion codes at Prolific, by setting."""
     try:
         with Prolific() as prolific:
             prolific_codes = prolific.codes(request.POST.get("prolific_study", "").strip())
@@ -315,14 +326,20 @@ def codes(request: HttpRequest, study: Study) -> JsonResponse:
 
 @form_view(Right.PAY, Right.PRIVATE)
 def mturk(request: HttpRequest, study: Study) -> HttpResponseBase:
-    """Send the decisions as the file that Mechanical Turk's requester page takes, or fill in the one that it gave."""
+    """Send the decisions as Mechanical Turk's upload file.
+
+    Or fill in its own results file.
+    """
     if request.method == "POST":
         return _mturk_filled(request, study)
     return _file((line.encode() for line in mturk_file(study)), f"{study.key}-mturk.csv")
 
 
 def _mturk_filled(request: HttpRequest, study: Study) -> HttpResponseBase:
-    """Send back Mechanical Turk's own results file with the decisions in it; where nothing could be, say so."""
+    """Send back Mechanical Turk's results file with decisions filled in.
+
+    If none could be filled in, show a message.
+    """
     form = ResultsFileForm(request.POST, request.FILES)
     if not form.is_valid():
         messages.error(request, " ".join(map(str, form.errors["file"])))

@@ -1,4 +1,4 @@
-"""Settings: accounts of staff with their rights, and the secrets that bots send."""
+"""Settings: accounts of staff with their rights, and bots' secrets."""
 
 from __future__ import annotations
 
@@ -65,7 +65,10 @@ class AccountForm(forms.ModelForm):
         return project_of_new_rows() == USUAL_PROJECT
 
     def validate_unique(self) -> None:
-        """Accept an existing account, which becomes a member, unless the form is about all accounts."""
+        """Accept an existing account, which becomes a member.
+
+        A form about all accounts rejects it.
+        """
         if self.is_on_server:
             super().validate_unique()
 
@@ -73,7 +76,10 @@ class AccountForm(forms.ModelForm):
 @never_cache
 @form_view(Right.ADMINISTER)
 def people(request: HttpRequest) -> HttpResponse:
-    """Show the accounts, and add one; its link is shown once."""
+    """Show the accounts, and add one.
+
+    Its link is shown once.
+    """
     acting_user: Any = request.user
     form = AccountForm(request.POST if request.method == "POST" else None)
     if request.method == "POST" and form.is_valid():
@@ -116,7 +122,7 @@ def _people(request: HttpRequest, form: AccountForm, added: User | None = None) 
 @never_cache
 @post_view(to_post=[Right.ADMINISTER])
 def person_change(request: HttpRequest, pk: int) -> HttpResponse:
-    """Change an account by the button that was pressed."""
+    """Change an account by the pressed button."""
     acting_user: Any = request.user
     user = get_object_or_404(accounts(), pk=pk)
     name, action = user.get_username(), request.POST.get("action", "")

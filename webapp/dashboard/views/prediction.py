@@ -1,4 +1,4 @@
-"""Prediction page of a study: metrics, hybrid metric, fits compared, and self-play."""
+"""Prediction page of a study: metrics, hybrid fits, and self-play."""
 
 from __future__ import annotations
 
@@ -65,7 +65,10 @@ MOST_FITS = 40
 
 @form_view(to_post=[Right.RUN])
 def prediction(request: HttpRequest, study: Study) -> HttpResponse:
-    """Show how well metrics predict the ratings; POST computes metrics, or fits the hybrid metric."""
+    """Show how well metrics predict the ratings.
+
+    POST computes metrics, or fits the hybrid metric.
+    """
     excluded_flags = apply_flag_filter(request, study)
     bots = study_bots(study)
     if "compute" in request.POST:
@@ -117,7 +120,7 @@ def prediction(request: HttpRequest, study: Study) -> HttpResponse:
 
 
 def _compute_metrics(request: HttpRequest, study: Study) -> HttpResponse:
-    """Start the metrics that are named, or all that are missing."""
+    """Start the named metrics, or all missing ones."""
     try:
         metric_run_create(
             study=study,
@@ -154,7 +157,7 @@ def _start_fit(
 
 
 def _metrics_context(study: Study) -> dict[str, Any]:
-    """Return the state of the study's metrics, by what can be done about each."""
+    """Return the state of the study's metrics, by possible action."""
     jobs = metric_runs_newest(study, 10)
     result_counts = results_counted(study=study)
     progress = metrics_progress(study, result_counts)
@@ -181,7 +184,7 @@ def _metrics_context(study: Study) -> dict[str, Any]:
 def _fit_context(
     request: HttpRequest, study: Study, bots: Mapping[str, BotInfo], excluded_flags: Sequence[str]
 ) -> dict[str, Any]:
-    """Return the leading fit, or the one that `?fit=` names, and the newest job."""
+    """Return the leading fit, or that of `?fit=`, and the newest job."""
     fits, fit_id = fits_of(study, _LISTED), request.GET.get("fit", "")
     if fit_id:
         fit = next((listed_fit for listed_fit in fits if listed_fit.result and str(listed_fit.pk) == fit_id), None)
@@ -211,7 +214,7 @@ def _fit_context(
 
 
 def _comparison_context(request: HttpRequest, study: Study, bots: Mapping[str, BotInfo]) -> dict[str, Any]:
-    """Return the fits of this and of the chosen studies, and self-play run by run."""
+    """Return the fits of this and chosen studies, and self-play by run."""
     other_studies = studies_asked(study, request.GET.getlist("with"))
     fits = fits_beside([study, *other_studies.selected], MOST_FITS)
     return {
@@ -230,7 +233,10 @@ def _fit_address(fit: HybridFit) -> str:
 
 @read_view()
 def fit_download(request: HttpRequest, key: str, fit_id: int) -> HttpResponse:
-    """Send the fit alone, as `fit_hybrid --output` writes it; `fit_hybrid --fit` applies it."""
+    """Send the fit alone.
+
+    `fit_hybrid --output` writes it; `fit_hybrid --fit` applies it.
+    """
     fit = get_object_or_404(HybridFit, pk=fit_id, study__key=key)
     if not fit.kept:
         raise Http404

@@ -1,4 +1,4 @@
-"""Projects: the switcher, the page of all projects, roles of a project, and moves of studies."""
+"""Projects: switcher, list of all projects, roles, and moves of studies."""
 
 from __future__ import annotations
 
@@ -44,7 +44,10 @@ class ProjectForm(forms.Form):
 
 @post_view()
 def choose(request: HttpRequest) -> HttpResponse:
-    """Switch to another project, and redirect to the requested page or to Home."""
+    """Switch to another project, and redirect to the requested page.
+
+    Home by default.
+    """
     try:
         project_choose(request=request, key=request.POST.get("project", ""))
     except Refused as error:
@@ -87,7 +90,10 @@ def projects(request: HttpRequest) -> HttpResponse:
 
 @post_view(to_post=[Right.ADMINISTER])
 def project_change(request: HttpRequest) -> HttpResponse:
-    """Rename the project, save a role, or offer, accept or decline a study, by the button that was pressed."""
+    """Change a project by the pressed button.
+
+    It renames the project, saves a role, or offers, accepts or declines a study.
+    """
     actor: Any = request.user
     key, action = project_of_new_rows(), request.POST.get("action", "")
     try:

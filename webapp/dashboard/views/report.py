@@ -1,4 +1,4 @@
-"""Report of a study: page with exports, package and datasheet, file, links, and the shared report.
+"""Report of a study: page, file, links, and the shared report.
 
 A report that was shared by a link is open to readers without an account.
 """
@@ -74,7 +74,7 @@ _FOLDS = (
         Right.READ,
     ),
 )
-"""Folded sections of the page: id, title, content in one sentence, and the right that it needs."""
+"""Folded sections of the page: id, title, summary, and required right."""
 
 
 def sections_asked(request: HttpRequest) -> list[str]:
@@ -92,10 +92,12 @@ def address_with(request: HttpRequest, sections: Sequence[str]) -> str:
 
 
 def like_asked(request: HttpRequest) -> str:
-    """Return the paper whose numbering the address asks for; "" for the report's own.
+    """Return the paper whose numbering the address requests.
+
+    "" for Confab's own.
 
     Raises:
-        Http404: no report can follow it.
+        Http404: reports cannot follow this paper.
     """
     like = request.GET.get("like", "")
     if like and like not in LIKE:
@@ -105,7 +107,10 @@ def like_asked(request: HttpRequest) -> str:
 
 @form_view()
 def report(request: HttpRequest, study: Study) -> HttpResponse:
-    """Show the report that was made and the choice of its sections; POST lets a worker make one."""
+    """Show the report and the choice of its sections.
+
+    POST lets a worker create one.
+    """
     if request.method == "POST":
         request.GET = _merge_parameters(request)  # type: ignore[assignment]
         report_ask(
@@ -122,7 +127,10 @@ def report(request: HttpRequest, study: Study) -> HttpResponse:
 @never_cache
 @post_view(to_post=[Right.ADMINISTER])
 def share(request: HttpRequest, study: Study) -> HttpResponse:
-    """Create a link to the newest report with the chosen sections; show it once."""
+    """Create a link to the newest report with the chosen sections.
+
+    The link is shown once.
+    """
     form = ShareForm(request.POST)
     document = _newest(request, study)
     if document is None:
@@ -169,7 +177,7 @@ def _participant_filter(request: HttpRequest, study: Study) -> dict[str, Any]:
 
 
 def _newest(request: HttpRequest, study: Study) -> Document | None:
-    """Return the newest report of those whom the address counts."""
+    """Return the newest report on the address's participants."""
     excluded_flags = requested_flags(request)
     job = report_newest(
         study, include_synthetic=synthetic_asked(request), without=excluded_flags, like=like_asked(request)
@@ -178,7 +186,7 @@ def _newest(request: HttpRequest, study: Study) -> Document | None:
 
 
 def report_address(request: HttpRequest, study: Study, part: str) -> str:
-    """Return the address of a section of the page, with the parameters of this one."""
+    """Return the address of a section of the page, with this page's parameters."""
     query = request.GET.copy()
     query["part"] = part
     return f"{reverse('dashboard:study_report', args=[study.key])}?{query.urlencode()}#{part}"
@@ -194,7 +202,7 @@ def _page(
     status: int = 200,
 ) -> HttpResponse:
     participant_filter, section_ids = _participant_filter(request, study), sections_asked(request)
-    here = reverse("dashboard:study_report", args=[study.key])  # links of a shared report's POST lead there, too
+    here = reverse("dashboard:study_report", args=[study.key])  # links of a shared report's POST also lead there
     jobs_settle()
     like = like_asked(request)
     newest = reports_of(study, **participant_filter, like=like).first()
@@ -257,9 +265,11 @@ def _page(
 
 @form_view()
 def export(request: HttpRequest, study: Study) -> HttpResponseBase:
-    """Send the table that is asked for, or let a worker make it; without one lead to the page.
+    """Send the requested table, or let a worker create it.
 
-    The form posts. A script may have `what` and `format` in the address, and gets the file of any table directly.
+    Without a table, redirect to the page.
+
+    The form posts. Scripts can put `what` and `format` into the address and get the file of any table directly.
     """
     form_data = request.POST if request.method == "POST" else request.GET
     apply_flag_filter(request, study)
@@ -275,7 +285,10 @@ def export(request: HttpRequest, study: Study) -> HttpResponseBase:
 
 @form_view(Right.PAY)
 def package(request: HttpRequest, study: Study) -> HttpResponseBase:
-    """Send the data package, or let a worker make it; without a POST lead to the page."""
+    """Send the data package, or let a worker create it.
+
+    Without a POST, redirect to the page.
+    """
     form = PackageForm(request.POST if request.method == "POST" else None)
     sent = send_file(request, study, PACKAGE, "zip", form.cleaned_data) if form.is_valid() else None
     return sent or redirect(report_address(request, study, "package"))
@@ -283,7 +296,10 @@ def package(request: HttpRequest, study: Study) -> HttpResponseBase:
 
 @form_view(to_post=[Right.ADMINISTER])
 def datasheet(request: HttpRequest, study: Study) -> HttpResponseBase:
-    """Store answers to the datasheet's questions, send it with `format` as a file, or lead to the page."""
+    """Store answers to the datasheet's questions, or send it as a file.
+
+    `format` selects the file; otherwise redirect to the page.
+    """
     if request.method == "POST":
         answers = {entry.key: request.POST[entry.key] for entry in datasheet_of(study) if entry.key in request.POST}
         datasheet_store(study=study, answers=answers)
@@ -295,7 +311,7 @@ def datasheet(request: HttpRequest, study: Study) -> HttpResponseBase:
 
 @read_view()
 def report_file(request: HttpRequest, study: Study) -> HttpResponse:
-    """Send the newest report that a worker made, with the sections that the address chooses."""
+    """Send the newest report with the address's sections, as a file."""
     document = _newest(request, study)
     if document is None:
         raise Http404("There is no report yet. Create one on the report page.")
@@ -303,7 +319,7 @@ def report_file(request: HttpRequest, study: Study) -> HttpResponse:
     if unknown := document.unknown(section_ids):
         known = ", ".join(chapter.id for chapter in document.chapters)
         raise Http404(f"The report has no section “{unknown[0]}”. Available sections: {known}.")
-    # To be kept, not shown here: it brings its own policy, and the site's would take its style away.
+    # Send as an attachment: the file has its own policy, and the site's would disable its style.
     return HttpResponse(
         report_html(document.chosen(section_ids)),
         content_type="text/html; charset=utf-8",
@@ -313,7 +329,7 @@ def report_file(request: HttpRequest, study: Study) -> HttpResponse:
 
 _PRIVATE = {
     "X-Robots-Tag": "noindex, nofollow, noarchive",
-    # The address is the key, so it goes to no other site and stays in no cache.
+    # The address is the key, so it must not reach other sites or caches.
     "Referrer-Policy": "no-referrer",
     "Cache-Control": "private, no-store",
 }
@@ -321,7 +337,10 @@ _PRIVATE = {
 
 @require_safe
 def shared(request: HttpRequest, token: str) -> HttpResponse:
-    """Show the report as it was when it was shared; 404 for no such link, 410 for one that has ended."""
+    """Show the report as it was when it was shared.
+
+    404 for an unknown link, 410 for an ended one.
+    """
     share = share_find(token)
     if share is None:
         return _closed(request, "Check the link; a part of it may be missing.")
@@ -338,7 +357,10 @@ def shared(request: HttpRequest, token: str) -> HttpResponse:
 
 @lru_cache(maxsize=4)
 def _document(digest: str) -> Document | None:
-    """Return the document of a link, which never changes; None if it cannot be read."""
+    """Return the document of a link, which never changes.
+
+    None if it cannot be read.
+    """
     try:
         return document_load(share_document(digest))
     except ValueError:

@@ -1,4 +1,4 @@
-"""Results, Leaderboard: ranking of a study's bots, two of them compared, and pictures of both.
+"""Leaderboard: ranking of a study's bots, and two bots compared.
 
 A study that compares pairs shows what was preferred. Details are folded sections, requested when they are opened.
 """
@@ -58,12 +58,12 @@ from webapp.studies.models import Study
 from webapp.studies.protocols.base import get_protocol
 
 _KEPT = ("failed", "synthetic", "without", "with", "level")
-"""Parameters that folded sections keep."""
+"""Parameters that folded sections pass on."""
 
 
 @read_view()
 def results(request: HttpRequest, study: Study) -> HttpResponse:
-    """Show the leaderboard by one question, and two selected bots on all questions."""
+    """Show the leaderboard by one question, and two selected bots."""
     context = _pairs(request, study) if get_protocol(study).compares_pairs else _ratings(request, study)
     part, folds = request.GET.get("part", ""), context.get("folds", [])
     if part and folds and part not in [fold.id for fold in folds]:
@@ -84,7 +84,10 @@ def results(request: HttpRequest, study: Study) -> HttpResponse:
 
 @read_view()
 def picture(request: HttpRequest, study: Study, what: str, kind: str) -> HttpResponse:
-    """Send the leaderboard, or the two bots, as a file; the page says why there is none."""
+    """Send the leaderboard, or the two bots, as a file.
+
+    If there is none, the page gives the reason.
+    """
     context = _pairs(request, study) if get_protocol(study).compares_pairs else _ratings(request, study)
     if what not in ("board", "against") or kind not in FORMATS:
         raise Http404
@@ -99,7 +102,10 @@ def picture(request: HttpRequest, study: Study, what: str, kind: str) -> HttpRes
 
 
 def _ratings(request: HttpRequest, study: Study) -> dict[str, Any]:
-    """Return the context of a study of ratings: stored results, and the state of their jobs."""
+    """Return the context of a study with ratings.
+
+    It has stored results and the state of their jobs.
+    """
     failed = request.GET.get("failed") == "1"
     comparisons = stored_result(request, study, "comparisons", failed=failed)
     frame = comparisons.frame
@@ -114,7 +120,7 @@ def _ratings(request: HttpRequest, study: Study) -> dict[str, Any]:
     if choice.question not in ("", VOTES) or len(choice.against) == 2:
         by_question = additional_result(request, comparisons, "dimensions")
     every = by_question.result.compared if by_question and by_question.result else {}
-    # What bots are ranked by is read from one result alone, so that its count is the other pages'.
+    # The ranking question is read from a single result, so its count agrees with other pages.
     compared = {**every, frame.headline.key: comparisons.result.compared}
     questions = [
         (
@@ -154,7 +160,7 @@ def _ratings(request: HttpRequest, study: Study) -> dict[str, Any]:
 def _level(
     request: HttpRequest, comparisons: ShownResult, choice: BoardParams
 ) -> tuple[list[tuple[str, str, bool]], LevelResult | None]:
-    """Return the levels to choose from, each with its address, and the result of the chosen one."""
+    """Return the confidence levels with addresses, and the chosen result."""
     study, level_name = comparisons.question.study, request.GET.get("level", "")
     factor, _dot, key = level_name.partition(".")
     level = None
@@ -183,7 +189,10 @@ def _two(
     compared: dict[str, Any],
     question_key: str,
 ) -> dict[str, Any]:
-    """Return the context of two selected bots: their differences, and conversations to read."""
+    """Return the context of two selected bots.
+
+    It has their differences, and conversations to read.
+    """
     against = head_to_head(frame, comparisons.result.compared, compared, choice)
     if against is None:
         return {}
@@ -208,7 +217,10 @@ def _folds(
     *,
     failed: bool,
 ) -> list[FoldedSection]:
-    """Return the folded sections of a study of ratings, the requested one with its content."""
+    """Return the folded sections of a study with ratings.
+
+    The requested section has its content.
+    """
     opened = request.GET.get("part", "")
     questions = FoldedSection("questions", "All questions", is_open=opened == "questions")
     if questions.is_open:
@@ -219,7 +231,7 @@ def _folds(
     pairs = FoldedSection("comparisons", "All pairs of bots and sample-size plans", is_open=opened == "comparisons")
     if pairs.is_open:
         pairs.content = SECTIONS["comparisons"](frame, comparisons.result)
-        del pairs.content.lead[0]  # it is the heading of the page
+        del pairs.content.lead[0]  # it is the page's heading
         pairs.plan_form = PlanForm(request.GET or None)
         pairs.plan = _plan(frame, comparisons.result.planned, pairs.plan_form) if pairs.plan_form.is_valid() else None
     related_studies = studies_beside(study)
@@ -242,10 +254,12 @@ def _folds(
 
 
 def _same_bots(request: HttpRequest, study: Study, of_other_kind: Sequence[Study]) -> list[FoldedSection]:
-    """Return the section on the same bots in other studies; none where there is no other study.
+    """Return the section on the same bots in other studies.
+
+    None without other studies.
 
     Args:
-        of_other_kind: studies that `with` names for the section on single replies.
+        of_other_kind: studies in `with` that belong to the section on single replies.
     """
     fold, not_here = (
         FoldedSection("studies", "The same bots in other studies"),
@@ -280,7 +294,10 @@ def _plan(frame: StudyFrame, planned: RaterPlan | None, form: PlanForm) -> Named
 
 
 def _one_turn(request: HttpRequest, study: Study, related_studies: Sequence[Study]) -> list[FoldedSection]:
-    """Return the section on single replies and chats with the same bots; none without a study of the other kind."""
+    """Return the section on single replies and chats with the same bots.
+
+    None without a study of the other kind.
+    """
     if not related_studies:
         return []
     fold = FoldedSection("one-turn", "Single replies and chats with the same bots")
@@ -314,7 +331,7 @@ def _study_pairs(request: HttpRequest, study: Study) -> PairPage:
 
 
 def _pairs(request: HttpRequest, study: Study) -> dict[str, Any]:
-    """Return the context of a study that compares pairs."""
+    """Return the context of a study with paired comparisons."""
     pair_results = _study_pairs(request, study)
     if pair_results.results is None:
         return {}

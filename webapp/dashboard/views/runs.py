@@ -1,4 +1,4 @@
-"""Views of self-play runs: their list, one run, and runs compared."""
+"""Views of self-play runs: list, single run, and comparison."""
 
 from __future__ import annotations
 
@@ -78,7 +78,10 @@ def runs(request: HttpRequest) -> HttpResponse:
 
 @form_view(Right.RUN)
 def simulate(request: HttpRequest) -> HttpResponse:
-    """Show the form for simulated participants of any study with chats or bots, and start the run."""
+    """Show the form for simulated participants, and start the run.
+
+    Any study with chats or bots can be simulated.
+    """
     form = SimulationForm(request.POST or None, studies=studies_simulated())
     run = form.create_run(request.user) if request.method == "POST" else None
     if run is not None and run.study is not None:
@@ -88,7 +91,10 @@ def simulate(request: HttpRequest) -> HttpResponse:
 
 @read_view()
 def run(request: HttpRequest, run_id: int) -> HttpResponse:
-    """Show one self-play run: progress, bots, the frozen plan, and tables, filtered by any search in the address."""
+    """Show one self-play run.
+
+    It shows progress, bots, the frozen plan, and tables; the address can contain a search.
+    """
     selected_run = job_settle(job=get_object_or_404(SelfPlayRun, pk=run_id))
     search = " ".join(request.GET.get("q", "").split())
     tables = [
@@ -114,7 +120,10 @@ def run_measure(request: HttpRequest, run_id: int) -> HttpResponse:
 
 @read_view()
 def runs_compare(request: HttpRequest) -> HttpResponse:
-    """Show the means of chosen metrics bot by bot and run by run; without a choice of the newest runs."""
+    """Show the means of chosen metrics by bot and run.
+
+    By default of the newest runs.
+    """
     jobs_settle()
     params = RunComparisonParams(
         runs=list(filter(None, request.GET.getlist("run"))),

@@ -1,4 +1,4 @@
-"""Page of a study's simulated participants: their runs, and how unlike people they are."""
+"""Page of a study's simulated participants, compared with real ones."""
 
 from __future__ import annotations
 
@@ -27,7 +27,10 @@ from webapp.studies.models import Study
 
 @form_view(to_post=[Right.RUN])
 def simulated(request: HttpRequest, study: Study) -> HttpResponse:
-    """Compare a run of simulated participants with people, the newest if none is named; POST starts a run."""
+    """Compare a run of simulated participants with real ones.
+
+    The newest run by default; POST starts one.
+    """
     form = SimulationForm(request.POST or None, studies=[study])
     started = form.create_run(request.user) if request.method == "POST" else None
     if started is not None:
@@ -53,7 +56,7 @@ def simulated(request: HttpRequest, study: Study) -> HttpResponse:
 
 
 def _result_context(request: HttpRequest, run: SelfPlayRun) -> dict[str, Any]:
-    """Return the progress of a run and its metrics, and once they are over its results."""
+    """Return the progress of a run and its metrics, then its results."""
     progress = run_progress(run)
     if not progress["over"]:
         return progress
@@ -65,7 +68,7 @@ def _result_context(request: HttpRequest, run: SelfPlayRun) -> dict[str, Any]:
 
 
 def _result(request: HttpRequest, run: SelfPlayRun, participant: str) -> dict[str, Any]:
-    """Return the newest comparison of a participant with its files, and the job of one that is not there yet."""
+    """Return the newest comparison with its files, and a pending job."""
     assert run.study is not None
     job = realism_ask(run, participant, request.user)  # type: ignore[arg-type]
     newest = realism_newest(run.study, run=run.pk, participant=participant)

@@ -49,17 +49,19 @@ def synthetic_asked(request: HttpRequest) -> bool:
 
 
 def kept_in_address(request: HttpRequest, *, synthetic: bool | None = None) -> str:
-    """Return the end of an address that says whom all pages of a study count: `?synthetic=1&without=fast`, or nothing.
+    """Return the query that all pages of a study keep.
+
+    For example `?synthetic=1&without=fast`; it selects the counted participants.
 
     Args:
-        synthetic: whether scripted participants are counted; None: as on this page.
+        synthetic: whether scripted participants count; None: as on this page.
     """
     scripts = synthetic_asked(request) if synthetic is None else synthetic
     return counting(synthetic=scripts, excluded_flags=requested_flags(request))
 
 
 def counting(*, synthetic: bool, excluded_flags: Sequence[str]) -> str:
-    """Return the end of an address that counts these people."""
+    """Return the query that counts these participants."""
     parameters = {"synthetic": "1" if synthetic else "", "without": ",".join(excluded_flags)}
     query = urlencode({name: value for name, value in parameters.items() if value}, safe=",")
     return f"?{query}" if query else ""
@@ -68,11 +70,13 @@ def counting(*, synthetic: bool, excluded_flags: Sequence[str]) -> str:
 def study_page(
     request: HttpRequest, template: str, study: Study, name: str, *, leaves_out: bool = False, **context: Any
 ) -> HttpResponse:
-    """Show a page within a study's frame: its name and state, the tabs, the participants' link.
+    """Show a page within a study's frame.
+
+    The frame has name, state, tabs, and the participants' link.
 
     Args:
-        name: of the page, as in `webapp.dashboard.navigation`.
-        leaves_out: whether people can be left out of what the page shows by their flags.
+        name: name of the page in `webapp.dashboard.navigation`.
+        leaves_out: whether the page can exclude participants by their flags.
     """
     state, pill = selectors.study_state(study)
     suffix = kept_in_address(request)
@@ -94,7 +98,7 @@ def study_page(
         "people": exclusion_notice(request, study) if leaves_out else None,
         "judges_items": get_protocol(study).judges_items,
         "has_chats": get_protocol(study).talks_to_bots,
-        # Counted by the page that has no other result to show.
+        # Counted by the page that has no other result.
         "n_compared": lambda: _n_compared(request, study),
         **context,
     }
@@ -102,7 +106,10 @@ def study_page(
 
 
 def _n_compared(request: HttpRequest, study: Study) -> int:
-    """Return the number of paired comparisons; 0 if the study collects other ratings."""
+    """Return the number of paired comparisons.
+
+    0 if the study collects other ratings.
+    """
     if not get_protocol(study).compares_pairs:
         return 0
     return answers_counted(
@@ -125,13 +132,13 @@ def conversations_link(
 
 @dataclass(frozen=True, slots=True)
 class ShownResult:
-    """A result as a page shows it.
+    """Result as shown on a page.
 
     Attributes:
-        result: None while there is none.
-        frame: what stands around it in words; None without a result.
-        waiting: what `_waiting.html` says of the job that makes a new one; None where there is none to make.
-        question: that it answers.
+        result: None without one.
+        frame: diagnostics in words; None without a result.
+        waiting: content of `_waiting.html` about the job that computes a new one; None if none is needed.
+        question: question that it answers.
     """
 
     result: Any
@@ -141,7 +148,9 @@ class ShownResult:
 
 
 def analysis_key(request: HttpRequest, study: Study, part: str, *, failed: bool = False) -> AnalysisKey:
-    """Return the key of a part of the analysis, of the conversations that the page counts.
+    """Return the key of a part of the analysis.
+
+    It contains the conversations that the page counts.
 
     Args:
         failed: whether to include chats whose bot failed.
@@ -156,17 +165,23 @@ def analysis_key(request: HttpRequest, study: Study, part: str, *, failed: bool 
 
 
 def stored_result(request: HttpRequest, study: Study, part: str, *, failed: bool = False) -> ShownResult:
-    """Return the stored result of a part of the analysis, or request it if there is none."""
+    """Return the stored result of a part of the analysis.
+
+    If there is none, it is requested.
+    """
     return shown_result(request, analysis_key(request, study, part, failed=failed))
 
 
 def additional_result(request: HttpRequest, base_result: ShownResult, part: str) -> ShownResult:
-    """Return the stored result of an additional part for the same data and page."""
+    """Return the stored result of a further part, for the same data."""
     return shown_result(request, base_result.question.with_part(part))
 
 
 def shown_result(request: HttpRequest, question: AnalysisKey) -> ShownResult:
-    """Return the stored result of a question as a page shows it, or request it if there is none."""
+    """Return the stored result of a question as shown on a page.
+
+    If there is none, it is requested.
+    """
     answer = get_result(question, created_by=request.user)  # type: ignore[arg-type]
     waiting = _waiting(request, question, answer)
     if answer.computed_result is None:
@@ -200,7 +215,7 @@ def _waiting(request: HttpRequest, question: AnalysisKey, answer: CurrentResult)
 
 
 MOST_BESIDE = 4
-"""Maximum number of other studies compared, to keep the table readable."""
+"""Maximum number of other studies in a comparison, so that the table stays readable."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,7 +233,10 @@ class StudiesBeside:
 
 
 def studies_asked(study: Study, keys: Sequence[str]) -> StudiesBeside:
-    """Return the studies with these keys; who may read one study may read all."""
+    """Return the studies with these keys.
+
+    A user who may read one study may read all.
+    """
     choosable = studies_to_compare(study)
     requested_keys = list(dict.fromkeys(filter(None, keys)))
     selected = [other_study for other_study in choosable if other_study.key in requested_keys][:MOST_BESIDE]
@@ -230,7 +248,7 @@ def studies_asked(study: Study, keys: Sequence[str]) -> StudiesBeside:
 
 
 def _explain_missing(requested_keys: Sequence[str], choosable: Sequence[Study]) -> list[str]:
-    """Compose messages on requested studies that cannot be shown for comparison."""
+    """Compose messages about studies that cannot be compared."""
     known = [other_study.key for other_study in choosable]
     wrong = [
         f"Unknown study “{key}”. Other studies in use: {', '.join(known) or 'none'}."
@@ -250,13 +268,13 @@ _YEAR_S = 365 * 24 * 3600
 
 
 def tour_offered(request: HttpRequest) -> bool:
-    """Return True if this browser has neither begun nor declined the tour."""
+    """Return True if this browser has neither started nor declined the tour."""
     return _COOKIE not in request.COOKIES
 
 
 @form_view()
 def tour(request: HttpRequest) -> HttpResponse:
-    """Begin the tour or go on with it; a POST ends it."""
+    """Start or resume the tour; a POST ends it."""
     study = None if request.method == "POST" else tour_study()
     if study is not None:
         answer = redirect(reverse("dashboard:study", args=[study.key]) + "?tour=1")
@@ -273,8 +291,8 @@ _NEWEST = 5
 
 @read_view()
 def home(request: HttpRequest) -> HttpResponse:
-    """Show what needs a person, the jobs under way, and the newest studies."""
-    if request.GET.get("archived") == "1":  # the list of studies was here until 0.9
+    """Show action items, running jobs, and the newest studies."""
+    if request.GET.get("archived") == "1":  # the list of studies was here before version 0.9
         return redirect(f"{reverse('dashboard:studies')}?state=archived")
     jobs_settle()
     counts = selectors.study_counts()
@@ -293,7 +311,7 @@ def home(request: HttpRequest) -> HttpResponse:
 
 @read_view()
 def studies(request: HttpRequest) -> HttpResponse:
-    """Show the studies of one state, found by their names and keys."""
+    """Show the studies of one state that match a search."""
     state, words = request.GET.get("state", ""), " ".join(request.GET.get("q", "").split())
     state = state if state in selectors.STUDY_STATES else ""
     counts = selectors.study_counts()
@@ -323,7 +341,7 @@ def theme(request: HttpRequest) -> HttpResponse:
 
 @read_view()
 def overview(request: HttpRequest, study: Study) -> HttpResponse:
-    """Show the next step, findings and needs of a study, and its progress bot by bot."""
+    """Show a study's next step, findings, action items, and progress by bot."""
     synthetic = synthetic_asked(request)
     progress = selectors.bot_progress(study, include_synthetic=synthetic)
     judges = get_protocol(study).judges_items

@@ -34,7 +34,7 @@ SETTINGS = (
     ("Secrets", "secrets", (Right.BOTS,)),
     ("System", "system", ()),
 )
-"""Pages of the settings: title, route, and rights beside reading."""
+"""Pages of the settings: title, route, and rights beyond reading."""
 _ON_SERVER = ("alerts", "retention", "system")
 """Pages about the server, which only the usual project has."""
 
@@ -42,7 +42,7 @@ _ON_SERVER = ("alerts", "retention", "system")
 def page_of_settings(
     request: HttpRequest, template: str, route: str, status: int = 200, **context: Any
 ) -> HttpResponse:
-    """Render a page of the settings, with links to the others that the user may open."""
+    """Render a settings page, with links to the user's other ones."""
     links = [
         Link(title, reverse(f"dashboard:{page_route}"), page_route == route)
         for title, page_route, rights in SETTINGS
@@ -54,19 +54,22 @@ def page_of_settings(
 
 @read_view()
 def settings_page(request: HttpRequest) -> HttpResponse:
-    """Lead to the first page of the settings that the user may open."""
+    """Redirect to the user's first settings page."""
     return redirect(next(f"dashboard:{route}" for _title, route, rights in SETTINGS if may(request.user, *rights)))
 
 
 @read_view(on_server=True)
 def system(request: HttpRequest) -> HttpResponse:
-    """Show the state of the installation; the part that changes is requested again every few seconds."""
+    """Show the state of the installation.
+
+    The changing part is polled every few seconds.
+    """
     return page_of_settings(request, "system.html", "system", **_state())
 
 
 @read_view(on_server=True)
 def system_live(request: HttpRequest) -> HttpResponse:
-    """Send the part of the page that changes, for polling."""
+    """Send the changing part of the page, for polling."""
     response = render(request, "dashboard/_system_live.html", _state())
     response["Cache-Control"] = "no-store"
     return response
@@ -81,7 +84,7 @@ def _state() -> dict[str, Any]:
 
 @read_view(on_server=True)
 def alerts(request: HttpRequest) -> HttpResponse:
-    """Show where alerts go, and the latest ones."""
+    """Show the channels of alerts, and the latest ones."""
     return page_of_settings(
         request,
         "alerts.html",
@@ -102,7 +105,7 @@ def alerts_live(request: HttpRequest) -> HttpResponse:
 
 @read_view(on_server=True)
 def retention(request: HttpRequest) -> HttpResponse:
-    """Show what is erased when, study by study and for the server's own files."""
+    """Show what is erased when, by study and for the server's own files."""
     return page_of_settings(
         request,
         "retention.html",
@@ -116,7 +119,7 @@ def retention(request: HttpRequest) -> HttpResponse:
 
 @post_view(to_post=[Right.ADMINISTER], on_server=True)
 def alert_test(request: HttpRequest) -> HttpResponse:
-    """Send an alert that says that it is a test."""
+    """Send a test alert."""
     if alert_try():
         messages.info(request, "A test alert was sent. The table below shows whether it was delivered.")
     else:
@@ -129,7 +132,10 @@ def alert_test(request: HttpRequest) -> HttpResponse:
 @never_cache
 @form_view()
 def tokens(request: HttpRequest) -> HttpResponse:
-    """Show the form and one's tokens; after a POST the new one, whose text is not shown again."""
+    """Show the user's tokens, and the form for a new one.
+
+    After a POST, the new token's text is shown once.
+    """
     user: Any = request.user
     rights = [(right.value, right.label) for right in Right if may(user, right)]
     form = TokenForm(request.POST if request.method == "POST" else None, rights=rights)
@@ -157,7 +163,7 @@ def tokens(request: HttpRequest) -> HttpResponse:
 
 
 def _calls(request: HttpRequest) -> list[tuple[str, str]]:
-    """Return calls of the API with this server's address, each with its title."""
+    """Return example API calls with this server's address and titles."""
     base = request.build_absolute_uri(reverse("api:openapi-json")).removesuffix("/api/v1/openapi.json")
     curl = 'curl -H "Authorization: Bearer TOKEN" '
     return [

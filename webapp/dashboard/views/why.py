@@ -1,4 +1,4 @@
-"""Results, Why: parts of the analysis as folded sections of one page, each with its conclusion.
+"""Results, Why: folded parts of the analysis, each with its conclusion.
 
 A folded section shows the conclusion of its result if that is at hand. Its content is requested when it is opened, by
 the same address with `part` and `only`, so that no section costs what the others do.
@@ -71,7 +71,10 @@ def why_parts(study: Study) -> list[str]:
 
 @form_view(to_post=[Right.RUN])
 def study_why(request: HttpRequest, study: Study) -> HttpResponse:
-    """Show the sections, the requested one open; POST stores a table of bots."""
+    """Show the sections, the requested one open.
+
+    POST stores a table of bots.
+    """
     problem, opened, formula = "", request.GET.get("part", ""), None
     if request.method == "POST":
         opened, problem = "correlations", _store(request, study)
@@ -137,10 +140,12 @@ def _section(
 
 @lru_cache(maxsize=1024)
 def _conclusion(key: AnalysisKey, name: str, _digest: str, bots: tuple[BotInfo, ...]) -> str:
-    """Return the conclusion of a folded section, kept for each state of the data and of the bots' names.
+    """Return the conclusion of a folded section.
+
+    It is cached by the state of the data and the bots' names.
 
     Raises:
-        LookupError: its result is not at hand.
+        LookupError: its result is not stored.
     """
     computed = result_at_hand(key)
     if computed is None:
@@ -151,7 +156,7 @@ def _conclusion(key: AnalysisKey, name: str, _digest: str, bots: tuple[BotInfo, 
 
 
 def _content(name: str, frame: StudyFrame, result: Any, chosen_by: Mapping[str, Any]) -> tuple[Section, Choice | None]:
-    """Return a section in words, figures and tables, with what can be chosen in it."""
+    """Return a section's text, figures and tables, with its choices."""
     if name == "agreement":
         dimension_key = chosen_by.get("dimension", "")
         chosen = next((d for d in frame.dimensions if d.key == dimension_key), frame.dimensions[0])
@@ -179,7 +184,10 @@ def _content(name: str, frame: StudyFrame, result: Any, chosen_by: Mapping[str, 
 
 
 def _store(request: HttpRequest, study: Study) -> str:
-    """Store or remove the table of bots; return the reason if it is refused."""
+    """Store or remove the table of bots.
+
+    Return the reason if it is refused.
+    """
     if request.POST.get("clear"):
         bot_columns_store(study=study, columns=BotColumns())
         messages.success(request, "The table of bots was removed.")

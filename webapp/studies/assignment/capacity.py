@@ -30,7 +30,10 @@ from webapp.studies.start_refusals import StartRefusal
 
 
 def study_group(study: Study) -> list[int]:
-    """Return the ids of all studies in this study's group; within a group no participant gets a bot twice."""
+    """Return the ids of all studies in this study's group.
+
+    Within a group no participant gets a bot twice.
+    """
     name = study.values.assignment.study_group
     if not name:
         return [study.pk]
@@ -39,7 +42,10 @@ def study_group(study: Study) -> list[int]:
 
 
 def same_person(participant: Participant) -> QuerySet[Participant]:
-    """Return the participant and, if identified by a platform id, their records in the study's group."""
+    """Return the participant and their other records in the study's group.
+
+    They are recognised by their platform id.
+    """
     group = study_group(participant.study)
     if len(group) == 1 or not participant.external_id:
         return Participant.objects.filter(pk=participant.pk)
@@ -119,7 +125,7 @@ def task_history(participant: Participant) -> TaskHistory:
 
 
 def bots_met(participant: Participant, history: TaskHistory | None = None, n: int = 1) -> Set[str]:
-    """Return the bots that the participant has already been assigned here or in the study's group.
+    """Return the bots that the participant has already met.
 
     In a study with parts, bots are assigned repeatedly; bots used more often than the `n` least-used ones are excluded.
 
@@ -138,7 +144,10 @@ def bots_met(participant: Participant, history: TaskHistory | None = None, n: in
 
 
 def bots_beyond_cap(study: Study) -> dict[str, str]:
-    """Return bots of the study whose cost limit is too close for another reply, with the reason."""
+    """Return the bots that the study's cost limit excludes, with reasons.
+
+    The limit is too close for another reply.
+    """
     if study.values.quotas.max_cost is None:
         return {}
     spent = spending_spent(Spending.Of.STUDY, str(study.pk))
@@ -153,7 +162,9 @@ def bots_beyond_cap(study: Study) -> dict[str, str]:
 
 
 def bots_full(study: Study, loads: BotLoads) -> set[str]:
-    """Return the bots whose quotas (or those of all their cells) are filled by conversations and reservations.
+    """Return the bots whose quotas or cells are all full.
+
+    Conversations and reservations count.
 
     Args:
         loads: loads by participants, as `bot_loads` returns them.
@@ -166,7 +177,7 @@ def bots_full(study: Study, loads: BotLoads) -> set[str]:
 def bots_refusal(
     study: Study, *, met: Collection[str], loads: BotLoads | None = None, synthetic: bool = False, n: int = 1
 ) -> Refused | None:
-    """Return the reason why no bot is left for a participant, or None if there is one.
+    """Return the reason why no bot is left for a participant.
 
     A bot that is temporarily unavailable counts as left.
 
@@ -208,11 +219,13 @@ AND (SELECT person.study_id FROM studies_participant person
      WHERE person.id = task.participant_id AND person.is_synthetic = %s LIMIT 1) = %s
 GROUP BY slot.bot_id, slot.condition
 """
-"""Same counts as `TaskCount` and `slots_held` in raw SQL: it runs on every draw, and the ORM takes 14 times as long."""
+"""Counts of `TaskCount` and `slots_held` in raw SQL: every draw needs them, and the ORM takes 14 times as long."""
 
 
 def bot_loads(study: Study, bot_ids: Collection[str], *, synthetic: bool) -> BotLoads:
-    """Count rated tasks and reservations of each bot and cell, in one query.
+    """Count rated tasks and reservations of each bot and cell.
+
+    This takes one query.
 
     Args:
         synthetic: True for scripted participants only, who are balanced separately; else real ones only.
@@ -230,7 +243,10 @@ def bot_loads(study: Study, bot_ids: Collection[str], *, synthetic: bool) -> Bot
 def with_loads(
     candidates: QuerySet[Any], kind: Literal["conversation", "item"], study: Study, *, synthetic: bool
 ) -> QuerySet[Any]:
-    """Annotate conversations or items with `n_tasks`, the tasks of the study that they are in, as `bot_loads`."""
+    """Annotate conversations or items with their number of tasks, `n_tasks`.
+
+    Tasks are counted as in `bot_loads`.
+    """
     row_filter = {kind: OuterRef("pk")}
     done = TaskCount.objects.filter(study=study, is_synthetic=synthetic, **row_filter)
     under_way = slots_held(study, synthetic=synthetic).filter(**row_filter)
@@ -255,7 +271,10 @@ def n_tasks_taken(study: Study) -> int:
 
 
 def is_collecting(study: Study) -> bool:
-    """Return True if ratings planned for the study are still to come, so that results are interim."""
+    """Return True if results are interim.
+
+    Ratings planned for the study are still to come.
+    """
     return study.state in (Study.State.COLLECTING, Study.State.PAUSED) and not has_planned_number(study)
 
 
@@ -277,7 +296,10 @@ def _planned_numbers(values: StudyValues) -> tuple[Any, ...]:
 
 
 def has_planned_number(study: Study) -> bool:
-    """Return True if all planned conversations are completed; False without a planned number."""
+    """Return True if all planned conversations are completed.
+
+    False if no number is planned.
+    """
     counts = TaskCount.objects.filter(study=study, is_synthetic=False, conversation=None, item=None)
     done, in_cells = Counter[str](), Counter[tuple[str, str]]()
     for bot_id, cell, n in counts.values_list("bot_id", "cell", "n_completed"):
@@ -314,6 +336,9 @@ def _places_since(study: Study) -> datetime:
 
 
 def slots_held(study: Study, *, synthetic: bool) -> QuerySet[Slot]:
-    """Return the slots of open tasks with a reservation; a chat whose bot failed has none."""
+    """Return the slots of open tasks with a reservation.
+
+    A chat whose bot failed has none.
+    """
     slots = Slot.objects.filter(task__in=open_tasks(study, synthetic=synthetic))
     return slots.exclude(chat__state="failed")

@@ -1,4 +1,4 @@
-"""Input of assignment rules that depend on the participant, read from the database."""
+"""Input of assignment rules that depend on the participant."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def assignment_case(study: Study, participant: Participant) -> AssignmentCase:
 def places_for(
     case: AssignmentCase, candidates: Sequence[Candidate], n: int, choose: Callable[[AssignmentCase], int]
 ) -> list[int]:
-    """Return the indices of `n` different candidates in the order chosen by the rule."""
+    """Return `n` different candidates, as indices in the rule's order."""
     remaining, places, drawn_places = list(candidates), list(range(len(candidates))), list[int]()
     for _number in range(n):
         index = choose(replace(case, candidates=tuple(remaining)))

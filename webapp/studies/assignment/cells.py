@@ -1,4 +1,4 @@
-"""Cells of a study, each a bot with a condition, and the draw of a participant's cells.
+"""Cells of a study, each a bot with a condition, and their draw.
 
 The study's rule draws cells instead of bots, fewest completed and open tasks first. Ties are resolved by the tasks of
 the bot, then of the levels. Levels that vary within participants come in rounds: all are used once before any is
@@ -15,14 +15,17 @@ from webapp.studies.conditions import Condition, Conditions, bots_of, condition_
 
 
 class BotLoads(dict[str, int]):
-    """Number of tasks of each bot; `cells` has them by bot and condition key."""
+    """Number of tasks by bot; `cells` has them by bot and condition key."""
 
     def __init__(self, bot_ids: Iterable[str]) -> None:
         super().__init__(dict.fromkeys(bot_ids, 0))
         self.cells: Counter[tuple[str, str]] = Counter()
 
     def add(self, bot_id: str, key: str, n: int) -> None:
-        """Count more tasks of a bot; bots that are not counted are ignored."""
+        """Count more tasks of a bot.
+
+        Bots that are not counted are ignored.
+        """
         if bot_id in self:
             self[bot_id] += n
             self.cells[bot_id, key] += n
@@ -30,7 +33,7 @@ class BotLoads(dict[str, int]):
 
 @dataclass(frozen=True, slots=True)
 class DrawnBot:
-    """Bot with its drawn condition, which is empty in a study without factors."""
+    """Bot with its drawn condition, which is empty without factors."""
 
     bot_id: str
     condition: Condition = field(default_factory=dict)
@@ -98,13 +101,15 @@ class CellDraw:
         return [cell for cell in cells if len(bots_at[self._levels(cell.condition, "between")]) >= n]
 
     def shared(self, first: str, second: str) -> list[BotCell]:
-        """Return the cells of the first bot with conditions that the second bot can have too."""
+        """Return the first bot's cells whose condition the second can have."""
         cells = self.options((first, second))
         keys = {cell.key for cell in cells if cell.bot_id == second}
         return [cell for cell in cells if cell.bot_id == first and cell.key in keys]
 
     def ranked(self, cells: Sequence[BotCell], partner: str = "") -> list[tuple[int, BotCell]]:
-        """Return the participant's least-used cells (then levels), with ranks by load from 0.
+        """Return the participant's least-used cells, with ranks by load from 0.
+
+        Among equal cells, the least-used levels come first.
 
         Args:
             partner: a bot that gets the same condition; its load counts too.
@@ -148,7 +153,10 @@ class CellDraw:
         return True
 
     def _count_earlier(self, cell: BotCell) -> tuple[int, int, int]:
-        """Count how often the participant had the cell, its combination of levels, and each level."""
+        """Count the participant's earlier uses of the cell and its levels.
+
+        The cell, its combination of levels, and each level are counted.
+        """
         now = self._levels(cell.condition, "within")
         earlier_levels = [self._levels(condition_before, "within") for condition_before in self.earlier_conditions]
         times = self.times[cell.bot_id, cell.key]

@@ -33,7 +33,9 @@ def lets_choose(study: Study) -> bool:
 
 
 def choices_of(study: Study, participant: Participant | None, nonce: str) -> list[BotChoice]:
-    """Return the bots that the participant may choose from, shuffled by the entry form's nonce.
+    """Return the bots that the participant can choose from.
+
+    They are shuffled by the entry form's nonce.
 
     Args:
         participant: None for a new visitor.
@@ -60,7 +62,10 @@ def choices_of(study: Study, participant: Participant | None, nonce: str) -> lis
 
 
 def bot_chosen(study: Study, nonce: str, number: str) -> str:
-    """Return the bot with this number on an entry form; empty without a choice."""
+    """Return the bot with this number on an entry form.
+
+    Empty without a choice.
+    """
     if not lets_choose(study) or not number.isascii() or not number.isdigit():
         return ""
     bots = _shuffled(study, nonce)

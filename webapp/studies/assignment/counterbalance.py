@@ -1,8 +1,8 @@
-"""Counterbalancing of bot orders and sides of pairs, from counts of completed work.
+"""Counterbalancing of bot orders and of sides, from completed work.
 
 For k bots a balanced Latin square (Williams, 1949, Australian Journal of Scientific Research A 2) has k orders, or 2 k
-where k is odd: across all of them, each bot is in each position equally often, and follows each other bot equally
-often. Participants get the order that the fewest have completed.
+if k is odd: across all of them, each bot is in each position equally often, and follows each other bot equally often.
+Participants get the order that the fewest have completed.
 
 Draws and quotas read counts of completed work, and not all tasks. A task that ended early because a bot failed is
 paid, so it counts as a task of the study; its conversation was not rated, so it does not count for the bot.
@@ -27,7 +27,7 @@ from webapp.studies.models import Item, Outcome, Participant, SequenceCount, Slo
 
 
 def slots_grouped(slots: Iterable[Slot]) -> list[tuple[Slot, ...]]:
-    """Group slots: two consecutive slots with opposite sides form a pair, others stay single.
+    """Group slots into pairs and single slots.
 
     A half without its other half (deleted) stays single, because its neighbour belongs to another pair.
     """
@@ -49,19 +49,25 @@ def slots_judged(slots: Iterable[Slot]) -> list[tuple[Slot, ...]]:
 
 
 def slots_kept(slots: QuerySet[Slot]) -> QuerySet[Slot]:
-    """Return the slots without failed chats and the pairs abandoned because of them."""
+    """Return the slots without failed chats and pairs abandoned for them."""
     return slots.exclude(Q(chat__state="failed") | ~Q(side="") & Q(chat__state="ended"))
 
 
 def pairs_compared(participant: Participant) -> set[frozenset[str]]:
-    """Return the pairs of bots that the participant was assigned in this study, rated or not."""
+    """Return the bot pairs that the participant was assigned here.
+
+    Unrated pairs count too.
+    """
     slots = Slot.objects.filter(task__participant=participant).exclude(bot_id="").exclude(side="")
     groups = slots_grouped(slots.order_by("task", "order"))
     return {frozenset(slot.bot_id for slot in group) for group in groups if len(group) == 2}
 
 
 def pair_of_slot(slot: Slot) -> tuple[Slot, Slot] | None:
-    """Return the pair that contains the slot, in order; None for a single slot."""
+    """Return the pair that contains the slot, in order.
+
+    None for a single slot.
+    """
     if not slot.side:
         return None
     slots = Slot.objects.filter(task=slot.task_id).order_by("order")
@@ -85,7 +91,10 @@ class PairBegun:
     n_first: int
 
     def order_sides(self, rng: random.Random) -> tuple[str, str]:
-        """Return both sides for the pair, with A for the one that was A less often; ties are drawn."""
+        """Return both sides, with the bot as A that was A less often.
+
+        Ties are drawn.
+        """
         ahead = 2 * self.n_first - self.n_raters
         is_first = ahead < 0 or (ahead == 0 and rng.random() < 0.5)
         return (self.first, self.second) if is_first else (self.second, self.first)
@@ -102,7 +111,7 @@ class DialogueHistory:
         return self.n[bot_id, "A"] + self.n[bot_id, "B"]
 
     def sides(self, first: str, second: str, rng: random.Random) -> tuple[str, str]:
-        """Return both bots, first the one that was A less often compared with the other."""
+        """Return both bots, first the one that was A less often."""
         ahead = [self.n[bot_id, "A"] - self.n[bot_id, "B"] for bot_id in (first, second)]
         is_first = ahead[0] < ahead[1] or (ahead[0] == ahead[1] and rng.random() < 0.5)
         return (first, second) if is_first else (second, first)
@@ -113,13 +122,18 @@ class DialogueHistory:
 
 
 def dialogue_history(study: Study, *, synthetic: bool) -> DialogueHistory:
-    """Count the conversations shown to the study's participants by bot and side, in one query."""
+    """Count the conversations shown to participants by bot and side.
+
+    This takes one query.
+    """
     rows = _slots_on_sides(study, synthetic=synthetic).values_list("conversation__bot__bot_id", "side")
     return DialogueHistory(Counter({(bot, side): n for bot, side, n in rows.annotate(n=Count("pk"))}))
 
 
 def pairs_begun(study: Study, unseen: QuerySet[Any], raters_wanted: int, *, synthetic: bool) -> list[PairBegun]:
-    """Return the pairs of unseen conversations that still need raters, in a stable order.
+    """Return the pairs of unseen conversations that still need raters.
+
+    Their order is stable.
 
     Args:
         unseen: conversations that the participant may be assigned.
@@ -143,7 +157,10 @@ def pairs_begun(study: Study, unseen: QuerySet[Any], raters_wanted: int, *, synt
 
 
 def _slots_on_sides(study: Study, *, synthetic: bool) -> QuerySet[Slot]:
-    """Return the study's slots with a side of a pair, without those of expired reservations."""
+    """Return the study's slots that are sides of a pair.
+
+    Those of expired reservations are left out.
+    """
     slots = Slot.objects.filter(
         task__participant__study=study, task__participant__is_synthetic=synthetic, conversation__isnull=False
     ).exclude(side="")
@@ -157,7 +174,10 @@ def slots_with(items: Sequence[str], *, synthetic: bool) -> QuerySet[Slot]:
 
 
 def replies_given(items: Sequence[str], *, synthetic: bool) -> dict[str, tuple[int, list[Sequence[int]]]]:
-    """Return each item's number of replies and the replies shown to each rater, in two queries."""
+    """Return each item's number of replies, and those that raters saw.
+
+    This takes two queries.
+    """
     stored = Item.objects.filter(pk__in=[int(item) for item in items]).values_list("pk", "responses")
     replies_by_item: dict[str, tuple[int, list[Sequence[int]]]] = {
         str(pk): (len(replies), []) for pk, replies in stored
@@ -168,10 +188,10 @@ def replies_given(items: Sequence[str], *, synthetic: bool) -> dict[str, tuple[i
 
 
 def replies_balanced(n_held: int, shown_before: Sequence[Sequence[int]], n: int, rng: random.Random) -> list[int]:
-    """Return the indices of `n` replies of an item in display order, balanced over raters.
+    """Return `n` replies of an item in display order, balanced over raters.
 
-    First the replies shown least often, then those shown least often together; then the order in which each reply has a
-    position it had least often. Ties are drawn.
+    These are the replies shown least often, then those shown least often together; then the order in which each reply
+    has a position it had least often. Ties are drawn.
 
     Args:
         shown_before: indices shown to earlier raters, in display order.
@@ -210,7 +230,9 @@ def sequence_key(order: BotOrder) -> str:
 
 
 def order_drawn(study: Study, bots: Sequence[str], rng: random.Random, *, synthetic: bool) -> tuple[BotOrder, str]:
-    """Return the order with the fewest participants, completed or open, and its key; ties are drawn.
+    """Return the order with the fewest participants, and its key.
+
+    Completed and open tasks count; ties are drawn.
 
     Args:
         synthetic: True to count scripted participants only, who are balanced separately; else real ones only.
@@ -228,7 +250,10 @@ def order_drawn(study: Study, bots: Sequence[str], rng: random.Random, *, synthe
 
 
 def sequence_counted(*, task: Task) -> None:
-    """Count the order of a completed task with all ratings; call it in the same transaction."""
+    """Count the order of a fully rated task.
+
+    Call it in the transaction that completes the task.
+    """
     key = task.payload.get("sequence")
     if not key or not Task.objects.filter(pk=task.pk, outcome=Outcome.RATED).exists():
         return
@@ -259,7 +284,10 @@ _COUNTED = Q(chat__state="completed") | Q(task__outcome=Outcome.RATED, chat=None
 
 
 def task_counted(*, task: Task) -> None:
-    """Count a newly completed task and its slots; call it in the same transaction."""
+    """Count a newly completed task and its slots.
+
+    Call it in the transaction that completes the task.
+    """
     person = task.participant
     scope = {"study_id": person.study_id, "is_synthetic": person.is_synthetic}
     slot_rows = Slot.objects.filter(_COUNTED, task=task).values_list(
@@ -267,9 +295,9 @@ def task_counted(*, task: Task) -> None:
     )
     slots = [(bot_id, condition_key(condition), chat, item) for bot_id, condition, chat, item in slot_rows]
     rows = [TaskCount(**scope, **_target(*target)) for target in dict.fromkeys([_ALL, *slots])]
-    TaskCount.objects.bulk_create(rows, ignore_conflicts=True)  # those without a row yet
+    TaskCount.objects.bulk_create(rows, ignore_conflicts=True)  # counts without a row yet
     counts = TaskCount.objects.filter(**scope)
-    # The task's row first: other transactions that count in the study wait for it, so there is no deadlock.
+    # Lock the task's row first: other transactions that count in the study wait for it, which avoids deadlocks.
     counts.filter(bot_id="", conversation=None, item=None).update(n_completed=F("n_completed") + 1)
     bots, _cells, chats, items = ({slot[i] for slot in slots if slot[i]} for i in range(4))
     of_slots = Q(conversation__in=chats) | Q(item__in=items)

@@ -51,15 +51,17 @@ CHOICE_GONE = gettext_lazy("This chatbot is no longer available. Choose another 
 
 @dataclass(frozen=True, slots=True)
 class StudyDraw:
-    """The `Draw` of one participant, used while the study's row is locked so that counts do not change.
+    """Draw for one participant.
+
+    The study's row is locked meanwhile, so that counts do not change.
 
     Attributes:
         values: values of the study's version that the task will follow.
-        available: ids of bots of the study that can answer now.
-        exclude: bots not to give now, besides those met before and those whose cost cap is reached.
+        available: ids of the study's bots that can reply now.
+        exclude: bots not to assign now, besides those met before and those that have reached their cost limit.
         needs: number of further ratings each bot needs, for a rule that reads it; empty if unknown.
         chosen_bot: the bot that the participant chose; empty: the rule draws.
-        history: the participant's tasks here, if they have been read already.
+        history: the participant's tasks here, if already loaded.
     """
 
     study: Study
@@ -75,7 +77,7 @@ class StudyDraw:
         """Return `n` different bots by the study's rule.
 
         Raises:
-            Refused: if there are fewer: as `bots_refusal`, or `no_bot` where those left cannot answer now; and
+            Refused: if there are fewer: as `bots_refusal`, or `no_bot` if the remaining bots cannot reply now; and
                 `choice_gone` if the participant's choice is not among them.
         """
         study, synthetic = self.study, self.participant.is_synthetic
@@ -104,11 +106,17 @@ class StudyDraw:
 
     @property
     def _is_limited(self) -> bool:
-        """Return True if full bots and cells are excluded, except for scripted and returning participants."""
+        """Return True if full bots and cells are excluded.
+
+        They are not excluded for scripted and returning participants.
+        """
         return not (self.participant.is_synthetic or (self.history is not None and self.history.completed_parts))
 
     def _bots_again(self, n: int) -> Sequence[str]:
-        """Return the bots of the previous part if the study keeps them; empty after a failure."""
+        """Return the bots of the previous part if the study keeps them.
+
+        Empty after a failure.
+        """
         if not self.values.sittings.same_bot or self.history is None:
             return ()
         last = self.history.bots_last
@@ -139,7 +147,7 @@ class StudyDraw:
         return CellDraw(self.values.conditions, loads, list(history.conditions), self._is_limited, history.cell_counts)
 
     def _no_cell(self, cells: CellDraw, bots: Collection[str], n: int, met: Collection[str]) -> Refused:
-        """Return the reason why this participant can get no cell with these bots."""
+        """Return the reason why no cell with these bots is left."""
         if replace(cells, is_limited=False).options(bots, n):
             return Refused(StartRefusal.BOTS_FULL, _("The chatbots you have not met already have enough chats."))
         if replace(cells, is_limited=False).options(set(self.values.bots) - set(met), n):
@@ -147,14 +155,19 @@ class StudyDraw:
         return Refused(StartRefusal.ALL_RATED, _("You have already rated every chatbot."))
 
     def _needs_of(self, bots: Sequence[str]) -> list[float] | None:
-        """Return the number of ratings that each bot still needs; None if the rule does not use it."""
+        """Return the number of ratings that each bot still needs.
+
+        None if the rule does not use it.
+        """
         return [float(self.needs.get(bot_id, 0)) for bot_id in bots] if self.needs else None
 
     def pairs(self, n: int = 1) -> list[tuple[DrawnBot, DrawnBot]]:
-        """Return `n` different pairs of bots, or all that are left; the rule draws the first bot and then its partner.
+        """Return `n` different pairs of bots, or all that are left.
+
+        The rule draws the first bot and then its partner.
 
         Raises:
-            Refused: `no_bot` if fewer than two can answer, `all_rated` if this participant has compared all of them.
+            Refused: `no_bot` if fewer than two can reply, `all_rated` if this participant has compared all of them.
         """
         study, participant = self.study, self.participant
         loads = bot_loads(study, [*study.bots, *self.available], synthetic=participant.is_synthetic)
@@ -192,7 +205,10 @@ class StudyDraw:
         return drawn_pairs
 
     def _pair_with_condition(self, cells: CellDraw, first: str, second: str) -> tuple[DrawnBot, DrawnBot]:
-        """Return both bots with a common condition, drawn by the load of both cells."""
+        """Return both bots with a common condition.
+
+        It is drawn by the load of both cells.
+        """
         ranked = cells.ranked(cells.shared(first, second), partner=second)
         bot_conditions = [(cell.bot_id, cell.condition) for _rank, cell in ranked]
         [place] = self._places([rank for rank, _cell in ranked], 1, bot_conditions=bot_conditions)
@@ -214,7 +230,9 @@ class StudyDraw:
         return ordered[place]
 
     def in_turn(self) -> tuple[Sequence[DrawnBot], str]:
-        """Return the participant's bots one after another, and the key of their order; empty for one bot.
+        """Return the participant's bots in order, and the key of the order.
+
+        The key is empty for a single bot.
 
         Raises:
             Refused: as `bots`.
@@ -234,7 +252,7 @@ class StudyDraw:
         return [of_id[bot_id] for bot_id in order], key
 
     def conversations(self, n: int = 1) -> list[str]:
-        """Return ids of `n` different completed conversations of others, by the study's rule.
+        """Return ids of `n` other completed conversations, by the rule.
 
         Raises:
             Refused: `all_rated` if there are fewer.
@@ -243,7 +261,7 @@ class StudyDraw:
         return self._stored("conversation", unseen, n, n)
 
     def dialogues(self, n: int = 1) -> list[tuple[str, str]]:
-        """Return `n` pairs of unseen conversations of two bots, or all that are left.
+        """Return `n` pairs of unseen dialogues, or all that are left.
 
         Existing pairs that need raters come first. For a new pair, the rule draws the first bot, its partner, and a
         conversation of each.
@@ -285,9 +303,11 @@ class StudyDraw:
         return drawn_pairs
 
     def items(self, n: int = 1, *, least: int | None = None) -> list[str]:
-        """Return ids of `n` different items by the study's rule; at least `least` if fewer are left.
+        """Return ids of `n` different items by the study's rule.
 
-        An item with enough raters is given only to fill up a task, and never to more participants than are allowed.
+        At least `least` if fewer are left.
+
+        An item with enough raters is assigned only to fill up a task, and never to more participants than allowed.
 
         Raises:
             Refused: `all_rated` if there are fewer; `full` if those left have enough raters.
@@ -296,12 +316,15 @@ class StudyDraw:
         return self._stored("item", unseen, n, n if least is None else least)
 
     def shown(self, items: Sequence[str], n: int) -> dict[str, list[int]]:
-        """Return the indices of `n` replies of each item in display order, balanced over earlier raters."""
+        """Return the `n` replies to show for each item, in display order.
+
+        They are indices, balanced over earlier raters.
+        """
         earlier_replies = replies_given(items, synthetic=self.participant.is_synthetic)
         return {item: replies_balanced(*earlier_replies[item], n, self._rng("shown", item)) for item in items}
 
     def replies(self, conversations: Sequence[str]) -> dict[str, list[int]]:
-        """Return the numbers of the replies to label in each conversation, in order."""
+        """Return the turns of the replies to label in each conversation."""
         replies_by_chat = replies_of(self.study, conversations, is_rehearsal=self.participant.is_synthetic)
         n = self.values.marking.n_replies_marked
         for chat, turns in replies_by_chat.items():
@@ -310,7 +333,9 @@ class StudyDraw:
         return replies_by_chat
 
     def with_checks(self, items: Sequence[str]) -> list[str]:
-        """Return the items with attention checks, gold items and repeats inserted at random positions.
+        """Insert attention checks, gold items and repeats among the items.
+
+        Their positions are random.
 
         Participants get attention checks that are new to them first, and no gold item twice. A repeated item appears at
         least half a task after its first appearance, if the task is long enough.
@@ -357,7 +382,10 @@ class StudyDraw:
             ordered_items.insert(rng.randint(0, len(ordered_items)), str(check.pk))
 
     def sides(self, items: Sequence[str]) -> dict[str, bool]:
-        """Return for each item whether its replies are swapped; fewer participants had this order."""
+        """Return for each item whether its replies are swapped.
+
+        The order that fewer participants had is used.
+        """
         slots = slots_with(items, synthetic=self.participant.is_synthetic)
         ahead: dict[str, int] = dict.fromkeys(items, 0)
         for item, is_flipped, n in slots.values_list("item", "is_flipped").annotate(n=Count("pk")):
@@ -366,7 +394,9 @@ class StudyDraw:
         return {item: n < 0 or (n == 0 and rng.random() < 0.5) for item, n in ahead.items()}
 
     def _stored(self, kind: Literal["conversation", "item"], unseen: QuerySet[Any], n: int, least: int) -> list[str]:
-        """Draw among stored rows, in two queries: a histogram of their numbers of tasks, and the drawn rows.
+        """Draw among stored rows in two queries.
+
+        The database keeps the order (fewest tasks first, then by key), so the full list is never loaded.
 
         The database keeps the order (fewest tasks first, then by key), so that no list of them all is read.
         """
@@ -411,10 +441,12 @@ class StudyDraw:
         needs: Sequence[float] | None = None,
         bot_conditions: Sequence[tuple[str, Mapping[str, str]]] = (),
     ) -> list[int]:
-        """Return the indices in `loads` of `n` different candidates, in the order chosen by the rule.
+        """Return `n` different candidates in the rule's order.
+
+        They are indices in `loads`.
 
         Args:
-            bot_conditions: bot and condition of each place; none for items and conversations.
+            bot_conditions: bot and condition of each candidate; none for items and conversations.
         """
         rng = self._rng("assignment", sum(loads))
         rule = rules.get(self.study.rule)

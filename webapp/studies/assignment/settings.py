@@ -17,7 +17,10 @@ def by_bot_text(value_by_bot: dict[str, Any]) -> str:
 
 
 def _numbers_by_bot(form_value: Any) -> Any:
-    """Parse lines “bot: number” of a form; values that are not text are returned unchanged."""
+    """Parse lines “bot: number” of a form.
+
+    Values other than text are returned unchanged.
+    """
     if not isinstance(form_value, str):
         return form_value
     number_by_bot: dict[str, Any] = {}
@@ -34,7 +37,10 @@ def _numbers_by_bot(form_value: Any) -> Any:
 
 
 def _texts_by_bot(form_value: Any) -> Any:
-    """Parse lines “bot: name” of a form; values that are not text are returned unchanged."""
+    """Parse lines “bot: name” of a form.
+
+    Values other than text are returned unchanged.
+    """
     if not isinstance(form_value, str):
         return form_value
     name_by_bot: dict[str, str] = {}
@@ -155,7 +161,10 @@ class Assignment(InputModel):
         return timedelta(minutes=self.idle_minutes)
 
     def quota_of(self, bot_id: str) -> int | None:
-        """Return the number of conversations wanted of a bot; None without a limit."""
+        """Return the number of conversations wanted of a bot.
+
+        None without a limit.
+        """
         return self.bot_quotas.get(bot_id, self.max_per_bot or None)
 
     @property

@@ -48,12 +48,15 @@ __all__ = [
     "Whereabouts",
 ]
 
-# Scripts agree to nothing, and the raters of imported data were not asked.
+# Scripts cannot consent, and raters of imported data were not asked.
 AGREED_BY_PEOPLE = Q(is_synthetic=False, consented_at__isnull=False)
 
 
 class Rubric(TimeStamped):
-    """Questions on one scale. Frozen by its first answer; an edit makes a new version."""
+    """Questions after a task, by default on one scale.
+
+    The first answer freezes it; an edit creates a new version.
+    """
 
     name = models.CharField(max_length=100)
     version = models.PositiveIntegerField(default=1)
@@ -75,7 +78,7 @@ class Rubric(TimeStamped):
 
 
 class Dimension(models.Model):
-    """One question of a rubric, with the words at both ends of its scale."""
+    """Question of a rubric, with labels for both ends of its scale."""
 
     rubric = models.ForeignKey(Rubric, on_delete=models.CASCADE, related_name="dimensions")
     key = models.CharField(
@@ -129,7 +132,10 @@ class Dimension(models.Model):
 
 
 class StudyVersion(models.Model):
-    """Version of a study's questions and promises, as a value; frozen once a participant has agreed to it."""
+    """Version of a study's questions and promises.
+
+    Immutable once a participant has agreed to it.
+    """
 
     study = models.ForeignKey("Study", on_delete=models.CASCADE, related_name="versions")
     number = models.PositiveIntegerField()
@@ -142,7 +148,7 @@ class StudyVersion(models.Model):
     created_at = DatabaseTimeField(auto_now_add=True)
 
     lines_told: Mapping[str, str] = MappingProxyType({})
-    """Translations of Confab's lines, where this instance speaks a participant's language (`version_speak`)."""
+    """Translations of Confab's lines, if this instance is set to a participant's language (`version_speak`)."""
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["study", "number"], name="study_version_unique")]
@@ -152,21 +158,30 @@ class StudyVersion(models.Model):
 
 
 class StudyBaseManager(models.Manager["Study"]):
-    """Manager that returns studies of all projects, each with its newest version, in one query."""
+    """Manager of the studies of all projects.
+
+    Each comes with its newest version, in one query.
+    """
 
     def get_queryset(self) -> models.QuerySet[Study]:
         return super().get_queryset().select_related("version__rubric")
 
 
 class StudyManager(ProjectManager["Study"]):
-    """Manager that returns the studies of the active project, each with its newest version, in one query."""
+    """Manager of the studies of the active project.
+
+    Each comes with its newest version, in one query.
+    """
 
     def get_queryset(self) -> models.QuerySet[Study]:
         return super().get_queryset().select_related("version__rubric")
 
 
 class Study(TimeStamped, OfProject):
-    """Study: the participants' task, its bots and rules; identity, state and newest version."""
+    """Study: its identity, state and newest version.
+
+    The version holds the participants' task, the bots and the rules.
+    """
 
     class State(models.TextChoices):
         DRAFT = "draft", _("Draft")
@@ -182,7 +197,7 @@ class Study(TimeStamped, OfProject):
     seed = models.BigIntegerField(default=0)
     version: StudyVersion = models.ForeignKey(  # type: ignore[assignment]
         StudyVersion,
-        null=True,  # only until its first version is stored
+        null=True,  # only until the first version is stored
         editable=False,
         on_delete=models.RESTRICT,
         related_name="+",
@@ -244,13 +259,16 @@ class Study(TimeStamped, OfProject):
 
     @property
     def agreed_values(self) -> StudyValues:
-        """Values that the first participant agreed to, before any data; the newest without participants."""
+        """Values that the first participant agreed to, before any data.
+
+        Without participants, the newest values.
+        """
         first = self.versions.filter(frozen_at__isnull=False).order_by("number").first()
         return (first or self).values
 
     @property
     def bots(self) -> list[str]:
-        """Ids of its bots; the order gives their marks."""
+        """Ids of its bots; their order sets their marks."""
         return list(self.values.bots)
 
     @property
@@ -265,7 +283,10 @@ class Study(TimeStamped, OfProject):
 
 
 class ConsentText(models.Model):
-    """Exact texts that participants agreed to, stored once for all who agreed to the same texts."""
+    """Exact texts that participants agreed to.
+
+    Equal texts are stored once.
+    """
 
     digest = models.CharField(max_length=32, unique=True)
     texts = models.JSONField(help_text=_("{field of the study: its text or number}"))
@@ -280,7 +301,10 @@ class ConsentText(models.Model):
 
 
 class Participant(TimeStamped):
-    """A person in one study: known by the session or by a signed token, never by name."""
+    """Participant of one study, known by a session or signed token.
+
+    Names are not stored.
+    """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     study = models.ForeignKey(Study, on_delete=models.CASCADE, related_name="participants")
@@ -323,7 +347,7 @@ class Participant(TimeStamped):
 
     class Meta:
         constraints = [
-            # However often one form is sent, one person has come.
+            # A form submitted repeatedly stores one participant.
             models.UniqueConstraint(
                 fields=["study", "entry_nonce"], condition=~Q(entry_nonce=""), name="participant_entry_nonce_unique"
             )
@@ -334,23 +358,26 @@ class Participant(TimeStamped):
 
     @property
     def external_id(self) -> str:
-        """The recruitment platform's id of the participant; empty where it gave none."""
+        """The recruitment platform's id of the participant; empty without one."""
         return self.platform_ids.external_id if hasattr(self, "platform_ids") else ""
 
     @property
     def recruitment(self) -> dict[str, str]:
-        """The parameters of the newest link they came by."""
+        """URL parameters of the participant's newest link."""
         return self.platform_ids.parameters if hasattr(self, "platform_ids") else {}
 
     @property
     def submission(self) -> str:
-        """The platform's id of the newest visit, known only to the platform and the participant."""
+        """The platform's id of the newest visit.
+
+        Only the platform and the participant know it.
+        """
         panel_name = self.study.values.recruitment.visit_parameter
         return submission_of(self.recruitment, panel_name)
 
 
 class QuestionAnswers(models.Model):
-    """A participant's answers to the questions that a version asks before its tasks; they never change."""
+    """A participant's answers to the questions before tasks; immutable."""
 
     participant = models.ForeignKey(Participant, on_delete=models.CASCADE, related_name="question_answers")
     version = models.ForeignKey(StudyVersion, on_delete=models.RESTRICT, related_name="question_answers")
@@ -377,7 +404,7 @@ class Outcome(models.TextChoices):
 
 
 class Task(TimeStamped):
-    """Unit of work for which a participant is paid; its slots hold the conversations or items."""
+    """Unit of paid work; its slots contain the conversations or items."""
 
     class State(models.TextChoices):
         OPEN = "open", _("Open")
@@ -426,7 +453,7 @@ class Task(TimeStamped):
     )
     ended_at = models.DateTimeField(null=True, blank=True)
     drawn_slots: Sequence[Slot] = ()
-    """Slots that were stored with this object; empty once the task is read again."""
+    """Slots that were stored with this object; empty once the task is loaded again."""
 
     class Meta:
         constraints = [
@@ -449,7 +476,7 @@ class Task(TimeStamped):
             ),
         ]
         indexes = [
-            # Reservations: few among all tasks.
+            # Reservations are few among all tasks.
             models.Index(fields=["created_at"], condition=Q(state="open"), name="task_open_since"),
             # Current participants, pace of work, and failures.
             models.Index(fields=["updated_at"], condition=Q(state="open"), name="task_open_touched"),
@@ -463,21 +490,21 @@ class Task(TimeStamped):
 
     @property
     def bot_ids(self) -> list[str]:
-        """Ids of the bots that conversations are made with in this task, in their order."""
+        """Ids of the bots that chat in this task, in order."""
         return [slot.bot_id for slot in self.slots.all() if slot.bot_id]
 
 
 class Slot(models.Model):
-    """Assignment unit of a task: a chat with a bot, a stored conversation or an item.
+    """Assignment unit of a task: a chat, a stored conversation or an item.
 
     Two slots in a row with different sides are a pair, judged against each other.
     """
 
     task = models.ForeignKey(Task, on_delete=models.CASCADE, related_name="slots")
     order = models.PositiveSmallIntegerField(default=0)
-    side = models.CharField(max_length=10, blank=True)  # empty if it is shown alone
+    side = models.CharField(max_length=10, blank=True)  # empty for a single slot
     bot_id = models.CharField(max_length=100, blank=True)
-    # By name: the app of conversations comes after this one and points at slots itself.
+    # By name: the app of conversations is above this one and refers to slots itself.
     conversation = models.ForeignKey(
         "conversations.Conversation", null=True, blank=True, on_delete=models.CASCADE, related_name="judged_in"
     )

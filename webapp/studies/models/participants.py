@@ -1,4 +1,4 @@
-"""Tables about participants next to their work, and tables for assignment.
+"""Tables about participants apart from their work, and about assignment.
 
 Recruitment, progress, quiz, practice and erasure; items, counts of completed work, and orders of bots. Other modules
 import them from `webapp.studies.models`. Only the live page reads the tables of progress: no participant's flow
@@ -17,10 +17,13 @@ from webapp.core.models import DatabaseTimeField, TimeStamped
 
 
 class PlatformIds(models.Model):
-    """A platform's ids of a participant, kept apart from all their work because the ids identify them."""
+    """A platform's ids of a participant, which identify them.
+
+    They are therefore stored apart from all their work.
+    """
 
     participant = models.OneToOneField("studies.Participant", on_delete=models.CASCADE, related_name="platform_ids")
-    # Both are the participant's own, here for the constraint.
+    # Both fields repeat the participant's, for the constraint.
     study = models.ForeignKey("studies.Study", on_delete=models.CASCADE, related_name="platform_ids")
     platform = models.CharField(max_length=20, blank=True)
     external_id = models.CharField(max_length=200, blank=True)
@@ -42,7 +45,10 @@ class PlatformIds(models.Model):
 
 
 class OneTimeLink(models.Model):
-    """A link that one person may use, of a list that a researcher made. Who used it is in `PlatformIds`."""
+    """Link that one person can use, from a researcher's list.
+
+    `PlatformIds` stores who used it.
+    """
 
     study = models.ForeignKey("studies.Study", on_delete=models.CASCADE, related_name="one_time_links")
     number = models.PositiveIntegerField(help_text=_("Number of the link in the study."))
@@ -62,7 +68,10 @@ class OneTimeLink(models.Model):
 
 
 class LinkCount(models.Model):
-    """Number of times that a study's link was opened on one day; it holds nothing about a person."""
+    """Number of times that a study's link was opened on one day.
+
+    It contains no personal data.
+    """
 
     study = models.ForeignKey("studies.Study", on_delete=models.CASCADE, related_name="link_counts")
     day = models.DateField()
@@ -101,7 +110,7 @@ class Whereabouts(models.Model):
 
 
 class QuizAttempt(models.Model):
-    """A participant's answers to the quiz about the instructions, at one of two attempts; they never change."""
+    """A participant's answers to the quiz at one of two attempts; immutable."""
 
     participant = models.ForeignKey("studies.Participant", on_delete=models.CASCADE, related_name="quiz_attempts")
     quiz = models.CharField(max_length=32, help_text=_("Digest of the questions."))
@@ -122,7 +131,7 @@ class QuizAttempt(models.Model):
 
 
 class TrainingAnswer(models.Model):
-    """A participant's answer about a practice pair, at the first or second attempt; it never changes."""
+    """A participant's answer about a practice pair at one attempt; immutable."""
 
     participant = models.ForeignKey("studies.Participant", on_delete=models.CASCADE, related_name="training_answers")
     pair = models.CharField(max_length=32, help_text=_("Digest of the pair."))
@@ -143,7 +152,10 @@ class TrainingAnswer(models.Model):
 
 
 class Erasure(models.Model):
-    """Record of an erasure in a study: its time and amount, without any name or id of a participant."""
+    """Record of an erasure in a study: its time and amount.
+
+    It has no name or id of a participant.
+    """
 
     class Kind(models.TextChoices):
         IDS = "ids", _("Recruitment ids, by the clock")
@@ -165,7 +177,10 @@ class Erasure(models.Model):
 
 
 class Breakage(models.Model):
-    """A participant's page that failed on our server. The log has its reference, with the error."""
+    """A participant's page that failed on our server.
+
+    The log has its reference, with the error.
+    """
 
     participant = models.ForeignKey("studies.Participant", on_delete=models.CASCADE, related_name="breakages")
     task = models.ForeignKey("studies.Task", null=True, on_delete=models.CASCADE, related_name="breakages")
@@ -204,17 +219,17 @@ MORE_CHATS = ("second_chat", "third_chat", "fourth_chat")
 
 
 def _more_chat() -> models.ForeignKey[Any, Any]:
-    # A foreign key each, so that every deletion of a conversation takes the item along, in a copy of a study, too.
+    # A foreign key each, so that deleting a conversation deletes the item, also in a copy of a study.
     return models.ForeignKey(
         "conversations.Conversation", null=True, blank=True, on_delete=models.CASCADE, related_name="+"
     )
 
 
 class Item(TimeStamped):
-    """Item that participants judge: replies to a context, with or without a reference.
+    """Item to rate: replies to a context, with or without a reference.
 
-    Attention checks, gold items and repeated items are items too, so that nothing distinguishes them from the
-    others; no result counts them.
+    Attention checks, gold items and repeated items are stored as items too, so that nothing distinguishes them from the
+    others; all results exclude them.
     """
 
     class Purpose(models.TextChoices):
@@ -225,7 +240,7 @@ class Item(TimeStamped):
         QUESTION = "question", _("Stands for the question itself")
 
     UNCOUNTED = (Purpose.CHECK, Purpose.GOLD, Purpose.REPEAT)
-    """What people judge besides, for checks."""
+    """Kinds of items that check participants and are excluded from results."""
 
     study = models.ForeignKey("studies.Study", on_delete=models.CASCADE, related_name="items")
     key = models.CharField(max_length=200, help_text=_("Name of the item in the study."))
@@ -283,14 +298,20 @@ class Item(TimeStamped):
 
     @property
     def chats(self) -> tuple[Any, ...]:
-        """The conversations that are its responses, in their order; empty for an item of replies."""
+        """The conversations that are its responses, in order.
+
+        Empty for an item of replies.
+        """
         if self.second_chat_id is None:
             return ()
         return self.conversation, self.second_chat, self.third_chat, self.fourth_chat
 
     @staticmethod
     def holding(**of_chat: Any) -> Q:
-        """Return the condition that an item has words of a conversation with these fields."""
+        """Return the condition that an item quotes a conversation.
+
+        Keywords are conditions on fields of the conversation.
+        """
         condition = Q()
         for chat in ("conversation", *MORE_CHATS):
             condition |= Q(**{f"{chat}__{field}": value for field, value in of_chat.items()})
@@ -298,12 +319,12 @@ class Item(TimeStamped):
 
 
 class TaskCount(models.Model):
-    """Number of completed tasks of a study: in all, or with one bot, item or conversation in a slot.
+    """Number of completed tasks of a study.
 
     In a study with conditions each cell of a bot has a row; the bot's number is their sum.
 
-    A draw reads these counts and not all tasks. `task_complete` increments them; erasing participants counts
-    again from scratch (`webapp/studies/assignment/counterbalance.py`).
+    A draw reads these counts instead of all tasks. `task_complete` increments them; after an erasure they are recounted
+    (`webapp/studies/assignment/counterbalance.py`).
     """
 
     study = models.ForeignKey("studies.Study", on_delete=models.CASCADE, related_name="task_counts")
@@ -340,7 +361,7 @@ class TaskCount(models.Model):
 
 
 class OrderState(models.Model):
-    """State of the ranking of a study's bots, as a job computed it last.
+    """State of the ranking of a study's bots, as last computed by a job.
 
     The rule `resolve` draws by it, and pages about a collecting study read it, because no request computes
     statistics.
@@ -356,17 +377,23 @@ class OrderState(models.Model):
 
     @property
     def needs(self) -> dict[str, int]:
-        """Number of further ratings each bot needs; 0: it differs significantly from every other bot."""
+        """Number of further ratings that each bot needs.
+
+        0: it differs significantly from every other bot.
+        """
         return dict(self.found.get("needs", {}))
 
     @property
     def identity(self) -> dict[str, Any]:
-        """Identity of the state that a task drawn by it stores."""
+        """Identity of the state, stored by tasks that were drawn by it."""
         return {"made_at": self.made_at.isoformat(), "n_ratings": self.n_ratings, "needs": self.needs}
 
 
 class SequenceCount(models.Model):
-    """Number of participants who completed a study's bots in this order, where each meets several bots."""
+    """Number of participants who completed the bots in this order.
+
+    Only for studies in which each participant meets several bots.
+    """
 
     study = models.ForeignKey("studies.Study", on_delete=models.CASCADE, related_name="sequence_counts")
     is_synthetic = models.BooleanField(default=False)

@@ -36,18 +36,18 @@ from webapp.studies.validation.sections import (
 )
 
 RESERVED_KEYS = ("new",)
-"""Below `/dashboard/studies/` these are pages."""
+"""Pages below `/dashboard/studies/` use these names."""
 
 
 def study_errors(
     *, before: Study | None, study: Study, values: StudyValues, rubric: Rubric | None, unread: Collection[str] = ()
 ) -> Errors:
-    """Return the errors of a study: `{field: sentence}`, empty if there are none.
+    """Return a study's errors by field, one sentence each.
 
     Args:
         before: the study as it is stored; None for a new one.
         rubric: the questions after a task if the values have none; None: no questions then.
-        unread: parts of the values that could not be read; a check that needs one of them is left out.
+        unread: parts of the values that could not be parsed; checks that need one of them are skipped.
     """
     if unread:
         values = cast(StudyValues, _ReadPart(values, unread))
@@ -63,17 +63,17 @@ def study_errors(
 
 
 class _Unread(Exception):
-    """A check asked for a part of a study that could not be read."""
+    """Raised when a check needs a part that could not be parsed."""
 
 
 class _ReadPart:
-    """Values of a study of which some parts could not be read."""
+    """Values of a study, some parts of which could not be parsed."""
 
     def __init__(self, values: StudyValues, unread: Collection[str]) -> None:
         self._values, self._unread = values, unread
 
     def __getattr__(self, name: str) -> Any:
-        # A method may read any part.
+        # Methods may read any part.
         if name in self._unread or name not in StudyValues.model_fields:
             raise _Unread(name)
         return getattr(self._values, name)
@@ -89,7 +89,7 @@ def validate_cap(on: Checked) -> Errors:
 
 
 def validate_smallest_difference(on: Checked) -> Errors:
-    """Check that two bots can differ by the smallest difference of interest."""
+    """Check that the smallest difference of interest is possible on the scale."""
     smallest, widths = on.values.quotas.smallest_difference, [high - low for low, high in on.scales.values()]
     widths += [score.high - score.low for score in (on.protocol.scores(on.values) if on.protocol else ())]
     if on.protocol is not None and on.protocol.scale == (-1, 1):
@@ -100,7 +100,7 @@ def validate_smallest_difference(on: Checked) -> Errors:
 
 
 def validate_earlier_studies(on: Checked) -> Errors:
-    """Check that the studies exist whose participants are wanted, or are not."""
+    """Check that the studies named in the participation limits exist."""
     errors = Errors()
     for name in ("only_after_studies", "never_after_studies"):
         keys = set(getattr(on.values.recruitment, name).split())
@@ -114,22 +114,22 @@ def validate_earlier_studies(on: Checked) -> Errors:
 
 
 def validate_bot_quotas(on: Checked) -> Errors:
-    """Check that only bots of the study have a number of their own."""
+    """Check that separate quotas are only set for the study's bots."""
     unknown = _no_bots(on, on.values.assignment.bot_quotas)
     return {"bot_quotas": f"{unknown} Remove it here, or add it to the study."} if unknown else {}
 
 
 def _no_bots(on: Checked, bot_ids: Collection[str]) -> str:
-    """Return an error about names that are no bots of the study; empty if all are."""
+    """Return an error about names that are not the study's bots."""
     bots = on.values.bots
     unknown = [bot_id for bot_id in bot_ids if bot_id not in bots]
     if not unknown:
         return ""
-    return f"{', '.join(unknown)} is none of the study's chatbots ({', '.join(bots) or 'none'})."
+    return f"“{', '.join(unknown)}” is not a chatbot of this study ({', '.join(bots) or 'it has none'})."
 
 
 def validate_bots_in_a_row(on: Checked) -> Errors:
-    """Check that there are as many bots as each person is to meet."""
+    """Check that there are enough bots for each participant."""
     n, has = on.values.assignment.bots_in_a_row, len(on.values.bots)
     if n < 2 or n <= has or on.study.protocol != "chat" or on.study.state == Study.State.DRAFT:
         return {}
@@ -140,7 +140,7 @@ def validate_bots_in_a_row(on: Checked) -> Errors:
 
 
 def validate_bot_choice(on: Checked) -> Errors:
-    """Check that participants can choose among the bots, each by its own name."""
+    """Check that participants can choose among the bots, by distinct names."""
     assignment, errors = on.values.assignment, Errors()
     if assignment.choice != "none" and assignment.bots_in_a_row > 1:
         errors["choice"] = "Participants who chat with several chatbots cannot choose one. Change one of the two."
@@ -149,16 +149,16 @@ def validate_bot_choice(on: Checked) -> Errors:
     if unknown := _no_bots(on, names):
         errors["bot_names"] = unknown
     elif len(set(names.values())) < len(names):
-        errors["bot_names"] = "Two chatbots have the same name. Give each a different one."
+        errors["bot_names"] = "Two chatbots have the same name. Give each a different name."
     elif assignment.choice == "names" and missing:
-        errors["bot_names"] = f"{', '.join(missing)} has no name to choose it by. Add one."
+        errors["bot_names"] = f"{', '.join(missing)} has no name for participants to choose. Enter one."
     return errors
 
 
 def validate_pay(on: Checked) -> Errors:
-    """Check that a study opens with a code, or on a panel with a way back, for every outcome.
+    """Check that every outcome has a code or return link.
 
-    One that collects already may be changed without; a draft may lack whatever it likes.
+    Drafts and studies that already collect data may lack them.
     """
     recruitment, errors = on.values.recruitment, Errors()
     if not on.is_open or on.was_open:
@@ -176,7 +176,9 @@ def validate_pay(on: Checked) -> Errors:
 
 
 def outcomes_possible(study: Study, values: StudyValues | None = None) -> list[Outcome]:
-    """Return the possible outcomes of the study's tasks: no chatbot fails without chats, nobody is late without gaps.
+    """Return the possible outcomes of the study's tasks.
+
+    Without chats no chatbot can fail, and without gaps nobody can be late.
 
     Args:
         values: values that the study will have; None: its current ones.
@@ -187,7 +189,7 @@ def outcomes_possible(study: Study, values: StudyValues | None = None) -> list[O
 
 
 def validate_opening(on: Checked) -> Errors:
-    """Check that a study that opens has something to give: items, or installed bots.
+    """Check that an opening study has items or installed bots to assign.
 
     An open study may lose a bot later.
     """
@@ -226,7 +228,7 @@ def _validate_conversations(study: Study, values: StudyValues) -> Errors:
 
 
 def _validate_dialogues(study: Study, values: StudyValues) -> Errors:
-    """Check that there are conversations of two bots to compare."""
+    """Check that there are conversations between two bots to compare."""
     source_key, run = values.dialogues.dialogues_of, values.dialogues.dialogues_run
     if source_key and not Study.objects.filter(key=source_key).exists():
         return {"dialogues_of": f"There is no study “{source_key}”. Enter the key of a study, or leave this empty."}
@@ -262,7 +264,7 @@ def _validate_items(study: Study, protocol: StudyProtocol) -> Errors:
 
 
 def _validate_replies(items: QuerySet[Item], minimum: int | None, maximum: int | None) -> Errors:
-    """Check that every item holds as many replies as the protocol shows or draws from."""
+    """Check that every item has the replies that the protocol needs."""
     if minimum is None:
         return {}
     invalid_items = items.exclude(**{f"responses__{minimum - 1}__isnull": False, f"responses__{maximum}__isnull": True})
@@ -277,7 +279,7 @@ def _validate_replies(items: QuerySet[Item], minimum: int | None, maximum: int |
 
 
 def validate_scales(on: Checked) -> Errors:
-    """Check that there are as many questions as the protocol's page has room for, on the scale that its form has."""
+    """Check that the number of questions and their scales suit the protocol."""
     if on.protocol is None:
         return {}
     name, room, scale = on.study.protocol, on.protocol.n_asked, on.protocol.scale
@@ -293,7 +295,7 @@ def validate_scales(on: Checked) -> Errors:
 
 
 def validate_selection(on: Checked) -> Errors:
-    """Check that there are more things to choose from than are chosen."""
+    """Check that fewer options must be chosen than exist."""
     if on.protocol is None or "choosing" not in on.protocol.settings:
         return {}
     n_to_choose, n = on.values.choosing.n_choose, len(on.scales)
@@ -304,7 +306,7 @@ def validate_selection(on: Checked) -> Errors:
 
 
 def validate_reference(on: Checked) -> Errors:
-    """Check that questions for one kind of talk are asked at all, and that weights come from another study."""
+    """Check questions about kinds of conversation, and the source of weights."""
     errors, referencing = Errors(), on.values.referencing
     names: Collection[str] = ()
     if on.protocol is not None and on.protocol.needs_reference:
@@ -318,7 +320,7 @@ def validate_reference(on: Checked) -> Errors:
         errors["after"] = words
     unknown = [key for key in referencing.asked_only_of if key not in on.scales]
     if unknown:
-        errors["asked_only_of"] = f"“{unknown[0]}” is none of the questions {', '.join(on.scales)}."
+        errors["asked_only_of"] = f"“{unknown[0]}” is not a question of this study ({', '.join(on.scales)})."
     weights_key = referencing.weights_study
     if weights_key and (weights_key == on.study.key or not Study.objects.filter(key=weights_key).exists()):
         errors["weights_study"] = (
@@ -328,14 +330,14 @@ def validate_reference(on: Checked) -> Errors:
 
 
 def validate_questions(on: Checked) -> Errors:
-    """Check that the protocol has a place for the questions before the task."""
+    """Check that the protocol can ask questions before the task."""
     if not on.values.questions or on.protocol is None or asks_questions(on.study.protocol):
         return {}
     return {"questions": f"The protocol “{on.protocol.title}” asks no questions before its tasks. Remove them."}
 
 
 def validate_own_marking(on: Checked) -> Errors:
-    """Check that nothing but labels is asked where replies are labelled during the chat."""
+    """Check that labelling during the chat has no other questions."""
     other_questions = [question for question in on.values.after if not question.is_rated]
     if (
         not get_protocol(on.study).marks_own_chats
@@ -349,28 +351,31 @@ def validate_own_marking(on: Checked) -> Errors:
 
 
 def validate_names(on: Checked) -> Errors:
-    """Check that protocol and rule are among those there are.
+    """Check that the protocol and the assignment rule exist.
 
-    What is stored already may stay while its plug-in is away.
+    A stored name is accepted while its plug-in is missing.
     """
     errors: Errors = {}
     for field, known in (("protocol", protocols.names()), ("rule", rules.names())):
         name = getattr(on.study, field)
         if name not in known and (on.before is None or getattr(on.before, field) != name):
-            errors[field] = f"“{name}” is none of {', '.join(known)}."
+            errors[field] = f"There is no “{name}”. Choose one of {', '.join(known)}."
     return errors
 
 
 def validate_key(on: Checked) -> Errors:
-    """Check that a new study's key is no word of the dashboard's addresses; an import brings its own."""
+    """Check that a new study's key is not a reserved address.
+
+    Imported studies bring their own keys.
+    """
     is_kept = on.before is not None and on.before.key == on.study.key
     if is_kept or on.study.is_imported or on.study.key not in RESERVED_KEYS:
         return {}
-    return {"key": f"“{on.study.key}” is reserved for a page. Choose another key."}
+    return {"key": f"“{on.study.key}” is the address of a page. Choose another key."}
 
 
 def validate_fixed_values(on: Checked) -> Errors:
-    """Check that a study with consenting participants keeps the values that no version may change.
+    """Check that values that no version may change stay, once participants consented.
 
     Data from different versions are analysed together.
     """

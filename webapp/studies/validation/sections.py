@@ -32,7 +32,7 @@ Errors = dict[str, str]
 
 @dataclass
 class Checked:
-    """A study that is validated.
+    """Study under validation.
 
     Attributes:
         before: the study as it is stored; None for a new one.
@@ -51,22 +51,22 @@ class Checked:
 
     @property
     def is_open(self) -> bool:
-        """True if the study is to collect."""
+        """True if the study is to collect data."""
         return bool(self.study.state == Study.State.COLLECTING)
 
     @property
     def was_open(self) -> bool:
-        """True if the study collects as it is stored."""
+        """True if the stored study collects data."""
         return self.before is not None and self.before.state == Study.State.COLLECTING
 
     @cached_property
     def scales(self) -> Scales:
-        """The scale of each question on which bots are rated."""
+        """The scale of each question that bots are rated on."""
         return scales_of(self.values, self.rubric)
 
 
 def validate_chat_limits(chat: ChatRules) -> Errors:
-    """Check that a chat can be long enough to be rated."""
+    """Check that a chat can reach its minimum length."""
     limits = {
         "min_exchanges": (chat.min_exchanges, chat.max_exchanges, "exchanges"),
         "least_minutes": (chat.least_minutes or 0, chat.most_minutes or math.inf, "minutes"),
@@ -79,9 +79,12 @@ def validate_chat_limits(chat: ChatRules) -> Errors:
 
 
 def validate_raters(judging: Judging) -> Errors:
-    """Check that an item can have the wanted number of raters; 0 means no limit."""
+    """Check that the numbers of raters per item are consistent.
+
+    0 means no limit.
+    """
     n_least, n_wanted, n_most = judging.raters_least, judging.raters_wanted, judging.raters_most
-    advice = "Lower the one or raise the other."
+    advice = "Lower one of the two or raise the other."
     if n_wanted and n_least > n_wanted:
         return {"raters_least": f"The minimum of {n_least} raters is above the {n_wanted} wanted. {advice}"}
     low = max(n_least, n_wanted)
@@ -91,7 +94,7 @@ def validate_raters(judging: Judging) -> Errors:
 
 
 def validate_frame_origins(recruitment: RecruitmentValues) -> Errors:
-    """Check that those who may show the study in a frame are origins."""
+    """Check that the sites that may embed the study are origins."""
     _origins, wrong = frame_origins(recruitment.frame_ancestors)
     if not wrong:
         return {}
@@ -100,7 +103,7 @@ def validate_frame_origins(recruitment: RecruitmentValues) -> Errors:
 
 
 def validate_links(recruitment: RecruitmentValues) -> Errors:
-    """Check that every placeholder of a way back is one that is filled in."""
+    """Check that every placeholder of a return link is known."""
     errors: Errors = {}
     known = (*FILLED_IN, *recruitment.parameters)
     offered = ", ".join(f"{{{name}}}" for name in known)
@@ -114,7 +117,10 @@ def validate_links(recruitment: RecruitmentValues) -> Errors:
 
 
 def validate_codes(recruitment: RecruitmentValues) -> Errors:
-    """Check that no two outcomes have the same code, by which a platform distinguishes them."""
+    """Check that each outcome has a different code.
+
+    Platforms distinguish the outcomes by their codes.
+    """
     errors: Errors = {}
     field_of: dict[str, str] = {}
     for outcome in Outcome.values:
@@ -127,7 +133,7 @@ def validate_codes(recruitment: RecruitmentValues) -> Errors:
 
 
 def validate_design(conditions: Conditions) -> Errors:
-    """Check keys and levels of the factors; each error has the path of its value."""
+    """Check the factors' keys and levels; errors have paths of values."""
     errors: Errors = {}
     keys: dict[str, str] = {}
     for i, factor in enumerate(conditions.factors):
@@ -142,9 +148,9 @@ def validate_design(conditions: Conditions) -> Errors:
             inner = f"{path}.levels[{j}]"
             errors |= _key_errors(level.key, inner, level_keys)
             if level.is_control and level.has_text:
-                errors[inner] = "A control level has no text. Remove the text, or is_control."
+                errors[inner] = "A control level cannot have text. Remove the text, or set is_control to false."
             elif not (level.has_text or level.bots or level.is_control):
-                errors[inner] = "The level has no text. Write one, or set is_control for a level that shows nothing."
+                errors[inner] = "The level has no text. Enter one, or set is_control for a level that shows nothing."
     if conditions.n_combinations > MOST_COMBINATIONS:
         words = f"The levels have {conditions.n_combinations} combinations; the maximum is {MOST_COMBINATIONS}."
         errors["factors"] = f"{words} Remove a factor, or some levels."
@@ -152,13 +158,16 @@ def validate_design(conditions: Conditions) -> Errors:
 
 
 def _key_errors(key: str, path: str, before: dict[str, str]) -> Errors:
-    """Return an error if one before has the key, too; keys that differ in case alone are no two columns."""
+    """Return an error if an earlier one has the same key.
+
+    Case does not count: keys that differ only in case cannot be separate columns.
+    """
     first = before.setdefault(key.lower(), path)
-    return {} if first == path else {f"{path}.key": f"{first} already has the key {quote(key)}. Choose another one."}
+    return {} if first == path else {f"{path}.key": f"{first} already has the key {quote(key)}. Choose another key."}
 
 
 def validate_parts(sittings: Sittings) -> Errors:
-    """Check keys and gaps of the parts; each error has the path of its value."""
+    """Check the parts' keys and gaps; errors have paths of values."""
     errors: Errors = {}
     keys: dict[str, str] = {}
     if len(sittings.parts) == 1:
@@ -167,7 +176,7 @@ def validate_parts(sittings: Sittings) -> Errors:
         path, gap = f"parts[{i}]", part.after_days
         errors |= _key_errors(part.key, path, keys)
         if gap is not None and i == 0:
-            errors[f"{path}.after_days"] = "The first part has no part before it. Remove the gap."
+            errors[f"{path}.after_days"] = "The first part cannot have a gap before it. Remove the gap."
         elif gap is not None and gap.most is not None and gap.most < gap.least:
             words = f"A gap of {gap.least:g} to {gap.most:g} days ends before it starts."
             errors[f"{path}.after_days"] = f"{words} Lower the first number, or raise the second."
@@ -181,7 +190,7 @@ SECTION_VALIDATORS: dict[str, tuple[Callable[[Any], Errors], ...]] = {
     "conditions": (validate_design,),
     "sittings": (validate_parts,),
 }
-"""Checks that read one section alone, and so can be made where others cannot be read."""
+"""Checks of a single section, which also run if other sections cannot be parsed."""
 
 
 def section_errors(section: str, values: InputModel) -> Errors:
@@ -190,7 +199,7 @@ def section_errors(section: str, values: InputModel) -> Errors:
 
 
 def as_mistakes(errors: Errors) -> list[Mistake]:
-    """Return errors of fields as mistakes with their paths in a study's file."""
+    """Return field errors as mistakes with paths in the study's file."""
     return [_mistake(field, sentence) for field, sentence in errors.items()]
 
 
@@ -201,16 +210,16 @@ def _mistake(field: str, sentence: str) -> Mistake:
 
 
 _FIELDS = {"phrases": "filter_phrases", "classifier": "filter_model"}
-"""Field at which a filter's missing setting is reported; other filters are named at the list of filters."""
+"""Fields at which a filter's missing setting is reported; other filters report it at the list of filters."""
 
 
 def validate_filters(on: Checked) -> Errors:
-    """Check that every filter is one there is, and when the study opens that it can be used."""
+    """Check that every filter exists and, when the study opens, is available."""
     known, errors = reply_filters.names(), Errors()
     filtering = on.values.filtering
     for name in filtering.reply_filters:
         if name not in known:
-            message = f"There is no filter “{name}”. It must be one of {', '.join(known)}."
+            message = f"There is no filter “{name}”. Choose one of {', '.join(known)}."
             errors["reply_filters"] = f"{message} {did_you_mean(name, known)}".strip()
     is_unchanged = on.before is not None and on.was_open and on.before.values.filtering == filtering
     if errors or not on.is_open or is_unchanged:
@@ -223,7 +232,7 @@ def validate_filters(on: Checked) -> Errors:
 
 
 def validate_points(on: Checked) -> Errors:
-    """Check that every point of the instructions that the quiz marks is there."""
+    """Check that the quiz refers only to existing points of the instructions."""
     n_points = len([line for line in on.values.texts.instructions_text.splitlines() if line.strip()])
     messages = [
         f"Question {number} refers to point {question.point}, but the instructions have {n_points}."
@@ -234,7 +243,7 @@ def validate_points(on: Checked) -> Errors:
 
 
 def validate_conditions(on: Checked) -> Errors:
-    """Check that the page after the task can hide a question."""
+    """Check that the page after the task can hide questions."""
     if on.protocol is None or not any(question.show_when for question in on.values.after):
         return {}
     page = on.protocol.page
@@ -245,7 +254,7 @@ def validate_conditions(on: Checked) -> Errors:
 
 
 def validate_goals(on: Checked) -> Errors:
-    """Check that a question about a goal is asked after the participant's own chat, and that there is a goal."""
+    """Check that questions about goals follow a chat that has a goal."""
     about_goal = [question for question in on.values.after if question.only_with_goal]
     if not about_goal or on.protocol is None:
         return {}
@@ -260,7 +269,7 @@ def validate_goals(on: Checked) -> Errors:
 
 
 def validate_chat_checks(on: Checked) -> Errors:
-    """Check that every check in a chat is reached."""
+    """Check that every attention check in a chat is reached."""
     checks, least = on.values.checking.chat_checks, on.values.chat.min_exchanges
     if not checks or on.protocol is None:
         return {}
@@ -279,7 +288,7 @@ def validate_chat_checks(on: Checked) -> Errors:
 
 
 def validate_images(on: Checked) -> Errors:
-    """Check that a bot of the study takes the images that participants may send."""
+    """Check that a bot of the study accepts images if participants may send them."""
     if not on.values.chat.images or on.protocol is None:
         return {}
     if not on.protocol.talks_to_bots or on.protocol.bots_at_once > 1:
@@ -291,7 +300,10 @@ def validate_images(on: Checked) -> Errors:
 
 
 def validate_check_items(on: Checked) -> Errors:
-    """Check that attention checks among items look like them: as many replies, and a known one where they have it."""
+    """Check that attention checks among items look like the items.
+
+    They need as many replies, and a reference reply if the items have one.
+    """
     checks = on.values.attention.attention_checks
     if not checks or on.protocol is None:
         return {}
@@ -317,7 +329,10 @@ def _look_error(check: AttentionCheck, protocol: StudyProtocol) -> str:
 
 
 def _reference_error(check: AttentionCheck, values: StudyValues) -> str:
-    """Return an error if the known score is not on the scale, or an answer is expected that checks are not asked."""
+    """Return an error about a check's known score or expected answer.
+
+    The score must be on the scale, and checks are not asked questions about kinds of conversation.
+    """
     rated = [question for question in values.after if question.is_rated]
     low, high = (
         min((question.low for question in rated), default=1),
@@ -332,7 +347,7 @@ def _reference_error(check: AttentionCheck, values: StudyValues) -> str:
 
 
 def validate_attention(on: Checked) -> Errors:
-    """Check that attention checks can be passed, and that a study has some whose protocol wants them."""
+    """Check that attention checks are possible, and present if required."""
     attention = on.values.attention
     wrong = [
         f"Check {number}: {beyond}"
@@ -349,7 +364,7 @@ def validate_attention(on: Checked) -> Errors:
 
 
 def validate_gold_items(on: Checked) -> Errors:
-    """Check that the right answers of gold items in use are answers to the study's questions."""
+    """Check the right answers of gold items against the study's questions."""
     if on.before is None or not on.values.attention.n_gold:
         return {}
     gold = Item.objects.filter(study=on.before, purpose=Item.Purpose.GOLD).order_by("pk")
@@ -360,7 +375,7 @@ def validate_gold_items(on: Checked) -> Errors:
 
 
 def validate_sittings(on: Checked) -> Errors:
-    """Check that the study has one chatbot in a chat, where it is to stay or to remember."""
+    """Check that parts that keep or remember a bot have one-bot chats."""
     sittings, errors = on.values.sittings, Errors()
     if not sittings.parts:
         return errors
@@ -372,7 +387,10 @@ def validate_sittings(on: Checked) -> Errors:
 
 
 def validate_cells(on: Checked) -> Errors:
-    """Check that every cell of the design has a bot, every bot a cell, and no factor the name of a question."""
+    """Check that conditions and bots match.
+
+    Every condition needs a bot and every bot a condition, and no factor may be named like a question.
+    """
     conditions, bots = on.values.conditions, on.values.bots
     if not conditions.factors:
         return {}
@@ -382,11 +400,14 @@ def validate_cells(on: Checked) -> Errors:
     question_keys = {question.key for question in (*on.values.questions, *on.values.after)} | on.scales.keys()
     for i, factor in enumerate(conditions.factors):
         if factor.key in question_keys:
-            errors[f"factors[{i}].key"] = f"A question already has the key {quote(factor.key)}. Choose another one."
+            errors[f"factors[{i}].key"] = f"A question already has the key {quote(factor.key)}. Choose another key."
         for j, level in enumerate(factor.levels):
             if unknown := [bot_id for bot_id in level.bots if bot_id not in bots]:
                 near = did_you_mean(unknown[0], bots) or "remove it, or add it to the study."
-                words = f"{', '.join(unknown)} is none of the study's chatbots ({', '.join(bots) or 'none'}); {near}"
+                words = (
+                    f"“{', '.join(unknown)}” is not a chatbot of this study ({', '.join(bots) or 'it has none'}); "
+                    f"{near}"
+                )
                 errors[f"factors[{i}].levels[{j}].bots"] = words
     if not bots or conditions.n_combinations > MOST_COMBINATIONS:
         return errors
@@ -405,14 +426,17 @@ def validate_cells(on: Checked) -> Errors:
         messages.append(f"{none} {such}. Change the chatbots of these levels.")
     if bots_without_cell:
         messages.append(
-            f"{', '.join(bots_without_cell)} is missing a level of some factor. Select it at a level, or add a "
+            f"{', '.join(bots_without_cell)} has no level in at least one factor. Assign it to a level, or add a "
             "level for all chatbots."
         )
     return {**errors, "factors": " ".join(messages)} if messages else errors
 
 
 def validate_people(on: Checked) -> Errors:
-    """Check that a study with people as partners has a chat for them, and says how participants learn of it."""
+    """Check a study with human partners.
+
+    It needs a chat, and must state when participants learn of their partner.
+    """
     people, errors = people_among(on.values.bots), Errors()
     if not people:
         return errors
@@ -430,12 +454,12 @@ def validate_people(on: Checked) -> Errors:
     has_no_bot = bool(staff) and any(set(bots_of(levels, bots)) <= staff for levels in combinations)
     if on.is_open and has_no_bot and on.values.people.without_partner == "bot":
         errors["without_partner"] = (
-            "No chatbot can continue the chat if no partner comes. Add a chatbot, to every condition if there are "
-            "conditions, or let participants end with pay."
+            "No chatbot can continue the chat if no partner joins. Add one (to every condition, if there are "
+            "conditions), or let participants end with pay."
         )
     for i, factor in enumerate(on.values.conditions.factors):
         for j, level in enumerate(factor.levels):
             if level.opening.strip() and (not level.bots or set(level.bots) & set(people)):
-                words = f"{such} is a person, who writes the first message or answers it. Remove this text"
+                words = f"{such} is a person, who writes or answers the first message. Remove this text"
                 errors[f"factors[{i}].levels[{j}].opening"] = f"{words}, or exclude {such} from the level's chatbots."
     return errors

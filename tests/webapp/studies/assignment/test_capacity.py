@@ -115,7 +115,7 @@ def test_nobody_gets_a_bot_twice_in_a_group_of_studies() -> None:
 @pytest.mark.parametrize(
     ("fields", "name", "words"),
     [
-        ({"bot_quotas": {"elisa": 3}}, "bot_quotas", "none of the study's chatbots"),
+        ({"bot_quotas": {"elisa": 3}}, "bot_quotas", "is not a chatbot of this study"),
         ({"bot_quotas": {"eliza": -1}}, "bot_quotas", "from 0 to 2000000000"),
         ({"bot_quotas": "eliza: many"}, "bot_quotas", "a colon and a number"),
         ({"bot_quotas": "eliza: 1\neliza: 2"}, "bot_quotas", "twice"),

@@ -1,7 +1,7 @@
 """`docs [--check]`: rebuilds the catalogues of bots, metrics and settings.
 
 They are Markdown tables made from the code, between `<!-- docs:NAME -->` and `<!-- /docs:NAME -->`. Only what ships
-with Confab is listed: not the bots and metrics of this installation's `bots.yaml` and plug-ins.
+with Confab is listed, without the bots and metrics of this installation's `bots.yaml` and plug-ins.
 """
 
 from __future__ import annotations
@@ -35,17 +35,17 @@ MARKED = re.compile(r"(?P<open><!-- docs:(?P<name>[a-z_]+) -->\n).*?(?P<close><!
 
 
 class UnknownCatalogue(ValueError):
-    """A marker that names no catalogue."""
+    """Raised for a marker with an unknown catalogue."""
 
 
 def catalogue_fill(text: str, *, root: Path) -> str:
-    """Return the text with every marked part made anew.
+    """Return the text with the current content of every marked part.
 
     Args:
         root: the project's folder, where `.env.example` is.
 
     Raises:
-        UnknownCatalogue: a marker's name is not in `CATALOGUES`.
+        UnknownCatalogue: the name of a marker is not in `CATALOGUES`.
     """
 
     def fill(match: re.Match[str]) -> str:
@@ -58,7 +58,7 @@ def catalogue_fill(text: str, *, root: Path) -> str:
 
 
 def catalogue_names(text: str) -> list[str]:
-    """Return the catalogues that a text has room for, in its order."""
+    """Return the catalogues that a text contains, in order."""
     return [match["name"] for match in MARKED.finditer(text)]
 
 
@@ -153,7 +153,7 @@ def _of_a_metric(metric: Metric) -> list[str]:
 def _columns(root: Path) -> str:
     """Tabulate the metrics' columns.
 
-    A column at both levels stands once: the conversation's value is the mean of its turns'.
+    A column at both levels is listed once: the conversation's value is the mean over its turns.
     """
     rows = []
     for metric in _shipped_metrics():
@@ -197,7 +197,7 @@ def _rules(root: Path) -> str:
 
 
 def _listed(kind: str, entries: Iterable[Any], package: str) -> str:
-    """Tabulate the entries of a package with what they say of themselves."""
+    """Tabulate the entries of a package with their descriptions."""
     return _table(
         [kind, "name", "what it does"],
         ([f"`{entry.name}`", entry.title, entry.description] for entry in entries if _ships(entry, package)),
@@ -212,7 +212,10 @@ def _exports(root: Path) -> str:
 
 
 def _settings(root: Path) -> str:
-    """Tabulate the settings in `.env.example`, which a test compares with what the settings read."""
+    """Tabulate the settings in `.env.example`.
+
+    A test compares them with the settings that are read.
+    """
     rows: list[list[str]] = []
     comments: list[str] = []
     for line in (root / ".env.example").read_text(encoding="utf-8").splitlines():
@@ -232,7 +235,10 @@ def _settings(root: Path) -> str:
 
 
 def _commands(root: Path) -> str:
-    """Tabulate Confab's commands with the arguments that each needs and its first optional ones."""
+    """Tabulate Confab's commands with their main arguments.
+
+    These are all required and the first optional ones.
+    """
     rows = []
     for name, app in sorted(get_commands().items()):
         if app.startswith("webapp.") and name not in _INTERNAL_COMMANDS:
@@ -244,7 +250,7 @@ def _commands(root: Path) -> str:
 
 _INTERNAL_COMMANDS = {"docs"}
 _MOST_OPTIONS = 6
-"""Optional arguments shown of a command; `--help` has all."""
+"""Maximum number of optional arguments shown; `--help` has all."""
 _MOST_CHOICES = 4
 
 
@@ -254,7 +260,7 @@ def _sentence(text: str) -> str:
 
 
 def _arguments(command: BaseCommand, name: str) -> list[str]:
-    """Return the usage of each argument of Confab's own, those that are needed first."""
+    """Return the usage of Confab's own arguments, required ones first."""
     of_django = {"json", "project"}
     for base in type(command).__mro__:
         if base.__module__.startswith("django.core.management"):

@@ -1,4 +1,4 @@
-"""`list_studies`: every study, its state and how far it is."""
+"""`list_studies`: every study with its state and progress."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`realism STUDY [--run N] [--participant NAME]`: how unlike people a run's simulated participants are.
+"""`realism STUDY [--run N]`: compare simulated with real participants.
 
 `--json` prints the document that the page shows.
 """

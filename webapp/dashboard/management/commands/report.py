@@ -1,4 +1,4 @@
-"""`report --study KEY --output FILE.html`: the whole analysis of a study as one self-contained page.
+"""`report --study KEY --output FILE.html`: a study's report as one file.
 
 `report --study KEY --json` prints the results that the page is made of; `--like ghandeharioun2019` lays the page out as
 Tables 2, 3, 5 and 8 and Figures 3 to 8 of that paper.
@@ -137,7 +137,7 @@ class Command(ConfabCommand):
     def _of_pairs(
         self, study: Study, output: Path | None, counted_work: dict[str, Any], sections: str
     ) -> dict[str, Any]:
-        """Write or return the report of a study whose people compare pairs."""
+        """Write or return the report of a study with paired comparisons."""
         report = pair_report(study, **counted_work)
         if report is None:
             raise LookupError(f"study {study.key} has no judgements yet, so there is nothing to report")
@@ -158,10 +158,10 @@ class Command(ConfabCommand):
 
 
 def _sections(requested: str, known: Sequence[str]) -> list[str]:
-    """Return the names of the sections that were asked for; all where none is named.
+    """Return the requested sections; all by default.
 
     Raises:
-        LookupError: for a name that no section has, with those that there are.
+        LookupError: a name is unknown; the error lists the known ones.
     """
     names = [name.strip() for name in requested.split(",") if name.strip()]
     unknown = next((name for name in names if name not in known), None)
@@ -171,10 +171,10 @@ def _sections(requested: str, known: Sequence[str]) -> list[str]:
 
 
 def _writable(output: Path) -> None:
-    """Refuse a place where no file can be written.
+    """Check that a file can be written to a path.
 
     Raises:
-        LookupError: with what would be right.
+        LookupError: if not; the error says what to do.
     """
     if not output.resolve().parent.is_dir():
         raise LookupError(f"there is no folder {output.resolve().parent}")

@@ -1,4 +1,4 @@
-"""Files in the builder: a study's own, and those of items.
+"""Files in the builder: study files and items.
 
 A study's file is downloaded, or imported after all mistakes and changes are shown. A worker draws items from stored
 conversations; those of a file come by the page of imports.
@@ -49,7 +49,10 @@ _TEXT_ENDINGS = (".yaml", ".yml", ".json")
 
 @read_view(Right.ADMINISTER)
 def download(request: HttpRequest, study: Study) -> HttpResponseBase:
-    """Send the study's file, which holds completion codes, or with `?items` the items' file of a large study."""
+    """Send the study's file, which contains completion codes.
+
+    `?items` sends the items' file of a large study.
+    """
     if "items" in request.GET:
         name = items_name(study)
         answer: HttpResponseBase = StreamingHttpResponse(items_lines(study), content_type="application/x-ndjson")
@@ -63,7 +66,10 @@ def download(request: HttpRequest, study: Study) -> HttpResponseBase:
 
 @form_view(Right.ADMINISTER)
 def upload(request: HttpRequest, key: str = "") -> HttpResponse:
-    """Take a study's file: without a key a new study or a change of the one it names, with one a change of that."""
+    """Import a study's file.
+
+    Without a key in the address, it creates the study that it names, or changes it; with a key, it changes that study.
+    """
     study = study_of(key) if key else None
     if request.method != "POST":
         return _page(request, study)
@@ -85,7 +91,10 @@ def upload(request: HttpRequest, key: str = "") -> HttpResponse:
 
 
 def _read_upload(request: HttpRequest, folder: Path) -> tuple[str, str]:
-    """Return the text of the study's file, and why there is none; a file of items beside it is put into the folder."""
+    """Return the text of a study's file, or the error.
+
+    A file of items sent along is stored in the folder.
+    """
     text = request.POST.get("text", "")
     for file in request.FILES.getlist("file"):
         name = Path(file.name or "").name
@@ -134,7 +143,7 @@ def _page(
         status=422 if mistakes else 200,
         study=study,
         mistakes=[
-            # The path stands by itself on the page, and not once more in the sentence.
+            # The page shows the path separately, so the sentence does not repeat it.
             (mistake.path, mistake.message.removeprefix(mistake.path).lstrip(": "))
             for mistake in mistakes or ()
         ],
@@ -147,7 +156,10 @@ def _page(
 
 @post_view(to_post=[Right.ADMINISTER, Right.RUN])
 def items_add(request: HttpRequest, study: Study) -> HttpResponse:
-    """Take in a sample of items or conversations, ask a worker to draw items, or take a set out."""
+    """Add or remove items.
+
+    The sample is stored at once, a worker draws items, and a set can be removed.
+    """
     if "_take_out" in request.POST:
         _take_out(request, study)
         return redirect("dashboard:study_build_step", study.key, "bots")

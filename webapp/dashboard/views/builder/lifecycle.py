@@ -36,12 +36,15 @@ ALLOWED = {
     Study.State.PAUSED: (Study.State.COLLECTING,),
     Study.State.ENDED: (Study.State.COLLECTING, Study.State.PAUSED),
 }
-"""To which state a button leads, from which."""
+"""New state by button, with the states that it is available in."""
 logger = logging.getLogger(__name__)
 
 
 def opening(request: HttpRequest, study: Study) -> HttpResponse | None:
-    """Change the study's state as the button says; None where it cannot be, with the reason in a message."""
+    """Change the study's state by button; None if that is impossible.
+
+    A message then has the reason.
+    """
     target_state = request.POST["_state"]
     if not state_change(request, study, target_state):
         return None
@@ -51,7 +54,10 @@ def opening(request: HttpRequest, study: Study) -> HttpResponse | None:
 
 
 def state_change(request: HttpRequest, study: Study, target_state: str) -> bool:
-    """Change the study's state and say so in a message; False where it cannot be, with the reason in a message."""
+    """Change the study's state and confirm it by a message.
+
+    False if that is impossible; a message then has the reason.
+    """
     if target_state == study.state:
         return True
     if target_state not in ALLOWED or study.state not in ALLOWED[Study.State(target_state)]:
@@ -60,7 +66,7 @@ def state_change(request: HttpRequest, study: Study, target_state: str) -> bool:
     plan = Plan(study)
     missing = stops(findings_of(plan)) if target_state == Study.State.COLLECTING else []
     if study.state == Study.State.PAUSED:
-        # It was open before, so this was checked when it was first opened.
+        # The study was open before, so this was already checked.
         missing = [finding for finding in missing if finding.step != "walk"]
     if missing:
         reasons = " ".join(f"{finding.lead} {finding.rest}".strip() for finding in missing)
@@ -89,7 +95,10 @@ def state_change(request: HttpRequest, study: Study, target_state: str) -> bool:
 
 
 class NewStudyForm(forms.Form):
-    """Protocol, name, language and key; without a key one is made of the name."""
+    """Protocol, name, language and key of a new study.
+
+    The default key is made from the name.
+    """
 
     protocol = forms.ChoiceField(label="What do participants do?", widget=forms.RadioSelect)
     name = forms.CharField(
@@ -120,7 +129,7 @@ class NewStudyForm(forms.Form):
         self.fields["protocol"].choices = choices  # type: ignore[attr-defined]
 
     def clean(self) -> dict[str, Any]:
-        """Make a key of the name where none was written; one that is taken is said."""
+        """Make a key from the name by default; report a used key."""
         cleaned = super().clean() or self.cleaned_data
         cleaned["language"] = cleaned.get("language") or "en"
         if not cleaned.get("key") and cleaned.get("name") and "key" not in self.errors:
@@ -132,12 +141,15 @@ class NewStudyForm(forms.Form):
 
 @form_view(Right.ADMINISTER)
 def study_new(request: HttpRequest) -> HttpResponse:
-    """Ask what a new study is, and make its draft, perhaps with the bot that `?bot=` names."""
+    """Ask for the basics of a new study and create its draft.
+
+    `?bot=` adds a bot.
+    """
     form = NewStudyForm(request.POST or None, initial={"protocol": "chat", "language": "en"})
     if request.method == "POST" and form.is_valid():
         form_data = form.cleaned_data
         try:
-            # The protocol's own example, without what is chosen in the builder.
+            # The protocol's example without the values chosen in the builder.
             has_bots = protocols.get(form_data["protocol"]).gives == "bots"
             bots = tuple(entry.id for entry in bot_entry_list() if has_bots and entry.id == request.GET.get("bot"))
             study_values = {"key": form_data["key"], "name": form_data["name"], "bots": bots, "items": ()}
@@ -156,7 +168,7 @@ def study_new(request: HttpRequest) -> HttpResponse:
 
 @dataclass
 class StudyTask:
-    """Something that participants do; each protocol is a preset of one."""
+    """Kind of work for participants; each protocol is a preset of one."""
 
     title: str
     hint: str
@@ -165,7 +177,10 @@ class StudyTask:
 
 
 def _tasks() -> list[StudyTask]:
-    """Return the tasks with their protocols; one from elsewhere is put to those that are given the same."""
+    """Return the kinds of work with their protocols.
+
+    A plug-in's protocol is listed with those that assign the same things.
+    """
     tasks = {
         "bots": StudyTask("Chat and rate", "Participants talk to a chatbot.", ("chat", "marked_chat")),
         "arena": StudyTask("Compare two chatbots", "Participants talk to two chatbots at once.", ("arena", "picks")),
@@ -194,7 +209,7 @@ def _tasks() -> list[StudyTask]:
 
 @post_view(to_post=[Right.ADMINISTER])
 def duplicate(request: HttpRequest, study: Study) -> HttpResponse:
-    """Make a draft like the study and lead to it."""
+    """Create a draft like the study and redirect to it."""
     try:
         copied_study = study_copy(study=study, author=request.user.get_username())
     except ValidationError as error:
@@ -222,7 +237,7 @@ def archive(request: HttpRequest, study: Study) -> HttpResponse:
 
 @form_view(Right.ADMINISTER)
 def delete(request: HttpRequest, study: Study) -> HttpResponse:
-    """Show the data that would be lost, and delete the study after confirmation."""
+    """Show what would be deleted, and delete the study after confirmation."""
     error = ""
     if request.method == "POST":
         try:
@@ -245,7 +260,7 @@ def delete(request: HttpRequest, study: Study) -> HttpResponse:
 
 @post_view(to_post=[Right.RUN])
 def rehearse(request: HttpRequest, study: Study) -> HttpResponse:
-    """Send scripted participants through the study, by a worker."""
+    """Let a worker run scripted participants through the study."""
     if study.is_imported:
         raise Http404(f"{study.key} is imported")
     people = request.POST.get("people", "")

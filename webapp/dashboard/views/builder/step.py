@@ -43,19 +43,25 @@ WITHIN: tuple[BuildStep, ...] = (ConditionsStep(), ChecksStep(), SittingsStep(),
 
 
 def step_of(name: str, study: Study) -> BuildStep | None:
-    """Return the study's step of this name, or the page within one, if there is one."""
+    """Return the study's step, or page within a step, of this name.
+
+    None if there is none.
+    """
     known = (GENERAL,) if study.is_imported else (*STEPS, *WITHIN)
     return next((step for step in known if step.name == name), None)
 
 
 def step_after(step: BuildStep) -> BuildStep | None:
-    """Return the step that follows; None after the last."""
+    """Return the next step; None after the last."""
     place = _place(step)
     return STEPS[place + 1] if place + 1 < len(STEPS) and step is not GENERAL else None
 
 
 def step_before(step: BuildStep) -> BuildStep | None:
-    """Return the step before, or the one that a page belongs to; None for the first."""
+    """Return the previous step, or the one that a page belongs to.
+
+    None for the first.
+    """
     place = _place(step)
     if step.within:
         return STEPS[place]
@@ -68,7 +74,10 @@ def _place(step: BuildStep) -> int:
 
 @read_view()
 def build(request: HttpRequest, study: Study) -> HttpResponse:
-    """Lead to the first step; of an imported study, to the only page that it has."""
+    """Redirect to the first step.
+
+    An imported study has only one page.
+    """
     return redirect("dashboard:study_build_step", study.key, GENERAL.name if study.is_imported else STEPS[0].name)
 
 
@@ -98,7 +107,7 @@ def _save(request: HttpRequest, plan: Plan, step: BuildStep) -> HttpResponse:
     conflict: dict[str, Any] | None = None
     if form.is_valid():
         changes = form.changes()
-        # Whoever keeps their own says which stored state they have been shown.
+        # A user who keeps their own values states which stored state they have seen.
         seen = request.POST.get("_keep") or request.POST.get("_seen")
         try:
             saved = step.save(plan, form, author=request.user.get_username(), seen=seen)
@@ -130,7 +139,7 @@ def _onward(request: HttpRequest, study: Study, step: BuildStep, place: str = ""
 
 
 def _conflict(request: HttpRequest, stored: Study, entered: dict[str, Any]) -> dict[str, Any]:
-    """Return the author and values of a conflicting save, next to the values entered here."""
+    """Return a conflicting save's author and values, next to the new ones."""
     flat = stored.values.flat()
     compared = [
         (name, value_words(flat.get(name, getattr(stored, name, None))), value_words(value))
@@ -156,7 +165,7 @@ def _conflict(request: HttpRequest, stored: Study, entered: dict[str, Any]) -> d
 def _outcome(
     request: HttpRequest, plan: Plan, step: BuildStep, form: SettingsForm, conflict: dict[str, Any] | None
 ) -> dict[str, Any]:
-    """Return the response data that the page's script shows after sending the form."""
+    """Return the response data that the page's script shows after saving."""
     version = plan.study.version
     outcome: dict[str, Any] = {
         "saved": not form.errors and conflict is None,

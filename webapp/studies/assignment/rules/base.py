@@ -1,4 +1,4 @@
-"""The contract of an assignment rule, its registry, and the rules balanced, uniform and resolve."""
+"""Contract of an assignment rule, its registry, and three rules."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from chatbots.registry import C, Registry
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """Bot that a participant can get next, with the condition that comes with it.
+    """Bot, with its condition, that a participant can get next.
 
     Attributes:
         bot: its id.
@@ -64,15 +64,15 @@ class AssignmentCase:
 
 
 class AssignmentRule(Protocol):
-    """Choice of a participant's next bot or item. A rule that is a subclass reads no needs unless it sets this.
+    """Choice of a participant's next bot or item.
 
-    A rule may have a method `choose_for(case, rng)`: for bots it is given an `AssignmentCase` and returns an index in
-    its candidates. Items and conversations, and bots of rules without it, are chosen by `choose`, from counts alone.
-    With `sets_order = True` bots in a row come in the order in which the rule chose them, whatever `bot_order` says.
+    A rule may have a method `choose_for(case, rng)`: for bots it gets an `AssignmentCase` and returns an index in its
+    candidates. Items and conversations, and bots of rules without it, are chosen by `choose`, from counts alone. With
+    `sets_order = True` bots in a row come in the order in which the rule chose them, whatever `bot_order` says.
 
     Attributes:
         reads_needs: True if it uses the number of further ratings that bots need. A job then computes it from new
-            ratings and stores it (`OrderState`); a draw only reads that.
+            ratings and stores it (`OrderState`); a draw only reads it. A subclass of a rule must set it again.
     """
 
     name: str
@@ -84,7 +84,9 @@ class AssignmentRule(Protocol):
     def identity(self) -> Identity: ...
 
     def choose(self, loads: Sequence[int], rng: random.Random, needs: Sequence[float] | None = None) -> int:
-        """Return the index in `loads` of the one to give; the default balances.
+        """Return the index in `loads` of the candidate to assign.
+
+        The default balances.
 
         Args:
             loads: number of tasks of each candidate, completed or open, fewest first; never empty. Candidates are
@@ -105,7 +107,10 @@ def register_rule(cls: C) -> C:
 
 @register_rule
 class Balanced:
-    """Rule that balances the number of completed and open tasks; ties are drawn by the study's seed."""
+    """Rule that balances the numbers of completed and open tasks.
+
+    Ties are drawn by the study's seed.
+    """
 
     name = "balanced"
     title = "Balanced"
@@ -137,7 +142,7 @@ FLOOR = 0.2
 
 @register_rule
 class Resolve:
-    """Rule that draws bots in proportion to the ratings they need to differ significantly.
+    """Rule that draws bots by the ratings they need to differ significantly.
 
     Probabilities depend only on the stored state, so the anytime-valid intervals stay valid. Without a state, or if no
     bot needs ratings, it balances.

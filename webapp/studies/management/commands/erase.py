@@ -1,4 +1,7 @@
-"""`erase --study KEY (--participant ID | --external-id ID | --people | --ids | --texts)`, or `erase --due`."""
+"""`erase --study KEY …` or `erase --due`: erase participants' data.
+
+The study needs one of --participant ID, --external-id ID, --people, --ids and --texts.
+"""
 
 from __future__ import annotations
 
@@ -18,9 +21,9 @@ from webapp.studies.privacy.retention import ids_erase, retention_due, retention
 from webapp.studies.selectors import study_by_key
 
 _NOT_TOUCHED = (
-    "Their data in Confab's data folder are also gone: exports, packages, reports, results, uploads. Not erased: "
-    "files that were downloaded or written by --output, lines in logs, PostgreSQL's own files until its next "
-    "vacuum, and backups. The backups of this installation are:"
+    "Their data in Confab's data folder have been deleted, too: exports, packages, reports, results, uploads. Not "
+    "deleted: downloaded files and files written by --output, lines in logs, PostgreSQL's own files until its next "
+    "vacuum, and backups. This installation has these backups:"
 )
 
 

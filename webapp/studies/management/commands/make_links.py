@@ -39,7 +39,7 @@ class Command(ConfabCommand):
         path: Path = options["output"]
         address = options["address"] or server_address()
         link = f"{address.rstrip('/')}/s/{study.key}/"
-        with transaction.atomic():  # links that cannot be written down are not made
+        with transaction.atomic():  # do not create links that cannot be written
             batch = links_make(study=study, n=options["number"], label=options["label"], days=options["days"])
             with path.open("w", newline="", encoding="utf-8") as file:
                 csv.writer(file).writerows(link_table(study, link, batch))
