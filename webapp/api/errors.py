@@ -158,7 +158,7 @@ def _demand(request: HttpRequest, expected_type: str, example_command: str) -> N
 
 log = logging.getLogger(__name__)
 
-_STATUS = {"no_token": 401, "too_large": 413, "disk_full": 507}
+_STATUS = {"no_token": 401, "too_large": 413, "disk_full": 507, "project_disk_full": 507}
 """Status of each refusal code; all others are 400."""
 
 

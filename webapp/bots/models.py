@@ -71,7 +71,7 @@ class DeclaredBot(TimeStamped, OfProject):
 
 
 class Spending(models.Model):
-    """Account of the cost of replies, of a bot or a study.
+    """Account of the cost of replies: of a bot, a study, a run, or a project in one month.
 
     `spent_nano` includes the maximum cost of every running call, until the actual cost replaces it. A killed call keeps
     its maximum, since it may have been charged.
@@ -81,9 +81,12 @@ class Spending(models.Model):
         BOT = "bot", _("Bot")
         STUDY = "study", _("Study")
         RUN = "run", "Run of simulated participants"
+        PROJECT = "project", "Project in one month"
 
     of = models.CharField(max_length=10, choices=Of)
-    key = models.CharField(max_length=100, help_text=_("The bot's id, or the study's number."))
+    key = models.CharField(
+        max_length=100, help_text=_("The bot's id, the number of the study or run, or the project's key and month.")
+    )
     spent_nano = models.BigIntegerField(
         default=0, help_text=_("Billionths of the currency of the prices, as an integer so that sums are exact.")
     )

@@ -90,23 +90,24 @@ class Reservation:
 def spending_reserve(*, purses: Sequence[Purse], bound: ReplyCost) -> Reservation:
     """Set a call's bound aside on every account, or on none.
 
-    One conditional UPDATE an account: however many processes ask at once, no cap is passed.
+    One conditional UPDATE an account: however many processes ask at once, no cap is passed. Accounts are always locked
+    in the order of their numbers, since calls that share some of them would otherwise wait for each other.
 
     Raises:
         CapReached: if one of the caps leaves less, or the bound is unknown where there is a cap.
     """
     amount = math.ceil((bound.cost or 0.0) * NANO)
-    accounts = []
+    for purse in purses:
+        if purse.cap is not None and bound.cost is None:
+            raise CapReached(
+                f"{purse.name} is {purse.cap:g}, but the bot's price_in and price_out are "
+                "not set; add them to its entry in bots.yaml"
+            )
+    accounts = {Spending.objects.get_or_create(of=purse.kind, key=purse.key)[0]: purse for purse in purses}
     with transaction.atomic():
-        for purse in purses:
-            account, _ = Spending.objects.get_or_create(of=purse.kind, key=purse.key)
+        for account, purse in sorted(accounts.items(), key=lambda pair: pair[0].pk):
             rows = Spending.objects.filter(pk=account.pk)
             if purse.cap is not None:
-                if bound.cost is None:
-                    raise CapReached(
-                        f"{purse.name} is {purse.cap:g}, but the bot's price_in and price_out are "
-                        "not set; add them to its entry in bots.yaml"
-                    )
                 rows = rows.filter(spent_nano__lte=math.floor(purse.cap * NANO) - amount)
             if not rows.update(spent_nano=F("spent_nano") + amount):
                 account.refresh_from_db()
@@ -114,22 +115,23 @@ def spending_reserve(*, purses: Sequence[Purse], bound: ReplyCost) -> Reservatio
                     f"{purse.name}, {purse.cap:g}, is reached: {account.spent:.6g} is spent or set "
                     f"aside, and this reply may cost {amount / NANO:.6g}"
                 )
-            accounts.append(account.pk)
-    return Reservation(tuple(accounts), amount)
+    return Reservation(tuple(account.pk for account in accounts), amount)
 
 
 def spending_settle(*, reservation: Reservation, cost: ReplyCost) -> None:
     """Put what a call took in the place of its bound."""
     change = round((cost.cost or 0.0) * NANO) - reservation.amount_nano
     n_calls = int(cost.tokens_in + cost.tokens_out > 0)
-    Spending.objects.filter(pk__in=reservation.accounts).update(
-        spent_nano=F("spent_nano") + change,
-        n_calls=F("n_calls") + n_calls,
-        n_unpriced=F("n_unpriced") + (n_calls if cost.cost is None else 0),
-        n_estimated=F("n_estimated") + (n_calls if cost.is_estimated else 0),
-        tokens_in=F("tokens_in") + cost.tokens_in,
-        tokens_out=F("tokens_out") + cost.tokens_out,
-    )
+    with transaction.atomic():
+        for pk in sorted(reservation.accounts):
+            Spending.objects.filter(pk=pk).update(
+                spent_nano=F("spent_nano") + change,
+                n_calls=F("n_calls") + n_calls,
+                n_unpriced=F("n_unpriced") + (n_calls if cost.cost is None else 0),
+                n_estimated=F("n_estimated") + (n_calls if cost.is_estimated else 0),
+                tokens_in=F("tokens_in") + cost.tokens_in,
+                tokens_out=F("tokens_out") + cost.tokens_out,
+            )
 
 
 SET_ASIDE_CHATS = 2

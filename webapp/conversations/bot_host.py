@@ -37,6 +37,7 @@ from webapp.core.clock import database_now
 from webapp.core.database import DATABASE_AWAY, DirectDispatch, in_database
 from webapp.core.health import Health
 from webapp.core.processes import BOT_HOST, signs
+from webapp.core.project_scope import in_project
 from webapp.studies.lifecycle import DEMO_PAPER_KEY
 from webapp.studies.models import Study, Task
 from webapp.studies.protocol_settings import Filtering
@@ -177,7 +178,8 @@ class BotHostRuntime:
                 turns=tuple(chatbots.Turn(t["speaker"], t["text"]) for t in message["turns"]),
                 seed=int(message["seed"]),
             )
-            text = await reply_pipeline.fetch_test_reply(self.host, message["bot_id"], context)
+            with in_project(message.get("project")):
+                text = await reply_pipeline.fetch_test_reply(self.host, message["bot_id"], context)
             await events.tryout_answer(message["answer_to"], text=text)
         except Exception as error:
             # Report any error at once, so that the researcher does not wait for the timeout.

@@ -23,6 +23,7 @@ from chatbots.bots.base import BotError
 from webapp.bots.selectors import bot_pool
 from webapp.conversations.frames import error_frame
 from webapp.core.health import redis_errors
+from webapp.core.project_scope import active_project
 
 logger = logging.getLogger(__name__)
 
@@ -118,10 +119,8 @@ async def tryout_reply(bot_id: str, turns: list[dict[str, str]], seed: int = 0) 
     limit_s = settings.CONFAB_REPLY_TIMEOUT_S + _BEYOND_REPLY_S
     layer = get_channel_layer()
     answer_to = await layer.new_channel()
-    await layer.send(
-        bot_host_channel(bot_pool(bot_id)),
-        {"type": "tryout.request", "bot_id": bot_id, "turns": turns, "seed": seed, "answer_to": answer_to},
-    )
+    message = {"bot_id": bot_id, "turns": turns, "seed": seed, "project": active_project(), "answer_to": answer_to}
+    await layer.send(bot_host_channel(bot_pool(bot_id)), {"type": "tryout.request", **message})
     try:
         answer = await asyncio.wait_for(layer.receive(answer_to), limit_s)
     except TimeoutError:

@@ -48,6 +48,12 @@ class Project(TimeStamped):
 
     key = models.SlugField(max_length=60, primary_key=True)
     name = models.CharField(max_length=200)
+    monthly_cost_limit = models.FloatField(
+        null=True, blank=True, help_text=_("Most that paid replies may cost in a calendar month (UTC); null: no limit.")
+    )
+    disk_limit_mb = models.PositiveIntegerField(
+        null=True, blank=True, help_text=_("Most that files of the project may take; null: no limit.")
+    )
 
     class Meta:
         ordering = ["key"]

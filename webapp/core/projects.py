@@ -25,6 +25,8 @@ SUGGESTED_ROLES = {
     "Payer": (Right.READ, Right.PRIVATE, Right.PAY),
 }
 LONGEST_ROLE_NAME = 60
+LARGEST_COST = 1_000_000_000
+LARGEST_DISK_MB = 1_000_000_000
 
 
 def project_by_key(key: str) -> Project | None:
@@ -32,9 +34,10 @@ def project_by_key(key: str) -> Project | None:
     return Project.objects.filter(key=key).first()
 
 
-def projects_all() -> QuerySet[Project]:
-    """Return all projects of the server, by key."""
-    return Project.objects.order_by("key")
+def projects_all(key: str | None = None) -> QuerySet[Project]:
+    """Return all projects of the server, by key; or the one with this key."""
+    projects = Project.objects.order_by("key")
+    return projects if key is None else projects.filter(key=key)
 
 
 def projects_of(user: Any) -> list[Project]:
@@ -79,11 +82,15 @@ def project_choose(*, request: HttpRequest, key: str) -> Project:
     return project
 
 
-def project_create(*, actor: User, key: str, name: str) -> Project:
+def project_create(*, actor: User, key: str, name: str, **limits: Any) -> Project:
     """Create a project with the suggested roles; the actor becomes its owner.
+
+    Args:
+        limits: as those of `project_limit`; without them there is no limit.
 
     Raises:
         Refused: `rights`: the actor does not administer the server. `bad_project`: the name is blank. `taken`.
+            `bad_limit`.
     """
     if not may_in(actor, USUAL_PROJECT, Right.ADMINISTER):
         raise Refused("rights", "Only administrators of the server can create projects.")
@@ -96,7 +103,29 @@ def project_create(*, actor: User, key: str, name: str) -> Project:
         for role_name, rights in SUGGESTED_ROLES.items():
             _add_role(project, role_name, rights)
         actor.groups.add(Group.objects.get(project_role__project=project, project_role__name="Owner"))
+        if limits:
+            project_limit(project=project, **limits)
     return project
+
+
+def project_limit(*, project: Project, **limits: float | None) -> None:
+    """Set or remove limits of a project. Callers check that the actor administers the server.
+
+    Args:
+        limits: `monthly_cost_limit`, in the currency of the prices; `disk_limit_mb`. None removes a limit; what is
+            missing stays.
+
+    Raises:
+        Refused: `bad_limit`.
+    """
+    cost, disk = limits.get("monthly_cost_limit"), limits.get("disk_limit_mb")
+    if cost is not None and not 0 <= cost < LARGEST_COST:
+        raise Refused("bad_limit", f"The cost limit is {cost:g}. It must be from 0 to {LARGEST_COST:,}.")
+    if disk is not None and not 0 <= disk < LARGEST_DISK_MB:
+        raise Refused("bad_limit", f"The disk limit is {disk:g} MB. It must be from 0 to {LARGEST_DISK_MB:,} MB.")
+    for name, limit in limits.items():
+        setattr(project, name, limit)
+    project.save(update_fields=[*limits, "updated_at"])
 
 
 def project_rename(*, actor: User, project: Project, name: str) -> None:

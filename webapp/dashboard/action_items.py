@@ -15,8 +15,11 @@ from webapp.bots.selectors import BotEntry, bot_entry_list, bots_aside
 from webapp.conversations.heartbeats import heartbeat_bots
 from webapp.core.clock import database_now
 from webapp.core.language import plural
+from webapp.core.project_scope import project_of_new_rows
+from webapp.core.projects import projects_all
 from webapp.dashboard.bots import bot_state
 from webapp.dashboard.data_quality import reports_unseen
+from webapp.dashboard.project_usage import project_usage
 from webapp.dashboard.system import queue_waits
 from webapp.jobs.kinds.base import job_models
 from webapp.jobs.models import State
@@ -76,7 +79,7 @@ def action_items(*, may_pay: bool = True) -> list[ActionItem]:
     items += pay_waits() if may_pay else []
     items += alert_action_items()
     items += _system()
-    collecting = list(Study.objects.filter(state=Study.State.COLLECTING))
+    collecting = list(Study.objects.select_related("project").filter(state=Study.State.COLLECTING))
     entries = {entry.id: entry for entry in bot_entry_list()}
     items += _unavailable(collecting, entries)
     items += [
@@ -92,6 +95,7 @@ def action_items(*, may_pay: bool = True) -> list[ActionItem]:
     ]
     items += _behind(collecting)
     items += _reported()
+    items += _limits()
     since = database_now() - timedelta(days=2)
     items += [
         ActionItem(
@@ -118,6 +122,18 @@ def action_items(*, may_pay: bool = True) -> list[ActionItem]:
             )
         )
     return sorted(items, key=lambda item: _TONES.index(item.tone))
+
+
+def _limits() -> list[ActionItem]:
+    """Return an action item for each limit of the active project that is reached or nearly reached."""
+    limited = projects_all(project_of_new_rows()).exclude(monthly_cost_limit=None, disk_limit_mb=None)
+    return [
+        ActionItem(
+            "bad" if is_reached else "warn", usage.project.name, words, "See limits", ("dashboard:projects", {}, "")
+        )
+        for usage in project_usage(limited)
+        for is_reached, words in usage.warnings
+    ]
 
 
 def pay_action_items(*, may_pay: bool, study: Study | None = None) -> list[ActionItem]:

@@ -13,13 +13,16 @@ class ResultsConfig(AppConfig):
     def ready(self) -> None:
         from django.db.models.signals import post_delete
 
+        from webapp.core.project_disk import disk_register
         from webapp.jobs.kinds.base import kinds
         from webapp.jobs.models import Job
+        from webapp.results.benchmark_data import project_benchmark_files
         from webapp.studies.privacy import erasure_follow
 
         kinds.look_into("webapp.results.kinds")
         erasure_follow(_forget_results)
         post_delete.connect(_forget_shards, sender=Job)
+        disk_register("Benchmark files", project_benchmark_files)
 
 
 def _forget_results(studies: Collection[int]) -> None:

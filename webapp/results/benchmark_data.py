@@ -26,7 +26,8 @@ from evaluation.items import ChatPair, ReplyItem, judged_read
 from evaluation.llm_judge import judged_file_read
 from webapp.bots.selectors import text_store
 from webapp.core.errors import Refused
-from webapp.core.project_scope import USUAL_PROJECT, active_project
+from webapp.core.project_disk import disk_demand, disk_keep
+from webapp.core.project_scope import USUAL_PROJECT, project_of_new_rows
 from webapp.core.whole_files import whole_file
 from webapp.ratings.paired_comparisons import study_judgements, study_pair_chats, study_pair_items
 from webapp.studies.models import Study
@@ -38,13 +39,22 @@ OF_JUDGE = ".csv"
 """How the name of a file of a judge's choices ends."""
 
 
-def benchmark_folder() -> Path:
-    """Return the folder of the active project's uploaded files, readable only by Confab's system user."""
+def benchmark_folder(project: str | None = None) -> Path:
+    """Return the folder of a project's uploaded files, readable only by Confab's system user.
+
+    Args:
+        project: key of the project; None: the active one.
+    """
     folder = Path(settings.DATA_DIR) / "benchmarks"
-    if (project := active_project() or USUAL_PROJECT) != USUAL_PROJECT:
-        folder /= project
+    if (key := project or project_of_new_rows()) != USUAL_PROJECT:
+        folder /= key
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     return folder
+
+
+def project_benchmark_files(project: str) -> list[Path]:
+    """Return the files that a project has uploaded for its benchmark."""
+    return [path for path in benchmark_folder(project).iterdir() if path.is_file()]
 
 
 def benchmark_file(name: str) -> Path | None:
@@ -119,8 +129,12 @@ def judged_file_keep(upload: Path) -> str:
 def _keep(upload: Path, ending: str) -> str:
     content = upload.read_bytes()
     name = f"{hashlib.sha256(content).hexdigest()[:32]}{ending}"
-    with whole_file(benchmark_folder() / name) as handle:
+    path = benchmark_folder() / name
+    if not path.is_file():
+        disk_demand(len(content))
+    with whole_file(path) as handle:
         handle.write(content)
+    disk_keep(path)
     return name
 
 

@@ -11,10 +11,13 @@ class TransferConfig(AppConfig):
         from webapp.jobs.kinds.base import kinds
 
         kinds.look_into("webapp.transfer.kinds")
+        from webapp.core.project_disk import disk_register
         from webapp.studies.privacy import erasure_follow
-        from webapp.transfer.job_files import exports_forget, uploads_forget
+        from webapp.transfer.job_files import exports_forget, project_exports, project_uploads, uploads_forget
         from webapp.transfer.report_links import shares_forget
 
         erasure_follow(exports_forget)
         erasure_follow(shares_forget)
         erasure_follow(uploads_forget)
+        disk_register("Exports and reports", project_exports)
+        disk_register("Uploads to import", project_uploads)

@@ -24,6 +24,8 @@ from django.utils.translation import gettext as _
 
 from chatbots.text import error_text, sanitise
 from webapp.core.errors import Refused
+from webapp.core.project_disk import disk_demand, disk_keep
+from webapp.core.project_scope import USUAL_PROJECT, project_of_new_rows
 from webapp.core.rights import Right
 from webapp.core.whole_files import whole_file
 from webapp.jobs.models import UNFINISHED, Job, State
@@ -108,6 +110,17 @@ def export_path(job: Job) -> Path:
     return export_folder() / f"export-{job.pk}.{job.payload['format']}"
 
 
+_JOB_FILE = re.compile(r"\.?(?:export|report)-(\d+)\.")
+
+
+def project_exports(project: str) -> list[Path]:
+    """Return the files of exports and reports that jobs of the project have made or are writing."""
+    paths = {path: int(match[1]) for path in export_folder().iterdir() if (match := _JOB_FILE.match(path.name))}
+    jobs = Job.everywhere.filter(pk__in={*paths.values()}, project=project)
+    own_jobs = set(jobs.values_list("pk", flat=True))
+    return [path for path, pk in paths.items() if pk in own_jobs]
+
+
 def exports_of(study: Study) -> list[Job]:
     """Return a study's newest exports that run, failed or still have a file."""
     newest = Job.objects.filter(kind="export", study=study).select_related("study")[:_LISTED]
@@ -135,9 +148,9 @@ def files_expire() -> int:
     waiting = Job.everywhere.filter(kind="import", state__in=(*UNFINISHED, State.INTERRUPTED))
     awaited_files = set(waiting.values_list("payload__file", flat=True))
     n_removed = 0
-    for folder, lifetime in ((export_folder(), EXPORTS_KEPT), (upload_folder(), UPLOADS_KEPT)):
+    for folder, lifetime in ((export_folder(), EXPORTS_KEPT), (upload_folder(USUAL_PROJECT), UPLOADS_KEPT)):
         too_old = time.time() - lifetime.total_seconds()
-        for file in folder.iterdir():
+        for file in (path for path in folder.rglob("*") if path.is_file()):
             with suppress(FileNotFoundError):  # another process was faster
                 is_left = is_unfinished(file) and file.stat().st_mtime < time.time() - UNFINISHED_KEPT.total_seconds()
                 if is_left or (file.stat().st_mtime < too_old and str(file) not in awaited_files):
@@ -156,11 +169,23 @@ def exports_forget(studies: Collection[int]) -> None:
             unfinished.unlink(missing_ok=True)
 
 
-def upload_folder() -> Path:
-    """Return the uploads folder, created with owner-only access."""
+def upload_folder(project: str | None = None) -> Path:
+    """Return the folder of a project's uploads, created with owner-only access.
+
+    Args:
+        project: key of the project; None: the active one.
+    """
     folder = Path(settings.DATA_DIR) / "imports"
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if (key := project or project_of_new_rows()) != USUAL_PROJECT:
+        folder /= key
+        folder.mkdir(mode=0o700, exist_ok=True)
     return folder
+
+
+def project_uploads(project: str) -> list[Path]:
+    """Return a project's uploads that wait for their import."""
+    return [path for path in upload_folder(project).iterdir() if path.is_file()]
 
 
 UPLOAD_ENDINGS = (".jsonl.gz", ".jsonl", ".json", ".csv.gz", ".csv", ".tsv", ".parquet", ".zip")
@@ -257,7 +282,7 @@ def upload_write(upload: UploadedFile, folder: Path, name: str) -> Path:
     """Write an upload as `name` with its own ending; return the path.
 
     Raises:
-        Refused: `bad_file`: its ending is none of `UPLOAD_ENDINGS`; `too_large`; `disk_full`.
+        Refused: `bad_file`: its ending is none of `UPLOAD_ENDINGS`; `too_large`; `disk_full`; `project_disk_full`.
     """
     ending = upload_ending(upload.name or "").lower()
     if (upload.size or 0) > settings.CONFAB_UPLOAD_LIMIT_MB * 1_048_576:
@@ -267,10 +292,12 @@ def upload_write(upload: UploadedFile, folder: Path, name: str) -> Path:
                 size=(upload.size or 0) // 1_048_576, most=settings.CONFAB_UPLOAD_LIMIT_MB
             ),
         )
+    disk_demand(upload.size or 0)
     path = folder / f"{name}{ending}"
     with whole_file(path) as handle:
         for chunk in upload.chunks():
             handle.write(chunk)
+    disk_keep(path)
     return path
 
 

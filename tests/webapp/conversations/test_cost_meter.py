@@ -1,11 +1,15 @@
 """Chats and self-play with a bot that costs money, against the endpoint tests' server."""
 
 import asyncio
+import re
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+from channels.layers import get_channel_layer
 
+from chatbots.bots.base import BotError
 from chatbots.bots.endpoint import EndpointBot
 from chatbots.registry import bots
 from tests.builders import make_conversation, make_participant, make_study
@@ -14,14 +18,20 @@ from tests.webapp.conversations.frames import frames_of
 from webapp.bots.models import Spending
 from webapp.bots.selectors import bot_entry, bot_find
 from webapp.conversations import services
+from webapp.conversations.bot_host import BotHostRuntime
+from webapp.conversations.events import bot_host_channel, tryout_reply
 from webapp.conversations.models import Conversation, Turn
 from webapp.conversations.task_start import conversation_start
 from webapp.core.database import in_database
 from webapp.core.errors import Refused
+from webapp.core.models import Project
+from webapp.core.project_scope import in_project
+from webapp.core.projects import project_limit
 from webapp.jobs.engine import run_job
 from webapp.jobs.kinds import base
 from webapp.jobs.services.selfplay import run_create
 from webapp.jobs.services.simulation import simulation_create
+from webapp.studies.assignment.capacity import bots_beyond_cap
 from webapp.studies.models import Study
 from webapp.transfer.exporters.base import ExportOptions, exporter_get
 
@@ -68,7 +78,7 @@ async def test_a_reply_is_stored_with_its_tokens_and_cost_and_charged_to_bot_and
     turns, accounts, told = await in_database(stored)()
     assert turns[:3] == [(None, None, False, None), (30, 4, False, 4.0), (None, None, False, None)]
     assert turns[3][1:] == (1, True, 1.0)  # four bytes are about a token
-    assert accounts == [("bot", 5 * 10**9, 2), ("study", 5 * 10**9, 2)]
+    assert accounts == [("bot", 5 * 10**9, 2), ("project", 5 * 10**9, 2), ("study", 5 * 10**9, 2)]
     assert told[:2] == [[None, None, None], [30, False, 4.0]]
 
 
@@ -95,6 +105,61 @@ async def test_a_studys_cap_ends_in_the_usual_way_out() -> None:
     error, other = await in_database(after)()
     assert error.startswith("e: the cap of study s, 25, is reached: 6 is spent")
     assert other == "eliza"
+
+
+async def test_a_projects_limit_ends_a_chat_in_the_usual_way_out_and_admits_nobody_else() -> None:
+    def prepare() -> Conversation:
+        with in_project(Project.objects.create(key="lab", name="Lab").key):
+            return make_conversation(make_study(bots=["e"]))
+
+    def limit(amount: float) -> None:
+        project_limit(project=Project.objects.get(key="lab"), monthly_cost_limit=amount)
+
+    async with serving(counts(1, 6, "ok")) as server:
+        paid(server)
+        conversation = await in_database(prepare)()
+        assert (await answered(conversation))["type"] == "reply"
+        await in_database(limit)(25.0)
+        frame = await answered(conversation)
+    assert (frame["code"], frame["can"]) == ("bot_failed", ["retry", "swap", "finish"])
+    assert len(server.requests) == 1
+
+    def after() -> tuple[str, list[tuple[str, str]]]:
+        conversation.refresh_from_db()
+        study = Study.objects.get()
+        assert bots_beyond_cap(study)["e"].startswith("the project's cost limit of 25 for ")
+        with pytest.raises(Refused, match="budget has been used up"):
+            conversation_start(participant=make_participant(study))
+        return conversation.due_error, list(Spending.objects.filter(of="project").values_list("key", "spent_nano"))
+
+    error, accounts = await in_database(after)()
+    assert re.match(r"e: the project's cost limit for \w+ \d+, 25, is reached: 6 is spent", error)
+    assert "lab" not in error.lower()
+    assert accounts == [(f"lab {datetime.now(UTC):%Y-%m}", 6 * 10**9)]
+
+
+async def test_a_test_chat_is_charged_to_the_project_of_the_page() -> None:
+    def prepare() -> None:
+        Project.objects.create(key="lab", name="Lab", monthly_cost_limit=5.0)
+
+    async def test_reply() -> str:
+        waiting = asyncio.create_task(tryout_reply("e", [{"speaker": "human", "text": "hi"}]))
+        runtime.tryout(await get_channel_layer().receive(bot_host_channel("default")))
+        return await waiting
+
+    async with serving(counts(1, 6, "ok")) as server:
+        paid(server)
+        await in_database(prepare)()
+        runtime = BotHostRuntime()
+        try:
+            with in_project("lab"), pytest.raises(BotError, match="project's cost limit for"):
+                await test_reply()
+            assert await test_reply() == "ok"
+        finally:
+            await runtime.close()
+    accounts = await in_database(lambda: {row.key: row.spent for row in Spending.objects.filter(of="project")})()
+    month = f"{datetime.now(UTC):%Y-%m}"
+    assert accounts == {f"lab {month}": 0.0, f"default {month}": 6.0}
 
 
 async def test_a_cap_that_is_reached_offers_the_bot_to_nobody() -> None:
@@ -129,7 +194,8 @@ async def test_self_play_spends_from_the_same_account() -> None:
     assert "the cap of bot e, 35, is reached: 20 is spent" in error
     assert costs == [10.0, 10.0]
     assert bot_find("e").unavailable_reason() is None
-    assert await in_database(lambda: Spending.objects.get().spent)() == 20.0
+    accounts = await in_database(lambda: {account.of: account.spent for account in Spending.objects.all()})()
+    assert accounts == {"bot": 20.0, "project": 20.0}
 
 
 async def test_simulated_chats_stop_at_the_cap_of_their_run() -> None:
@@ -147,8 +213,8 @@ async def test_simulated_chats_stop_at_the_cap_of_their_run() -> None:
         state, error, accounts = await asyncio.to_thread(_closing, play)
     assert state == "failed"
     assert error.startswith("The run reached its cost limit.")
-    (_bot, spent, n_calls), (_run, also, _n) = accounts
-    assert [of for of, _spent, _n in accounts] == ["bot", "run"]
+    (_bot, spent, n_calls), _project, (_run, also, _n) = accounts
+    assert [of for of, _spent, _n in accounts] == ["bot", "project", "run"]
     assert spent == also == 10 * 10**9 * n_calls
     assert 0 < n_calls <= 3
     assert len(server.requests) == n_calls

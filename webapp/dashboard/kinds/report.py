@@ -7,6 +7,7 @@ from typing import Any
 
 from evaluation.number_format import result_dump
 from webapp.core.errors import Refused
+from webapp.core.project_disk import disk_keep
 from webapp.dashboard.report_document import Document, Past, document_dump, past_of, with_changes
 from webapp.dashboard.report_files import KIND, ReportParams, report_before, report_path, reports_of
 from webapp.dashboard.report_paper import paper_report
@@ -31,6 +32,7 @@ class ReportFile(JobKind[Job, ReportParams]):
 
     name = KIND
     title = "Report"
+    writes_files = True
     Payload = ReportParams
 
     def plan(self, job: Job, asked: ReportParams) -> list[ShardPlan]:
@@ -63,6 +65,7 @@ class ReportFile(JobKind[Job, ReportParams]):
         try:
             stored_document = document if work.asked.like else with_changes(document, before)
             _write(path, document_dump(stored_document))
+            disk_keep(path, project=study.project_id)
             work.beat(now=True)
         except BaseException:  # stopped, perhaps because a participant was erased
             path.unlink(missing_ok=True)

@@ -58,7 +58,10 @@ def benchmark(request: HttpRequest) -> HttpResponse:
     """
     metrics = benchmark_metrics()
     if "example" in request.POST:
-        benchmark_example(created_by=request.user)  # type: ignore[arg-type]
+        try:
+            benchmark_example(created_by=request.user)  # type: ignore[arg-type]
+        except Refused as error:
+            messages.error(request, error.message)
         return redirect("dashboard:benchmark")
     form = BenchmarkForm(request.POST or None, request.FILES or None, metrics=metrics)
     if request.method == "POST" and form.is_valid():

@@ -11,10 +11,12 @@ from itertools import groupby
 from typing import Any, Literal
 
 from django.conf import settings
+from django.contrib import messages
 from django.http import Http404, HttpRequest, HttpResponse, QueryDict
 from django.http.response import HttpResponseBase
 from django.shortcuts import get_object_or_404
 
+from webapp.core.errors import Refused
 from webapp.core.pages import staff_refusal
 from webapp.core.rights import Right, may
 from webapp.dashboard.filters import apply_flag_filter
@@ -158,7 +160,10 @@ def send_file(
         return refused
     if request.method == "POST" and export_size(table_name, study, options) > LARGE_EXPORT:
         payload = {"what": table_name, "format": file_format, **asdict(options)}
-        export_make(study=study, payload=payload, created_by=request.user)  # type: ignore[arg-type]
+        try:
+            export_make(study=study, payload=payload, created_by=request.user)  # type: ignore[arg-type]
+        except Refused as error:
+            messages.error(request, error.message)
         return None
     if options.without:
         refresh_flags(study, exact=True)

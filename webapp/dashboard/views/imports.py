@@ -58,7 +58,7 @@ def imports(request: HttpRequest) -> HttpResponse:
             name = upload_keep(upload, request.user)  # type: ignore[arg-type]
         except Refused as refused:
             form.add_error("file", refused.message)
-            status = 507 if refused.code == "disk_full" else 400
+            status = 507 if refused.code in ("disk_full", "project_disk_full") else 400
         else:
             query = urlencode({"study": request.GET["study"]}) if "study" in request.GET else ""
             address = reverse("dashboard:import_file", args=[name])

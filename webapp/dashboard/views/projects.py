@@ -11,35 +11,63 @@ from django.shortcuts import get_object_or_404, redirect
 from django.urls import reverse
 from django.utils.http import url_has_allowed_host_and_scheme
 
+from webapp.bots.project_spending import unpriced_bots
+from webapp.bots.selectors import bot_entry_list
 from webapp.core.errors import Refused
-from webapp.core.project_scope import USUAL_PROJECT, project_of_new_rows
+from webapp.core.project_scope import USUAL_PROJECT, in_project, project_of_new_rows
 from webapp.core.projects import (
+    LARGEST_COST,
+    LARGEST_DISK_MB,
     LONGEST_ROLE_NAME,
     has_several_projects,
     project_choose,
     project_create,
+    project_limit,
     project_rename,
+    projects_all,
     projects_of,
     role_save,
 )
 from webapp.core.rights import Right, account_groups, may, may_in
 from webapp.dashboard.navigation import form_view, post_view
+from webapp.dashboard.project_usage import project_usage
 from webapp.dashboard.views.system import page_of_settings
 from webapp.studies.project_moves import offers_to, studies_by_name, study_accept, study_decline, study_offer
 
 
-class ProjectForm(forms.Form):
-    """A new project."""
+class LimitsForm(forms.Form):
+    """Limits of a project; empty fields set none."""
 
-    name = forms.CharField(label="Name", max_length=200, help_text="Shown in the switcher, such as “Speech group”.")
-    key = forms.SlugField(
-        label="Key", max_length=60, help_text="Short name for commands: letters, digits, hyphens and underscores."
+    monthly_cost_limit = forms.FloatField(
+        label="Cost limit a month",
+        min_value=0,
+        max_value=LARGEST_COST,
+        required=False,
+        help_text="In the currency of the bots’ prices. Empty for no limit.",
+    )
+    disk_limit_mb = forms.IntegerField(
+        label="Disk limit in MB",
+        min_value=0,
+        max_value=LARGEST_DISK_MB,
+        required=False,
+        help_text="Empty for no limit.",
     )
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **{"label_suffix": "", **kwargs})
         for field in self.fields.values():
             field.widget.attrs["class"] = "input"
+
+
+class ProjectForm(LimitsForm):
+    """A new project."""
+
+    field_order = ["name", "key"]
+
+    name = forms.CharField(label="Name", max_length=200, help_text="Shown in the switcher, such as “Speech group”.")
+    key = forms.SlugField(
+        label="Key", max_length=60, help_text="Short name for commands: letters, digits, hyphens and underscores."
+    )
 
 
 @post_view()
@@ -72,6 +100,8 @@ def projects(request: HttpRequest) -> HttpResponse:
             project_choose(request=request, key=project.key)
             messages.success(request, f"{project.name} was created. Add its members here.")
             return redirect("dashboard:people")
+    may_create = may_in(actor, USUAL_PROJECT, Right.ADMINISTER)
+    usage = project_usage(projects_all(None if may_create else project_of_new_rows()))
     return page_of_settings(
         request,
         "projects.html",
@@ -79,7 +109,11 @@ def projects(request: HttpRequest) -> HttpResponse:
         status=400 if form.errors else 200,
         form=form,
         mine=projects_of(actor),
-        may_create=may_in(actor, USUAL_PROJECT, Right.ADMINISTER),
+        may_create=may_create,
+        usage=usage,
+        limits=[
+            (row.project, LimitsForm(initial=vars(row.project), auto_id=f"id_{row.project.key}_%s")) for row in usage
+        ],
         may_administer=may(actor, Right.ADMINISTER),
         is_shared_server=has_several_projects(),
         offers=offers_to(project_of_new_rows()),
@@ -101,6 +135,8 @@ def project_change(request: HttpRequest) -> HttpResponse:
             project = next(project for project in projects_of(actor) if project.key == key)
             project_rename(actor=actor, project=project, name=request.POST.get("name", ""))
             messages.success(request, "The project was renamed.")
+        elif action == "limits":
+            _save_limits(request)
         elif action == "role":
             role_save(
                 actor=actor,
@@ -127,3 +163,20 @@ def project_change(request: HttpRequest) -> HttpResponse:
     except Refused as error:
         messages.error(request, error.message)
     return redirect("dashboard:projects")
+
+
+def _save_limits(request: HttpRequest) -> None:
+    """Save the limits of the project that the form names, and warn of bots without prices."""
+    if not may_in(request.user, USUAL_PROJECT, Right.ADMINISTER):
+        raise Refused("rights", "Only administrators of the server can set limits.")
+    project = get_object_or_404(projects_all(), key=request.POST.get("project", ""))
+    form = LimitsForm(request.POST)
+    if not form.is_valid():
+        raise Refused("bad_limit", " ".join(f"{form[name].label}: {errors[0]}" for name, errors in form.errors.items()))
+    project_limit(project=project, **form.cleaned_data)
+    messages.success(request, f"The limits of {project.name} were saved.")
+    if project.monthly_cost_limit is not None:
+        with in_project(project.key):
+            warning = unpriced_bots([entry.id for entry in bot_entry_list()])
+        if warning:
+            messages.warning(request, warning)

@@ -113,12 +113,15 @@ def report(request: HttpRequest, study: Study) -> HttpResponse:
     """
     if request.method == "POST":
         request.GET = _merge_parameters(request)  # type: ignore[assignment]
-        report_ask(
-            study=study,
-            created_by=request.user,  # type: ignore[arg-type]
-            like=like_asked(request),
-            **_participant_filter(request, study),
-        )
+        try:
+            report_ask(
+                study=study,
+                created_by=request.user,  # type: ignore[arg-type]
+                like=like_asked(request),
+                **_participant_filter(request, study),
+            )
+        except Refused as error:
+            messages.error(request, error.message)
         suffix = address_with(request, sections_asked(request))
         return redirect(reverse("dashboard:study_report", args=[study.key]) + suffix)
     return _page(request, study)

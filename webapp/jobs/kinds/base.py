@@ -73,6 +73,7 @@ class JobKind(Generic[J, P]):
             else "default".
         Payload: pydantic model of the parameters; rejects unknown names and wrong values before a job is created.
         model: the table of its jobs; `Job`, unless other tables refer to jobs of this kind.
+        writes_files: True if its jobs leave files that count towards the disk limit of their project.
         is_server_wide: True if its jobs can read all projects; other jobs read their own project only.
     """
 
@@ -81,6 +82,7 @@ class JobKind(Generic[J, P]):
     queue: ClassVar[Queue] = "default"
     Payload: ClassVar[type[InputModel]] = InputModel
     model: ClassVar[type[JobBase]] = Job
+    writes_files: ClassVar[bool] = False
     is_server_wide: ClassVar[bool] = False
 
     def job_title(self, job: J) -> str:

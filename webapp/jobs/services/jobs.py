@@ -21,6 +21,7 @@ from chatbots.text import sanitise
 from chatbots.validation import InputModel, ValuesError, values_read
 from webapp.core.clock import database_now
 from webapp.core.errors import Refused
+from webapp.core.project_disk import disk_demand
 from webapp.jobs import queue
 from webapp.jobs.kinds.base import JobKind, ShardPlan, kind_of, kinds
 from webapp.jobs.models import UNFINISHED, HybridFit, Job, JobBase, MetricRun, Shard, State
@@ -63,11 +64,13 @@ def job_create(
 
     Raises:
         UnknownName: there is no such kind; with the nearest names.
-        Refused: `bad_payload` with every mistake, or what the kind's `check` says. Nothing is stored.
+        Refused: `bad_payload` with every mistake, what the kind's `check` says, or `project_disk_full`. Nothing is
+            stored.
     """
     job_kind = kinds.get(kind)
     params = payload_read(job_kind, payload or {})
     job_kind.check(params)
+    _demand_disk(job_kind, study)
     job = Job.objects.create(
         kind=kind, payload=params.model_dump(mode="json"), study=study, created_by=created_by, inline=not enqueue
     )
@@ -96,6 +99,7 @@ def job_ask(
     if existing is not None:
         return existing
     job_kind.check(params)
+    _demand_disk(job_kind, study)
     job, is_new = Job.objects.get_or_create(
         kind=kind,
         key=key,
@@ -104,6 +108,11 @@ def job_ask(
     if is_new:
         queue.send_on_commit(job)
     return job
+
+
+def _demand_disk(kind: JobKind[Any, Any], study: Study | None) -> None:
+    if kind.writes_files:
+        disk_demand(project=study.project_id if study is not None else None)
 
 
 def job_key(params: InputModel, state: str) -> str:

@@ -19,6 +19,7 @@ from django.db.models.functions import Coalesce
 from django.utils.translation import gettext as _
 
 from webapp.bots.models import Spending
+from webapp.bots.project_spending import bots_beyond_budget
 from webapp.bots.selectors import bots_least_cost, spending_spent
 from webapp.core.clock import database_now
 from webapp.core.errors import Refused
@@ -144,21 +145,22 @@ def bots_met(participant: Participant, history: TaskHistory | None = None, n: in
 
 
 def bots_beyond_cap(study: Study) -> dict[str, str]:
-    """Return the bots that the study's cost limit excludes, with reasons.
+    """Return the bots that a cost limit of study or project excludes, with reasons.
 
     The limit is too close for another reply.
     """
-    if study.values.quotas.max_cost is None:
+    cap = study.values.quotas.max_cost
+    if cap is None and study.project.monthly_cost_limit is None:
         return {}
+    least_costs = bots_least_cost(study.bots)
+    beyond = bots_beyond_budget(study.project, least_costs)
+    if cap is None:
+        return beyond
     spent = spending_spent(Spending.Of.STUDY, str(study.pk))
     reason = _("the study's cost limit of {cap} is reached ({spent} spent)").format(
-        cap=f"{study.values.quotas.max_cost:g}", spent=f"{spent:.6g}"
+        cap=f"{cap:g}", spent=f"{spent:.6g}"
     )
-    return {
-        bot_id: reason
-        for bot_id, least in bots_least_cost(study.bots).items()
-        if spent + least > study.values.quotas.max_cost
-    }
+    return beyond | {bot_id: reason for bot_id, least in least_costs.items() if spent + least > cap}
 
 
 def bots_full(study: Study, loads: BotLoads) -> set[str]:

@@ -16,6 +16,7 @@ from evaluation.formats.base import Skipped
 from evaluation.formats.csv_roles import role_named
 from evaluation.formats.scales import FileScales
 from webapp.core.errors import Refused
+from webapp.core.project_disk import disk_keep
 from webapp.jobs.kinds.base import JobKind, ShardPlan, ShardWork, register_kind
 from webapp.jobs.models import Job
 from webapp.results.refresh import refresh_flags
@@ -62,6 +63,7 @@ class ExportJob(JobKind[Job, ExportParams]):
 
     name = "export"
     title = _("Export")
+    writes_files = True
     Payload = ExportParams
 
     def job_title(self, job: Job) -> str:
@@ -94,6 +96,7 @@ class ExportJob(JobKind[Job, ExportParams]):
         path = export_path(job)
         n_rows = (_package if params.what == PACKAGE else _table)(work, path)
         path.chmod(0o600)
+        disk_keep(path, project=job.project_id)
         try:
             work.beat(n_rows, n_rows, now=True)
         except BaseException:  # stopped, possibly because a participant in it was erased
