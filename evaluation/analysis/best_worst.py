@@ -16,22 +16,23 @@ monotonic, so it converts both ends.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import combinations
 from math import comb
+from typing import ClassVar
 
 import numpy as np
 
+from evaluation.analysis.ordered_choices import BotTable, ChoiceResults, OrderedChoices
 from evaluation.findings import Reason
+from evaluation.number_format import percent
 from evaluation.stats.means import Interval, mean_interval
 from evaluation.stats.resampling import FEWEST_UNITS, jackknife_interval
 from evaluation.stats.zscores import rater_codes
 
 N_SHOWN = 4
 """Number of replies in one choice."""
-IMPLIED = ((0, 1), (0, 2), (0, 3), (1, 3), (2, 3))
-"""Pairs ordered by a choice, better reply first; 0 is the best, 3 the worst."""
 FEWEST_REPLIES = 3
 """Minimum number of replies that both halves of the raters must have seen."""
 N_DIVISIONS = 30
@@ -39,29 +40,13 @@ MOST_UNITS = 200
 """Maximum number of rater groups; with more raters, groups limit the run time."""
 
 
-@dataclass(frozen=True, eq=False)
-class BestWorstChoices:
-    """Choices as columns: the best, the two between, and the worst.
+class BestWorstChoices(OrderedChoices):
+    """Choices as columns of one length: the best, the two between, and the worst."""
 
-    Attributes:
-        reply: (k, 4) names of the replies.
-        bot: (k, 4) their bots.
-        rater: (k,) rater, None if unnamed.
-        texts: the four replies of each choice, if known.
-    """
+    implied = ((0, 1), (0, 2), (0, 3), (1, 3), (2, 3))
 
-    reply: np.ndarray
-    bot: np.ndarray
-    rater: np.ndarray
-    texts: Sequence[Sequence[str]] = ()
-
-    def __post_init__(self) -> None:
-        shape = (len(self.rater), N_SHOWN)
-        if self.reply.shape != shape or self.bot.shape != shape:
-            raise ValueError(f"replies {self.reply.shape} and bots {self.bot.shape}; both must be {shape}")
-
-    def __len__(self) -> int:
-        return len(self.rater)
+    def results(self, *, level: float, seed: int = 0) -> BestWorst:
+        return best_worst(self, level=level, seed=seed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,20 +64,34 @@ class BestWorstScore:
 
 
 @dataclass(frozen=True, slots=True)
-class BestWorst:
+class BestWorst(ChoiceResults):
     """Results of best-worst scaling.
 
     Attributes:
-        n: number of choices.
-        n_replies: number of distinct replies.
+        n, n_replies, reliability: as in `ChoiceResults`.
         scores: all bots, highest score first.
-        reliability: reliability of the reply scores, by Spearman and Brown; its `n` counts replies.
     """
 
+    key: ClassVar[str] = "best_worst"
+    activity: ClassVar[str] = "chose the best and the worst reply {n} times"
+    method: ClassVar[str] = (
+        "A choice orders five of six pairs of replies; the order of the two middle replies stays unknown. "
+        "Judgements implied by one choice depend on each other, so intervals are clustered by rater."
+    )
     n: int
     n_replies: int
     scores: tuple[BestWorstScore, ...]
     reliability: Interval
+
+    def table(self, level: float) -> BotTable:
+        return BotTable(
+            "best-worst",
+            "Best and worst replies by bot",
+            ("Best minus worst", "Shown", "Best", "Worst"),
+            tuple((score.bot, score.score, score.n_shown, score.n_best, score.n_worst) for score in self.scores),
+            "Share of a bot’s displayed replies chosen as best minus the share chosen as worst, from −1 to 1; "
+            f"{percent(level)} intervals clustered by rater.",
+        )
 
 
 def best_worst(choices: BestWorstChoices, *, level: float, seed: int = 0) -> BestWorst:

@@ -18,9 +18,9 @@ from typing import Any
 
 import numpy as np
 
-from evaluation.analysis.best_worst import BestWorst, best_worst
 from evaluation.analysis.comparisons import Test
 from evaluation.analysis.levels import interval_level
+from evaluation.analysis.ordered_choices import ChoiceResults
 from evaluation.analysis.pairwise_preference import PairJudgements, preferred, sign_of
 from evaluation.number_format import pluralise, probability, share, span
 from evaluation.ratings import SMALLEST_SHARE
@@ -114,7 +114,7 @@ class PairResults:
         is_collecting: True if the intervals of outcomes are anytime-valid; all others are valid for a single look.
         test: test that decides which bot is preferred.
         picks: if replies of chats were compared one by one, each bot's share of wins, overall and by exchange.
-        best_worst: scores and reliability, if the judgements come from best-worst choices.
+        choices: their own results, if the judgements are implied by choices among several replies.
         smallest_difference: smallest difference of interest, between the shares of judgements preferring either bot.
     """
 
@@ -130,7 +130,7 @@ class PairResults:
     test: Test = "fixed"
     smallest_difference: float = 2 * SMALLEST_SHARE
     picks: tuple[PickShare, ...] = ()
-    best_worst: BestWorst | None = None
+    choices: ChoiceResults | None = None
 
     def get_outcome(self, question: str, a: str, b: str) -> PairOutcome | None:
         """Return the outcome of two bots, `a` before `b` in alphabetical order."""
@@ -140,8 +140,11 @@ class PairResults:
     def to_json(self) -> dict[str, Any]:
         """Return plain values and the counts of pairs by question; undefined ones are null, with a reason."""
         document: dict[str, Any] = to_plain(self)
+        choices = document.pop("choices")
         return {
             **document,
+            "best_worst": None,  # the field of the first kind of choices is always there
+            **({} if self.choices is None else {self.choices.key: choices}),
             "counts": {key: self.counts(key) for key in dict.fromkeys(o.question for o in self.outcomes)},
         }
 
@@ -235,7 +238,7 @@ def judge_pairs(
         test="always" if judged.is_collecting else "fixed",
         smallest_difference=2 * judged.smallest_share,
         picks=_pick_shares(judged, raters, level),
-        best_worst=None if judged.choices is None else best_worst(judged.choices, level=level, seed=seed),
+        choices=None if judged.choices is None else judged.choices.results(level=level, seed=seed),
     )
 
 

@@ -29,9 +29,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from chatbots.text import quote
-from evaluation.analysis.best_worst import IMPLIED, BestWorstChoices
 from evaluation.analysis.comparisons import Test
 from evaluation.analysis.levels import order_alpha
+from evaluation.analysis.ordered_choices import OrderedChoices
 from evaluation.formats.tables import is_missing, name_of, table_of, table_read
 from evaluation.number_format import figure, pluralise, share, span
 from evaluation.plots.charts import Weight, weights_drawing
@@ -66,7 +66,7 @@ class PairJudgements:
             `Ratings.is_collecting`.
         level: as in `Ratings.level`.
         smallest_share: as in `Ratings.smallest_share`, of the scale from −1 (all prefer the second) to 1.
-        choices: best-worst choices that imply these judgements; None if pairs were compared.
+        choices: choices among several replies that imply these judgements; None if pairs were compared.
     """
 
     item: np.ndarray
@@ -80,7 +80,7 @@ class PairJudgements:
     is_collecting: bool = False
     smallest_share: float = SMALLEST_SHARE
     level: float | None = None
-    choices: BestWorstChoices | None = None
+    choices: OrderedChoices | None = None
 
     def __post_init__(self) -> None:
         columns = {"first": self.first, "second": self.second, "rater": self.rater}
@@ -102,8 +102,8 @@ class PairJudgements:
         return len(self.item)
 
     @classmethod
-    def of_choices(cls, choices: BestWorstChoices, titles: Mapping[str, str], **extra_fields: Any) -> PairJudgements:
-        """Return the pairs of two bots implied by best-worst choices.
+    def of_choices(cls, choices: OrderedChoices, titles: Mapping[str, str], **extra_fields: Any) -> PairJudgements:
+        """Return the pairs of two bots implied by choices among several replies.
 
         The pairs of one choice share a rater, named or not, because they depend on each other.
 
@@ -115,7 +115,7 @@ class PairJudgements:
             # Use a fixed order, so that the position of a bot carries no information about the outcome.
             (row, *((better, worse, 1.0) if reply[better] < reply[worse] else (worse, better, -1.0)))
             for row, (reply, bot) in enumerate(zip(choices.reply, choices.bot, strict=True))
-            for better, worse in IMPLIED
+            for better, worse in choices.implied
             if bot[better] != bot[worse]
         ]
         choice_rows, first, second = (np.array([implied[part] for implied in rows], dtype=int) for part in range(3))

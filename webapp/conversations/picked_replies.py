@@ -8,12 +8,12 @@ from dataclasses import replace
 import chatbots
 from webapp.conversations.models import Conversation, Turn
 from webapp.studies.models import Slot
-from webapp.studies.protocols.chat import PicksProtocol
+from webapp.studies.protocols.base import has_picks
 
 
 def picks_replies(conversation: Conversation) -> bool:
     """Return True if the participant picks a reply at every turn."""
-    return conversation.task is not None and conversation.task.kind == PicksProtocol.name
+    return conversation.task is not None and has_picks(conversation.task)
 
 
 def last_pick(conversation: Conversation) -> tuple[int, bool] | None:

@@ -19,13 +19,14 @@ from webapp.conversations.selectors import reply_html
 from webapp.dashboard.charts.lines import TrackCell, printed, track
 from webapp.dashboard.narrative.phrases import MetricSeries, reason_text, series_of
 from webapp.jobs.models import MetricResult
-from webapp.ratings.error_spans import SPANS, spans_stored
+from webapp.ratings.error_spans import spans_stored
 from webapp.ratings.models import Rating
 from webapp.ratings.selectors import title_as_given
 from webapp.search.text_search import ExcerptPiece, SearchWords, html_with_hits, opening_of, pieces_of
 from webapp.studies.assignment.counterbalance import pair_of_slot
 from webapp.studies.questions import BETWEEN_CHOICES
 from webapp.studies.reply_filters.base import reply_filters
+from webapp.studies.reply_marks import SPANS
 from webapp.studies.selectors import condition_said, other_questions_of_study
 
 N_TRACKS = 3

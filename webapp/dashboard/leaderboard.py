@@ -35,6 +35,7 @@ from evaluation.plots.rows import (
 )
 from evaluation.plots.svg import Plot
 from evaluation.ratings import MEAN_KEY, RatingDimension
+from evaluation.stats.means import Interval
 from webapp.bots.selectors import bot_name
 from webapp.conversations.models import Turn
 from webapp.core.language import plural
@@ -411,21 +412,30 @@ def pairs_board(pair_results: PairResults, title: str, bots: Mapping[str, BotInf
         title: title of the question.
         verdict: the conclusion.
     """
-    ordered = sorted(pair_results.strengths.bots, key=lambda bot: (-bot.strength, bot.bot))
+    own_strengths = pair_results.choices.strengths() if pair_results.choices is not None else {}
+    strengths = own_strengths or {
+        bot.bot: Interval(bot.strength, bot.low, bot.high, pair_results.n) for bot in pair_results.strengths.bots
+    }
+    ordered = sorted(pair_results.strengths.bots, key=lambda bot: (-(strengths[bot.bot].mean or 0.0), bot.bot))
     if pair_results.strengths.reason is not None or not ordered:
         return None
     window = unbounded_window(
         [
             end
             for bot_strength in ordered
-            for end in (bot_strength.low, bot_strength.strength, bot_strength.high)
+            for strength in [strengths[bot_strength.bot]]
+            for end in (strength.low, strength.mean, strength.high)
             if end is not None
         ]
     )
     ranks = pair_results.strengths.rank_ranges()
+    model, method = "Bradley–Terry", "Bradley–Terry model with ties (Davidson, 1970); intervals clustered by rater."
+    if own_strengths and pair_results.choices is not None:
+        model, method = pair_results.choices.model, pair_results.choices.model_method
     rows = []
     for bot_strength in ordered:
         bot = bots.get(bot_strength.bot) or BotInfo(bot_strength.bot, bot_strength.bot, 0, is_control=False)
+        strength = strengths[bot_strength.bot]
         rows.append(
             BoardRow(
                 bot=bot,
@@ -434,22 +444,20 @@ def pairs_board(pair_results: PairResults, title: str, bots: Mapping[str, BotInf
                 n_said=f"{bot_strength.wins:,} won, {bot_strength.losses:,} lost, {bot_strength.ties:,} tied",
                 ranks=format_ranks(ranks[bot_strength.bot]),
                 ranks_said=_ranks_said(ranks[bot_strength.bot]),
-                mean=figure(bot_strength.strength),
-                ends=span(bot_strength.low, bot_strength.high),
-                drawing=interval_cell(
-                    window, bot_strength.strength, bot_strength.low, bot_strength.high, hollow=bot.is_control
-                ),
+                mean=figure(strength.mean),
+                ends=span(strength.low, strength.high),
+                drawing=interval_cell(window, strength.mean, strength.low, strength.high, hollow=bot.is_control),
             )
         )
     return Board(
         key="strengths",
         title=f"Strength in {title.lower()}, log odds relative to the average bot",
         verdict=verdict,
-        caption=f"Bradley–Terry strength with {percent(pair_results.level)} interval."
+        caption=f"{model} strength with {percent(pair_results.level)} interval."
         + (f" {one_look()} The always-valid test of pairs decides." if pair_results.is_collecting else ""),
         method=(
-            "Bradley–Terry model with ties (Davidson, 1970); intervals clustered by rater. A range of ranks contains "
-            "all ranks that the pairwise comparisons, corrected by Holm, leave open."
+            f"{method} A range of ranks contains all ranks that the pairwise comparisons, corrected by Holm, leave "
+            "open."
         ),
         note="",
         rows=rows,

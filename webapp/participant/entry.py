@@ -6,12 +6,10 @@ import logging
 import re
 from dataclasses import dataclass, replace
 from functools import cached_property
-from math import comb
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.utils.translation import gettext as _
-from django.utils.translation import ngettext
 
 from webapp.bots.selectors import bot_available_ids
 from webapp.conversations.heartbeats import bots_unavailable_at_hosts
@@ -32,12 +30,11 @@ from webapp.participant.steps.done import done_page
 from webapp.studies.assignment.capacity import task_history
 from webapp.studies.languages import version_speak
 from webapp.studies.models import Item, Outcome, Participant, Study, StudyVersion, Task
-from webapp.studies.protocols.base import get_protocol, protocols
+from webapp.studies.protocols.base import WorkDescription, get_protocol, protocols
 from webapp.studies.recruitment.completion import has_earned
 from webapp.studies.recruitment.links import link_opened
 from webapp.studies.rubrics import post_task_questions
 from webapp.studies.selectors import entry_refusal, rehearsal_token_valid
-from webapp.studies.settings import StudyValues
 from webapp.studies.start_refusals import StartRefusal
 
 logger = logging.getLogger(__name__)
@@ -206,101 +203,13 @@ class EntryRequest:
         return render(request, "participant/refused.html", context, status=status)
 
 
-@dataclass(frozen=True, slots=True)
-class WorkDescription:
-    """Description of a participant's work.
-
-    Attributes:
-        lead: a sentence or two.
-        amount: amount of work, with its unit; unit: explanation of the unit, in small print.
-        field: name of the setting for the amount.
-    """
-
-    lead: str
-    amount: str
-    unit: str
-    field: str
-
-
-def work_of(study: Study, version: StudyVersion) -> WorkDescription:
-    """Return the description of the work in a study, from its protocol's settings."""
-    settings = protocols.get(study.protocol).settings
-    values = version.values
-    if "picking" in settings:
-        n = values.chat.min_exchanges * min(values.arena.n_comparisons, comb(len(values.bots), 2) or 1)
-        return WorkDescription(
-            _("You write to a computer program, get two replies to each message, and pick the better one."),
-            ngettext("%(n)s message", "%(n)s messages", n) % {"n": n},
-            _("or more from you"),
-            "min_exchanges",
-        )
-    if "arena" in settings:
-        # No participant gets a pair twice, so few chatbots make fewer pairs.
-        n = min(values.arena.n_comparisons, comb(len(values.bots), 2) or 1)
-        return WorkDescription(
-            _("You write to two computer programs at the same time and say which one is better."),
-            ngettext("%(n)s pair", "%(n)s pairs", n) % {"n": n},
-            _("of chatbots to compare"),
-            "n_comparisons",
-        )
-    if "chat" in settings:
-        n = values.chat.min_exchanges
-        return WorkDescription(
-            _chat_lead(values, len(post_task_questions(version)), is_marked="own_marking" in settings),
-            ngettext("%(n)s message", "%(n)s messages", n) % {"n": n},
-            _("or more from you"),
-            "min_exchanges",
-        )
-    if "dialogues" in settings:
-        n = values.dialogues.n_dialogues
-        return WorkDescription(
-            _("You read two conversations side by side and choose one of them."),
-            ngettext("%(n)s pair", "%(n)s pairs", n) % {"n": n},
-            _("of conversations to read"),
-            "n_dialogues",
-        )
-    if "marking" in settings:
-        n = values.marking.n_conversations
-        return WorkDescription(
-            _("You read a conversation and mark the errors in its replies.")
-            if "error_marking" in settings
-            else _("You read a conversation and tick what is true of its replies."),
-            ngettext("%(n)s chat", "%(n)s chats", n) % {"n": n},
-            _("to read"),
-            "n_conversations",
-        )
-    if "choosing" in settings:
-        n = values.choosing.n_choose
-        return WorkDescription(
-            _("You choose from a list. There are no right or wrong answers."),
-            ngettext("%(n)s item", "%(n)s items", n) % {"n": n},
-            _("to choose"),
-            "n_choose",
-        )
-    n = values.judging.n_items
-    amount = ngettext("%(n)s text", "%(n)s texts", n) % {"n": n}
-    return WorkDescription(_judging_lead(study, version), amount, _("to judge"), "n_items")
-
-
-def _judging_lead(study: Study, version: StudyVersion) -> str:
-    n_least, n_most = _n_asked(study, version)
-    if n_least == n_most:
-        lead = ngettext(
-            "You read and answer %(n)s question about each text. There are no right or wrong answers.",
-            "You read and answer %(n)s questions about each text. There are no right or wrong answers.",
-            n_most,
-        )
-    else:
-        lead = ngettext(
-            "You read and answer %(least)s to %(n)s question about each text. There are no right or wrong answers.",
-            "You read and answer %(least)s to %(n)s questions about each text. There are no right or wrong answers.",
-            n_most,
-        )
-    return lead % {"least": n_least, "n": n_most}
+def describe_work(study: Study, version: StudyVersion) -> WorkDescription:
+    """Return the description of the work in a study."""
+    return protocols.get(study.protocol).work(version.values, _n_asked(study, version))
 
 
 def _n_asked(study: Study, version: StudyVersion) -> tuple[int, int]:
-    """Return the smallest and largest number of questions about one of the study's texts."""
+    """Return the smallest and largest number of questions after a chat, or about one of the study's texts."""
     protocol = protocols.get(study.protocol)
     questions = post_task_questions(version)
     always = {question.key for question in questions if not question.is_check}
@@ -310,25 +219,3 @@ def _n_asked(study: Study, version: StudyVersion) -> tuple[int, int]:
         kinds = set(study.items.order_by().values_list("task", flat=True).distinct()) or kinds
     numbers = [len(always - protocol.not_asked(version, Item(task=kind))) + protocol.n_more_asked for kind in kinds]
     return min(numbers), max(numbers) + n_checks
-
-
-def _chat_lead(values: StudyValues, n_asked: int, *, is_marked: bool) -> str:
-    if values.people.disclosure != "none":
-        lead = ngettext(
-            "One short conversation, then %(n)s question about it. There are no right or wrong answers.",
-            "One short conversation, then %(n)s questions about it. There are no right or wrong answers.",
-            n_asked,
-        )
-        return lead % {"n": n_asked}
-    if is_marked:
-        return _(
-            "One short conversation with a computer program. You mark its replies. There are no right or wrong answers."
-        )
-    lead = ngettext(
-        "One short conversation with a computer program, then %(n)s question about it. "
-        "There are no right or wrong answers.",
-        "One short conversation with a computer program, then %(n)s questions about it. "
-        "There are no right or wrong answers.",
-        n_asked,
-    )
-    return lead % {"n": n_asked}

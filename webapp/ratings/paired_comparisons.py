@@ -22,9 +22,9 @@ from evaluation.items import ReplyItem as PairItem
 from evaluation.ratings import SMALLEST_SHARE, RatingDimension, rater_named
 from webapp.conversations.models import Conversation, Turn
 from webapp.conversations.selectors import conversations_for_metrics
-from webapp.ratings.best_worst import choices_read, implied_pair_items
 from webapp.ratings.flag_selectors import left_out
 from webapp.ratings.models import Rating
+from webapp.ratings.ordered_choices import implied_pair_items, read_choices
 from webapp.ratings.selectors import (
     NO_MODEL,
     CountedWork,
@@ -37,8 +37,6 @@ from webapp.studies.assignment.capacity import keeps_always_valid
 from webapp.studies.models import Item, Outcome, Study
 from webapp.studies.privacy import pseudonym
 from webapp.studies.protocols.base import get_protocol
-from webapp.studies.protocols.chat import PicksProtocol
-from webapp.studies.protocols.comparisons import BestWorstProtocol
 from webapp.studies.selectors import items_judged
 
 _CHATS = 100
@@ -50,19 +48,18 @@ SAME_QUESTION = {"relatedness": "contingency", "quality": "overall"}
 def pairs_counted(study: Study, *, include_synthetic: bool = False, without: Sequence[str] = ()) -> QuerySet[Rating]:
     """Return the study's valid paired comparisons, of replies or slots.
 
-    In studies with picks at every turn these are the picks, not the answers at the end of the chat. A best-worst choice
-    implies several comparisons.
+    In studies with picks at every turn these are the picks, not the answers at the end of the chat. A choice among
+    several replies implies several comparisons.
 
     Args:
         without: names of flags; participants with one of them are left out.
     """
-    of_items = Q(item__study=study, item__purpose=Item.Purpose.JUDGED)
-    is_choice = study.protocol == BestWorstProtocol.name
-    of_items &= Q(item__responses__1__isnull=False, item__responses__2__isnull=not is_choice)
+    of_items, protocol = Q(item__study=study, item__purpose=Item.Purpose.JUDGED), get_protocol(study)
+    of_items &= Q(item__responses__1__isnull=False, item__responses__2__isnull=protocol.order is None)
     ratings = Rating.objects.filter(
         left_out(study, without), of_items | Q(task__participant__study=study, first__isnull=False)
     ).exclude(task__outcome__in=[Outcome.WITHDRAWN, Outcome.FAILED_CHECK])
-    if study.protocol == PicksProtocol.name:
+    if protocol.picks_replies:
         ratings = ratings.filter(at_turn__isnull=False)
     return ratings if include_synthetic else ratings.filter(participant__is_synthetic=False)
 
@@ -81,9 +78,10 @@ def answers_counted(study: Study, *, include_synthetic: bool = False, without: S
 
 def study_pair_items(study: Study) -> Iterator[PairItem]:
     """Yield the study's pair items, without checks, for automatic judges."""
+    has_order = get_protocol(study).order is not None
     for item in items_judged(study).order_by("pk").iterator(chunk_size=500):
         first, *other_responses = item.responses
-        if study.protocol == BestWorstProtocol.name:
+        if has_order:
             yield from implied_pair_items(item)
         elif len(other_responses) == 1:
             yield PairItem(
@@ -145,13 +143,13 @@ def study_judgements(
     smallest = study.values.quotas.smallest_difference
     smallest_share = SMALLEST_SHARE if smallest is None else smallest / 2
     comparisons = pairs_counted(study, include_synthetic=include_synthetic, without=excluded_flags)
-    if study.protocol == BestWorstProtocol.name:
+    if (order := get_protocol(study).order) is not None:
         choice_settings = {
             "is_collecting": keeps_always_valid(study),
             "smallest_share": smallest_share,
             "level": study.values.quotas.level,
         }
-        return PairJudgements.of_choices(choices_read(comparisons), titles, **choice_settings)
+        return PairJudgements.of_choices(read_choices(comparisons, order), titles, **choice_settings)
     rows = list(
         with_person(comparisons)
         .annotate(a=_bot("first"), b=_bot("second"), left=_talk("first"), right=_talk("second"))

@@ -17,8 +17,6 @@ from webapp.studies.assignment.counterbalance import slots_judged, slots_kept
 from webapp.studies.models import Item, Slot, Task
 from webapp.studies.protocols.base import TaskProgress
 
-NONE = "_none"
-"""Ticked in place of labels: none of them is true."""
 Pair = tuple[Slot, Slot]
 Target = Conversation | Turn | Item | Pair
 

@@ -23,7 +23,7 @@ from webapp.ratings.rating_tasks import Pair
 from webapp.ratings.services import rating_store
 from webapp.studies.assignment.counterbalance import pair_of_slot
 from webapp.studies.models import Slot
-from webapp.studies.protocols.chat import PicksProtocol
+from webapp.studies.protocols.base import picking_kinds
 
 
 def shown_first(pair: Pair, turn: int) -> int:
@@ -59,7 +59,7 @@ def reply_pick(*, conversation_id: UUID, turn_index: int, is_equal: bool = False
     details = {"turn": turn_index}
     with transaction.atomic():
         slots = Slot.objects.select_related("task__participant__study", "task__version__rubric")
-        slot = slots.filter(chat=conversation_id, task__kind=PicksProtocol.name).first()
+        slot = slots.filter(chat=conversation_id, task__kind__in=picking_kinds()).first()
         pair = pair_of_slot(slot) if slot is not None else None
         if slot is None or pair is None:
             raise Refused("bad_frame", _("There is nothing to pick in this chat."), **details)

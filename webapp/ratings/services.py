@@ -7,7 +7,6 @@ exclude participants is here, too.
 from __future__ import annotations
 
 import hashlib
-import math
 from argparse import ArgumentParser
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
@@ -29,7 +28,7 @@ from webapp.conversations.task_start import task_goes_on
 from webapp.core.clock import database_now
 from webapp.core.errors import Refused
 from webapp.ratings.attention_results import task_passes
-from webapp.ratings.error_spans import SPANS, STEPS, span_answers, step_answers
+from webapp.ratings.error_spans import steps_of
 from webapp.ratings.flag_selectors import flags_data, flags_state, without_read
 from webapp.ratings.flag_store.models import FlagState, TaskFlag
 from webapp.ratings.flags.answers import durations_of
@@ -37,10 +36,11 @@ from webapp.ratings.flags.base import FlagFindings, StudyWork, compute_statistic
 from webapp.ratings.models import Rating, RatingRevision
 from webapp.ratings.rating_tasks import Target, checks_not_asked, slots_rated, target_fields, task_progress
 from webapp.studies.models import Item, Outcome, Participant, Slot, Study, StudyVersion, Task
-from webapp.studies.protocols.base import protocols
-from webapp.studies.protocols.chat import BOTH_BAD, PicksProtocol
-from webapp.studies.questions import Answers, answers_read
-from webapp.studies.rubrics import post_task_questions, questions_not_asked, rubric_freeze
+from webapp.studies.protocols.base import has_picks, protocols
+from webapp.studies.protocols.chat import BOTH_BAD
+from webapp.studies.questions import Answers
+from webapp.studies.rubrics import questions_not_asked, rubric_freeze
+from webapp.studies.sent_answers import LabelledReply, SentAnswers, check_answers, select_numbers
 from webapp.studies.services import task_complete, task_end
 
 COMMENT_MAX_CHARS = 5000
@@ -59,46 +59,6 @@ class RatingOutcome:
     rating: Rating
     task: Task
     created: bool
-
-
-def answers_check(
-    *,
-    version: StudyVersion,
-    answers: Mapping[str, Any],
-    extra_ranges: Mapping[str, tuple[float, float]] = MappingProxyType({}),
-    hidden_keys: Collection[str] = (),
-) -> tuple[Answers, dict[str, str]]:
-    """Return the valid answers, and error messages for the others.
-
-    Args:
-        extra_ranges: additional numeric answers, with minimum and maximum.
-        hidden_keys: keys of questions that are not asked here.
-
-    Returns:
-        answers and sentences, both by the question's key.
-    """
-    questions = [question for question in post_task_questions(version) if question.key not in hidden_keys]
-    accepted, wrong = answers_read(questions, answers)
-    for key in answers.keys() - {question.key for question in questions}:
-        if key not in extra_ranges:
-            wrong[key] = _("There is no question called %(key)s.") % {"key": key}
-        elif not _is_on_scale(answers[key], *extra_ranges[key]):
-            wrong[key] = _off_scale(answers[key], *extra_ranges[key])
-        else:
-            accepted[key] = int(answers[key])
-    # Attention checks are no ratings, so their answers are stored as text next to the ratings.
-    checks = {question.key for question in questions if question.is_check}
-    accepted |= {key: str(accepted[key]) for key in checks if isinstance(accepted.get(key), int)}
-    return accepted, wrong
-
-
-def _is_on_scale(value: float, low: float, high: float) -> bool:
-    return math.isfinite(value) and low <= value <= high and float(value).is_integer()
-
-
-def _off_scale(value: float, low: float, high: float) -> str:
-    words = _("%(value)s is not on the scale from %(low)g to %(high)g.")
-    return words % {"value": value, "low": low, "high": high}
 
 
 def rating_submit(
@@ -127,7 +87,7 @@ def rating_submit(
         chat_end_check(conversation, version)
         protocol = protocols.get(study.protocol)
         hidden = questions_not_asked(version, conversation.condition)
-        accepted, errors = answers_check(version=version, answers=answers, hidden_keys=hidden)
+        accepted, errors = check_answers(version=version, answers=answers, hidden_keys=hidden)
         if errors:
             raise Refused("bad_answers", _("Some answers are missing."), errors=errors)
         rating = rating_store(task, participant, accepted, comment, target_fields(conversation))
@@ -191,26 +151,16 @@ def rating_add(
             raise Refused("not_found", _("This is not part of the task."))
         participant = task.participant
         protocol = protocols.get(participant.study.protocol)
-        spans: list[dict[str, Any]] = []
-        wrong = ""
-        if has_spans := "errors" in protocol.results and isinstance(target, Turn):
-            span_scores, spans, wrong = span_answers(answers.get(SPANS), target.text, task.version)
-            answers = {key: answer for key, answer in answers.items() if key != SPANS} | span_scores
-        steps, steps_wrong = step_answers(answers.get(STEPS), task, target) if isinstance(target, Turn) else ({}, {})
-        accepted, errors = answers_check(
-            version=task.version,
-            answers={key: answer for key, answer in answers.items() if key not in steps},
-            extra_ranges=protocol.more_answers(task.version),
-            hidden_keys={
-                *hidden_keys,
-                *(protocol.not_asked(task.version, target) if isinstance(target, Item) else ()),
-                *checks_not_asked(task, target),
-            },
+        accepted, errors = protocol.read_answers(
+            SentAnswers(
+                task.version,
+                answers,
+                comment,
+                {*hidden_keys, *checks_not_asked(task, target)},
+                item=target if isinstance(target, Item) else None,
+                reply=LabelledReply(target.text, len(steps_of(task, target))) if isinstance(target, Turn) else None,
+            )
         )
-        if has_spans:
-            accepted, errors = {**accepted, SPANS: spans}, {SPANS: wrong} if wrong else errors
-        accepted, errors = {**accepted, **steps}, {**errors, **steps_wrong}
-        errors = errors or protocol.answers_wrong(task.version, _select_numbers(accepted), comment)
         if errors:
             raise Refused("bad_answers", _("Some answers are missing."), errors=errors)
         if existing is not None:
@@ -242,7 +192,7 @@ def _rating_revise(rating: Rating, answers: Answers, comment: str) -> None:
 
     Equal answers change nothing.
     """
-    new, other_answers = _select_numbers(answers), _select_other_answers(answers)
+    new, other_answers = select_numbers(answers), _select_other_answers(answers)
     text = sanitise_input(comment, COMMENT_MAX_CHARS)
     if (rating.answers, rating.other_answers, rating.comment) == (new, other_answers, text):
         return
@@ -273,16 +223,12 @@ def rating_store(
         task=task,
         participant=participant,
         rubric=rubric,
-        answers=_select_numbers(answers),
+        answers=select_numbers(answers),
         other_answers=_select_other_answers(answers),
         comment=sanitise_input(comment, COMMENT_MAX_CHARS),
         submitted_at=database_now(),
         **target,
     )
-
-
-def _select_numbers(answers: Answers) -> dict[str, int]:
-    return {key: value for key, value in answers.items() if isinstance(value, int)}
 
 
 def _select_other_answers(answers: Answers) -> dict[str, Any]:
@@ -324,7 +270,7 @@ def comparison_submit(
     Raises:
         Refused: `bad_answers` for another choice and wrong answers, and as `pair_close` and `rating_add`.
     """
-    is_picked = task.kind == PicksProtocol.name
+    is_picked = has_picks(task)
     if choice not in COMPARISON_CHOICES and not is_picked:
         raise Refused("bad_answers", _("Choose one of the four answers."))
     with transaction.atomic():

@@ -16,12 +16,13 @@ from webapp.conversations.models import Conversation, Turn
 from webapp.conversations.services import conversation_complete
 from webapp.core.errors import Refused
 from webapp.ratings.models import Rating
-from webapp.ratings.rating_tasks import NONE, task_progress
+from webapp.ratings.rating_tasks import task_progress
 from webapp.ratings.services import chat_end_check, rating_add, task_judged
 from webapp.studies.conditions import condition_texts
 from webapp.studies.models import Participant, Study, Task
 from webapp.studies.protocols.base import get_protocol, protocols
 from webapp.studies.questions import Question
+from webapp.studies.reply_marks import NONE
 from webapp.studies.rubrics import post_task_questions
 from webapp.studies.settings import StudyValues
 

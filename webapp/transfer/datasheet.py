@@ -28,7 +28,6 @@ from webapp.results.item_results import study_pairs
 from webapp.search.index_statistics import rated_by_bot
 from webapp.studies.models import Item, Outcome, QuestionAnswers, Study, Task
 from webapp.studies.protocols.base import get_protocol, protocols
-from webapp.studies.protocols.comparisons import BestWorstProtocol
 from webapp.studies.questions import Question
 from webapp.studies.recruitment.completion import pay_text
 from webapp.studies.rubrics import post_task_questions
@@ -327,15 +326,10 @@ def _personal(study: Study) -> str:
 
 
 def _of_scale(study: Study, scale: Question) -> dict[str, str]:
-    relative = get_protocol(study).compares_pairs
+    protocol = get_protocol(study)
+    relative = protocol.compares_pairs
     points = range(scale.low, scale.high + 1)
     labels_text = "; ".join(f"{point} {scale.labels[point]}" for point in points if point in scale.labels)
-    form = "Direct quality estimation."
-    if relative:
-        is_choice = study.protocol == BestWorstProtocol.name
-        form = f"Relative quality estimation: {'best and worst of four' if is_choice else 'which of two is better'}."
-    elif get_protocol(study).marks_turns:
-        form = "Output labelling: raters tick what is true of a reply."
     aggregated = "Means of each bot's answers" if not relative else "Shares of wins, ties and losses"
     return {
         "4.2.1": "Subjective.",
@@ -350,7 +344,7 @@ def _of_scale(study: Study, scale: Question) -> dict[str, str]:
         "4.3.5": "Multiple choice: one point of the scale is selected." if scale.is_row else "A number field.",
         "4.3.6": "Not applicable.",
         "4.3.7": scale.title,
-        "4.3.8": form,
+        "4.3.8": protocol.elicitation,
         "4.3.9": f"{aggregated}, with intervals over raters.",
         "4.3.10": _significance(relative=relative),
     }

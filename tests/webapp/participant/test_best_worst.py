@@ -156,7 +156,7 @@ def test_results_exports_and_package(client: Client, tmp_path: Path) -> None:
     assert (pairs_counted(study).count(), len(judged), len(set(judged.rater))) == (10, 50, 5)
     assert {item.id for item in study_pair_items(study)} >= set(judged.item)
     results = judge_pairs(judged)
-    scores = {one.bot: (one.n_shown, one.n_best, one.n_worst) for one in results.best_worst.scores}
+    scores = {one.bot: (one.n_shown, one.n_best, one.n_worst) for one in results.choices.scores}
     assert scores == {"a": (10, 8, 0), "b": (10, 2, 0), "c": (10, 0, 2), "d": (10, 0, 8)}
     progress = {one.title: (one.n_items, one.n_ratings) for one in models_progress(study)}
     assert progress == dict.fromkeys("abcd", (2, 10))
@@ -177,7 +177,7 @@ def test_results_exports_and_package(client: Client, tmp_path: Path) -> None:
     call_command("export", "--study", "a", "--what", "package", "--output", str(tmp_path / "a.zip"))
     call_command("import_conversations", str(tmp_path / "a.zip"), "--study", "b")
     back = study_judgements(Study.objects.get(key="b"))
-    assert judge_pairs(back).best_worst.scores == results.best_worst.scores
+    assert judge_pairs(back).choices.scores == results.choices.scores
     assert back.item.tolist() == judged.item.tolist()
 
 
@@ -310,7 +310,7 @@ def test_whole_chats_are_read_answered_and_analysed_by_bot(of_chats: Study, brow
         "worst": order[3],
         **dict(zip(("between_1", "between_2"), sorted((order[0], order[2])), strict=True)),
     }
-    scores = {one.bot: (one.n_best, one.n_worst) for one in judge_pairs(study_judgements(of_chats)).best_worst.scores}
+    scores = {one.bot: (one.n_best, one.n_worst) for one in judge_pairs(study_judgements(of_chats)).choices.scores}
     bots = [chat.bot.bot_id for chat in on_page]
     assert scores == {bots[0]: (0, 0), bots[1]: (1, 0), bots[2]: (0, 0), bots[3]: (0, 1)}
     table = table_of(of_chats, "items", ExportOptions())

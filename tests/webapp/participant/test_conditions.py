@@ -11,10 +11,10 @@ from tests.webapp.participant.conftest import begin, chat, post, started
 from webapp.conversations.models import Conversation
 from webapp.participant.question_view import questions_ordered
 from webapp.ratings.models import Rating
-from webapp.ratings.services import answers_check
 from webapp.studies.models import QuestionAnswers
 from webapp.studies.questions import Question
 from webapp.studies.ready_made import ready_questions
+from webapp.studies.sent_answers import check_answers
 
 pytestmark = pytest.mark.django_db
 
@@ -66,7 +66,7 @@ def test_conditions_hold_after_the_task_too(browser: Client) -> None:
     assert Rating.objects.get().answers == {"quality": 4}
     version = make_conversation(study).version
     assert version is not None
-    _found, wrong = answers_check(version=version, answers={"quality": 2})
+    _found, wrong = check_answers(version=version, answers={"quality": 2})
     assert list(wrong) == ["low"]
 
 

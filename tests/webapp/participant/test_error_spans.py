@@ -11,7 +11,6 @@ from tests.builders import make_conversation, make_participant, make_rating, mak
 from tests.webapp.participant.conftest import csrf, shown, started
 from webapp.core.errors import Refused
 from webapp.core.rights import Right
-from webapp.ratings.error_spans import words_of
 from webapp.ratings.models import Rating, RatingRevision
 from webapp.ratings.rating_tasks import requested_ratings
 from webapp.ratings.selectors import study_ratings
@@ -19,6 +18,7 @@ from webapp.ratings.services import rating_add
 from webapp.results.item_results import study_items
 from webapp.results.study_data import study_data
 from webapp.studies.models import Study, Task
+from webapp.studies.reply_marks import words_of
 from webapp.studies.services import task_open
 from webapp.studies.versions import study_edit
 from webapp.transfer.exporters.base import ExportOptions, exporter_get

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
+from typing import Any
 
-from evaluation.analysis.best_worst import BestWorst
+from evaluation.analysis.ordered_choices import ChoiceResults
 from evaluation.analysis.pairs import MOST_EXCHANGES, Kappa, PairOutcome, PairResults
 from evaluation.analysis.single_turn import ProtocolComparison, ProtocolPair
 from evaluation.number_format import figure, percent, share, span
 from evaluation.stats.bradley_terry import BradleyTerry
+from evaluation.stats.means import Interval
 from webapp.dashboard.charts.figure import Cell
 from webapp.dashboard.narrative import phrases
 from webapp.dashboard.narrative.phrases import (
@@ -47,12 +50,12 @@ def pairs_section(study: Study, pair_results: PairResults, titles: Titles, bots:
     section = Section("pairs", "Preferred replies")
     leading = next(iter(titles))
     section.lead.append(pairs_conclusion(pair_results, titles, bots))
-    people, ends = phrases.people_text(pair_results.n_raters), pair_results.best_worst
+    people, choices = phrases.people_text(pair_results.n_raters), pair_results.choices
     implied = f"{phrases.judgements_text(pair_results.n)} of {phrases.pairs_text(pair_results.n_items)}"
     section.lead.append(
         f"{people} gave {implied}."
-        if ends is None
-        else f"{people} chose the best and the worst reply {ends.n:,} times, which implies {implied}."
+        if choices is None
+        else f"{people} {choices.activity.format(n=f'{choices.n:,}')}, which implies {implied}."
     )
     alpha = share(1 - pair_results.level)
     section.methods.append(
@@ -74,13 +77,10 @@ def pairs_section(study: Study, pair_results: PairResults, titles: Titles, bots:
     section.tables.append(_ambiguous_table(pair_results, titles, bots))
     if pair_results.picks:
         section.tables.append(_picks_table(pair_results, bots))
-    if ends is not None:
-        section.lead.append(_reliability_sentence(ends, pair_results.level))
-        section.methods.append(
-            "A choice orders five of six pairs of replies; the order of the two middle replies stays unknown. "
-            "Judgements implied by one choice depend on each other, so intervals are clustered by rater."
-        )
-        section.tables.append(_best_worst_table(ends, pair_results, bots))
+    if choices is not None:
+        section.lead.append(_reliability_sentence(choices, pair_results.level))
+        section.methods.append(choices.method)
+        section.tables.append(_choices_table(choices, pair_results, bots))
     if pair_results.strengths.reason is None:
         section.tables.append(_strengths_table(pair_results, titles[leading], bots))
     else:
@@ -270,11 +270,11 @@ def _strengths_table(pair_results: PairResults, title: str, bots: Bots) -> Named
     )
 
 
-def _reliability_sentence(ends: BestWorst, level: float) -> str:
-    reliability = ends.reliability
+def _reliability_sentence(choices: ChoiceResults, level: float) -> str:
+    reliability = choices.reliability
     if reliability.mean is None:
         return f"The reliability of the reply scores is undefined: {reason_text(reliability.reason)}."
-    scores = phrases.replies_text(ends.n_replies)
+    scores = phrases.replies_text(choices.n_replies)
     words = f"The scores of {scores} have a split-half reliability of {share(reliability.mean)}"
     if reliability.low is None:
         return f"{words} (Spearman–Brown); {reason_text(reliability.reason)}."
@@ -282,21 +282,26 @@ def _reliability_sentence(ends: BestWorst, level: float) -> str:
     return f"{words} {interval} (Spearman–Brown, {percent(level)} interval over raters)."
 
 
-def _best_worst_table(ends: BestWorst, pair_results: PairResults, bots: Bots) -> NamedTable:
+def _choices_table(choices: ChoiceResults, pair_results: PairResults, bots: Bots) -> NamedTable:
+    declared, level = choices.table(pair_results.level), percent(pair_results.level)
+
+    def cells(row: Sequence[Any], place: int) -> list[Cell]:
+        value = row[place]
+        return mean_cells(value) if isinstance(value, Interval) else [count_cell(value)]
+
     table = declared_table(
-        "best-worst",
-        "Best and worst replies by bot",
-        ends.scores,
-        ("Bot", lambda bot_score: named_cell(bots, bot_score.bot)),
-        (("Best minus worst", percent(pair_results.level)), lambda bot_score: mean_cells(bot_score.score)),
-        (
-            ("Shown", "Best", "Worst"),
-            lambda bot_score: [*map(count_cell, (bot_score.n_shown, bot_score.n_best, bot_score.n_worst))],
+        declared.id,
+        declared.title,
+        declared.rows,
+        ("Bot", lambda row: named_cell(bots, row[0])),
+        *(
+            (
+                (title, level) if any(isinstance(row[place], Interval) for row in declared.rows) else (title,),
+                partial(cells, place=place),
+            )
+            for place, title in enumerate(declared.columns, start=1)
         ),
-        method=(
-            "Share of a bot’s displayed replies chosen as best minus the share chosen as worst, from −1 to 1; "
-            f"{percent(pair_results.level)} intervals clustered by rater."
-        ),
+        method=declared.method,
     )
     return replace(table, note=one_look()) if pair_results.is_collecting else table
 

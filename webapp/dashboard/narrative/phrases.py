@@ -275,11 +275,11 @@ def direction_sentences(dimensions: Iterable[RatingDimension]) -> list[str]:
     ]
 
 
-def listed(names: Sequence[str]) -> str:
+def listed(names: Sequence[str], word: str = "and") -> str:
     """Join names to a list in words, `A, B and C`."""
     if len(names) < 2:
         return "".join(names)
-    return f"{', '.join(names[:-1])} and {names[-1]}"
+    return f"{', '.join(names[:-1])} {word} {names[-1]}"
 
 
 def controls_sentence(frame: StudyFrame, *, left_out: bool) -> str:

@@ -4,7 +4,8 @@ Contexts are drawn once, when the job is planned, with its seed and evenly over 
 If bots are named, they reply to each context; otherwise raters judge the original reply. An item's name consists of its
 position and bots, so repeated work is stored once.
 
-Best-worst scaling without named bots compares whole chats: each item has four, of different bots in one condition.
+In protocols that put several replies in order, items without named bots hold whole chats, as many as a participant
+sees, of different bots in one condition.
 """
 
 from __future__ import annotations
@@ -27,7 +28,6 @@ import chatbots
 from chatbots import derive_seed
 from chatbots.text import quote
 from chatbots.validation import InputModel, Number
-from evaluation.analysis.best_worst import N_SHOWN
 from evaluation.items import ContextFilters, ContextSpan, context_spans
 from webapp.bots.selectors import bot_find, bots_unknown
 from webapp.bots.services import bot_version_record
@@ -38,8 +38,7 @@ from webapp.jobs.kinds.base import JobKind, ShardPlan, ShardWork, bots_loaded, r
 from webapp.jobs.models import Job
 from webapp.studies.items import SampledItem, items_store
 from webapp.studies.models import Study
-from webapp.studies.protocols.base import protocols
-from webapp.studies.protocols.comparisons import BestWorstProtocol
+from webapp.studies.protocols.base import get_protocol, protocols
 
 KIND = "items"
 SHARD = 20
@@ -52,8 +51,8 @@ class ItemsParams(InputModel):
         study: key of the study whose items they become.
         of_study: key of the study whose completed conversations they are drawn from; or `run`, a self-play run's id.
         n_contexts: number of contexts to draw.
-        bots: bots that reply to the contexts; none: raters judge the original reply, or whole chats in best-worst
-            scaling. In that case `n_contexts` is the number of items and `fewest_turns` the only filter.
+        bots: bots that reply to the contexts; none: raters judge the original reply, or whole chats if they put
+            several in order. In that case `n_contexts` is the number of items and `fewest_turns` the only filter.
         n_utterances, more_than_tokens, unknown, most_mean_words: see `evaluation.items.ContextFilters`.
         fewest_turns: of the conversation.
     """
@@ -115,9 +114,11 @@ class ItemsJob(JobKind[Job, ItemsParams]):
 
     def plan(self, job: Job, asked: ItemsParams) -> Iterable[ShardPlan]:
         places: Sequence[Sequence[Any]]
-        if _compares_chats(Study.objects.get(key=asked.study), asked):
-            if not (places := _draw_chat_groups(asked)):
-                raise Refused("no_chats", f"No condition of this study has completed chats with {N_SHOWN} bots.")
+        study = Study.objects.get(key=asked.study)
+        if _compares_chats(study, asked):
+            n_shown = get_protocol(study).n_replies or 1
+            if not (places := _draw_chat_groups(asked, n_shown)):
+                raise Refused("no_chats", f"No condition of this study has completed chats with {n_shown} bots.")
         elif not (places := _draw_places(asked)):
             raise Refused("no_contexts", str(_("No conversation has a context that passes the filters.")))
         for start in range(0, len(places), SHARD):
@@ -167,7 +168,7 @@ def _n_replies(study: Study) -> tuple[int | None, int | None]:
 
 
 def _compares_chats(study: Study, params: ItemsParams) -> bool:
-    return study.protocol == BestWorstProtocol.name and not params.bots
+    return get_protocol(study).order is not None and not params.bots
 
 
 def _source(params: ItemsParams) -> QuerySet[Conversation]:
@@ -206,8 +207,8 @@ def _draw_places(params: ItemsParams) -> list[tuple[str, int]]:
     return places
 
 
-def _draw_chat_groups(params: ItemsParams) -> list[list[str]]:
-    """Return groups of chats with different bots in one condition.
+def _draw_chat_groups(params: ItemsParams, n_shown: int) -> list[list[str]]:
+    """Return groups of `n_shown` chats with different bots in one condition.
 
     Each chat occurs once; bots and conditions occur equally often as far as possible.
     """
@@ -225,9 +226,9 @@ def _draw_chat_groups(params: ItemsParams) -> list[list[str]]:
     queue = deque(by_condition.values())
     while queue and len(groups) < params.n_contexts:
         chats_by_bot = queue.popleft()
-        if len(chats_by_bot) < N_SHOWN:
+        if len(chats_by_bot) < n_shown:
             continue
-        bots = sorted(chats_by_bot, key=lambda bot: (n_drawn[bot], -len(chats_by_bot[bot]), rng.random()))[:N_SHOWN]
+        bots = sorted(chats_by_bot, key=lambda bot: (n_drawn[bot], -len(chats_by_bot[bot]), rng.random()))[:n_shown]
         n_drawn.update(bots)
         groups.append([chats_by_bot[bot].pop() for bot in bots])
         queue.append({bot: chats for bot, chats in chats_by_bot.items() if chats})

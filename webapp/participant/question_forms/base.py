@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from chatbots.registry import C, Registry
 from webapp.ratings.rating_tasks import RequestedRating
 from webapp.studies.models import Rubric, StudyVersion
 from webapp.studies.questions import Question
+
+if TYPE_CHECKING:
+    from webapp.participant.simulated.answers import ScriptedPerson
+    from webapp.participant.simulated.client import PageForm
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +35,10 @@ class FormContext:
 
 
 class FormQuestion(Protocol):
-    """One question as a template shows it. Sheets and their partials can share more attributes."""
+    """One question as a template shows it. Sheets and their partials can share more attributes.
+
+    An attribute `is_refused` is True if there is an answer, but a wrong one; without it, errors are missing answers.
+    """
 
     @property
     def number(self) -> int:
@@ -82,6 +89,39 @@ class Sheet(Protocol):
 
     def form(self, asked: FormContext, data: Mapping[str, Any] | None = None) -> SheetForm:
         """Return the sheet with the sent answers, else with stored ones, else empty."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class ScriptedPage:
+    """Page of the step `judge`, as a scripted participant reads it.
+
+    Attributes:
+        form: fields of the page's form.
+        html: the page.
+        message: the last utterance before the judged texts; heard: the texts, in their order.
+        answers: answers so far, by field: radio buttons, numbers and texts.
+    """
+
+    form: PageForm
+    html: str
+    message: str
+    heard: list[str]
+    answers: dict[str, str | list[str]]
+
+
+@runtime_checkable
+class ScriptedSheet(Protocol):
+    """Sheet with a script of its own; those without one are answered field by field.
+
+    Attributes:
+        scripted_fields: fields that only the script answers.
+    """
+
+    scripted_fields: tuple[str, ...]
+
+    def scripted_answers(self, person: ScriptedPerson, page: ScriptedPage) -> dict[str, str | list[str]]:
+        """Return a scripted participant's answers: those so far, with the sheet's own."""
         ...
 
 

@@ -8,16 +8,18 @@ may keep both.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from statistics import mean
+from typing import TYPE_CHECKING, Any
 
 from django import forms
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from evaluation.analysis.reference_ratings import BETTER, SAME, WORSE, contradicts
-from webapp.participant.question_forms.base import FormContext, FormQuestion, register_sheet
+from webapp.participant.question_forms.base import FormContext, FormQuestion, ScriptedPage, register_sheet
 from webapp.participant.question_view import QuestionShown, RatingForm
 from webapp.participant.rating_view import replies_shown
 from webapp.ratings.services import COMMENT_MAX_CHARS
@@ -26,6 +28,11 @@ from webapp.studies.protocols.base import protocols
 from webapp.studies.protocols.comparisons import BEST, BETWEEN, WORST, validate_ends, validate_reason
 from webapp.studies.questions import Question
 
+if TYPE_CHECKING:
+    from webapp.participant.simulated.answers import ScriptedPerson
+
+_KEEPS_SCORE = 0.9
+"""Fraction of scripted participants who keep the earlier score of a known reply."""
 _A, _SAME, _B = "a", "same", "b"
 
 
@@ -189,6 +196,11 @@ class EndShown:
         """The id of its first control."""
         return f"{self.name}-a"
 
+    @property
+    def is_refused(self) -> bool:
+        """True if there is an answer, but a wrong one."""
+        return bool(self.errors and self.answer)
+
 
 class BestWorstForm(forms.Form):
     """Fields `best` and `worst`, each the letter of a reply on the page."""
@@ -244,9 +256,14 @@ class BestWorstSheet:
     """A row of letters for the best reply, and one for the worst."""
 
     name = "best_worst"
+    scripted_fields = (BEST, WORST)
 
     def form(self, asked: FormContext, data: Mapping[str, Any] | None = None) -> BestWorstForm:
         return BestWorstForm(asked, data)
+
+    def scripted_answers(self, person: ScriptedPerson, page: ScriptedPage) -> dict[str, str | list[str]]:
+        ranked = person.ranked(page.message, page.heard, page.form.choices[BEST])
+        return {**page.answers, BEST: ranked[0], WORST: ranked[-1]}
 
 
 _DIRECTIONS = {"better": BETTER, "same": SAME, "worse": WORSE}
@@ -374,6 +391,20 @@ class ReferenceSheet:
     """Better, the same or worse; the known reply's score; the study's questions."""
 
     name = "reference"
+    scripted_fields = ()
 
     def form(self, asked: FormContext, data: Mapping[str, Any] | None = None) -> ReferenceForm:
         return ReferenceForm(asked, data)
+
+    def scripted_answers(self, person: ScriptedPerson, page: ScriptedPage) -> dict[str, str | list[str]]:
+        """Give the direction that the scores imply; most participants keep the known reply's score."""
+        known_score = re.search(r' data-known="([\d.]+)"', page.html)
+        assert known_score is not None, "the page shows the known score"
+        answers, known = dict(page.answers), float(known_score[1])
+        if person.rng.random() < _KEEPS_SCORE:
+            answers.pop("reference_score", None)
+        about = [name for name in page.form.choices if name not in ("reference_score", "direction")]
+        scores = [float(answer) for answer in map(str, (answers[name] for name in about)) if answer.isdigit()]
+        ahead = mean(scores or [known]) - known + person.rng.gauss(0, 0.5)
+        answers["direction"] = "same" if abs(ahead) < 0.5 else "better" if ahead > 0 else "worse"
+        return answers

@@ -4,19 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from django import forms
 from django.http import QueryDict
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from webapp.participant.question_forms.base import FormContext, register_sheet
+from webapp.participant.question_forms.base import FormContext, ScriptedPage, register_sheet
 from webapp.participant.question_view import RatingForm
-from webapp.ratings.error_spans import SPANS, STEPS, span_code, spans_read, spans_stored, step_codes, steps_of, words_of
-from webapp.ratings.rating_tasks import NONE
+from webapp.ratings.error_spans import spans_stored, step_codes, steps_of
 from webapp.studies.languages import text_told
 from webapp.studies.questions import Question
+from webapp.studies.reply_marks import NONE, SPANS, STEPS, span_code, spans_read, words_of
+
+if TYPE_CHECKING:
+    from webapp.participant.simulated.answers import ScriptedPerson
+
+_MARKED = 0.3
+"""Probability that a label applies to a reply, for scripted participants."""
 
 
 @register_sheet
@@ -85,9 +91,15 @@ class ChooseSheet:
     """Things to choose from, in one list."""
 
     name = "choose"
+    scripted_fields = ()
 
     def form(self, asked: FormContext, data: Mapping[str, Any] | None = None) -> ChooseForm:
         return ChooseForm(asked, data)
+
+    def scripted_answers(self, person: ScriptedPerson, page: ScriptedPage) -> dict[str, str | list[str]]:
+        n_to_choose = int(page.form.hidden["_exactly"])
+        chosen = {name: person.favourites(options, n_to_choose) for name, options in page.form.boxes.items()}
+        return {**page.answers, **chosen}
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,9 +186,17 @@ class MarksSheet:
     """Check boxes; “None of these” clears the rest."""
 
     name = "marks"
+    scripted_fields = ()
 
     def form(self, asked: FormContext, data: Mapping[str, Any] | None = None) -> MarksForm:
         return MarksForm(asked, data)
+
+    def scripted_answers(self, person: ScriptedPerson, page: ScriptedPage) -> dict[str, str | list[str]]:
+        answers = dict(page.answers)
+        for name in filter(page.form.boxes.__contains__, ("marks", STEPS)):
+            true = [box for box in page.form.boxes[name] if box != NONE and person.rng.random() < _MARKED]
+            answers[name] = true or [NONE]
+        return answers
 
 
 SEVERITY_WORDS = {
@@ -254,6 +274,19 @@ class SpansSheet:
     """Words of a reply to mark, each error with its kind and severity."""
 
     name = "spans"
+    scripted_fields = ()
 
     def form(self, asked: FormContext, data: Mapping[str, Any] | None = None) -> SpansForm:
         return SpansForm(asked, data)
+
+    def scripted_answers(self, person: ScriptedPerson, page: ScriptedPage) -> dict[str, str | list[str]]:
+        """Mark up to two errors of a few words, or choose “No error”."""
+        fields, rng = page.form.choices, person.rng
+        first, last, kinds, severities = (fields[f"_{name}"] for name in ("first", "last", "category", "severity"))
+        starts = rng.sample(range(len(first)), min(len(first), rng.choice([0, 0, 1, 1, 2])))
+        ends = [min(start + rng.randrange(3), len(last) - 1) for start in starts]
+        spans = [
+            ":".join((first[start], last[to], rng.choice(kinds), rng.choice(severities)))
+            for start, to in zip(starts, ends, strict=True)
+        ]
+        return {**page.answers, SPANS: ";".join(spans), "no_error": [] if spans else ["on"]}

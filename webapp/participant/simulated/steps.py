@@ -12,25 +12,21 @@ import re
 from collections.abc import Awaitable, Callable, Collection
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
-from statistics import mean
 from urllib.parse import parse_qsl
 
 import httpx
 from websockets.asyncio.client import ClientConnection
 
 from chatbots.participants.scripted import Impression
+from webapp.participant.question_forms.base import ScriptedPage, ScriptedSheet, Sheet, sheets
 from webapp.participant.simulated.answers import ScriptedPerson, ScriptedTexts
 from webapp.participant.simulated.client import PageForm, PageTexts, StepRefused, StudyClient, frames_until, say
 from webapp.studies.questions import BETWEEN_CHOICES
 
 _ATTENTIVE = 0.95
 """Fraction of scripted participants who use the page's answer to pass a check."""
-_CONTENT = 0.9
-"""Fraction that keeps the earlier score of a known reply."""
 _MOST_REFUSED = 3
 """Refused messages before a scripted participant ends the chat."""
-_MARKED = 0.3
-"""Probability that a label applies to a reply."""
 
 
 def _by_chance(page_form: PageForm, person: ScriptedPerson) -> dict[str, str | list[str]]:
@@ -266,23 +262,17 @@ async def judge(person: ScriptedPerson) -> None:
     before = PageTexts(page, "said-what").found or [""]
     impression = Impression.from_replies(before[-1:] * len(heard), heard)
     answers = _by_chance(page_form, person)
+    sheet = _sheet_of(page)
+    own_fields = sheet.scripted_fields if isinstance(sheet, ScriptedSheet) else ()
     for name, choices in {**page_form.choices, **page_form.points}.items():
-        if name in ("best", "worst"):
-            ranked = person.ranked(before[-1], heard, choices)
-            answers |= {"best": ranked[0], "worst": ranked[-1]}
-        elif choices[0] == "a":
+        if name in own_fields:
+            continue
+        if choices[0] == "a":
             answers[name] = person.prefer(before[-1], heard, name, choices)
         else:
             answers[name] = person.choose(impression, name, choices)
-    if exactly := int(page_form.hidden.get("_exactly", 0)):
-        answers |= {name: person.favourites(options, exactly) for name, options in page_form.boxes.items()}
-    for name in filter(page_form.boxes.__contains__, ("marks", "steps")):
-        true = [box for box in page_form.boxes[name] if box != "_none" and person.rng.random() < _MARKED]
-        answers[name] = true or ["_none"]
-    if "spans" in page_form.hidden:
-        answers |= _errors(page_form, person.rng)
-    if known := re.search(r' data-known="([\d.]+)"', page):
-        _beside_known(person, page_form, float(known[1]), answers)
+    if isinstance(sheet, ScriptedSheet):
+        answers = sheet.scripted_answers(person, ScriptedPage(page_form, page, before[-1], heard, answers))
     answers |= _attentive(page_form, person.rng)
     after = await doors.send(page_form, answers)
     if doors.step == "judge" and "_asked" in (again := doors.form("/judge/")).hidden:
@@ -291,28 +281,11 @@ async def judge(person: ScriptedPerson) -> None:
         raise StepRefused(f"the answers were not accepted at {after.url.path} ({after.status_code})")
 
 
-def _errors(page_form: PageForm, rng: random.Random) -> dict[str, str | list[str]]:
-    """Mark up to two errors of a few words, or choose “No error”."""
-    first, last, kinds, severities = (page_form.choices[f"_{n}"] for n in ("first", "last", "category", "severity"))
-    starts = rng.sample(range(len(first)), min(len(first), rng.choice([0, 0, 1, 1, 2])))
-    ends = [min(start + rng.randrange(3), len(last) - 1) for start in starts]
-    spans = [
-        ":".join((first[start], last[to], rng.choice(kinds), rng.choice(severities)))
-        for start, to in zip(starts, ends, strict=True)
-    ]
-    return {"spans": ";".join(spans), "no_error": [] if spans else ["on"]}
-
-
-def _beside_known(
-    person: ScriptedPerson, page_form: PageForm, known: float, answers: dict[str, str | list[str]]
-) -> None:
-    """Give the direction that a reply's scores imply; most participants keep the known reply's score."""
-    if person.rng.random() < _CONTENT:
-        answers.pop("reference_score", None)
-    about = [name for name in page_form.choices if name not in ("reference_score", "direction")]
-    scores = [float(answer) for answer in map(str, (answers[name] for name in about)) if answer.isdigit()]
-    ahead = mean(scores or [known]) - known + person.rng.gauss(0, 0.5)
-    answers["direction"] = "same" if abs(ahead) < 0.5 else "better" if ahead > 0 else "worse"
+def _sheet_of(page: str) -> Sheet:
+    """Return the sheet of a page of the step `judge`."""
+    name = re.search(r' data-sheet="(\w+)"', page)
+    assert name is not None, "the form names its sheet"
+    return sheets.get(name[1])
 
 
 async def quiz(person: ScriptedPerson) -> None:

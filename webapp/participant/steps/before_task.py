@@ -20,7 +20,7 @@ from django.utils.translation import gettext as _
 from webapp.core.errors import Refused
 from webapp.core.language import LANGUAGES
 from webapp.participant.access import ParticipantRequest, study_page
-from webapp.participant.entry import EntryRequest, work_of
+from webapp.participant.entry import EntryRequest, describe_work
 from webapp.participant.page_texts import consent_texts, header_progress, study_texts
 from webapp.participant.question_view import (
     Given,
@@ -105,7 +105,7 @@ def entry_page(arrival: EntryRequest, **errors: Any) -> HttpResponse:
     context = {
         **study_texts(arrival.study, arrival.study.version),
         **consent_texts(arrival.study.version),
-        "work": work_of(arrival.study, arrival.study.version),
+        "work": describe_work(arrival.study, arrival.study.version),
         "visit": visit,
         "recruitment": recruitment,
         "entry_field": recruitment_sign(arrival.study, arrival.study.version, recruitment),

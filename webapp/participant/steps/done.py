@@ -28,7 +28,7 @@ from webapp.pay.submissions import SubmissionKey, submissions_of
 from webapp.studies.models import Outcome, Participant, Study, Task
 from webapp.studies.pre_task import task_admits
 from webapp.studies.privacy import may_withdraw, withdrawal_token, withdrawal_until
-from webapp.studies.protocols.chat import PicksProtocol
+from webapp.studies.protocols.base import has_picks
 from webapp.studies.recruitment.completion import TaskEnding, ending_of, has_earned
 from webapp.studies.recruitment.owed import pay_for_ending
 from webapp.studies.selectors import participant_token, sitting_next, study_refusal
@@ -111,7 +111,7 @@ def done_page(
         # Outside Mechanical Turk's frame: its task asks for the code.
         "is_pasted": bool(ending.code) and not submit_url and platform == PLATFORM_NAMES["mturk"],
         "revealed": bots_revealed(task),
-        "were_picked": task.kind == PicksProtocol.name,  # picked replies had no letters
+        "were_picked": has_picks(task),  # picked replies had no letters
         "submit_url": submit_url,
         "assignment_id": task.submission,
         "return_url": "" if submit_url else ending.link,

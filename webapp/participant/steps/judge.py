@@ -19,7 +19,7 @@ from django.utils.translation import gettext as _
 
 from webapp.core.errors import Refused
 from webapp.participant.question_forms.base import FormContext, SheetForm, sheets
-from webapp.participant.question_forms.pairwise import EndShown, PairForm
+from webapp.participant.question_forms.pairwise import PairForm
 from webapp.participant.question_view import QuestionShown, RatingForm, get_passing_answers, questions_after_task
 from webapp.participant.rating_view import judged_shown, practice_shown
 from webapp.participant.reply_reports import places_reported, report_shown
@@ -182,7 +182,7 @@ class JudgeStep(RatingsStep):
             passing=self._passing(judgement, form, other_questions),
             wrong=[question for question in [*questions, *other_questions] if question.errors],
             some_refused=any(question.error and question.answer for question in other_questions)
-            or any(isinstance(question, EndShown) and question.errors and question.answer for question in questions),
+            or any(getattr(question, "is_refused", False) for question in questions),
             back_url=self.visit.link("judge", task.public_id, n=n - 1) if n > 1 else "",
             **report_shown(version, self.visit.link("task-report", task.public_id, n=n)),
             reported=places_reported(task, judgement),

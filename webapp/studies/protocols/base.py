@@ -16,6 +16,8 @@ the study's values (`questions` before a task, `after` it), and the steps `quest
 - `marks_turns`: whether single replies are labelled, so that ratings are of turns. `marks_own_chats`: those of the
   participant's own chat; `marks_errors`: errors in them; `can_label_steps`: steps of their traces, too.
 - `bots_at_once`: number of bots that answer each message; `picks_replies`: whether one of their replies is picked.
+  Tasks of such a protocol have its name.
+- `order`: the order that participants give to several replies of an item; None if they give none.
 - `has_sequences`: whether a task may have several bots one after another, and participants may choose their bot.
 - `n_replies`: number of replies of an item that are shown, where that matters; `most_replies`: the most that an item
   may hold, where some of them are drawn.
@@ -25,10 +27,9 @@ the study's values (`questions` before a task, `after` it), and the steps `quest
   available and new to this person; what comes back is stored and frozen.
 - `form`: the rubric whose rows are the scales that `form` and `judge` ask.
 - `page`: how the step `judge` looks, for protocols that have it: words, the partial template that shows what is
-  judged (`webapp/participant/templates/participant/judge/<name>.html`) and the sheet that asks the questions and
-  reads the answers (`webapp/participant/question_forms/`). Progress, missing answers, Back and Next, storing and
-  changing answers are the step's own and the same for all. A scripted participant answers every sheet of radio
-  buttons, check boxes, numbers and texts; one with other rules has a way in `webapp/participant/simulated/`.
+  judged (`webapp/participant/templates/participant/judge/<name>.html`) and the sheet that asks the questions, reads
+  the answers and answers them for scripted participants (`webapp/participant/question_forms/`). Progress, missing
+  answers, Back and Next, storing and changing answers are the step's own and the same for all.
 - `needs_reference`: whether only items with a scored reference are given.
 - `has_one_item`: whether its studies have one item that stands for the question itself, and need no others.
 - `results`: what is made of its ratings beside means and agreement: `grades` (the majority's), `reference` (what was
@@ -41,6 +42,11 @@ the study's values (`questions` before a task, `after` it), and the steps `quest
 - `leaves_out`, `not_asked`, `scores`, `more_answers` and `answers_wrong`: whether items differ in what is asked of
   them, questions that are not asked of an item, scales that are computed from the answers, what is answered beside the
   rubric's questions, and rules between answers.
+- `read_answers`: the answers to store, from those that were sent. It calls the methods before; a protocol with answers
+  of its own form extends it.
+- `extra_answers`: the stored answers besides the rubric's questions, each with its column in the table `ratings`.
+- `work`: what the first page says about the work; `elicitation`: how the datasheet describes the form of answers.
+- `activity`, `activity_place`: its group in the builder's list, by default that of `gives`, and its place there.
 - `example`: what a study that shows the protocol needs beside `asks`, as a study's file has it: settings that have no
   useful default, for example. Bots, texts for judging and sample items are added where it does not say them
   (`webapp/studies/study_file.py`). `study_example NAME` prints it, and the contract tests import, open and export it.
@@ -50,23 +56,28 @@ the study's values (`questions` before a task, `after` it), and the steps `quest
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any, Literal, Protocol
 
 from django.utils.functional import Promise
+from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 
 from chatbots import Identity
 from chatbots.registry import C, Registry
+from evaluation.analysis.ordered_choices import OrderedChoices
 from webapp.core.errors import Refused
 from webapp.studies.assignment.cells import DrawnBot
-from webapp.studies.models import Item, Rubric, Study, StudyVersion
-from webapp.studies.questions import Question
+from webapp.studies.models import Item, Rubric, Study, StudyVersion, Task
+from webapp.studies.questions import Answers, Question
+from webapp.studies.sent_answers import SentAnswers, check_answers, select_numbers
 from webapp.studies.settings import StudyValues
 
 Gives = Literal["bots", "conversations", "items"]
+Activity = Literal["bots", "arena", "pairs", "items", "conversations", "list"]
+"""Groups of protocols in the builder."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,6 +169,50 @@ class TaskProgress:
 
     n_slots: int
     n_rated: int
+
+
+@dataclass(frozen=True, slots=True)
+class ReplyOrder:
+    """Order that participants give to several replies of an item.
+
+    Attributes:
+        answers: names of the stored answers in the order of the columns of `choices`; each is the number of a reply in
+            its item, from 0.
+        choices: kind of the choices, which implies judgements of pairs and has results.
+    """
+
+    answers: tuple[str, ...]
+    choices: type[OrderedChoices]
+
+
+@dataclass(frozen=True, slots=True)
+class ExtraAnswer:
+    """Stored answer besides the rubric's questions, and its column in the table `ratings`.
+
+    Attributes:
+        labels: labels by value.
+    """
+
+    name: str
+    type: Literal["integer", "number", "json"]
+    description: str
+    labels: tuple[tuple[Any, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class WorkDescription:
+    """Description of a participant's work.
+
+    Attributes:
+        lead: a sentence or two.
+        amount: amount of work, with its unit; unit: explanation of the unit, in small print.
+        field: name of the setting for the amount.
+    """
+
+    lead: str
+    amount: str
+    unit: str
+    field: str
 
 
 class Draw(Protocol):
@@ -273,6 +328,10 @@ class StudyProtocol(Protocol):
     needs_checks: bool = False
     needs_reference: bool = False
     has_one_item: bool = False
+    order: ReplyOrder | None = None
+    extra_answers: tuple[ExtraAnswer, ...] = ()
+    activity: Activity | None = None
+    activity_place: int = 9
     results: tuple[str, ...] = ()
     asks: tuple[Question, ...] = ()
     """Default questions after a task in a new study; empty: the questions about a chat."""
@@ -314,6 +373,15 @@ class StudyProtocol(Protocol):
         """True if participants rate whole conversations of their own; a hybrid metric can be fitted to such ratings."""
         return self.talks_to_bots and not self.compares_pairs
 
+    @property
+    def elicitation(self) -> str:
+        """Form of response elicitation, as the datasheet describes it."""
+        if self.compares_pairs:
+            return "Relative quality estimation: which of two is better."
+        if self.marks_turns:
+            return "Output labelling: raters tick what is true of a reply."
+        return "Direct quality estimation."
+
     def next_task(self, draw: Draw) -> TaskPlan:
         """Return the plan of the participant's next task.
 
@@ -352,6 +420,36 @@ class StudyProtocol(Protocol):
         """
         return {}
 
+    def read_answers(self, sent: SentAnswers) -> tuple[Answers, dict[str, str]]:
+        """Return the answers to store, and errors by name; if there are errors, nothing is stored."""
+        hidden_keys = {*sent.hidden_keys, *(self.not_asked(sent.version, sent.item) if sent.item is not None else ())}
+        accepted, errors = check_answers(
+            version=sent.version,
+            answers=sent.answers,
+            extra_ranges=self.more_answers(sent.version),
+            hidden_keys=hidden_keys,
+        )
+        return accepted, errors or self.answers_wrong(sent.version, select_numbers(accepted), sent.comment)
+
+    def get_extra_answers(self, versions: Iterable[StudyVersion]) -> tuple[ExtraAnswer, ...]:
+        """Return the extra answers that these versions of a study can have."""
+        return self.extra_answers
+
+    def taken_keys(self, values: StudyValues) -> tuple[str, ...]:
+        """Return the keys that the study's questions cannot have."""
+        return tuple(extra.name for extra in self.extra_answers)
+
+    def work(self, values: StudyValues, n_asked: tuple[int, int]) -> WorkDescription:
+        """Return the description of the work for the first page.
+
+        Args:
+            n_asked: smallest and greatest number of questions after a chat, or about one item.
+        """
+        n = values.judging.n_items
+        return WorkDescription(
+            judging_lead(*n_asked), ngettext("%(n)s text", "%(n)s texts", n) % {"n": n}, gettext("to judge"), "n_items"
+        )
+
     def example(self) -> dict[str, Any]:
         """Return the values that a study of this protocol needs besides `asks`, as in a study's file."""
         return {}
@@ -359,6 +457,23 @@ class StudyProtocol(Protocol):
     def is_complete(self, progress: TaskProgress) -> bool:
         """Return True if the task is done."""
         return progress.n_rated >= progress.n_slots
+
+
+def judging_lead(n_least: int, n_most: int) -> str:
+    """Return the sentences on work with texts, each of which has this many questions."""
+    if n_least == n_most:
+        lead = ngettext(
+            "You read and answer %(n)s question about each text. There are no right or wrong answers.",
+            "You read and answer %(n)s questions about each text. There are no right or wrong answers.",
+            n_most,
+        )
+    else:
+        lead = ngettext(
+            "You read and answer %(least)s to %(n)s question about each text. There are no right or wrong answers.",
+            "You read and answer %(least)s to %(n)s questions about each text. There are no right or wrong answers.",
+            n_most,
+        )
+    return lead % {"least": n_least, "n": n_most}
 
 
 def header_steps(steps: Sequence[Step]) -> list[HeaderStep]:
@@ -392,6 +507,16 @@ _MISSING = MissingProtocol()
 def get_protocol(study: Study) -> StudyProtocol:
     """Return the study's protocol; a stand-in with the usual attributes if it is not installed."""
     return protocols.get(study.protocol) if study.protocol in protocols else _MISSING
+
+
+def has_picks(task: Task) -> bool:
+    """Return True if the participant picks a reply at every turn of the task's chats; needs no query."""
+    return task.kind in picking_kinds()
+
+
+def picking_kinds() -> list[str]:
+    """Return the kinds of tasks in which participants pick replies: the names of their protocols."""
+    return [protocol.name for protocol in protocols if protocol.picks_replies]
 
 
 def protocol_asks(name: str) -> tuple[Question, ...]:

@@ -16,28 +16,35 @@ Marked chat: participants chat with a bot and give its replies the study's label
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from math import comb
 from typing import Any
 
+from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 
 from chatbots import Identity
 from evaluation.analysis.error_spans import SCORE
 from webapp.studies.models import StudyVersion
 from webapp.studies.protocols.base import (
+    Activity,
     Draw,
+    ExtraAnswer,
     Gives,
     JudgePage,
     SlotPlan,
     Step,
     StudyProtocol,
     TaskPlan,
+    WorkDescription,
     register_protocol,
     usual_steps,
 )
-from webapp.studies.questions import Question
+from webapp.studies.questions import Answers, Question
 from webapp.studies.ready_made import ready_questions
+from webapp.studies.reply_marks import SPANS, STEPS, span_answers, step_answers
+from webapp.studies.sent_answers import SentAnswers
 from webapp.studies.settings import StudyValues
 
 
@@ -51,6 +58,7 @@ class ChatProtocol(StudyProtocol):
         "Each person chats with a bot, then answers questions about the chat; with several bots in a row, if wanted."
     )
     gives: Gives = "bots"
+    activity_place = 1
     settings = ("chat", "people", "pacing", "filtering", "typing")
     has_sequences = True
     identity = Identity("chat", "1")
@@ -60,6 +68,35 @@ class ChatProtocol(StudyProtocol):
         bots, order = draw.in_turn()
         payload = {"sequence": order} if order else {}
         return TaskPlan("chat", tuple(SlotPlan(bot=bot) for bot in bots), payload)
+
+    def work(self, values: StudyValues, n_asked: tuple[int, int]) -> WorkDescription:
+        _n_least, n = n_asked
+        if values.people.disclosure != "none":
+            lead = ngettext(
+                "One short conversation, then %(n)s question about it. There are no right or wrong answers.",
+                "One short conversation, then %(n)s questions about it. There are no right or wrong answers.",
+                n,
+            )
+        else:
+            lead = ngettext(
+                "One short conversation with a computer program, then %(n)s question about it. "
+                "There are no right or wrong answers.",
+                "One short conversation with a computer program, then %(n)s questions about it. "
+                "There are no right or wrong answers.",
+                n,
+            )
+        return _chat_work(values, lead % {"n": n})
+
+
+def _chat_work(values: StudyValues, lead: str) -> WorkDescription:
+    n = values.chat.min_exchanges
+    amount = ngettext("%(n)s message", "%(n)s messages", n) % {"n": n}
+    return WorkDescription(lead, amount, gettext("or more from you"), "min_exchanges")
+
+
+def _n_pairs(values: StudyValues) -> int:
+    # No participant gets a pair twice, so few chatbots make fewer pairs.
+    return min(values.arena.n_comparisons, comb(len(values.bots), 2) or 1)
 
 
 BOTH_BAD = "both_bad"
@@ -75,6 +112,8 @@ class ArenaProtocol(StudyProtocol):
     description = "Each person talks to two chatbots side by side and says which one is better."
     headline = "Talk to two chatbots at once"
     gives: Gives = "bots"
+    activity: Activity | None = "arena"
+    activity_place = 1
     compares_pairs = True
     bots_at_once = 2
     settings: tuple[str, ...] = ("chat", "arena", "pacing", "filtering", "typing")
@@ -97,6 +136,15 @@ class ArenaProtocol(StudyProtocol):
     def more_answers(self, version: StudyVersion) -> Mapping[str, tuple[float, float]]:
         return {BOTH_BAD: (0, 1)}
 
+    def work(self, values: StudyValues, n_asked: tuple[int, int]) -> WorkDescription:
+        n = _n_pairs(values)
+        return WorkDescription(
+            gettext("You write to two computer programs at the same time and say which one is better."),
+            ngettext("%(n)s pair", "%(n)s pairs", n) % {"n": n},
+            gettext("of chatbots to compare"),
+            "n_comparisons",
+        )
+
 
 @register_protocol
 class PicksProtocol(ArenaProtocol):
@@ -108,6 +156,7 @@ class PicksProtocol(ArenaProtocol):
         "Each person gets two replies to every message, picks the better one, and the chat goes on with that one."
     )
     headline = "Chat, and pick the better reply each time"
+    activity_place = 2
     picks_replies = True
     settings = ("chat", "arena", "picking", "pacing", "filtering", "typing")
     instructions = (
@@ -125,6 +174,15 @@ class PicksProtocol(ArenaProtocol):
     def more_answers(self, version: StudyVersion) -> Mapping[str, tuple[float, float]]:
         return {}
 
+    def work(self, values: StudyValues, n_asked: tuple[int, int]) -> WorkDescription:
+        n = values.chat.min_exchanges * _n_pairs(values)
+        return WorkDescription(
+            gettext("You write to a computer program, get two replies to each message, and pick the better one."),
+            ngettext("%(n)s message", "%(n)s messages", n) % {"n": n},
+            gettext("or more from you"),
+            "min_exchanges",
+        )
+
     def example(self) -> dict[str, Any]:
         return {"arena": {"n_comparisons": 1}, "chat": {"min_exchanges": 6, "max_exchanges": 6}}
 
@@ -139,6 +197,9 @@ LABEL_PAGE = JudgePage(
 )
 
 
+STEP_LABELS = ExtraAnswer(STEPS, "json", "Labels of each step of the reply's trace; an empty list if none applies.")
+
+
 @register_protocol
 class TurnsProtocol(StudyProtocol):
     """A label is stored for every marked reply: 1 where it is true of it, else 0."""
@@ -148,6 +209,7 @@ class TurnsProtocol(StudyProtocol):
     description = "Each person reads conversations and ticks for the chatbot's replies what is true of them."
     headline = "Mark a chatbot’s replies"
     gives: Gives = "conversations"
+    activity_place = 2
     marks_turns = True
     can_label_steps = True
     settings: tuple[str, ...] = ("marking", "step_marking")
@@ -167,6 +229,28 @@ class TurnsProtocol(StudyProtocol):
         slots = tuple(SlotPlan(conversation=chat) for chat in chats)
         return TaskPlan("judge", slots, {"turns": dict(draw.replies(chats))})
 
+    def read_answers(self, sent: SentAnswers) -> tuple[Answers, dict[str, str]]:
+        n_steps = sent.reply.n_steps if sent.reply is not None else 0
+        steps, steps_wrong = step_answers(sent.answers.get(STEPS), n_steps, sent.version)
+        answers = {key: answer for key, answer in sent.answers.items() if key not in steps}
+        accepted, errors = super().read_answers(replace(sent, answers=answers))
+        return {**accepted, **steps}, {**errors, **steps_wrong}
+
+    def get_extra_answers(self, versions: Iterable[StudyVersion]) -> tuple[ExtraAnswer, ...]:
+        has_steps = self.can_label_steps and any(version.values.step_marking.label_steps for version in versions)
+        return (*self.extra_answers, *((STEP_LABELS,) if has_steps else ()))
+
+    def taken_keys(self, values: StudyValues) -> tuple[str, ...]:
+        return (STEPS,) if values.step_marking.label_steps else ()
+
+    def work(self, values: StudyValues, n_asked: tuple[int, int]) -> WorkDescription:
+        return self._reading_work(values, gettext("You read a conversation and tick what is true of its replies."))
+
+    def _reading_work(self, values: StudyValues, lead: str) -> WorkDescription:
+        n = values.marking.n_conversations
+        amount = ngettext("%(n)s chat", "%(n)s chats", n) % {"n": n}
+        return WorkDescription(lead, amount, gettext("to read"), "n_conversations")
+
 
 @register_protocol
 class ErrorSpansProtocol(TurnsProtocol):
@@ -178,8 +262,12 @@ class ErrorSpansProtocol(TurnsProtocol):
         "Each person reads conversations and marks the errors in the chatbot's replies, with kind and severity."
     )
     headline = "Mark the errors of a chatbot"
+    activity_place = 3
     marks_errors = True
     can_label_steps = False
+    extra_answers = (
+        ExtraAnswer(SPANS, "json", "Marked errors: start, end, category, severity; empty list: no error."),
+    )
     settings = ("marking", "error_marking")
     identity = Identity("error_spans", "1")
     asks = ready_questions("errors")
@@ -206,6 +294,19 @@ class ErrorSpansProtocol(TurnsProtocol):
     def more_answers(self, version: StudyVersion) -> Mapping[str, tuple[float, float]]:
         return {SCORE: (version.values.error_marking.lowest, 0)}
 
+    def read_answers(self, sent: SentAnswers) -> tuple[Answers, dict[str, str]]:
+        assert sent.reply is not None, "errors are marked in a reply"
+        scores, spans, wrong = span_answers(sent.answers.get(SPANS), sent.reply.text, sent.version)
+        answers = {key: answer for key, answer in sent.answers.items() if key != SPANS}
+        accepted, errors = super().read_answers(replace(sent, answers=answers | scores))
+        return {**accepted, SPANS: spans}, {SPANS: wrong} if wrong else errors
+
+    def taken_keys(self, values: StudyValues) -> tuple[str, ...]:
+        return SCORE, SPANS, "no_error"
+
+    def work(self, values: StudyValues, n_asked: tuple[int, int]) -> WorkDescription:
+        return self._reading_work(values, gettext("You read a conversation and mark the errors in its replies."))
+
 
 @register_protocol
 class MarkedChatProtocol(StudyProtocol):
@@ -218,6 +319,7 @@ class MarkedChatProtocol(StudyProtocol):
     )
     headline = "Chat with a chatbot, then mark its replies"
     gives: Gives = "bots"
+    activity_place = 2
     marks_turns = True
     marks_own_chats = True
     settings: tuple[str, ...] = ("chat", "own_marking", "pacing", "filtering", "typing")
@@ -235,3 +337,9 @@ class MarkedChatProtocol(StudyProtocol):
     def next_task(self, draw: Draw) -> TaskPlan:
         [bot] = draw.bots()
         return TaskPlan("chat", (SlotPlan(bot=bot),))
+
+    def work(self, values: StudyValues, n_asked: tuple[int, int]) -> WorkDescription:
+        lead = gettext(
+            "One short conversation with a computer program. You mark its replies. There are no right or wrong answers."
+        )
+        return _chat_work(values, lead)

@@ -32,22 +32,27 @@ from django.utils.translation import gettext_lazy as _
 
 from chatbots import Identity
 from chatbots.text import is_blank
-from evaluation.analysis.best_worst import N_SHOWN
+from evaluation.analysis.best_worst import N_SHOWN, BestWorstChoices
 from webapp.studies.models import Item, StudyVersion
 from webapp.studies.protocols.base import (
+    Activity,
     Draw,
+    ExtraAnswer,
     Gives,
     JudgePage,
+    ReplyOrder,
     SlotPlan,
     Step,
     StudyProtocol,
     TaskPlan,
+    WorkDescription,
     register_protocol,
     usual_steps,
 )
 from webapp.studies.questions import Question
 from webapp.studies.ready_made import READY_MADE, ready_questions
 from webapp.studies.rubrics import post_task_questions
+from webapp.studies.settings import StudyValues
 
 
 @register_protocol
@@ -59,6 +64,7 @@ class AnnotateProtocol(StudyProtocol):
     description = "Each person rates some replies, one by one, on any questions that you like."
     headline = "Rate a chatbot’s replies"
     gives: Gives = "items"
+    activity_place = 1
     settings: tuple[str, ...] = ("judging", "attention")
     identity = Identity("annotate", "1")
     steps = usual_steps(Step("judge", _("Rate")))
@@ -78,6 +84,7 @@ class AspectsProtocol(AnnotateProtocol):
     title = "Several aspects"
     description = "Each person rates replies on several aspects: fluency, coherence, engagement, overall."
     headline = "Rate a chatbot’s replies"
+    activity_place = 2
     identity = Identity("aspects", "1")
     page = JudgePage(_("Rate this reply"), _("Reply %(n)s of %(of)s"))
     asks = ready_questions("aspects")
@@ -95,6 +102,7 @@ class MajorityProtocol(AnnotateProtocol):
     title = "Four grades, majority"
     description = "Each person grades replies from bad to excellent; what most say counts."
     headline = "Grade a chatbot’s replies"
+    activity_place = 3
     identity = Identity("majority", "1")
     page = JudgePage(_("How good is this reply?"), _("Reply %(n)s of %(of)s"))
     results = ("grades",)
@@ -113,6 +121,7 @@ class SurveyProtocol(AnnotateProtocol):
     title = "Coherence survey"
     description = "Each person says of a few replies how well they fit, with an attention check among them."
     headline = "Say how well replies fit"
+    activity_place = 4
     identity = Identity("survey", "1")
     page = JudgePage(
         _("How well does the reply fit?"), _("Reply %(n)s of %(of)s"), hint=_("Judge the fit, not whether you agree.")
@@ -135,6 +144,7 @@ class ChooseProtocol(AnnotateProtocol):
     title = "Choose what matters"
     description = "Each person chooses a given number of things that matter most, such as the weights of a rating."
     identity = Identity("choose", "1")
+    activity: Activity | None = "list"
     settings = ("choosing",)
     asks = ready_questions("weights")
     instructions = "Read all of the things first.\nChoose those that matter most to you; there are no right answers."
@@ -146,6 +156,15 @@ class ChooseProtocol(AnnotateProtocol):
     def next_task(self, draw: Draw) -> TaskPlan:
         [item] = draw.items(1)
         return TaskPlan("judge", (SlotPlan(item=item),))
+
+    def work(self, values: StudyValues, n_asked: tuple[int, int]) -> WorkDescription:
+        n = values.choosing.n_choose
+        return WorkDescription(
+            gettext("You choose from a list. There are no right or wrong answers."),
+            ngettext("%(n)s item", "%(n)s items", n) % {"n": n},
+            gettext("to choose"),
+            "n_choose",
+        )
 
     def answers_wrong(self, version: StudyVersion, answers: Mapping[str, float], comment: str) -> dict[str, str]:
         n_to_choose, chosen = version.values.choosing.n_choose, sum(answers.values())
@@ -170,6 +189,7 @@ class ReferenceProtocol(AnnotateProtocol):
         "may be revised."
     )
     headline = "Rate replies next to a reference reply"
+    activity_place = 5
     identity = Identity("reference", "1")
     settings = ("judging", "attention", "referencing")
     page = JudgePage(
@@ -189,6 +209,20 @@ class ReferenceProtocol(AnnotateProtocol):
     )
     needs_reference = True
     n_more_asked = 1
+    extra_answers = (
+        ExtraAnswer(
+            "direction",
+            "integer",
+            "Reply compared with the reference reply: 1 better, 0 the same, -1 worse.",
+            ((-1, "Worse"), (0, "The same"), (1, "Better")),
+        ),
+        ExtraAnswer(
+            "reference_score",
+            "number",
+            "The rater's new score for the reference reply; empty if it is unchanged from the table items.",
+        ),
+        ExtraAnswer("kept_both", "integer", "1 if the rater confirmed a direction that contradicts the scores."),
+    )
     results = ("reference",)
 
     def example(self) -> dict[str, Any]:
@@ -228,6 +262,8 @@ class PairwiseProtocol(StudyProtocol):
         "that they are the same."
     )
     gives: Gives = "items"
+    activity: Activity | None = "pairs"
+    activity_place = 1
     compares_pairs = True
     n_replies = 2
     instructions = (
@@ -262,6 +298,11 @@ class PairwiseProtocol(StudyProtocol):
 
 BEST, WORST, *BETWEEN = ("best", "worst", "between_1", "between_2")
 """Names of the answers of best-worst scaling: numbers of the replies in their item, from 0."""
+_ENDS = {
+    BEST: "The best of the four replies shown",
+    WORST: "The worst of them",
+    **dict.fromkeys(BETWEEN, "One of the other replies"),
+}
 
 
 @register_protocol
@@ -275,7 +316,15 @@ class BestWorstProtocol(StudyProtocol):
     )
     headline = "Find the best and the worst text"
     gives: Gives = "items"
+    activity: Activity | None = "pairs"
+    activity_place = 2
     compares_pairs = True
+    elicitation = "Relative quality estimation: best and worst of four."
+    order = ReplyOrder((BEST, *BETWEEN, WORST), BestWorstChoices)
+    extra_answers = tuple(
+        ExtraAnswer(name, "integer", f"{words}: number of the reply among the item's responses, from 0.")
+        for name, words in _ENDS.items()
+    )
     n_replies = N_SHOWN
     most_replies = 8
     instructions = (
@@ -336,6 +385,7 @@ class DialoguesProtocol(StudyProtocol):
     title = "Compare two conversations"
     description = "Each person reads two stored conversations side by side, chooses one chatbot, and says why."
     gives: Gives = "conversations"
+    activity_place = 1
     compares_pairs = True
     compares_dialogues = True
     settings = ("dialogues",)
@@ -362,6 +412,15 @@ class DialoguesProtocol(StudyProtocol):
         pairs = draw.dialogues(draw.values.dialogues.n_dialogues)
         sides = ((chat, side) for pair in pairs for chat, side in zip(pair, "AB", strict=True))
         return TaskPlan("judge", tuple(SlotPlan(conversation=chat, side=side) for chat, side in sides))
+
+    def work(self, values: StudyValues, n_asked: tuple[int, int]) -> WorkDescription:
+        n = values.dialogues.n_dialogues
+        return WorkDescription(
+            gettext("You read two conversations side by side and choose one of them."),
+            ngettext("%(n)s pair", "%(n)s pairs", n) % {"n": n},
+            gettext("of conversations to read"),
+            "n_dialogues",
+        )
 
     def answers_wrong(self, version: StudyVersion, answers: Mapping[str, float], comment: str) -> dict[str, str]:
         ties = {key: gettext("Please choose A or B.") for key, answer in answers.items() if not answer}

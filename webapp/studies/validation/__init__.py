@@ -8,7 +8,6 @@ from typing import Any, cast
 
 from django.db.models import QuerySet
 
-from evaluation.analysis.error_spans import SCORE
 from webapp.bots.selectors import bots_unknown, bots_unpriced
 from webapp.studies.assignment.rules.base import rules
 from webapp.studies.models import AGREED_BY_PEOPLE, Item, Outcome, Rubric, Study
@@ -309,12 +308,8 @@ def validate_reference(on: Checked) -> Errors:
     """Check questions about kinds of conversation, and the source of weights."""
     errors, referencing = Errors(), on.values.referencing
     names: Collection[str] = ()
-    if on.protocol is not None and on.protocol.needs_reference:
-        names = ("direction", "reference_score", "kept_both")
-    elif get_protocol(on.study).marks_errors:
-        names = (SCORE, "spans", "no_error")
-    elif on.values.step_marking.label_steps:
-        names = ("steps",)
+    if on.protocol is not None:
+        names = on.protocol.taken_keys(on.values)
     if clashing_keys := [key for key in (*on.scales, *(question.key for question in on.values.after)) if key in names]:
         words = f"This protocol already uses the key “{clashing_keys[0]}”. Give the question another key."
         errors["after"] = words

@@ -10,15 +10,15 @@ from django.db.models import Q, QuerySet
 
 from evaluation.analysis.error_spans import SEVERITIES
 from webapp.conversations.models import Conversation, Turn
-from webapp.ratings.error_spans import SPANS, STEPS, spans_stored
+from webapp.ratings.error_spans import spans_stored
 from webapp.ratings.flag_selectors import left_out
 from webapp.ratings.models import Rating
 from webapp.search.index_statistics import conversation_totals
 from webapp.studies.models import Dimension, Item, Outcome, Slot, Study, Task
-from webapp.studies.protocols.base import get_protocol, protocols
-from webapp.studies.protocols.comparisons import BEST, BETWEEN, WORST, BestWorstProtocol
+from webapp.studies.protocols.base import get_protocol
 from webapp.studies.questions import Question
 from webapp.studies.recruitment.completion import completion_now
+from webapp.studies.reply_marks import SPANS, STEPS
 from webapp.studies.selectors import labels_steps, other_questions_of_study
 from webapp.studies.sittings import SITTING
 from webapp.transfer.exporters.base import (
@@ -111,35 +111,9 @@ _PRIVATE = (
     ExportColumn("external_id", "text", "The participant's id on that platform. Private."),
     ExportColumn("completion_code", "text", "Completion code shown to the participant. Private."),
 )
-_BESIDE = (
-    ExportColumn(
-        "direction",
-        "integer",
-        "Reply compared with the reference reply: 1 better, 0 the same, -1 worse.",
-        ((-1, "Worse"), (0, "The same"), (1, "Better")),
-    ),
-    ExportColumn(
-        "reference_score",
-        "number",
-        "The rater's new score for the reference reply; empty if it is unchanged from the table items.",
-    ),
-    ExportColumn("kept_both", "integer", "1 if the rater confirmed a direction that contradicts the scores."),
-)
-"""Of studies that rate beside a reference."""
-_ENDS = tuple(
-    ExportColumn(name, "integer", f"{words}: number of the reply among the item's responses, from 0.")
-    for name, words in {
-        BEST: "The best of the four replies shown",
-        WORST: "The worst of them",
-        **dict.fromkeys(BETWEEN, "One of the other replies"),
-    }.items()
-)
-"""Of studies that ask for the best and the worst reply."""
-_SPANS = (ExportColumn(SPANS, "json", "Marked errors: start, end, category, severity; empty list: no error."),)
-"""Of studies that mark errors in replies."""
-_STEPS = (ExportColumn(STEPS, "json", "Labels of each step of the reply's trace; an empty list if none applies."),)
-"""Of studies that label the steps of replies."""
-_TAKEN = {column.name for column in (*_BEFORE, *_AFTER, *_PRIVATE, *_TARGET, *_BESIDE, *_SPANS, *_STEPS)} | {SITTING}
+_RESERVED = {"direction", "reference_score", "kept_both", SPANS, STEPS, SITTING}
+"""Names of columns that questions of other protocols do not take either."""
+_TAKEN = {column.name for column in (*_BEFORE, *_AFTER, *_PRIVATE, *_TARGET)} | _RESERVED
 
 
 @register_exporter
@@ -153,7 +127,7 @@ class RatingsTable:
         dimensions = [column for _, column in self._dimensions(study)]
         dimensions += [column for _, column in self._other_columns(study)]
         private = _PRIVATE if options.include_private else ()
-        return [*_BEFORE, *dimensions, *_AFTER, *private, *_TARGET, *_related_columns(study), *condition_columns(study)]
+        return [*_BEFORE, *dimensions, *_AFTER, *private, *_TARGET, *_extra_columns(study), *condition_columns(study)]
 
     def count(self, study: Study, options: ExportOptions) -> int:
         # Separate queries: a single one would join all ratings of the database.
@@ -167,7 +141,7 @@ class RatingsTable:
     def rows(self, study: Study, options: ExportOptions) -> Iterator[Sequence[Any]]:
         keys = [key for key, _ in self._dimensions(study)]
         other_questions = [question for question, _ in self._other_columns(study)]
-        related_columns, factors = _related_columns(study), condition_columns(study)
+        extra_columns, factors = _extra_columns(study), condition_columns(study)
         ratings = _included(study, options).select_related(*_RELATED).order_by("id")
         for rating in ratings.iterator(chunk_size=CHUNK):
             chat = rating.conversation or (rating.turn and rating.turn.conversation)
@@ -188,7 +162,7 @@ class RatingsTable:
                 rating.submitted_at,
                 *(_private_cells(study, rating) if options.include_private else ()),
                 *_target_cells(rating),
-                *((rating.answers | rating.other_answers).get(column.name) for column in related_columns),
+                *((rating.answers | rating.other_answers).get(column.name) for column in extra_columns),
                 *condition_cells(
                     factors, condition_chat.condition if condition_chat else None, _sitting(rating, condition_chat)
                 ),
@@ -319,15 +293,10 @@ def _dimensions_of(study: Study) -> list[Dimension]:
     )
 
 
-def _related_columns(study: Study) -> tuple[ExportColumn, ...]:
-    known = study.protocol in protocols
-    if get_protocol(study).marks_errors:
-        return _SPANS
-    if labels_steps(study):
-        return _STEPS
-    if study.protocol == BestWorstProtocol.name:
-        return _ENDS
-    return _BESIDE if known and "reference" in protocols.get(study.protocol).results else ()
+def _extra_columns(study: Study) -> tuple[ExportColumn, ...]:
+    """Return the columns of the protocol's extra answers."""
+    extra_answers = get_protocol(study).get_extra_answers(study.versions.all())
+    return tuple(ExportColumn(extra.name, extra.type, extra.description, extra.labels) for extra in extra_answers)
 
 
 def _sitting(rating: Rating, chat: Conversation | None) -> str:

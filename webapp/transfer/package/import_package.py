@@ -29,10 +29,10 @@ from webapp.conversations.models import Conversation
 from webapp.core.clock import database_now
 from webapp.core.column_bounds import check_rows
 from webapp.core.errors import Refused
-from webapp.ratings.error_spans import SPANS, STEPS
 from webapp.studies.models import Study, StudyVersion
-from webapp.studies.protocols.comparisons import BEST, BETWEEN, WORST
+from webapp.studies.protocols.base import protocols
 from webapp.studies.questions import BETWEEN_CHOICES, Option, Question
+from webapp.studies.reply_marks import SPANS, STEPS
 from webapp.studies.rubrics import post_task_questions
 from webapp.studies.sittings import SITTING
 from webapp.transfer.package.import_annotations import metrics_named, metrics_read, notes_read
@@ -121,10 +121,14 @@ class ImportReport:
 
 
 BATCH = 500
-_BESIDE = ("direction", "reference_score", "kept_both", BEST, WORST, *BETWEEN)
 _STATES = {"completed", "failed", "ended"}
 T = TypeVar("T")
 R = TypeVar("R")
+
+
+def _extra_numbers() -> list[str]:
+    """Return the names of all numbers that a protocol can store besides the rubric's questions."""
+    return [extra.name for protocol in protocols for extra in protocol.extra_answers if extra.type != "json"]
 
 
 def package_import(path: Path, *, study_key: str, progress: Progress | None = None) -> ImportReport:
@@ -309,7 +313,9 @@ class _Reading:
             for column, key in self.codebook.after.items()
             if row[column] and self._is_rated(column)
         }
-        answers |= {name: _number(row[name]) for name in _BESIDE if row.get(name) and name not in self.codebook.after}
+        answers |= {
+            name: _number(row[name]) for name in _extra_numbers() if row.get(name) and name not in self.codebook.after
+        }
         other_answers = {
             key: row[column] if column in self.codebook.scales else _answer(self.asked_after[key], row[column])
             for column, key in self.codebook.after.items()

@@ -20,11 +20,12 @@ from webapp.core.pages import server_address
 from webapp.core.rights import Right
 from webapp.dashboard.builder.base import Plan
 from webapp.dashboard.builder.checklist import findings_of, stops
+from webapp.dashboard.narrative.phrases import listed
 from webapp.dashboard.navigation import form_view, page, post_view, read_view
 from webapp.jobs.services.jobs import job_create
 from webapp.studies.lifecycle import study_archive, study_delete, study_import, study_loss, study_participants
 from webapp.studies.models import Study
-from webapp.studies.protocols.base import StudyProtocol, protocols
+from webapp.studies.protocols.base import Activity, StudyProtocol, protocols
 from webapp.studies.selectors import study_found, study_key_free
 from webapp.studies.services import study_copy
 from webapp.studies.study_file import study_example
@@ -172,38 +173,27 @@ class StudyTask:
 
     title: str
     hint: str
-    names: tuple[str, ...]
     presets: list[StudyProtocol] = field(default_factory=list)
 
 
-def _tasks() -> list[StudyTask]:
-    """Return the kinds of work with their protocols.
+_NUMBERS = {2: "two", 3: "three", 4: "four", 5: "five"}
 
-    A plug-in's protocol is listed with those that assign the same things.
-    """
-    tasks = {
-        "bots": StudyTask("Chat and rate", "Participants talk to a chatbot.", ("chat", "marked_chat")),
-        "arena": StudyTask("Compare two chatbots", "Participants talk to two chatbots at once.", ("arena", "picks")),
-        "pairs": StudyTask(
-            "Compare replies", "Participants read two or four replies to the same message.", ("pairwise", "best_worst")
-        ),
-        "items": StudyTask(
-            "Rate replies",
-            "Participants read single replies, one by one.",
-            ("annotate", "aspects", "majority", "survey", "reference"),
-        ),
-        "conversations": StudyTask(
-            "Rate conversations", "Participants read stored conversations.", ("dialogues", "turns")
-        ),
-        "list": StudyTask("Choose what matters", "Participants choose from a list.", ("choose",)),
+
+def _tasks() -> list[StudyTask]:
+    """Return the kinds of work with their protocols."""
+    tasks: dict[Activity, StudyTask] = {
+        "bots": StudyTask("Chat and rate", "Participants talk to a chatbot."),
+        "arena": StudyTask("Compare two chatbots", "Participants talk to two chatbots at once."),
+        "pairs": StudyTask("Compare replies", "Participants read {n} replies to the same message."),
+        "items": StudyTask("Rate replies", "Participants read single replies, one by one."),
+        "conversations": StudyTask("Rate conversations", "Participants read stored conversations."),
+        "list": StudyTask("Choose what matters", "Participants choose from a list."),
     }
-    for protocol in protocols:
-        task = next((task for task in tasks.values() if protocol.name in task.names), tasks[protocol.gives])
-        task.presets.append(protocol)
-    for task in tasks.values():
-        task.presets.sort(
-            key=lambda protocol: task.names.index(protocol.name) if protocol.name in task.names else len(task.names)
-        )
+    for protocol in sorted(protocols, key=lambda protocol: protocol.activity_place):
+        tasks[protocol.activity or protocol.gives].presets.append(protocol)
+    numbers = sorted({protocol.n_replies or 1 for protocol in tasks["pairs"].presets})
+    shown = listed([_NUMBERS.get(n, str(n)) for n in numbers], "or")
+    tasks["pairs"].hint = tasks["pairs"].hint.format(n=shown)
     return list(tasks.values())
 
 

@@ -1,4 +1,4 @@
-"""Queries for best-worst choices."""
+"""Queries for choices that put an item's replies in order."""
 
 from __future__ import annotations
 
@@ -8,28 +8,28 @@ from typing import Any
 import numpy as np
 from django.db.models import QuerySet
 
-from evaluation.analysis.best_worst import N_SHOWN, BestWorstChoices
+from evaluation.analysis.ordered_choices import OrderedChoices
 from evaluation.items import ReplyItem as PairItem
 from webapp.ratings.models import Rating
 from webapp.ratings.selectors import NO_MODEL, with_person
 from webapp.studies.models import Item
-from webapp.studies.protocols.comparisons import BEST, BETWEEN, WORST
+from webapp.studies.protocols.base import ReplyOrder
 
 
-def choices_read(ratings: QuerySet[Rating]) -> BestWorstChoices:
+def read_choices(ratings: QuerySet[Rating], order: ReplyOrder) -> OrderedChoices:
     """Return the choices of these ratings, without items that lost their replies."""
     replies, bots, raters, texts = [], [], [], []
     rows: QuerySet[Any] = with_person(ratings).order_by("pk")
     for key, responses, person, answers in rows.values_list("item__key", "item__responses", "person", "answers"):
-        numbers = [int(answers[name]) for name in (BEST, *BETWEEN, WORST) if name in answers]
-        if len(numbers) != N_SHOWN or max(numbers) >= len(responses):
+        numbers = [int(answers[name]) for name in order.answers if name in answers]
+        if len(numbers) != len(order.answers) or max(numbers) >= len(responses):
             continue
         replies.append([reply_name(key, number) for number in numbers])
         bots.append([responses[number].get("model") or NO_MODEL for number in numbers])
         texts.append([responses[number]["text"] for number in numbers])
         raters.append(str(person) if person else None)
-    shape = (len(raters), N_SHOWN)
-    return BestWorstChoices(
+    shape = (len(raters), len(order.answers))
+    return order.choices(
         np.array(replies, dtype=object).reshape(shape),
         np.array(bots, dtype=object).reshape(shape),
         np.array(raters, dtype=object),

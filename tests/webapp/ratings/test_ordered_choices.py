@@ -3,11 +3,12 @@
 import pytest
 
 from tests.builders import make_items, make_participant, make_study
-from webapp.ratings.best_worst import choices_read
 from webapp.ratings.models import Rating
+from webapp.ratings.ordered_choices import read_choices
 from webapp.ratings.rating_tasks import requested_ratings
 from webapp.ratings.services import rating_add
 from webapp.studies.models import Item, Study
+from webapp.studies.protocols.base import get_protocol
 from webapp.studies.services import task_open
 from webapp.studies.versions import study_edit
 
@@ -22,8 +23,9 @@ def test_choices_are_read_while_the_item_has_their_replies() -> None:
     task = task_open(participant=make_participant(study))
     for request in requested_ratings(task):
         rating_add(task=task, target=request.target, answers={"best": 2, "between_1": 0, "between_2": 3, "worst": 1})
-    choices = choices_read(Rating.objects.all())
+    order = get_protocol(study).order
+    choices = read_choices(Rating.objects.all(), order)
     assert [list(row) for row in choices.bot] == [["c", "a", "d", "b"]] * 2
     Item.objects.filter(pk=items[0].pk).update(responses=replies[:3])
-    [names] = choices_read(Rating.objects.all()).reply.tolist()
+    [names] = read_choices(Rating.objects.all(), order).reply.tolist()
     assert {name.partition("/")[0] for name in names} == {items[1].key}
